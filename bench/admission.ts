@@ -39,7 +39,11 @@ const SILENT: Log = { debug: () => undefined, info: () => undefined, warn: () =>
 
 export async function admissionBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
-  const { values } = parseArgs({ args, strict: true, options: { organizations: text, runs: text, requests: text, json: text, help: { type: 'boolean' } } });
+  const { values } = parseArgs({
+    args,
+    strict: true,
+    options: { organizations: text, runs: text, requests: text, json: text, help: { type: 'boolean' } },
+  });
   if (values.help === true) {
     process.stdout.write(USAGE);
     return;
@@ -47,39 +51,68 @@ export async function admissionBenchCommand(args: string[]): Promise<void> {
   const runs = positive(values.runs ?? '300', '--runs');
   const requests = positive(values.requests ?? '50', '--requests');
   const counts = (values.organizations ?? '1,1000,10000').split(',').map((count) => positive(count, '--organizations'));
-  process.stdout.write(`µs per request, medians of ${runs} runs\n${'organizations'.padEnd(15)}${STEPS.map((step) => step.padStart(10)).join('')}\n`);
+  process.stdout.write(
+    `µs per request, medians of ${runs} runs\n${'organizations'.padEnd(15)}${STEPS.map((step) => step.padStart(10)).join('')}\n`,
+  );
   const results: { organizations: number; figures: Record<Step, { median: number; min: number; max: number }> }[] = [];
   for (const organizations of counts) {
     const figures = await measure(organizations, runs, requests);
     results.push({ organizations, figures });
-    process.stdout.write(`${organizations.toLocaleString('en-US').padEnd(15)}${STEPS.map((step) => figures[step].median.toFixed(2).padStart(10)).join('')}\n`);
+    process.stdout.write(
+      `${organizations.toLocaleString('en-US').padEnd(15)}${STEPS.map((step) => figures[step].median.toFixed(2).padStart(10)).join('')}\n`,
+    );
   }
   if (values.json !== undefined) {
-    writeFileSync(values.json, `${JSON.stringify({ bench: 'admission', at: new Date().toISOString(), runs, requests, unit: 'µs per request', results }, null, 2)}\n`);
+    writeFileSync(
+      values.json,
+      `${JSON.stringify({ bench: 'admission', at: new Date().toISOString(), runs, requests, unit: 'µs per request', results }, null, 2)}\n`,
+    );
   }
 }
 
-async function measure(organizations: number, runs: number, requests: number): Promise<Record<Step, { median: number; min: number; max: number }>> {
+async function measure(
+  organizations: number,
+  runs: number,
+  requests: number,
+): Promise<Record<Step, { median: number; min: number; max: number }>> {
   const data = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
   const store = await openStore(data);
   const accounts = openAccounts(store);
   try {
     const secrets = await keysOf(store, accounts, organizations);
-    const admission = new LocalAdmission(configWith({ limits: { rpm: 1_000_000, tpm: 1_000_000_000, concurrency: 1_000_000 } }).limits);
+    const admission = new LocalAdmission(
+      configWith({ limits: { rpm: 1_000_000, tpm: 1_000_000_000, concurrency: 1_000_000 } }).limits,
+    );
     const writing = timed(store);
     const usage = new UsageRecorder(new LmdbUsageStore(writing.store), SILENT);
     const times: Record<Step, number[]> = { key: [], reserve: [], headers: [], settle: [], together: [], usage: [] };
     for (let run = -10; run < runs; run++) {
       // Each step for all requests of the run: a clock read between two steps costs as much as one of them.
-      const chosen = Array.from({ length: requests }, () => `Bearer ${secrets[Math.floor(Math.random() * secrets.length)] ?? ''}`);
+      const chosen = Array.from(
+        { length: requests },
+        () => `Bearer ${secrets[Math.floor(Math.random() * secrets.length)] ?? ''}`,
+      );
       const began = performance.now();
       const identities: Identity[] = [];
       for (const authorization of chosen) {
-        const known = identify((name) => (name === 'authorization' ? authorization : ''), { remoteAddress: '127.0.0.1' }, (key) => accounts.authenticate(key));
+        const known = identify(
+          (name) => (name === 'authorization' ? authorization : ''),
+          { remoteAddress: '127.0.0.1' },
+          (key) => accounts.authenticate(key),
+        );
         identities.push(known instanceof Promise ? await known : known);
       }
       const known = performance.now();
-      const reservations = identities.map((identity) => atOnce(admission, { identity, model: MODEL, promptTokens: { tokens: 120, exact: true }, statedCap: 500, modelMaximum: 8_192, n: 1 }));
+      const reservations = identities.map((identity) =>
+        atOnce(admission, {
+          identity,
+          model: MODEL,
+          promptTokens: { tokens: 120, exact: true },
+          statedCap: 500,
+          modelMaximum: 8_192,
+          n: 1,
+        }),
+      );
       const reserved = performance.now();
       for (const reservation of reservations) reservation.headers('chat');
       const shown = performance.now();
@@ -87,16 +120,33 @@ async function measure(organizations: number, runs: number, requests: number): P
       const settled = performance.now();
       for (const { organizationId, keyId } of identities) {
         usage.finished({
-          requestId: 'req_000000000000000000000000', organizationId, keyId, model: MODEL, endpoint: '/v1/chat/completions', stream: true, status: 'completed',
-          receivedAt: 1, startedAt: 2, firstTokenAt: 3, endedAt: Date.now(), inputTokens: 120, cachedTokens: 16, outputTokens: 87, reasoningTokens: 0,
-          images: 0, finishReason: 'end_of_turn', errorCode: null,
+          requestId: 'req_000000000000000000000000',
+          organizationId,
+          keyId,
+          model: MODEL,
+          endpoint: '/v1/chat/completions',
+          stream: true,
+          status: 'completed',
+          receivedAt: 1,
+          startedAt: 2,
+          firstTokenAt: 3,
+          endedAt: Date.now(),
+          inputTokens: 120,
+          cachedTokens: 16,
+          outputTokens: 87,
+          reasoningTokens: 0,
+          images: 0,
+          finishReason: 'end_of_turn',
+          errorCode: null,
         });
       }
       const told = performance.now();
       await usage.flush();
       const written = writing.take();
       if (run < 0) continue;
-      const push = (step: Step, ms: number): void => { times[step].push(ms * 1000 / requests); };
+      const push = (step: Step, ms: number): void => {
+        times[step].push((ms * 1000) / requests);
+      };
       push('key', known - began);
       push('reserve', reserved - known);
       push('headers', shown - reserved);
@@ -106,10 +156,12 @@ async function measure(organizations: number, runs: number, requests: number): P
     }
     await usage.close();
     if (admission.unfinished() !== 0) throw new Error('something is not settled');
-    return Object.fromEntries(STEPS.map((step) => {
-      const { median, min, max } = spreadOf(times[step]);
-      return [step, { median, min, max }];
-    })) as Record<Step, { median: number; min: number; max: number }>;
+    return Object.fromEntries(
+      STEPS.map((step) => {
+        const { median, min, max } = spreadOf(times[step]);
+        return [step, { median, min, max }];
+      }),
+    ) as Record<Step, { median: number; min: number; max: number }>;
   } finally {
     await accounts.close();
     await store.close();
@@ -130,9 +182,19 @@ async function keysOf(store: Store, accounts: Accounts, count: number): Promise<
   await accounts.bootstrap(null);
   const table = store.table<Organization>('organizations');
   for (let made = 0; made < count; made += 500) {
-    const some = Array.from({ length: Math.min(500, count - made) }, (_, at): Organization => (
-      { id: newAccountId('org'), tenant: made + at + 2, name: `Organization ${made + at}`, status: 'active', createdAt: new Date().toISOString() }));
-    await store.transaction(() => { for (const one of some) void table.put(one.id, one); });
+    const some = Array.from(
+      { length: Math.min(500, count - made) },
+      (_, at): Organization => ({
+        id: newAccountId('org'),
+        tenant: made + at + 2,
+        name: `Organization ${made + at}`,
+        status: 'active',
+        createdAt: new Date().toISOString(),
+      }),
+    );
+    await store.transaction(() => {
+      for (const one of some) void table.put(one.id, one);
+    });
     const keys = await Promise.all(some.map(({ id }) => accounts.createKey({ name: 'bench' }, id)));
     secrets.push(...keys.map(({ secret }) => secret));
   }
@@ -144,15 +206,18 @@ function timed(store: Store): { store: Store; take(): number } {
   let busy = 0;
   return {
     store: {
-      table: (name) => store.table(name), refresh: () => store.refresh(), close: () => store.close(),
-      transaction: (work) => store.transaction(() => {
-        const began = performance.now();
-        try {
-          return work();
-        } finally {
-          busy += performance.now() - began;
-        }
-      }),
+      table: (name) => store.table(name),
+      refresh: () => store.refresh(),
+      close: () => store.close(),
+      transaction: (work) =>
+        store.transaction(() => {
+          const began = performance.now();
+          try {
+            return work();
+          } finally {
+            busy += performance.now() - began;
+          }
+        }),
     },
     take: () => {
       const ms = busy;

@@ -53,7 +53,13 @@ interface BenchOptions extends PointLists {
   peerName: string | null;
 }
 
-interface Runs { ours: number[]; peer: number[]; ofRead: number[]; costs: StepCosts; disturbed: number }
+interface Runs {
+  ours: number[];
+  peer: number[];
+  ofRead: number[];
+  costs: StepCosts;
+  disturbed: number;
+}
 
 const BANDWIDTH_BYTES = 1 << 29;
 /** Others may have this share of the machine's processors during a run that counts as undisturbed. */
@@ -73,10 +79,19 @@ export async function engineBenchCommand(args: string[]): Promise<void> {
   const engine = new Engine(await addon.load(options.model, options.model, options.load, () => undefined));
   try {
     const { threads, isa } = engine.backend;
-    process.stderr.write(`${options.model}: ${inspection.model.quantization}, ${(inspection.model.parameters / 1e6).toFixed(0)} M parameters, ${isa}, ${threads} threads\n`);
+    process.stderr.write(
+      `${options.model}: ${inspection.model.quantization}, ${(inspection.model.parameters / 1e6).toFixed(0)} M parameters, ${isa}, ${threads} threads\n`,
+    );
     const points = pointsOf(engine, options, inspection, { ...options.peer, model: options.model, threads });
-    const runs = new Map<Point, Runs>(points.map((point) => [point, { ours: [], peer: [], ofRead: [], costs: { seconds: 0, steps: 0, operations: [] }, disturbed: 0 }]));
-    const bandwidth: number[] = [], integer8: number[] = [], float32: number[] = [];
+    const runs = new Map<Point, Runs>(
+      points.map((point) => [
+        point,
+        { ours: [], peer: [], ofRead: [], costs: { seconds: 0, steps: 0, operations: [] }, disturbed: 0 },
+      ]),
+    );
+    const bandwidth: number[] = [],
+      integer8: number[] = [],
+      float32: number[] = [];
     // Two virtual cores may share a real one for a while, which no count of processor time shows: then the peak halves.
     const peakNow = async (n: number): Promise<number> => (await addon.arithmeticPeak(isa, n, 2)).integer8;
     let best = threads * (await addon.arithmeticPeak(isa, 1, 5)).integer8;
@@ -86,8 +101,9 @@ export async function engineBenchCommand(args: string[]): Promise<void> {
       return best === 0 ? 0 : Math.max(0, 1 - now / best - PEAK_SPREAD);
     };
     const calm = <T>(work: () => Promise<T>) => leastDisturbed(options.tries, FOREIGN_LIMIT, work, lacking);
-    const readLoop = async (): Promise<number> => (await calm(() => addon.readBandwidth(threads, BANDWIDTH_BYTES, 3))).value / 1e9;
-    await finish(engine, submission(engine, 64, 8));   // warm
+    const readLoop = async (): Promise<number> =>
+      (await calm(() => addon.readBandwidth(threads, BANDWIDTH_BYTES, 3))).value / 1e9;
+    await finish(engine, submission(engine, 64, 8)); // warm
     for (let repeat = 0; repeat < options.repeats; repeat++) {
       const { value: peak } = await calm(() => addon.arithmeticPeak(isa, threads, 3));
       integer8.push(peak.integer8 / 1e9);
@@ -95,7 +111,10 @@ export async function engineBenchCommand(args: string[]): Promise<void> {
       for (const [point, own] of runs) {
         // A tenant of the same host may take half of the memory's rate from one second to the next.
         const before = point.bytesPerToken === undefined ? null : await readLoop();
-        const { value: { rate, costs }, foreignShare } = await calm(() => point.measure());
+        const {
+          value: { rate, costs },
+          foreignShare,
+        } = await calm(() => point.measure());
         own.ours.push(rate);
         own.costs = sumOf(own.costs, costs);
         let disturbed = foreignShare > FOREIGN_LIMIT;
@@ -105,7 +124,7 @@ export async function engineBenchCommand(args: string[]): Promise<void> {
           disturbed ||= theirs.foreignShare > FOREIGN_LIMIT;
         }
         if (before !== null && point.bytesPerToken !== undefined) {
-          const read = (before + await readLoop()) / 2;
+          const read = (before + (await readLoop())) / 2;
           bandwidth.push(read);
           own.ofRead.push((rate * point.bytesPerToken) / 1e9 / read);
         }
@@ -115,37 +134,97 @@ export async function engineBenchCommand(args: string[]): Promise<void> {
       process.stderr.write(`pass ${repeat + 1} of ${options.repeats}\n`);
     }
     const fresh = resultOf(options, engine, inspection, runs, { bandwidth, integer8, float32 });
-    const before = options.append && options.json !== null && existsSync(options.json) ? JSON.parse(readFileSync(options.json, 'utf8')) as EngineResult : null;
+    const before =
+      options.append && options.json !== null && existsSync(options.json)
+        ? (JSON.parse(readFileSync(options.json, 'utf8')) as EngineResult)
+        : null;
     const result = before === null ? fresh : merged(before, fresh);
     process.stdout.write(`${table(result)}\n`);
     if (options.json === null) return;
     writeFileSync(options.json, `${JSON.stringify(result, null, 1)}\n`);
-    for (const [suffix, svg] of plotsOf(result)) writeFileSync(options.json.replace(/(\.json)?$/, `-${suffix}.svg`), svg);
+    for (const [suffix, svg] of plotsOf(result))
+      writeFileSync(options.json.replace(/(\.json)?$/, `-${suffix}.svg`), svg);
   } finally {
     await engine.close();
   }
 }
 
-function resultOf(options: BenchOptions, engine: Engine, inspection: Inspection, runs: Map<Point, Runs>, rooflines: Record<'bandwidth' | 'integer8' | 'float32', number[]>): EngineResult {
-  const { architecture, name, parameters, contextLength, layers, heads, kvHeads, headDim, embedding, feedForward, vocabulary, quantization } = engine.info;
+function resultOf(
+  options: BenchOptions,
+  engine: Engine,
+  inspection: Inspection,
+  runs: Map<Point, Runs>,
+  rooflines: Record<'bandwidth' | 'integer8' | 'float32', number[]>,
+): EngineResult {
+  const {
+    architecture,
+    name,
+    parameters,
+    contextLength,
+    layers,
+    heads,
+    kvHeads,
+    headDim,
+    embedding,
+    feedForward,
+    vocabulary,
+    quantization,
+  } = engine.info;
   return derived({
-    bench: 'engine', version: VERSION, commit: commit(), at: new Date().toISOString(), machine: machine(),
-    model: { architecture, name, parameters, contextLength, layers, heads, kvHeads, headDim, embedding, feedForward, vocabulary, quantization, fileHash: engine.fileHash, fileBytes: inspection.fileBytes },
-    backend: engine.backend, load: options.load, tokens: options.tokens, peerName: options.peerName,
+    bench: 'engine',
+    version: VERSION,
+    commit: commit(),
+    at: new Date().toISOString(),
+    machine: machine(),
+    model: {
+      architecture,
+      name,
+      parameters,
+      contextLength,
+      layers,
+      heads,
+      kvHeads,
+      headDim,
+      embedding,
+      feedForward,
+      vocabulary,
+      quantization,
+      fileHash: engine.fileHash,
+      fileBytes: inspection.fileBytes,
+    },
+    backend: engine.backend,
+    load: options.load,
+    tokens: options.tokens,
+    peerName: options.peerName,
     readBandwidth: { unit: 'GB/s', ...spreadOf(rooflines.bandwidth) },
     peak: { unit: '10^9 operations/s', integer8: spreadOf(rooflines.integer8), float32: spreadOf(rooflines.float32) },
-    results: [...runs].map(([point, { ours, peer, ofRead, costs, disturbed }]): PointResult => ({
-      name: point.name, unit: 'tokens/s', kind: point.kind, size: point.size, ...spreadOf(ours), disturbed, costs, operations: [],
-      ...(point.bytesPerToken === undefined ? {} : { bytesPerToken: point.bytesPerToken, ofReadBandwidth: spreadOf(ofRead) }),
-      ...(peer.length === 0 ? {} : { peer: spreadOf(peer) }),
-    })),
+    results: [...runs].map(
+      ([point, { ours, peer, ofRead, costs, disturbed }]): PointResult => ({
+        name: point.name,
+        unit: 'tokens/s',
+        kind: point.kind,
+        size: point.size,
+        ...spreadOf(ours),
+        disturbed,
+        costs,
+        operations: [],
+        ...(point.bytesPerToken === undefined
+          ? {}
+          : { bytesPerToken: point.bytesPerToken, ofReadBandwidth: spreadOf(ofRead) }),
+        ...(peer.length === 0 ? {} : { peer: spreadOf(peer) }),
+      }),
+    ),
   });
 }
 
 /** Fills in what follows from the runs. */
 function derived(result: EngineResult): EngineResult {
   const read = result.readBandwidth.median;
-  const rooflines = { bytes: read * 1e9, integer8: result.peak.integer8.median * 1e9, float32: result.peak.float32.median * 1e9 };
+  const rooflines = {
+    bytes: read * 1e9,
+    integer8: result.peak.integer8.median * 1e9,
+    float32: result.peak.float32.median * 1e9,
+  };
   for (const point of result.results) {
     point.operations = sharesOf(point.costs, result.model.quantization ?? '', rooflines);
     if (point.bytesPerToken !== undefined) point.gigabytesPerSecond = (point.median * point.bytesPerToken) / 1e9;
@@ -159,7 +238,8 @@ function derived(result: EngineResult): EngineResult {
 
 function merged(before: EngineResult, fresh: EngineResult): EngineResult {
   const same = (what: string, a: unknown, b: unknown): void => {
-    if (JSON.stringify(a) !== JSON.stringify(b)) throw new Error(`--append: the file has ${what} ${JSON.stringify(a)}, this run ${JSON.stringify(b)}`);
+    if (JSON.stringify(a) !== JSON.stringify(b))
+      throw new Error(`--append: the file has ${what} ${JSON.stringify(a)}, this run ${JSON.stringify(b)}`);
   };
   same('the model', before.model.fileHash, fresh.model.fileHash);
   same('the backend', before.backend, fresh.backend);
@@ -174,18 +254,27 @@ function merged(before: EngineResult, fresh: EngineResult): EngineResult {
       results.set(point.name, point);
       continue;
     }
-    const peer = old.peer === undefined ? point.peer : point.peer === undefined ? old.peer : joined(old.peer, point.peer);
+    const peer =
+      old.peer === undefined ? point.peer : point.peer === undefined ? old.peer : joined(old.peer, point.peer);
     results.set(point.name, {
-      ...joined(old, point), disturbed: old.disturbed + point.disturbed, costs: sumOf(old.costs, point.costs),
+      ...joined(old, point),
+      disturbed: old.disturbed + point.disturbed,
+      costs: sumOf(old.costs, point.costs),
       ...(peer === undefined ? {} : { peer }),
-      ...(old.ofReadBandwidth === undefined || point.ofReadBandwidth === undefined ? {} : { ofReadBandwidth: joined(old.ofReadBandwidth, point.ofReadBandwidth) }),
+      ...(old.ofReadBandwidth === undefined || point.ofReadBandwidth === undefined
+        ? {}
+        : { ofReadBandwidth: joined(old.ofReadBandwidth, point.ofReadBandwidth) }),
     });
   }
   return derived({
     ...fresh,
     peerName: fresh.peerName ?? before.peerName,
     readBandwidth: joined(before.readBandwidth, fresh.readBandwidth),
-    peak: { ...fresh.peak, integer8: joined(before.peak.integer8, fresh.peak.integer8), float32: joined(before.peak.float32, fresh.peak.float32) },
+    peak: {
+      ...fresh.peak,
+      integer8: joined(before.peak.integer8, fresh.peak.integer8),
+      float32: joined(before.peak.float32, fresh.peak.float32),
+    },
     results: [...results.values()],
   });
 }
@@ -193,21 +282,41 @@ function merged(before: EngineResult, fresh: EngineResult): EngineResult {
 function readOptions(args: string[]): BenchOptions | null {
   const text = { type: 'string' } as const;
   const { values } = parseArgs({
-    args, strict: true,
+    args,
+    strict: true,
     options: {
-      model: text, json: text, threads: text, isa: text, prefill: text, batch: text, depth: text, tokens: text,
-      repeats: text, tries: text, 'max-batch-tokens': text, peer: text, 'peer-batched': text, 'peer-name': text, 'peer-most': text,
-      append: { type: 'boolean' }, help: { type: 'boolean' },
+      model: text,
+      json: text,
+      threads: text,
+      isa: text,
+      prefill: text,
+      batch: text,
+      depth: text,
+      tokens: text,
+      repeats: text,
+      tries: text,
+      'max-batch-tokens': text,
+      peer: text,
+      'peer-batched': text,
+      'peer-name': text,
+      'peer-most': text,
+      append: { type: 'boolean' },
+      help: { type: 'boolean' },
     },
   });
   if (values.help === true) return null;
   if (values.model === undefined) throw new Error(`--model is required\n\n${USAGE}`);
   const number = (name: string, raw: string, least: number): number => {
     const value = Number(raw);
-    if (!Number.isSafeInteger(value) || value < least) throw new Error(`--${name}: "${raw}" is not an integer of at least ${least}`);
+    if (!Number.isSafeInteger(value) || value < least)
+      throw new Error(`--${name}: "${raw}" is not an integer of at least ${least}`);
     return value;
   };
-  const list = (name: string, raw: string): number[] => raw.split(',').filter((item) => item !== '').map((item) => number(name, item.trim(), 1));
+  const list = (name: string, raw: string): number[] =>
+    raw
+      .split(',')
+      .filter((item) => item !== '')
+      .map((item) => number(name, item.trim(), 1));
   const batch = list('batch', values.batch ?? '1,4,16,32');
   const peer = { bench: values.peer ?? null, batchedBench: values['peer-batched'] ?? null };
   return {
@@ -221,11 +330,16 @@ function readOptions(args: string[]): BenchOptions | null {
     repeats: number('repeats', values.repeats ?? '5', 1),
     tries: number('tries', values.tries ?? '3', 1),
     peer,
-    peerName: peer.bench === null && peer.batchedBench === null ? null : values['peer-name'] ?? 'llama.cpp',
+    peerName: peer.bench === null && peer.batchedBench === null ? null : (values['peer-name'] ?? 'llama.cpp'),
     peerMost: number('peer-most', values['peer-most'] ?? '4096', 0),
     load: {
-      ...benchLoadOptions, threads: number('threads', values.threads ?? '0', 0), isa: values.isa ?? 'auto', prefixCache: true, profile: true,
-      maxBatchTokens: number('max-batch-tokens', values['max-batch-tokens'] ?? '512', 1), maxSequences: Math.max(32, ...batch),
+      ...benchLoadOptions,
+      threads: number('threads', values.threads ?? '0', 0),
+      isa: values.isa ?? 'auto',
+      prefixCache: true,
+      profile: true,
+      maxBatchTokens: number('max-batch-tokens', values['max-batch-tokens'] ?? '512', 1),
+      maxSequences: Math.max(32, ...batch),
     },
   };
 }

@@ -32,21 +32,52 @@ const USAGE = `npm run bench -- fairness [options] [-- flags of the server, e.g.
 `;
 
 const ATTACKER_KEY = 'bench-fairness-000000';
-const TOKENS = 24;          // of each answer that is measured
-const BEGINNING_MS = 2_000;   // of an attack, not counted: places fill
-const END_MS = 120_000;      // most that its requests may take to end
-const CLOCK_MS = 1;         // two gaps that both are nothing are alike
-const MODELS_MS = 50;       // most that GET /v1/models may take during bursts
+const TOKENS = 24; // of each answer that is measured
+const BEGINNING_MS = 2_000; // of an attack, not counted: places fill
+const END_MS = 120_000; // most that its requests may take to end
+const CLOCK_MS = 1; // two gaps that both are nothing are alike
+const MODELS_MS = 50; // most that GET /v1/models may take during bursts
 /** What a burst meets instead: limits that refuse most of it. */
 const BURST_FLAGS = ['--limits-concurrency', 'off', '--engine-queue-max', '5000'];
 
-interface Tail { p50: number; p99: number; max: number; count: number }
-interface Phase { firstToken: Tail; gap: Tail; models: Tail }
-interface Result { attack: AttackName; stepMs: number; idle: Phase; beside: Phase; answers: AttackCounts; firstTokenHolds: boolean; gapHolds: boolean; modelsHolds: boolean }
+interface Tail {
+  p50: number;
+  p99: number;
+  max: number;
+  count: number;
+}
+interface Phase {
+  firstToken: Tail;
+  gap: Tail;
+  models: Tail;
+}
+interface Result {
+  attack: AttackName;
+  stepMs: number;
+  idle: Phase;
+  beside: Phase;
+  answers: AttackCounts;
+  firstTokenHolds: boolean;
+  gapHolds: boolean;
+  modelsHolds: boolean;
+}
 
 export async function fairnessBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
-  const { values, positionals } = parseArgs({ args, strict: true, allowPositionals: true, options: { attacks: text, clients: text, seconds: text, 'step-ms': text, model: text, json: text, help: { type: 'boolean' } } });
+  const { values, positionals } = parseArgs({
+    args,
+    strict: true,
+    allowPositionals: true,
+    options: {
+      attacks: text,
+      clients: text,
+      seconds: text,
+      'step-ms': text,
+      model: text,
+      json: text,
+      help: { type: 'boolean' },
+    },
+  });
   if (values.help === true) {
     process.stdout.write(USAGE);
     return;
@@ -61,37 +92,52 @@ export async function fairnessBenchCommand(args: string[]): Promise<void> {
   const model = values.model ?? 'hal-1.0';
   const load = loadavg()[0]!;
   const results: Result[] = [];
-  process.stdout.write(`p99, ms    first token: idle    beside   bar      gap: idle    beside   bar      models, longest: idle    beside      (load of the machine before: ${load.toFixed(1)})\n`);
+  process.stdout.write(
+    `p99, ms    first token: idle    beside   bar      gap: idle    beside   bar      models, longest: idle    beside      (load of the machine before: ${load.toFixed(1)})\n`,
+  );
   for (const attack of attacks) {
     // A server for each: what one attack leaves behind is nobody else's.
     const server = await FairServer.start(stepMs, attack === 'bursts' ? [...BURST_FLAGS, ...positionals] : positionals);
     try {
       const other = new Other(server.port, await keyOfAnother(server.data), model);
-      await other.measure(2);   // warm
+      await other.measure(2); // warm
       const idle = await other.measure(seconds);
       const attacker = Attacker.start({ name: attack, port: server.port, key: ATTACKER_KEY, model, clients });
       await pause(BEGINNING_MS);
       const steps = await server.steps();
       const began = performance.now();
       const beside = await other.measure(seconds);
-      const step = Math.max(stepMs, (performance.now() - began) / (await server.steps() - steps));
+      const step = Math.max(stepMs, (performance.now() - began) / ((await server.steps()) - steps));
       const answers = await attacker.stop();
       const bar = (tail: Tail): number => 2 * Math.max(tail.p99, CLOCK_MS) + step;
       const result = {
-        attack, stepMs: step, idle, beside, answers, firstTokenHolds: beside.firstToken.p99 <= bar(idle.firstToken), gapHolds: beside.gap.p99 <= bar(idle.gap),
+        attack,
+        stepMs: step,
+        idle,
+        beside,
+        answers,
+        firstTokenHolds: beside.firstToken.p99 <= bar(idle.firstToken),
+        gapHolds: beside.gap.p99 <= bar(idle.gap),
         modelsHolds: attack !== 'bursts' || beside.models.max < MODELS_MS,
       };
       results.push(result);
       const cells = (part: 'firstToken' | 'gap', holds: boolean): string =>
         `${idle[part].p99.toFixed(1).padStart(9)}${beside[part].p99.toFixed(1).padStart(10)}${bar(idle[part]).toFixed(0).padStart(6)} ${holds ? '   ' : 'no '}`;
-      process.stdout.write(`${attack.padEnd(20)}${cells('firstToken', result.firstTokenHolds)}${cells('gap', result.gapHolds).padStart(24)}${idle.models.max.toFixed(1).padStart(16)}${beside.models.max.toFixed(1).padStart(10)} ${result.modelsHolds ? '  ' : 'no'}  ${JSON.stringify(answers)}, ${beside.firstToken.count} answers beside\n`);
+      process.stdout.write(
+        `${attack.padEnd(20)}${cells('firstToken', result.firstTokenHolds)}${cells('gap', result.gapHolds).padStart(24)}${idle.models.max.toFixed(1).padStart(16)}${beside.models.max.toFixed(1).padStart(10)} ${result.modelsHolds ? '  ' : 'no'}  ${JSON.stringify(answers)}, ${beside.firstToken.count} answers beside\n`,
+      );
       other.end();
     } finally {
       await server.stop();
     }
   }
-  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ bench: 'fairness', commit: commit(), at: new Date().toISOString(), machine: machine(), load, model, clients, seconds, stepMs, results }, null, 2)}\n`);
-  if (results.some(({ firstTokenHolds, gapHolds, modelsHolds }) => !firstTokenHolds || !gapHolds || !modelsHolds)) process.exitCode = 1;
+  if (values.json !== undefined)
+    writeFileSync(
+      values.json,
+      `${JSON.stringify({ bench: 'fairness', commit: commit(), at: new Date().toISOString(), machine: machine(), load, model, clients, seconds, stepMs, results }, null, 2)}\n`,
+    );
+  if (results.some(({ firstTokenHolds, gapHolds, modelsHolds }) => !firstTokenHolds || !gapHolds || !modelsHolds))
+    process.exitCode = 1;
 }
 
 function positive(value: string, flag: string): number {
@@ -101,14 +147,41 @@ function positive(value: string, flag: string): number {
 }
 
 class FairServer {
-  private constructor(readonly port: number, private readonly child: ChildProcess, readonly data: string) {}
+  private constructor(
+    readonly port: number,
+    private readonly child: ChildProcess,
+    readonly data: string,
+  ) {}
 
   static async start(stepMs: number, flags: readonly string[]): Promise<FairServer> {
     const data = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
-    const child = spawn(process.execPath, [
-      join(packageRoot, 'dist', 'main.js'), 'serve', '--log', 'json', '--log-level', 'silent', '--port', '0', '--data-dir', data, '--api-key', ATTACKER_KEY,
-      '--threads', '1', '--engine-step-ms', String(stepMs), '--limits-rpm', 'off', '--limits-tpm', 'off', ...flags,
-    ], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(
+      process.execPath,
+      [
+        join(packageRoot, 'dist', 'main.js'),
+        'serve',
+        '--log',
+        'json',
+        '--log-level',
+        'silent',
+        '--port',
+        '0',
+        '--data-dir',
+        data,
+        '--api-key',
+        ATTACKER_KEY,
+        '--threads',
+        '1',
+        '--engine-step-ms',
+        String(stepMs),
+        '--limits-rpm',
+        'off',
+        '--limits-tpm',
+        'off',
+        ...flags,
+      ],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    );
     const lines = once(createInterface({ input: child.stdout }), 'line');
     const [line] = (await Promise.race([lines, once(child, 'exit').then(() => [''])])) as [string];
     if (line === '') throw new Error('the server did not start');
@@ -116,8 +189,13 @@ class FairServer {
   }
 
   async steps(): Promise<number> {
-    const page = await (await fetch(`http://127.0.0.1:${this.port}/metrics`, { headers: { authorization: `Bearer ${ATTACKER_KEY}` } })).text();
-    return [...page.matchAll(/^monolith_steps_total\{.*\} (\S+)$/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
+    const page = await (
+      await fetch(`http://127.0.0.1:${this.port}/metrics`, { headers: { authorization: `Bearer ${ATTACKER_KEY}` } })
+    ).text();
+    return [...page.matchAll(/^monolith_steps_total\{.*\} (\S+)$/gm)].reduce(
+      (sum, [, count]) => sum + Number(count),
+      0,
+    );
   }
 
   async stop(): Promise<void> {
@@ -136,7 +214,11 @@ class Other {
   readonly #listAgent = new Agent({ keepAlive: true, maxSockets: 1 });
   #asked = 0;
 
-  constructor(private readonly port: number, private readonly key: string, private readonly model: string) {}
+  constructor(
+    private readonly port: number,
+    private readonly key: string,
+    private readonly model: string,
+  ) {}
 
   async measure(seconds: number): Promise<Phase> {
     const first: number[] = [];
@@ -160,40 +242,81 @@ class Other {
   #list(): Promise<number> {
     return new Promise((resolve, reject) => {
       const began = performance.now();
-      request({ host: '127.0.0.1', port: this.port, agent: this.#listAgent, path: '/v1/models', headers: { authorization: `Bearer ${this.key}` } }, (response) => {
-        response.resume().on('end', () => { resolve(performance.now() - began); }).on('error', reject);
-      }).on('error', reject).end();
+      request(
+        {
+          host: '127.0.0.1',
+          port: this.port,
+          agent: this.#listAgent,
+          path: '/v1/models',
+          headers: { authorization: `Bearer ${this.key}` },
+        },
+        (response) => {
+          response
+            .resume()
+            .on('end', () => {
+              resolve(performance.now() - began);
+            })
+            .on('error', reject);
+        },
+      )
+        .on('error', reject)
+        .end();
     });
   }
 
   /** Milliseconds to the first text; what passed between each two further tokens is put into `gaps`. Not each makes text: chunks tell ids. */
   #ask(gaps: number[]): Promise<number> {
-    const body = Buffer.from(JSON.stringify({
-      model: this.model, stream: true, max_completion_tokens: TOKENS, ignore_eos: true, return_token_ids: true,
-      messages: [{ role: 'user', content: `Number ${++this.#asked}: name ${this.#asked % 7} rivers.` }],
-    }));
+    const body = Buffer.from(
+      JSON.stringify({
+        model: this.model,
+        stream: true,
+        max_completion_tokens: TOKENS,
+        ignore_eos: true,
+        return_token_ids: true,
+        messages: [{ role: 'user', content: `Number ${++this.#asked}: name ${this.#asked % 7} rivers.` }],
+      }),
+    );
     return new Promise((resolve, reject) => {
       const began = performance.now();
       let first = NaN;
       let last = NaN;
       let said = '';
-      const asked = request({
-        host: '127.0.0.1', port: this.port, agent: this.#agent, method: 'POST', path: '/v1/chat/completions',
-        headers: { authorization: `Bearer ${this.key}`, 'content-type': 'application/json', 'content-length': body.length },
-      }, (response) => {
-        response.setEncoding('utf8').on('data', (piece: string) => {
-          const now = performance.now();
-          said += piece;
-          const tokens = [...piece.matchAll(/"token_ids":\[([^\]]+)\]/g)].reduce((sum, [, ids]) => sum + (ids as string).split(',').length, 0);
-          if (tokens === 0) return;
-          if (Number.isNaN(first)) first = now - began;
-          else for (let i = 0; i < tokens; i++) gaps.push((now - last) / tokens);   // what came together shares its gap
-          last = now;
-        }).on('end', () => {
-          if (response.statusCode !== 200 || Number.isNaN(first)) reject(new Error(`a small request was answered with ${response.statusCode}: ${said.slice(0, 300)}`));
-          else resolve(first);
-        }).on('error', reject);
-      });
+      const asked = request(
+        {
+          host: '127.0.0.1',
+          port: this.port,
+          agent: this.#agent,
+          method: 'POST',
+          path: '/v1/chat/completions',
+          headers: {
+            authorization: `Bearer ${this.key}`,
+            'content-type': 'application/json',
+            'content-length': body.length,
+          },
+        },
+        (response) => {
+          response
+            .setEncoding('utf8')
+            .on('data', (piece: string) => {
+              const now = performance.now();
+              said += piece;
+              const tokens = [...piece.matchAll(/"token_ids":\[([^\]]+)\]/g)].reduce(
+                (sum, [, ids]) => sum + (ids as string).split(',').length,
+                0,
+              );
+              if (tokens === 0) return;
+              if (Number.isNaN(first)) first = now - began;
+              else for (let i = 0; i < tokens; i++) gaps.push((now - last) / tokens); // what came together shares its gap
+              last = now;
+            })
+            .on('end', () => {
+              if (response.statusCode !== 200 || Number.isNaN(first))
+                reject(new Error(`a small request was answered with ${response.statusCode}: ${said.slice(0, 300)}`));
+              else resolve(first);
+            })
+            .on('error', reject);
+        },
+      );
       asked.on('error', reject);
       asked.end(body);
     });

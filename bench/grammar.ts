@@ -34,44 +34,86 @@ const USAGE = `npm run bench -- grammar --cases FILE_OR_FOLDER [options]
 
 const ROOT = join(import.meta.dirname, '..', '..');
 
-interface Case { name: string; line: string }
+interface Case {
+  name: string;
+  line: string;
+}
 
 export interface CaseFigures {
-  cases: number; passing: number; percentPassing: number;
-  refused: number; pastLimits: number; masksWrong: number;
-  valid: number; validRefused: number; invalid: number; invalidAccepted: number;
-  maskMicroseconds: Quantiles; compileMicroseconds: Quantiles;
+  cases: number;
+  passing: number;
+  percentPassing: number;
+  refused: number;
+  pastLimits: number;
+  masksWrong: number;
+  valid: number;
+  validRefused: number;
+  invalid: number;
+  invalidAccepted: number;
+  maskMicroseconds: Quantiles;
+  compileMicroseconds: Quantiles;
   reasons: { cases: number; kind: string; keyword: string; what: string }[];
   failing: string[];
 }
 
-interface Quantiles { count: number; average: number; p50: number; p99: number; max: number }
+interface Quantiles {
+  count: number;
+  average: number;
+  p50: number;
+  p99: number;
+  max: number;
+}
 
-export interface DecodeFigures { streams: number; tokens: number; free: Spread; constrained: Spread; ratio: Spread }
+export interface DecodeFigures {
+  streams: number;
+  tokens: number;
+  free: Spread;
+  constrained: Spread;
+  ratio: Spread;
+}
 
 export async function grammarBenchCommand(args: string[]): Promise<void> {
   const { values } = parseArgs({
     args,
     options: {
-      cases: { type: 'string' }, vocabulary: { type: 'string' }, model: { type: 'string' }, json: { type: 'string' }, help: { type: 'boolean' },
-      streams: { type: 'string', default: '16' }, tokens: { type: 'string', default: '64' }, repeats: { type: 'string', default: '7' },
+      cases: { type: 'string' },
+      vocabulary: { type: 'string' },
+      model: { type: 'string' },
+      json: { type: 'string' },
+      help: { type: 'boolean' },
+      streams: { type: 'string', default: '16' },
+      tokens: { type: 'string', default: '64' },
+      repeats: { type: 'string', default: '7' },
     },
   });
   if (values.help === true || (values.cases === undefined && values.model === undefined)) {
     process.stdout.write(USAGE);
     return;
   }
-  const report: Record<string, unknown> = { version: VERSION, node: process.version, cpu: cpus()[0]?.model ?? '', cores: cpus().length, date: new Date().toISOString() };
+  const report: Record<string, unknown> = {
+    version: VERSION,
+    node: process.version,
+    cpu: cpus()[0]?.model ?? '',
+    cores: cpus().length,
+    date: new Date().toISOString(),
+  };
   if (values.cases !== undefined) {
     const { vocabulary, figures } = measureCases(readCases(values.cases), values.vocabulary ?? null);
     Object.assign(report, { vocabulary, figures });
     process.stdout.write(tableOf(figures));
   }
   if (values.model !== undefined) {
-    const decode = await measureDecode(values.model, wholeNumber(values.streams), wholeNumber(values.tokens), wholeNumber(values.repeats));
+    const decode = await measureDecode(
+      values.model,
+      wholeNumber(values.streams),
+      wholeNumber(values.tokens),
+      wholeNumber(values.repeats),
+    );
     report['decode'] = { model: values.model.split('/').at(-1), ...decode };
-    process.stdout.write(`decode, ${decode.streams} streams: ${decode.free.median.toFixed(0)} tokens/s free, ${decode.constrained.median.toFixed(0)} constrained: ` +
-      `${(100 * decode.ratio.median).toFixed(1)} % (${(100 * decode.ratio.min).toFixed(1)} to ${(100 * decode.ratio.max).toFixed(1)})\n`);
+    process.stdout.write(
+      `decode, ${decode.streams} streams: ${decode.free.median.toFixed(0)} tokens/s free, ${decode.constrained.median.toFixed(0)} constrained: ` +
+        `${(100 * decode.ratio.median).toFixed(1)} % (${(100 * decode.ratio.min).toFixed(1)} to ${(100 * decode.ratio.max).toFixed(1)})\n`,
+    );
   }
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(report, null, 1)}\n`);
 }
@@ -85,13 +127,18 @@ function readCases(path: string): Case[] {
   if (!statSync(path).isDirectory()) {
     const bytes = readFileSync(path);
     const text = (bytes[0] === 0x1f && bytes[1] === 0x8b ? gunzipSync(bytes) : bytes).toString('utf8');
-    const lines = path.replace(/\.gz$/, '').endsWith('.json') ? [text] : text.split('\n').filter((line) => line.trim() !== '');
+    const lines = path.replace(/\.gz$/, '').endsWith('.json')
+      ? [text]
+      : text.split('\n').filter((line) => line.trim() !== '');
     return lines.map((line, index) => toCase(line, `${index + 1}`));
   }
-  return readdirSync(path).filter((name) => /\.json(\.gz)?$/.test(name)).sort().map((name) => {
-    const bytes = readFileSync(join(path, name));
-    return toCase((name.endsWith('.gz') ? gunzipSync(bytes) : bytes).toString('utf8'), name);
-  });
+  return readdirSync(path)
+    .filter((name) => /\.json(\.gz)?$/.test(name))
+    .sort()
+    .map((name) => {
+      const bytes = readFileSync(join(path, name));
+      return toCase((name.endsWith('.gz') ? gunzipSync(bytes) : bytes).toString('utf8'), name);
+    });
 }
 
 function toCase(text: string, place: string): Case {
@@ -102,7 +149,10 @@ function toCase(text: string, place: string): Case {
     const { valid, data } = Object.fromEntries(membersOf(test)) as { valid?: string; data?: string };
     return data === undefined ? [] : [valid === 'true' ? 'V' : 'I', data];
   });
-  return { name: JSON.parse(members.get('name') ?? JSON.stringify(place)) as string, line: [schema, ...tests].join('\t') };
+  return {
+    name: JSON.parse(members.get('name') ?? JSON.stringify(place)) as string,
+    line: [schema, ...tests].join('\t'),
+  };
 }
 
 function measureCases(cases: readonly Case[], given: string | null): { vocabulary: object; figures: CaseFigures } {
@@ -116,10 +166,15 @@ function measureCases(cases: readonly Case[], given: string | null): { vocabular
     }
     const digest = createHash('sha256').update(readFileSync(path)).digest('hex').slice(0, 16);
     const { status, stdout, stderr } = spawnSync(join(ROOT, 'build', 'native', 'grammar_bench'), [path], {
-      input: `${cases.map(({ line }) => line).join('\n')}\n`, encoding: 'utf8', maxBuffer: 1 << 30,
+      input: `${cases.map(({ line }) => line).join('\n')}\n`,
+      encoding: 'utf8',
+      maxBuffer: 1 << 30,
     });
     if (status !== 0) throw new Error(`grammar_bench ended with ${status}: ${stderr}`);
-    return { vocabulary: { from: given?.split('/').at(-1) ?? 'the texts of this repository', sha256: digest }, figures: figuresOf(cases, stdout.trimEnd().split('\n')) };
+    return {
+      vocabulary: { from: given?.split('/').at(-1) ?? 'the texts of this repository', sha256: digest },
+      figures: figuresOf(cases, stdout.trimEnd().split('\n')),
+    };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -127,15 +182,27 @@ function measureCases(cases: readonly Case[], given: string | null): { vocabular
 
 function figuresOf(cases: readonly Case[], lines: readonly string[]): CaseFigures {
   if (lines.length !== cases.length) throw new Error(`grammar_bench answered ${lines.length} of ${cases.length} cases`);
-  const sums = { passing: 0, refused: 0, pastLimits: 0, masksWrong: 0, valid: 0, validRefused: 0, invalid: 0, invalidAccepted: 0 };
-  const masks: number[] = [], compiles: number[] = [];
+  const sums = {
+    passing: 0,
+    refused: 0,
+    pastLimits: 0,
+    masksWrong: 0,
+    valid: 0,
+    validRefused: 0,
+    invalid: 0,
+    invalidAccepted: 0,
+  };
+  const masks: number[] = [],
+    compiles: number[] = [];
   const reasons = new Map<string, CaseFigures['reasons'][number]>();
   const failing: string[] = [];
   lines.forEach((line, index) => {
     const [outcome, ...fields] = line.split('\t');
     if (outcome === 'refused') {
       const [kind = '', keyword = '', what = ''] = fields;
-      const general = what.replace(/'[^']*'|"[^"]*"/g, '…').replace(/(at|byte|branches) [^ ]*\d[^ ]*( and \d+)?/g, '$1 …');
+      const general = what
+        .replace(/'[^']*'|"[^"]*"/g, '…')
+        .replace(/(at|byte|branches) [^ ]*\d[^ ]*( and \d+)?/g, '$1 …');
       const key = `${kind} ${keyword} ${general}`;
       const reason = reasons.get(key) ?? { cases: 0, kind, keyword, what: general };
       reason.cases++;
@@ -143,7 +210,16 @@ function figuresOf(cases: readonly Case[], lines: readonly string[]): CaseFigure
       sums.refused++;
       return;
     }
-    const [compile = NaN, valid = 0, validRefused = 0, invalid = 0, invalidAccepted = 0, masksWrong = 0, pastLimits = 0, ...maskTimes] = fields.map(Number);
+    const [
+      compile = NaN,
+      valid = 0,
+      validRefused = 0,
+      invalid = 0,
+      invalidAccepted = 0,
+      masksWrong = 0,
+      pastLimits = 0,
+      ...maskTimes
+    ] = fields.map(Number);
     compiles.push(compile);
     for (const time of maskTimes) masks.push(time);
     sums.valid += valid;
@@ -156,40 +232,76 @@ function figuresOf(cases: readonly Case[], lines: readonly string[]): CaseFigure
     else failing.push((cases[index] as Case).name);
   });
   return {
-    cases: cases.length, ...sums, percentPassing: (100 * sums.passing) / cases.length, maskMicroseconds: quantiles(masks), compileMicroseconds: quantiles(compiles),
-    reasons: [...reasons.values()].sort((a, b) => b.cases - a.cases), failing,
+    cases: cases.length,
+    ...sums,
+    percentPassing: (100 * sums.passing) / cases.length,
+    maskMicroseconds: quantiles(masks),
+    compileMicroseconds: quantiles(compiles),
+    reasons: [...reasons.values()].sort((a, b) => b.cases - a.cases),
+    failing,
   };
 }
 
 function quantiles(values: readonly number[]): Quantiles {
   const sorted = Float64Array.from(values).sort();
   const at = (share: number): number => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN;
-  return { count: sorted.length, average: sorted.reduce((sum, value) => sum + value, 0) / sorted.length, p50: at(0.5), p99: at(0.99), max: at(1) };
+  return {
+    count: sorted.length,
+    average: sorted.reduce((sum, value) => sum + value, 0) / sorted.length,
+    p50: at(0.5),
+    p99: at(0.99),
+    max: at(1),
+  };
 }
 
 function tableOf(figures: CaseFigures): string {
   const { maskMicroseconds: mask, compileMicroseconds: compile } = figures;
-  const share = (part: number, whole: number): string => `${part} of ${whole} (${whole === 0 ? '0' : ((100 * part) / whole).toFixed(2)} %)`;
+  const share = (part: number, whole: number): string =>
+    `${part} of ${whole} (${whole === 0 ? '0' : ((100 * part) / whole).toFixed(2)} %)`;
   const rows: [what: string, here: string, target: string, best: string][] = [
     ['cases passing of all', `${share(figures.passing, figures.cases)}`, '90 percent', '79 percent'],
     ['invalid instances accepted', share(figures.invalidAccepted, figures.invalid), '0', '0'],
     ['valid instances refused', share(figures.validRefused, figures.valid), 'under 0.1 percent', '0.2 percent'],
-    ['mask, average / p99', `${mask.average.toFixed(1)} / ${mask.p99.toFixed(0)} µs (${mask.count} masks)`, '40 / 400 µs', '64 / 533 µs'],
-    ['compile to first mask, p50 / p99', `${(compile.p50 / 1000).toFixed(2)} / ${(compile.p99 / 1000).toFixed(1)} ms`, '0.8 / 15 ms', '1.0 / 18 ms'],
+    [
+      'mask, average / p99',
+      `${mask.average.toFixed(1)} / ${mask.p99.toFixed(0)} µs (${mask.count} masks)`,
+      '40 / 400 µs',
+      '64 / 533 µs',
+    ],
+    [
+      'compile to first mask, p50 / p99',
+      `${(compile.p50 / 1000).toFixed(2)} / ${(compile.p99 / 1000).toFixed(1)} ms`,
+      '0.8 / 15 ms',
+      '1.0 / 18 ms',
+    ],
   ];
-  const text = ['| | here | target | best known |', '|---|---|---|---|', ...rows.map((row) => `| ${row.join(' | ')} |`)];
-  text.push('', `refused: ${figures.refused}; past the limits of use: ${figures.pastLimits}; masks that disagree with the automaton: ${figures.masksWrong}`, '');
-  for (const { cases, kind, keyword, what } of figures.reasons.slice(0, 10)) text.push(`${String(cases).padStart(5)}  ${kind} ${keyword}: ${what}`);
+  const text = [
+    '| | here | target | best known |',
+    '|---|---|---|---|',
+    ...rows.map((row) => `| ${row.join(' | ')} |`),
+  ];
+  text.push(
+    '',
+    `refused: ${figures.refused}; past the limits of use: ${figures.pastLimits}; masks that disagree with the automaton: ${figures.masksWrong}`,
+    '',
+  );
+  for (const { cases, kind, keyword, what } of figures.reasons.slice(0, 10))
+    text.push(`${String(cases).padStart(5)}  ${kind} ${keyword}: ${what}`);
   return `${text.join('\n')}\n`;
 }
 
 /** Records without end: strings, numbers and choices, so that no stream ends before its tokens are told. */
 const RECORDS = {
-  type: 'array', minItems: 100_000,
+  type: 'array',
+  minItems: 100_000,
   items: {
-    type: 'object', additionalProperties: false, required: ['name', 'age', 'kind', 'tags'],
+    type: 'object',
+    additionalProperties: false,
+    required: ['name', 'age', 'kind', 'tags'],
     properties: {
-      name: { type: 'string', minLength: 1, maxLength: 40 }, age: { type: 'integer', minimum: 0, maximum: 150 }, kind: { enum: ['alpha', 'beta', 'gamma'] },
+      name: { type: 'string', minLength: 1, maxLength: 40 },
+      age: { type: 'integer', minimum: 0, maximum: 150 },
+      kind: { enum: ['alpha', 'beta', 'gamma'] },
       tags: { type: 'array', items: { type: 'string', pattern: '^[a-z]{2,12}$' }, maxItems: 4 },
     },
   },
@@ -200,9 +312,18 @@ async function measureDecode(model: string, streams: number, tokens: number, rep
   const load = { ...benchLoadOptions, maxSequences: streams };
   const engine = new Engine(await loadAddon().load(model, model, load, () => undefined));
   try {
-    const { grammar, problems } = await engine.compileGrammar({ kind: 'json_schema', schema: JSON.stringify(RECORDS), strict: true, oneOfAsAnyOf: true, order: 'schema', whiteSpace: 'none' });
+    const { grammar, problems } = await engine.compileGrammar({
+      kind: 'json_schema',
+      schema: JSON.stringify(RECORDS),
+      strict: true,
+      oneOfAsAnyOf: true,
+      order: 'schema',
+      whiteSpace: 'none',
+    });
     if (grammar === null) throw new Error(`the schema is refused: ${problems.at(-1)?.what}`);
-    const free: number[] = [], constrained: number[] = [], ratio: number[] = [];
+    const free: number[] = [],
+      constrained: number[] = [],
+      ratio: number[] = [];
     for (let repeat = -1; repeat < repeats; repeat++) {
       // Now this way first, now the other: what changes about the machine falls on both.
       const first = await decode(engine, streams, tokens, repeat % 2 === 0 ? null : grammar);
@@ -223,8 +344,11 @@ const PROMPT_TOKENS = 16;
 
 /** Tokens per second of all streams together; the slowest one's time counts. */
 async function decode(engine: Engine, streams: number, tokens: number, format: NativeGrammar | null): Promise<number> {
-  const ends = await Promise.all(Array.from({ length: streams }, (_, index) =>
-    finish(engine, { ...submission(engine, PROMPT_TOKENS, tokens), temperature: 1, seed: BigInt(index), format })));
+  const ends = await Promise.all(
+    Array.from({ length: streams }, (_, index) =>
+      finish(engine, { ...submission(engine, PROMPT_TOKENS, tokens), temperature: 1, seed: BigInt(index), format }),
+    ),
+  );
   const made = ends.reduce((sum, { completionTokens }) => sum + completionTokens, 0);
   if (made !== streams * tokens) throw new Error(`${made} tokens instead of ${streams * tokens}: a stream ended early`);
   return (streams * (tokens - 1)) / (Math.max(...ends.map(({ decodeMs }) => decodeMs)) / 1000);

@@ -30,11 +30,30 @@ const USAGE = `npm run bench -- live [options]
 const KEY = 'bench-live-00000000';
 const MODEL = 'tycho-1.0';
 
-interface Turn { viewers: number; tokensPerSecond: number; stepMs: number; engineUsPerToken: number; mainThreadShare: number; samplesPerViewer: number }
+interface Turn {
+  viewers: number;
+  tokensPerSecond: number;
+  stepMs: number;
+  engineUsPerToken: number;
+  mainThreadShare: number;
+  samplesPerViewer: number;
+}
 
 export async function liveBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
-  const { values } = parseArgs({ args, strict: true, options: { model: text, viewers: text, running: text, seconds: text, turns: text, json: text, help: { type: 'boolean' } } });
+  const { values } = parseArgs({
+    args,
+    strict: true,
+    options: {
+      model: text,
+      viewers: text,
+      running: text,
+      seconds: text,
+      turns: text,
+      json: text,
+      help: { type: 'boolean' },
+    },
+  });
   if (values.help === true) {
     process.stdout.write(USAGE);
     return;
@@ -46,12 +65,34 @@ export async function liveBenchCommand(args: string[]): Promise<void> {
 
   const data = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
   const flags = [
-    join(packageRoot, 'dist', 'main.js'), 'serve', '--log', 'json', '--log-level', 'silent', '--port', '0', '--data-dir', data, '--api-key', KEY, '--engine-threads', '1',
-    '--limits-rpm', 'off', '--limits-tpm', 'off', '--limits-concurrency', 'off', ...(values.model === undefined ? [] : ['--model', `${MODEL}=${values.model}`]),
+    join(packageRoot, 'dist', 'main.js'),
+    'serve',
+    '--log',
+    'json',
+    '--log-level',
+    'silent',
+    '--port',
+    '0',
+    '--data-dir',
+    data,
+    '--api-key',
+    KEY,
+    '--engine-threads',
+    '1',
+    '--limits-rpm',
+    'off',
+    '--limits-tpm',
+    'off',
+    '--limits-concurrency',
+    'off',
+    ...(values.model === undefined ? [] : ['--model', `${MODEL}=${values.model}`]),
   ];
   const server = spawn(process.execPath, flags, { stdio: ['ignore', 'pipe', 'inherit'] });
   try {
-    const [line] = (await Promise.race([once(createInterface({ input: server.stdout }), 'line'), once(server, 'exit').then(() => [''])])) as [string];
+    const [line] = (await Promise.race([
+      once(createInterface({ input: server.stdout }), 'line'),
+      once(server, 'exit').then(() => ['']),
+    ])) as [string];
     if (line === '') throw new Error('the server did not start');
     const { port } = JSON.parse(line) as { port: number };
     const pid = server.pid ?? 0;
@@ -63,15 +104,24 @@ export async function liveBenchCommand(args: string[]): Promise<void> {
     for (let turn = 0; turn < 2 * turns; turn++) {
       const one = await measure(port, pid, cookie, turn % 2 === 0 ? 0 : viewers, seconds);
       done.push(one);
-      process.stdout.write(`${String(one.viewers).padStart(7)}${one.tokensPerSecond.toFixed(0).padStart(13)}${one.stepMs.toFixed(3).padStart(14)}${one.engineUsPerToken.toFixed(1).padStart(18)}${`${(100 * one.mainThreadShare).toFixed(1)} %`.padStart(14)}${one.samplesPerViewer.toFixed(2).padStart(15)}\n`);
+      process.stdout.write(
+        `${String(one.viewers).padStart(7)}${one.tokensPerSecond.toFixed(0).padStart(13)}${one.stepMs.toFixed(3).padStart(14)}${one.engineUsPerToken.toFixed(1).padStart(18)}${`${(100 * one.mainThreadShare).toFixed(1)} %`.padStart(14)}${one.samplesPerViewer.toFixed(2).padStart(15)}\n`,
+      );
     }
     load.stop();
-    const of = (watched: boolean, value: (turn: Turn) => number): number => spreadOf(done.filter((turn) => (turn.viewers > 0) === watched).map(value)).median;
+    const of = (watched: boolean, value: (turn: Turn) => number): number =>
+      spreadOf(done.filter((turn) => turn.viewers > 0 === watched).map(value)).median;
     const ratio = of(true, (turn) => turn.tokensPerSecond) / of(false, (turn) => turn.tokensPerSecond);
     const costs = of(true, (turn) => turn.engineUsPerToken) / of(false, (turn) => turn.engineUsPerToken);
     const loopMs = 1_000 * (of(true, (turn) => turn.mainThreadShare) - of(false, (turn) => turn.mainThreadShare));
-    process.stdout.write(`decode with ${viewers} viewers: ${(100 * ratio).toFixed(1)} % of that without, a token costs the engine ${(100 * costs).toFixed(1)} %; ${loopMs.toFixed(1)} ms of the main thread per sample\n`);
-    if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ bench: 'live', at: new Date().toISOString(), viewers, running, seconds, decodeRatio: ratio, engineCostRatio: costs, mainThreadMsPerSample: loopMs, turns: done }, null, 2)}\n`);
+    process.stdout.write(
+      `decode with ${viewers} viewers: ${(100 * ratio).toFixed(1)} % of that without, a token costs the engine ${(100 * costs).toFixed(1)} %; ${loopMs.toFixed(1)} ms of the main thread per sample\n`,
+    );
+    if (values.json !== undefined)
+      writeFileSync(
+        values.json,
+        `${JSON.stringify({ bench: 'live', at: new Date().toISOString(), viewers, running, seconds, decodeRatio: ratio, engineCostRatio: costs, mainThreadMsPerSample: loopMs, turns: done }, null, 2)}\n`,
+      );
   } finally {
     server.kill('SIGKILL');
     rmSync(data, { recursive: true, force: true });
@@ -90,11 +140,15 @@ const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout
 async function signUp(port: number): Promise<string> {
   const url = `http://127.0.0.1:${port}`;
   const response = await fetch(`${url}/dashboard/api/signup`, {
-    method: 'POST', headers: { 'content-type': 'application/json', origin: url },
+    method: 'POST',
+    headers: { 'content-type': 'application/json', origin: url },
     body: JSON.stringify({ email: 'operator@example.com', password: 'a long enough password', name: 'Operator' }),
   });
   if (response.status !== 200) throw new Error(`signing up: ${response.status} ${await response.text()}`);
-  return response.headers.getSetCookie().map((line) => line.split(';')[0]).join('; ');
+  return response.headers
+    .getSetCookie()
+    .map((line) => line.split(';')[0])
+    .join('; ');
 }
 
 /** So many answers at once, whole ones, one after the other. */
@@ -104,13 +158,25 @@ function keepAnswering(port: number, running: number): { stop(): void } {
     void (async () => {
       while (!over) {
         await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
-          method: 'POST', headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
-          body: JSON.stringify({ model: MODEL, max_tokens: 1_000, ignore_eos: true, messages: [{ role: 'user', content: `Story ${i}.` }] }),
-        }).then((response) => response.text()).catch(() => pause(100));
+          method: 'POST',
+          headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
+          body: JSON.stringify({
+            model: MODEL,
+            max_tokens: 1_000,
+            ignore_eos: true,
+            messages: [{ role: 'user', content: `Story ${i}.` }],
+          }),
+        })
+          .then((response) => response.text())
+          .catch(() => pause(100));
       }
     })();
   }
-  return { stop: () => { over = true; } };
+  return {
+    stop: () => {
+      over = true;
+    },
+  };
 }
 
 async function measure(port: number, pid: number, cookie: string, viewers: number, seconds: number): Promise<Turn> {
@@ -119,14 +185,21 @@ async function measure(port: number, pid: number, cookie: string, viewers: numbe
   for (let i = 0; i < viewers; i++) {
     const socket = connect(port, '127.0.0.1');
     socket.on('error', () => undefined);
-    socket.on('data', (bytes) => { for (let at = bytes.indexOf('event: sample'); at >= 0; at = bytes.indexOf('event: sample', at + 1)) samples++; });
+    socket.on('data', (bytes) => {
+      for (let at = bytes.indexOf('event: sample'); at >= 0; at = bytes.indexOf('event: sample', at + 1)) samples++;
+    });
     socket.write(`GET /dashboard/api/operator/live HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nCookie: ${cookie}\r\n\r\n`);
     sockets.push(socket);
     if (i % 50 === 49) await pause(20);
   }
-  await pause(1_500);   // the histories are sent
+  await pause(1_500); // the histories are sent
   samples = 0;
-  const before = { counters: await engineCounters(port), cpu: mainThreadSeconds(pid), others: otherThreadsSeconds(pid), at: performance.now() };
+  const before = {
+    counters: await engineCounters(port),
+    cpu: mainThreadSeconds(pid),
+    others: otherThreadsSeconds(pid),
+    at: performance.now(),
+  };
   await pause(seconds * 1_000);
   const elapsed = (performance.now() - before.at) / 1_000;
   const cpu = mainThreadSeconds(pid) - before.cpu;
@@ -138,15 +211,24 @@ async function measure(port: number, pid: number, cookie: string, viewers: numbe
   const steps = counters.steps - before.counters.steps;
   const tokens = counters.tokens - before.counters.tokens;
   return {
-    viewers, tokensPerSecond: tokens / elapsed, engineUsPerToken: 1e6 * others / tokens, stepMs: steps === 0 ? 0 : 1_000 * elapsed / steps,
-    mainThreadShare: cpu / elapsed, samplesPerViewer: viewers === 0 ? 0 : counted / viewers,
+    viewers,
+    tokensPerSecond: tokens / elapsed,
+    engineUsPerToken: (1e6 * others) / tokens,
+    stepMs: steps === 0 ? 0 : (1_000 * elapsed) / steps,
+    mainThreadShare: cpu / elapsed,
+    samplesPerViewer: viewers === 0 ? 0 : counted / viewers,
   };
 }
 
 async function engineCounters(port: number): Promise<{ tokens: number; steps: number }> {
-  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`, { headers: { authorization: `Bearer ${KEY}` } })).text();
+  const text = await (
+    await fetch(`http://127.0.0.1:${port}/metrics`, { headers: { authorization: `Bearer ${KEY}` } })
+  ).text();
   const sum = (name: RegExp): number => [...text.matchAll(name)].reduce((total, [, value]) => total + Number(value), 0);
-  return { tokens: sum(/^monolith_step_tokens_total\{.*phase="decode".*\} (\S+)$/gm), steps: sum(/^monolith_steps_total\{.*\} (\S+)$/gm) };
+  return {
+    tokens: sum(/^monolith_step_tokens_total\{.*phase="decode".*\} (\S+)$/gm),
+    steps: sum(/^monolith_steps_total\{.*\} (\S+)$/gm),
+  };
 }
 
 /** Processor time of a process's first thread: in Node the one that runs JavaScript. */
@@ -155,6 +237,10 @@ function mainThreadSeconds(pid: number): number {
 }
 
 function otherThreadsSeconds(pid: number): number {
-  return readdirSync(`/proc/${pid}/task`).filter((id) => id !== String(pid))
-    .reduce((sum, id) => sum + Number(readFileSync(`/proc/${pid}/task/${id}/schedstat`, 'utf8').split(' ')[0]) / 1e9, 0);
+  return readdirSync(`/proc/${pid}/task`)
+    .filter((id) => id !== String(pid))
+    .reduce(
+      (sum, id) => sum + Number(readFileSync(`/proc/${pid}/task/${id}/schedstat`, 'utf8').split(' ')[0]) / 1e9,
+      0,
+    );
 }

@@ -24,42 +24,73 @@ import { syntheticTokenizer } from './lib/synthetic-vocabulary.js';
 import { isRead, wantedTensors } from './lib/wanted-tensors.js';
 
 export interface MakeModelOptions {
-  readonly preset?: Preset;                  // default 1b
-  readonly architecture?: Architecture;      // default llama
-  readonly type?: ModelType;                 // default q8_0
-  readonly seed?: number;                    // default 1; 32 bits
-  readonly experts?: boolean;                // a mixture, of an architecture that may be one or not; default false
-  readonly shape?: Partial<ModelShape>;      // fields that differ from the preset
-  readonly like?: string;                    // a GGUF file whose family and keys it has, instead of preset, architecture and shape
-  readonly set?: Readonly<Record<string, string>>;   // with `like`: keys that differ, without the architecture's name
-  readonly tensors?: Readonly<Record<string, readonly number[]>>;   // with `like`: dimensions that no key tells
-  readonly unread?: readonly string[];       // with `like`: of these, those that stay where this engine reads none
-  readonly layers?: readonly number[];       // with `like`: which of its layers each is like
-  readonly vocabulary?: number;              // with `like`: one of our own of this size
-  readonly out?: string;                     // default bench/out/<architecture>-<preset>-<type>.gguf
-  readonly force?: boolean;                  // write even if the file is there
+  readonly preset?: Preset; // default 1b
+  readonly architecture?: Architecture; // default llama
+  readonly type?: ModelType; // default q8_0
+  readonly seed?: number; // default 1; 32 bits
+  readonly experts?: boolean; // a mixture, of an architecture that may be one or not; default false
+  readonly shape?: Partial<ModelShape>; // fields that differ from the preset
+  readonly like?: string; // a GGUF file whose family and keys it has, instead of preset, architecture and shape
+  readonly set?: Readonly<Record<string, string>>; // with `like`: keys that differ, without the architecture's name
+  readonly tensors?: Readonly<Record<string, readonly number[]>>; // with `like`: dimensions that no key tells
+  readonly unread?: readonly string[]; // with `like`: of these, those that stay where this engine reads none
+  readonly layers?: readonly number[]; // with `like`: which of its layers each is like
+  readonly vocabulary?: number; // with `like`: one of our own of this size
+  readonly out?: string; // default bench/out/<architecture>-<preset>-<type>.gguf
+  readonly force?: boolean; // write even if the file is there
 }
 
 export interface MadeModel {
   readonly path: string;
   readonly bytes: number;
   readonly parameters: number;
-  readonly written: boolean;                 // false: it was there already
+  readonly written: boolean; // false: it was there already
   readonly seconds: number;
 }
 
 // GGUF's numbers for a file's predominant type.
 const FILE_TYPES: Record<ModelType, number> = {
-  f32: 0, f16: 1, q4_0: 2, q4_1: 3, q8_0: 7, q5_0: 8, q5_1: 9, q2_k: 10, q3_k: 11, q4_k: 14, q4_k_m: 15,
-  q5_k: 16, q6_k: 18, iq4_nl: 25, iq4_xs: 30, bf16: 32, mxfp4: 38,
-  iq2_xxs: 19, iq2_xs: 20, iq3_xxs: 23, iq1_s: 24, iq3_s: 26, iq2_s: 28, iq1_m: 31, tq1_0: 36, tq2_0: 37, nvfp4: 39,
+  f32: 0,
+  f16: 1,
+  q4_0: 2,
+  q4_1: 3,
+  q8_0: 7,
+  q5_0: 8,
+  q5_1: 9,
+  q2_k: 10,
+  q3_k: 11,
+  q4_k: 14,
+  q4_k_m: 15,
+  q5_k: 16,
+  q6_k: 18,
+  iq4_nl: 25,
+  iq4_xs: 30,
+  bf16: 32,
+  mxfp4: 38,
+  iq2_xxs: 19,
+  iq2_xs: 20,
+  iq3_xxs: 23,
+  iq1_s: 24,
+  iq3_s: 26,
+  iq2_s: 28,
+  iq1_m: 31,
+  tq1_0: 36,
+  tq2_0: 37,
+  nvfp4: 39,
 };
 
 const QUANTIZATION_VERSION = 2;
 
-function metadataOf(architecture: Architecture, shape: ModelShape, type: ModelType, seed: number, experts: boolean): Metadata {
+function metadataOf(
+  architecture: Architecture,
+  shape: ModelShape,
+  type: ModelType,
+  seed: number,
+  experts: boolean,
+): Metadata {
   const layout = layoutOf(architecture);
-  const feedForward = hasExperts(architecture, experts) && !layout.expertsHaveKey ? shape.expertFeedForward : shape.feedForward;
+  const feedForward =
+    hasExperts(architecture, experts) && !layout.expertsHaveKey ? shape.expertFeedForward : shape.feedForward;
   const keys = layout.keys?.(shape) ?? [];
   const partial = keys.some(([key]) => key === 'rope.dimension_count');
   const count = (key: string, value: number) => [`${architecture}.${key}`, { type: 'uint32', value }] as const;
@@ -81,13 +112,16 @@ function metadataOf(architecture: Architecture, shape: ModelShape, type: ModelTy
     real('attention.layer_norm_rms_epsilon', architecture === 'llama' ? 1e-5 : 1e-6),
     real('rope.freq_base', layout.ropeBase ?? 1000000),
     count('vocab_size', shape.vocabulary),
-    ...(hasExperts(architecture, experts) ? [
-      count('expert_count', shape.experts),
-      count('expert_used_count', shape.usedExperts),
-      ...(layout.expertsHaveKey ? [count('expert_feed_forward_length', shape.expertFeedForward)] : []),
-      ...(sharedWidth(architecture, shape) > 0
-        ? [count('expert_shared_feed_forward_length', sharedWidth(architecture, shape))] : []),
-    ] : []),
+    ...(hasExperts(architecture, experts)
+      ? [
+          count('expert_count', shape.experts),
+          count('expert_used_count', shape.usedExperts),
+          ...(layout.expertsHaveKey ? [count('expert_feed_forward_length', shape.expertFeedForward)] : []),
+          ...(sharedWidth(architecture, shape) > 0
+            ? [count('expert_shared_feed_forward_length', sharedWidth(architecture, shape))]
+            : []),
+        ]
+      : []),
     ...(layout.windows && shape.window > 0 ? [count('attention.sliding_window', shape.window)] : []),
     ...(partial ? [] : [count('rope.dimension_count', shape.headSize)]),
     ...keys.map(([key, value]) => [`${architecture}.${key}`, value] as const),
@@ -116,8 +150,7 @@ function isThere(path: string, { head, fileBytes }: GgufHead): boolean {
 }
 
 function writeFully(file: number, bytes: Uint8Array, position: number): void {
-  for (let done = 0; done < bytes.length;)
-    done += writeSync(file, bytes, done, bytes.length - done, position + done);
+  for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done, bytes.length - done, position + done);
 }
 
 // About 2 MiB at a time, whole blocks, a multiple of 4 of them: small enough to stay in the cache between
@@ -128,8 +161,12 @@ function writeTensor(file: number, position: number, tensor: RandomTensor, key: 
   const { blockValues, blockBytes } = ENCODINGS[tensor.type];
   const nBlocks = valuesOf(tensor) / blockValues;
   const perBuffer = Math.floor(BUFFER_BYTES / blockBytes / 4) * 4;
-  const fill = tensor.type === 'i32' ? tableFiller(key, tensor.dims[0] ?? 1, tensor.below ?? 1) : weightFiller(tensor.type, key, tensor.std, tensor.mean);
-  const bytes = new Uint8Array(buffer), words = new Uint32Array(buffer);
+  const fill =
+    tensor.type === 'i32'
+      ? tableFiller(key, tensor.dims[0] ?? 1, tensor.below ?? 1)
+      : weightFiller(tensor.type, key, tensor.std, tensor.mean);
+  const bytes = new Uint8Array(buffer),
+    words = new Uint32Array(buffer);
   for (let first = 0; first < nBlocks; first += perBuffer) {
     const count = Math.min(perBuffer, nBlocks - first);
     fill(bytes, words, first, count);
@@ -137,19 +174,38 @@ function writeTensor(file: number, position: number, tensor: RandomTensor, key: 
   }
 }
 
-function describedModel(architecture: Architecture, shape: ModelShape, type: ModelType, seed: number, experts: boolean): { metadata: Metadata; tensors: RandomTensor[] } {
+function describedModel(
+  architecture: Architecture,
+  shape: ModelShape,
+  type: ModelType,
+  seed: number,
+  experts: boolean,
+): { metadata: Metadata; tensors: RandomTensor[] } {
   checkShape(shape);
   if (experts && !hasExperts(architecture, true)) throw new RangeError(`${architecture} has no experts`);
   if (hasExperts(architecture, experts) && shape.experts === 0) throw new RangeError(`${architecture} needs experts`);
-  const { embedding, layers, vocabulary } = shape, { tied = false, carries, embeddingScale } = layoutOf(architecture);
-  const metadata = metadataOf(architecture, shape, type, seed, experts), optional = carries?.(shape) ?? [], table = [embedding, vocabulary];
+  const { embedding, layers, vocabulary } = shape,
+    { tied = false, carries, embeddingScale } = layoutOf(architecture);
+  const metadata = metadataOf(architecture, shape, type, seed, experts),
+    optional = carries?.(shape) ?? [],
+    table = [embedding, vocabulary];
   const wanted = wantedTensors(architecture, metadata, [
-    { name: 'token_embd.weight', dims: table }, ...(tied ? [] : [{ name: 'output.weight', dims: table }]), ...optional,
+    { name: 'token_embd.weight', dims: table },
+    ...(tied ? [] : [{ name: 'output.weight', dims: table }]),
+    ...optional,
   ]);
   // Scaled up by the network, embeddings are written smaller; a tied table serves the logits too.
   const embeddingGain = tied ? 2.5 : Math.sqrt(embedding) / (embeddingScale === 'root' ? Math.sqrt(embedding) : 1);
-  const factors = optional.filter(({ name }) => isRead(name)).map(({ name, dims }): RandomTensor =>
-    ({ name, dims, type: 'f32', ...(name.includes('long') ? { mean: 4, std: 0.5 } : { mean: 1, std: 0.05 }) }));
+  const factors = optional
+    .filter(({ name }) => isRead(name))
+    .map(
+      ({ name, dims }): RandomTensor => ({
+        name,
+        dims,
+        type: 'f32',
+        ...(name.includes('long') ? { mean: 4, std: 0.5 } : { mean: 1, std: 0.05 }),
+      }),
+    );
   return { metadata, tensors: [...factors, ...randomTensors(wanted, { type, layers, embeddingGain })] };
 }
 
@@ -163,8 +219,18 @@ export function makeModel(options: MakeModelOptions = {}): MadeModel {
   const name = like === undefined ? `${architecture}-${preset}` : `like-${basename(like, '.gguf')}`;
   const path = resolve(options.out ?? join('bench', 'out', `${name}-${type}.gguf`));
   const started = performance.now();
-  const { metadata, tensors } = like === undefined ? describedModel(architecture, { ...PRESETS[preset], ...options.shape }, type, seed, experts)
-    : patternModel({ like, type, ...(options.set && { set: options.set }), ...(options.tensors && { tensors: options.tensors }), ...(options.unread && { unread: options.unread }), ...(options.layers && { layers: options.layers }), ...(options.vocabulary !== undefined && { vocabulary: options.vocabulary }) });
+  const { metadata, tensors } =
+    like === undefined
+      ? describedModel(architecture, { ...PRESETS[preset], ...options.shape }, type, seed, experts)
+      : patternModel({
+          like,
+          type,
+          ...(options.set && { set: options.set }),
+          ...(options.tensors && { tensors: options.tensors }),
+          ...(options.unread && { unread: options.unread }),
+          ...(options.layers && { layers: options.layers }),
+          ...(options.vocabulary !== undefined && { vocabulary: options.vocabulary }),
+        });
   const parameters = tensors.reduce((sum, tensor) => sum + valuesOf(tensor), 0);
   const { written, bytes } = writeRandomModel(path, metadata, tensors, seed, force);
   return { path, bytes, parameters, written, seconds: (performance.now() - started) / 1000 };
@@ -174,7 +240,13 @@ export function makeModel(options: MakeModelOptions = {}): MadeModel {
  * Writes a file of these tensors with random weights, unless it is there already. Throws the file system's errors. Never
  * leaves a half-written file under the final name.
  */
-export function writeRandomModel(path: string, metadata: Metadata, tensors: readonly RandomTensor[], seed: number, force = false): { written: boolean; bytes: number } {
+export function writeRandomModel(
+  path: string,
+  metadata: Metadata,
+  tensors: readonly RandomTensor[],
+  seed: number,
+  force = false,
+): { written: boolean; bytes: number } {
   const layout = ggufHead(
     metadata,
     tensors.map((tensor) => ({
@@ -238,17 +310,39 @@ function keyAndValue(text: string): [key: string, value: string] {
 }
 
 const SHAPE_OPTIONS = {
-  embedding: 'embedding', layers: 'layers', heads: 'heads', 'kv-heads': 'kvHeads', 'head-size': 'headSize',
-  'feed-forward': 'feedForward', vocabulary: 'vocabulary', context: 'context', window: 'window',
-  experts: 'experts', 'used-experts': 'usedExperts', 'expert-feed-forward': 'expertFeedForward',
+  embedding: 'embedding',
+  layers: 'layers',
+  heads: 'heads',
+  'kv-heads': 'kvHeads',
+  'head-size': 'headSize',
+  'feed-forward': 'feedForward',
+  vocabulary: 'vocabulary',
+  context: 'context',
+  window: 'window',
+  experts: 'experts',
+  'used-experts': 'usedExperts',
+  'expert-feed-forward': 'expertFeedForward',
   'shared-feed-forward': 'sharedFeedForward',
 } as const satisfies Record<string, keyof ModelShape>;
 
 // What --family stands for: a pattern, keys, a vocabulary and a file's name of its own.
-function familyOptions(name: string | undefined, patterns = join(process.env['MONOLITH_VECTORS2'] ?? '', 'models'), type: string): Partial<MakeModelOptions> {
+function familyOptions(
+  name: string | undefined,
+  patterns = join(process.env['MONOLITH_VECTORS2'] ?? '', 'models'),
+  type: string,
+): Partial<MakeModelOptions> {
   if (name === undefined) return {};
-  const { like, set, vocabulary, tensors, unread, layers }: FamilyShape = FAMILY_SHAPES[oneOf('family', name, FAMILIES)];
-  return { like: join(patterns, like), set, vocabulary, ...(tensors && { tensors }), ...(unread && { unread }), ...(layers && { layers }), out: join('bench', 'out', `${name}-${type}.gguf`) };
+  const { like, set, vocabulary, tensors, unread, layers }: FamilyShape =
+    FAMILY_SHAPES[oneOf('family', name, FAMILIES)];
+  return {
+    like: join(patterns, like),
+    set,
+    vocabulary,
+    ...(tensors && { tensors }),
+    ...(unread && { unread }),
+    ...(layers && { layers }),
+    out: join('bench', 'out', `${name}-${type}.gguf`),
+  };
 }
 
 // The command line: the arguments after `make-model`. Prints the file's path and figures.
@@ -257,12 +351,30 @@ export function makeModelCommand(args: readonly string[]): void {
   const { values } = parseArgs({
     args: [...args],
     options: {
-      preset: text, architecture: text, type: text, seed: text, out: text,
-      embedding: text, layers: text, heads: text, 'kv-heads': text, 'head-size': text, 'feed-forward': text,
-      vocabulary: text, context: text, window: text,
-      experts: text, 'used-experts': text, 'expert-feed-forward': text, 'shared-feed-forward': text,
-      like: text, set: { type: 'string', multiple: true }, family: text, patterns: text,
-      force: { type: 'boolean' }, help: { type: 'boolean', short: 'h' },
+      preset: text,
+      architecture: text,
+      type: text,
+      seed: text,
+      out: text,
+      embedding: text,
+      layers: text,
+      heads: text,
+      'kv-heads': text,
+      'head-size': text,
+      'feed-forward': text,
+      vocabulary: text,
+      context: text,
+      window: text,
+      experts: text,
+      'used-experts': text,
+      'expert-feed-forward': text,
+      'shared-feed-forward': text,
+      like: text,
+      set: { type: 'string', multiple: true },
+      family: text,
+      patterns: text,
+      force: { type: 'boolean' },
+      help: { type: 'boolean', short: 'h' },
     },
   });
   if (values.help) {
@@ -276,14 +388,20 @@ export function makeModelCommand(args: readonly string[]): void {
   }
   const patterned = familyOptions(values.family, values.patterns, values.type ?? 'q8_0');
   const made = makeModel({
-    shape, ...patterned,
+    shape,
+    ...patterned,
     ...(shape.experts !== undefined && { experts: shape.experts > 0 }),
     ...(values.preset !== undefined && { preset: oneOf('preset', values.preset, Object.keys(PRESETS) as Preset[]) }),
-    ...(values.architecture !== undefined && { architecture: oneOf('architecture', values.architecture, ARCHITECTURES) }),
+    ...(values.architecture !== undefined && {
+      architecture: oneOf('architecture', values.architecture, ARCHITECTURES),
+    }),
     ...(values.type !== undefined && { type: oneOf('type', values.type, MODEL_TYPES) }),
     ...(values.seed !== undefined && { seed: integer('seed', values.seed) }),
     ...(values.out !== undefined && { out: values.out }),
-    ...(values.like !== undefined && { like: values.like, set: Object.fromEntries((values.set ?? []).map(keyAndValue)) }),
+    ...(values.like !== undefined && {
+      like: values.like,
+      set: Object.fromEntries((values.set ?? []).map(keyAndValue)),
+    }),
     ...(values.like !== undefined && shape.vocabulary !== undefined && { vocabulary: shape.vocabulary }),
     ...(values.force && { force: true }),
   });

@@ -27,7 +27,11 @@ const NAME = 'bench';
 
 export async function observingBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
-  const { values } = parseArgs({ args, strict: true, options: { model: text, rounds: text, requests: text, json: text, help: { type: 'boolean' } } });
+  const { values } = parseArgs({
+    args,
+    strict: true,
+    options: { model: text, rounds: text, requests: text, json: text, help: { type: 'boolean' } },
+  });
   if (values.help === true) {
     process.stdout.write(USAGE);
     return;
@@ -46,28 +50,47 @@ export async function observingBenchCommand(args: string[]): Promise<void> {
   const servers = new Map<string, MeasuredServer>();
   try {
     for (const [way, flags] of Object.entries(ways)) {
-      servers.set(way, await MeasuredServer.start([join(packageRoot, 'dist', 'main.js'), 'serve'], ['--model', `${NAME}=${model}`, '--kv-bytes', '64MiB', '--max-context', '1024', '--threads', '1', ...flags]));
+      servers.set(
+        way,
+        await MeasuredServer.start(
+          [join(packageRoot, 'dist', 'main.js'), 'serve'],
+          ['--model', `${NAME}=${model}`, '--kv-bytes', '64MiB', '--max-context', '1024', '--threads', '1', ...flags],
+        ),
+      );
     }
     const figures = new Map(Object.keys(ways).map((way) => [way, [] as number[]]));
     for (let round = -1; round < rounds; round++) {
       // Nobody is always the first behind a pause.
-      const order = [...servers].map((_, at, all) => all[(at + Math.max(0, round)) % all.length] as (typeof all)[number]);
+      const order = [...servers].map(
+        (_, at, all) => all[(at + Math.max(0, round)) % all.length] as (typeof all)[number],
+      );
       for (const [way, server] of order) {
         const before = server.times().front;
         await drive(server, requests);
         await settled();
-        const microseconds = (server.times().front - before) * 1e6 / requests;
+        const microseconds = ((server.times().front - before) * 1e6) / requests;
         if (round >= 0) figures.get(way)?.push(microseconds);
       }
     }
     const base = figures.get('neither log nor trace') ?? [];
-    const rows = [...figures].map(([way, runs]) => ({ way, microseconds: spreadOf(runs), more: spreadOf(runs.map((one, at) => one - (base[at] as number))) }));
+    const rows = [...figures].map(([way, runs]) => ({
+      way,
+      microseconds: spreadOf(runs),
+      more: spreadOf(runs.map((one, at) => one - (base[at] as number))),
+    }));
     const scrapes = await scrapeCosts(model);
-    process.stdout.write(`processor time of a request outside the engine, µs     median    min    max    more than the first\n${rows.map(({ way, microseconds, more }) => `${way.padEnd(52)}${cell(microseconds.median)}${cell(microseconds.min)}${cell(microseconds.max)}${cell(more.median)}`).join('\n')}\n`);
+    process.stdout.write(
+      `processor time of a request outside the engine, µs     median    min    max    more than the first\n${rows.map(({ way, microseconds, more }) => `${way.padEnd(52)}${cell(microseconds.median)}${cell(microseconds.min)}${cell(microseconds.max)}${cell(more.median)}`).join('\n')}\n`,
+    );
     process.stdout.write(`spans that the collector took: ${collector.messages()} messages\n`);
-    process.stdout.write(`a scrape, µs: ${scrapes.map(({ names, microseconds }) => `${names} ${microseconds.median.toFixed(0)} (${microseconds.min.toFixed(0)} to ${microseconds.max.toFixed(0)})`).join(', ')}\n`);
+    process.stdout.write(
+      `a scrape, µs: ${scrapes.map(({ names, microseconds }) => `${names} ${microseconds.median.toFixed(0)} (${microseconds.min.toFixed(0)} to ${microseconds.max.toFixed(0)})`).join(', ')}\n`,
+    );
     if (values.json !== undefined) {
-      writeFileSync(values.json, `${JSON.stringify({ bench: 'observing', machine: machine(), commit: commit(), rounds, requests, at_once: AT_ONCE, rows, scrapes }, null, 2)}\n`);
+      writeFileSync(
+        values.json,
+        `${JSON.stringify({ bench: 'observing', machine: machine(), commit: commit(), rounds, requests, at_once: AT_ONCE, rows, scrapes }, null, 2)}\n`,
+      );
     }
   } finally {
     for (const server of servers.values()) server.stop();
@@ -82,8 +105,14 @@ const settled = (): Promise<void> => new Promise((done) => setTimeout(done, 1_30
 
 async function ask(server: MeasuredServer, number: number): Promise<void> {
   const response = await fetch(`http://127.0.0.1:${server.port}/v1/chat/completions`, {
-    method: 'POST', headers: { 'content-type': 'application/json', authorization: AUTHORIZATION },
-    body: JSON.stringify({ model: NAME, max_tokens: 8, ignore_eos: true, messages: [{ role: 'user', content: `What is the number behind ${number}?` }] }),
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: AUTHORIZATION },
+    body: JSON.stringify({
+      model: NAME,
+      max_tokens: 8,
+      ignore_eos: true,
+      messages: [{ role: 'user', content: `What is the number behind ${number}?` }],
+    }),
   });
   if (response.status !== 200) throw new Error(await response.text());
   await response.arrayBuffer();
@@ -91,9 +120,11 @@ async function ask(server: MeasuredServer, number: number): Promise<void> {
 
 async function drive(server: MeasuredServer, requests: number): Promise<void> {
   let next = 0;
-  await Promise.all(Array.from({ length: AT_ONCE }, async () => {
-    while (next < requests) await ask(server, next++);
-  }));
+  await Promise.all(
+    Array.from({ length: AT_ONCE }, async () => {
+      while (next < requests) await ask(server, next++);
+    }),
+  );
 }
 
 /** One server for each choice of names, scraped in turn, behind as many requests. */
@@ -101,7 +132,21 @@ async function scrapeCosts(model: string): Promise<{ names: string; microseconds
   const all: { names: string; server: MeasuredServer; runs: number[] }[] = [];
   try {
     for (const names of ['monolith', 'both']) {
-      const server = await MeasuredServer.start([join(packageRoot, 'dist', 'main.js'), 'serve'], ['--model', `${NAME}=${model}`, '--kv-bytes', '64MiB', '--max-context', '1024', '--threads', '1', '--metrics-names', names]);
+      const server = await MeasuredServer.start(
+        [join(packageRoot, 'dist', 'main.js'), 'serve'],
+        [
+          '--model',
+          `${NAME}=${model}`,
+          '--kv-bytes',
+          '64MiB',
+          '--max-context',
+          '1024',
+          '--threads',
+          '1',
+          '--metrics-names',
+          names,
+        ],
+      );
       all.push({ names, server, runs: [] });
       await drive(server, 100);
     }
@@ -110,7 +155,7 @@ async function scrapeCosts(model: string): Promise<{ names: string; microseconds
         await settled();
         const before = server.times().front;
         for (let i = 0; i < SCRAPES; i++) await server.metrics();
-        if (round >= 0) runs.push((server.times().front - before) * 1e6 / SCRAPES);
+        if (round >= 0) runs.push(((server.times().front - before) * 1e6) / SCRAPES);
       }
     }
     return all.map(({ names, runs }) => ({ names, microseconds: spreadOf(runs) }));
@@ -127,5 +172,12 @@ async function startCollector(): Promise<{ port: number; messages(): number; clo
     request.resume().on('end', () => response.writeHead(200, { 'content-type': 'application/x-protobuf' }).end());
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return { port: (server.address() as AddressInfo).port, messages: () => messages, close: () => { server.close(); server.closeAllConnections(); } };
+  return {
+    port: (server.address() as AddressInfo).port,
+    messages: () => messages,
+    close: () => {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
 }

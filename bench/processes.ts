@@ -36,37 +36,74 @@ const USAGE = `npm run bench -- processes [options]
 const KEY = 'bench-processes-0000';
 const AT_ONCE = [1, 32] as const;
 
-interface Server { port: number; child: ChildProcess }
-interface Group { name: string; servers: Server[]; perSecond: number[]; p99: number[] }
+interface Server {
+  port: number;
+  child: ChildProcess;
+}
+interface Group {
+  name: string;
+  servers: Server[];
+  perSecond: number[];
+  p99: number[];
+}
 
 export async function processesBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
-  const { values } = parseArgs({ args, strict: true, options: { seconds: text, rounds: text, clients: text, json: text, help: { type: 'boolean' } } });
+  const { values } = parseArgs({
+    args,
+    strict: true,
+    options: { seconds: text, rounds: text, clients: text, json: text, help: { type: 'boolean' } },
+  });
   if (values.help === true) return void process.stdout.write(USAGE);
-  const [seconds, rounds, clients] = [['seconds', 3], ['rounds', 3], ['clients', 32]].map(([name, fallback]) => Number((values as Record<string, unknown>)[name as string] ?? fallback)) as [number, number, number];
+  const [seconds, rounds, clients] = [
+    ['seconds', 3],
+    ['rounds', 3],
+    ['clients', 32],
+  ].map(([name, fallback]) => Number((values as Record<string, unknown>)[name as string] ?? fallback)) as [
+    number,
+    number,
+    number,
+  ];
 
   const load: number[][] = [loadavg()];
   const requests = await measureRequests(seconds, rounds, clients);
   load.push(loadavg());
   const saves = await measureSaves(seconds, rounds);
   load.push(loadavg());
-  const figures = { bench: 'processes', at: new Date().toISOString(), machine: machine(), commit: commit(), load, seconds, clients, requests, saves };
+  const figures = {
+    bench: 'processes',
+    at: new Date().toISOString(),
+    machine: machine(),
+    commit: commit(),
+    load,
+    seconds,
+    clients,
+    requests,
+    saves,
+  };
   process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`);
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(figures, null, 2)}\n`);
 }
 
 async function measureRequests(seconds: number, rounds: number, clients: number): Promise<object> {
   const [postgres, redis] = await Promise.all([startPostgres({ durable: true }), startRedis()]);
-  const standIn = spawn(process.execPath, [join(packageRoot, 'build', 'bench', 'lib', 'stand-in-server.js'), '0', '0'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const standIn = spawn(
+    process.execPath,
+    [join(packageRoot, 'build', 'bench', 'lib', 'stand-in-server.js'), '0', '0'],
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  );
   const all: Server[] = [];
   try {
     const model = `http://127.0.0.1:${await firstLine(standIn)}/v1`;
     const alone = await startServer(model, []);
     all.push(alone);
-    for (let at = 0; at < 3; at++) all.push(await startServer(model, ['--state', postgres.url, '--counters', redis.url]));
+    for (let at = 0; at < 3; at++)
+      all.push(await startServer(model, ['--state', postgres.url, '--counters', redis.url]));
     const shared = all.slice(1);
-    const groups: Group[] = [{ name: 'one alone', servers: [alone] }, ...[1, 2, 3].map((count) => ({ name: `${count} sharing`, servers: shared.slice(0, count) }))]
-      .map((group) => ({ ...group, perSecond: [], p99: [] }));
+    const groups: Group[] = [
+      { name: 'one alone', servers: [alone] },
+      ...[1, 2, 3].map((count) => ({ name: `${count} sharing`, servers: shared.slice(0, count) })),
+    ].map((group) => ({ ...group, perSecond: [], p99: [] }));
     for (const group of groups) await drive(group.servers, 0.5, clients);
     for (let round = 0; round < rounds; round++) {
       for (const group of groups) {
@@ -75,7 +112,9 @@ async function measureRequests(seconds: number, rounds: number, clients: number)
         group.p99.push(p99);
       }
     }
-    return Object.fromEntries(groups.map(({ name, perSecond, p99 }) => [name, { per_second: spreadOf(perSecond), p99_ms: spreadOf(p99) }]));
+    return Object.fromEntries(
+      groups.map(({ name, perSecond, p99 }) => [name, { per_second: spreadOf(perSecond), p99_ms: spreadOf(p99) }]),
+    );
   } finally {
     for (const child of [standIn, ...all.map((server) => server.child)]) child.kill('SIGKILL');
     await Promise.all([postgres.close(), redis.stop()]);
@@ -84,10 +123,33 @@ async function measureRequests(seconds: number, rounds: number, clients: number)
 
 async function startServer(model: string, more: string[]): Promise<Server> {
   const data = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
-  const child = spawn(process.execPath, [
-    join(packageRoot, 'dist', 'main.js'), 'serve', '--log', 'json', '--log-level', 'error', '--port', '0', '--data-dir', data, '--model', `far=${model}`,
-    '--limits-rpm', '100000000', '--limits-tpm', '1000000000', '--limits-concurrency', '100000', '--requests-days', '0', ...more,
-  ], { env: { ...process.env, MONOLITH_API_KEY: KEY }, stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(
+    process.execPath,
+    [
+      join(packageRoot, 'dist', 'main.js'),
+      'serve',
+      '--log',
+      'json',
+      '--log-level',
+      'error',
+      '--port',
+      '0',
+      '--data-dir',
+      data,
+      '--model',
+      `far=${model}`,
+      '--limits-rpm',
+      '100000000',
+      '--limits-tpm',
+      '1000000000',
+      '--limits-concurrency',
+      '100000',
+      '--requests-days',
+      '0',
+      ...more,
+    ],
+    { env: { ...process.env, MONOLITH_API_KEY: KEY }, stdio: ['ignore', 'pipe', 'inherit'] },
+  );
   child.once('exit', () => rmSync(data, { recursive: true, force: true }));
   return { port: (JSON.parse(await firstLine(child)) as { port: number }).port, child };
 }
@@ -98,30 +160,59 @@ async function firstLine(child: ChildProcess): Promise<string> {
 }
 
 /** Each client asks its process one thing after the other, on one connection. */
-async function drive(servers: readonly Server[], seconds: number, clients: number): Promise<{ perSecond: number; p99: number }> {
+async function drive(
+  servers: readonly Server[],
+  seconds: number,
+  clients: number,
+): Promise<{ perSecond: number; p99: number }> {
   const agent = new Agent({ keepAlive: true, maxSockets: clients });
   const times: number[] = [];
   const until = performance.now() + seconds * 1_000;
-  await Promise.all(Array.from({ length: clients }, async (_, at) => {
-    const { port } = servers[at % servers.length] as Server;
-    while (performance.now() < until) {
-      const began = performance.now();
-      await ask(port, agent);
-      times.push(performance.now() - began);
-    }
-  }));
+  await Promise.all(
+    Array.from({ length: clients }, async (_, at) => {
+      const { port } = servers[at % servers.length] as Server;
+      while (performance.now() < until) {
+        const began = performance.now();
+        await ask(port, agent);
+        times.push(performance.now() - began);
+      }
+    }),
+  );
   agent.destroy();
   times.sort((a, b) => a - b);
-  return { perSecond: Math.round(times.length / seconds), p99: Math.round((times[Math.floor(times.length * 0.99)] ?? NaN) * 10) / 10 };
+  return {
+    perSecond: Math.round(times.length / seconds),
+    p99: Math.round((times[Math.floor(times.length * 0.99)] ?? NaN) * 10) / 10,
+  };
 }
 
-const BODY = JSON.stringify({ model: 'far', max_tokens: 4, messages: [{ role: 'user', content: 'Tell me a long story about a lighthouse.' }] });
+const BODY = JSON.stringify({
+  model: 'far',
+  max_tokens: 4,
+  messages: [{ role: 'user', content: 'Tell me a long story about a lighthouse.' }],
+});
 
 function ask(port: number, agent: Agent): Promise<void> {
   return new Promise((resolve, reject) => {
-    const asked = request({ port, host: '127.0.0.1', method: 'POST', path: '/v1/chat/completions', agent, headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json', 'content-length': BODY.length } }, (response) => {
-      response.resume().on('end', () => (response.statusCode === 200 ? resolve() : reject(new Error(`a server answered ${response.statusCode ?? 0}`))));
-    });
+    const asked = request(
+      {
+        port,
+        host: '127.0.0.1',
+        method: 'POST',
+        path: '/v1/chat/completions',
+        agent,
+        headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json', 'content-length': BODY.length },
+      },
+      (response) => {
+        response
+          .resume()
+          .on('end', () =>
+            response.statusCode === 200
+              ? resolve()
+              : reject(new Error(`a server answered ${response.statusCode ?? 0}`)),
+          );
+      },
+    );
     asked.on('error', reject).end(BODY);
   });
 }
@@ -135,7 +226,10 @@ async function measureSaves(seconds: number, rounds: number): Promise<object> {
   await migrate(settings);
   const database = openPool(settings);
   const lease = await ProcessLease.open(database);
-  const stores = { lmdb: openResponseStore(store, { retention_days: 30 }), postgres: openPostgresResponses(database, lease, { retention_days: 30 }) };
+  const stores = {
+    lmdb: openResponseStore(store, { retention_days: 30 }),
+    postgres: openPostgresResponses(database, lease, { retention_days: 30 }),
+  };
   try {
     const found: Record<string, number[]> = {};
     for (let round = -1; round < rounds; round++) {
@@ -160,9 +254,11 @@ async function measureSaves(seconds: number, rounds: number): Promise<object> {
 async function save(responses: ResponseStore, seconds: number, atOnce: number): Promise<number> {
   const until = performance.now() + seconds * 1_000;
   let saved = 0;
-  await Promise.all(Array.from({ length: atOnce }, async () => {
-    for (; performance.now() < until; saved++) await responses.save(recordOf());
-  }));
+  await Promise.all(
+    Array.from({ length: atOnce }, async () => {
+      for (; performance.now() < until; saved++) await responses.save(recordOf());
+    }),
+  );
   return Math.round(saved / seconds);
 }
 
@@ -170,9 +266,29 @@ function recordOf(): ResponseRecord {
   const id = newResponseId();
   const said = (role: string, words: number): { id: string; item: Record<string, unknown> } => {
     const item = newItemId('msg');
-    return { id: item, item: { id: item, type: 'message', status: 'completed', role, content: [{ type: 'text', text: 'word '.repeat(words) }] } };
+    return {
+      id: item,
+      item: {
+        id: item,
+        type: 'message',
+        status: 'completed',
+        role,
+        content: [{ type: 'text', text: 'word '.repeat(words) }],
+      },
+    };
   };
   const [input, output] = [[said('user', 60)], [said('assistant', 120)]];
   const createdAt = Math.floor(Date.now() / 1000);
-  return { id, organizationId: 'org_a', model: 'far', createdAt, status: 'completed', background: false, previousId: null, resource: { id, object: 'response', status: 'completed', output: output.map(({ item }) => item) }, input, output };
+  return {
+    id,
+    organizationId: 'org_a',
+    model: 'far',
+    createdAt,
+    status: 'completed',
+    background: false,
+    previousId: null,
+    resource: { id, object: 'response', status: 'completed', output: output.map(({ item }) => item) },
+    input,
+    output,
+  };
 }

@@ -29,12 +29,24 @@ const USAGE = `npm run bench -- refused [options]
 const KEY = 'bench-refused-00000000';
 const MODEL = 'tycho-1.0';
 
-interface Answer { status: number; firstByteMs: number }
-interface Phase { requests: number; p50: number; p99: number; max: number }
+interface Answer {
+  status: number;
+  firstByteMs: number;
+}
+interface Phase {
+  requests: number;
+  p50: number;
+  p99: number;
+  max: number;
+}
 
 export async function refusedBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
-  const { values } = parseArgs({ args, strict: true, options: { messages: text, clients: text, seconds: text, 'loop-ms': text, json: text, help: { type: 'boolean' } } });
+  const { values } = parseArgs({
+    args,
+    strict: true,
+    options: { messages: text, clients: text, seconds: text, 'loop-ms': text, json: text, help: { type: 'boolean' } },
+  });
   if (values.help === true) {
     process.stdout.write(USAGE);
     return;
@@ -44,19 +56,40 @@ export async function refusedBenchCommand(args: string[]): Promise<void> {
   const seconds = Number(values.seconds ?? 10);
   const data = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
   const flags = [
-    join(packageRoot, 'dist', 'main.js'), 'serve', '--log', 'json', '--log-level', 'silent', '--port', '0', '--data-dir', data, '--api-key', KEY, '--engine-threads', '1',
+    join(packageRoot, 'dist', 'main.js'),
+    'serve',
+    '--log',
+    'json',
+    '--log-level',
+    'silent',
+    '--port',
+    '0',
+    '--data-dir',
+    data,
+    '--api-key',
+    KEY,
+    '--engine-threads',
+    '1',
     ...(values['loop-ms'] === undefined ? [] : ['--limits-loop-ms', values['loop-ms']]),
   ];
   const server = spawn(process.execPath, flags, { stdio: ['ignore', 'pipe', 'inherit'] });
   try {
-    const [line] = (await Promise.race([once(createInterface({ input: server.stdout }), 'line'), once(server, 'exit').then(() => [''])])) as [string];
+    const [line] = (await Promise.race([
+      once(createInterface({ input: server.stdout }), 'line'),
+      once(server, 'exit').then(() => ['']),
+    ])) as [string];
     if (line === '') throw new Error('the server did not start');
     const { url } = JSON.parse(line) as { url: string };
     const other = await keyOfAnother(data);
     await polite(url, other, 2);
     const idle = await polite(url, other, seconds);
 
-    const large = Buffer.from(JSON.stringify({ model: MODEL, messages: Array.from({ length: messages }, () => ({ role: 'user', content: 'x' })) }));
+    const large = Buffer.from(
+      JSON.stringify({
+        model: MODEL,
+        messages: Array.from({ length: messages }, () => ({ role: 'user', content: 'x' })),
+      }),
+    );
     const answers: Record<number, number> = {};
     let over = false;
     const attack = Array.from({ length: clients }, async () => {
@@ -65,13 +98,27 @@ export async function refusedBenchCommand(args: string[]): Promise<void> {
         answers[status] = (answers[status] ?? 0) + 1;
       }
     });
-    const phases: [string, Phase][] = [['idle', idle], ['at first', await polite(url, other, seconds)], ['then', await polite(url, other, seconds)]];
+    const phases: [string, Phase][] = [
+      ['idle', idle],
+      ['at first', await polite(url, other, seconds)],
+      ['then', await polite(url, other, seconds)],
+    ];
     over = true;
     await Promise.all(attack);
-    process.stdout.write(`first byte, ms  requests       p50       p99       max   p50 by idle's\n${phases.map(([label, { requests, p50, p99, max }]) =>
-      `${label.padEnd(12)}${String(requests).padStart(12)}${[p50, p99, max].map((ms) => ms.toFixed(1).padStart(10)).join('')}${(p50 / idle.p50).toFixed(1).padStart(16)}\n`).join('')}`);
+    process.stdout.write(
+      `first byte, ms  requests       p50       p99       max   p50 by idle's\n${phases
+        .map(
+          ([label, { requests, p50, p99, max }]) =>
+            `${label.padEnd(12)}${String(requests).padStart(12)}${[p50, p99, max].map((ms) => ms.toFixed(1).padStart(10)).join('')}${(p50 / idle.p50).toFixed(1).padStart(16)}\n`,
+        )
+        .join('')}`,
+    );
     process.stdout.write(`answers to the large requests, by status: ${JSON.stringify(answers)}\n`);
-    if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ bench: 'refused', commit: commit(), at: new Date().toISOString(), machine: machine(), messages, clients, seconds, loopMs: values['loop-ms'] ?? null, phases: Object.fromEntries(phases), answers }, null, 2)}\n`);
+    if (values.json !== undefined)
+      writeFileSync(
+        values.json,
+        `${JSON.stringify({ bench: 'refused', commit: commit(), at: new Date().toISOString(), machine: machine(), messages, clients, seconds, loopMs: values['loop-ms'] ?? null, phases: Object.fromEntries(phases), answers }, null, 2)}\n`,
+      );
   } finally {
     server.kill('SIGTERM');
     await once(server, 'exit');
@@ -85,13 +132,21 @@ function ask(url: string, key: string, body: Buffer): Promise<Answer> {
   return new Promise((resolve) => {
     const began = performance.now();
     let firstByteMs = NaN;
-    const asked = request(`${url}/v1/chat/completions`, {
-      method: 'POST', agent, headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'content-length': body.length },
-    }, (response) => {
-      response.once('data', () => { firstByteMs = performance.now() - began; });
-      response.on('data', () => undefined);
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, firstByteMs }));
-    });
+    const asked = request(
+      `${url}/v1/chat/completions`,
+      {
+        method: 'POST',
+        agent,
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'content-length': body.length },
+      },
+      (response) => {
+        response.once('data', () => {
+          firstByteMs = performance.now() - began;
+        });
+        response.on('data', () => undefined);
+        response.on('end', () => resolve({ status: response.statusCode ?? 0, firstByteMs }));
+      },
+    );
     asked.on('error', () => resolve({ status: 0, firstByteMs }));
     asked.end(body);
   });
@@ -101,7 +156,14 @@ function ask(url: string, key: string, body: Buffer): Promise<Answer> {
 async function polite(url: string, key: string, seconds: number): Promise<Phase> {
   const times: number[] = [];
   for (const end = performance.now() + seconds * 1_000; performance.now() < end; await pause(20)) {
-    const body = Buffer.from(JSON.stringify({ model: MODEL, stream: true, max_completion_tokens: 2, messages: [{ role: 'user', content: `Number ${times.length}` }] }));
+    const body = Buffer.from(
+      JSON.stringify({
+        model: MODEL,
+        stream: true,
+        max_completion_tokens: 2,
+        messages: [{ role: 'user', content: `Number ${times.length}` }],
+      }),
+    );
     const { status, firstByteMs } = await ask(url, key, body);
     if (status !== 200) throw new Error(`a small request was answered with ${status}`);
     times.push(firstByteMs);

@@ -38,56 +38,147 @@ const USAGE = `npm run bench -- sight --like FILE [options]
 /** Gemma 3 1B's shape; every sixth layer sees everything. */
 const ROW = 1_152;
 const SHAPE = {
-  block_count: '26', embedding_length: String(ROW), feed_forward_length: '6912', 'attention.head_count': '4', 'attention.head_count_kv': '1',
-  'attention.key_length': '256', 'attention.value_length': '256', 'attention.sliding_window': '512',
+  block_count: '26',
+  embedding_length: String(ROW),
+  feed_forward_length: '6912',
+  'attention.head_count': '4',
+  'attention.head_count_kv': '1',
+  'attention.key_length': '256',
+  'attention.value_length': '256',
+  'attention.sliding_window': '512',
 };
 
-interface Server { readonly name: string; readonly port: number; readonly child: ChildProcess }
+interface Server {
+  readonly name: string;
+  readonly port: number;
+  readonly child: ChildProcess;
+}
 
-interface Sight { readonly seconds: number; readonly processorSeconds: number }
+interface Sight {
+  readonly seconds: number;
+  readonly processorSeconds: number;
+}
 
 export async function sightBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
-  const { values } = parseArgs({ args, strict: true, options: {
-    like: text, text, vision: text, out: text, peer: text, threads: text, side: text, repeats: text, precision: text, layers: text, json: text, help: { type: 'boolean' },
-  } });
-  if (values.help === true || (values.like === undefined && (values.text === undefined || values.vision === undefined))) {
+  const { values } = parseArgs({
+    args,
+    strict: true,
+    options: {
+      like: text,
+      text,
+      vision: text,
+      out: text,
+      peer: text,
+      threads: text,
+      side: text,
+      repeats: text,
+      precision: text,
+      layers: text,
+      json: text,
+      help: { type: 'boolean' },
+    },
+  });
+  if (
+    values.help === true ||
+    (values.like === undefined && (values.text === undefined || values.vision === undefined))
+  ) {
     process.stdout.write(USAGE);
     return;
   }
   const out = resolve(values.out ?? join('bench', 'out'));
-  const model = values.text ?? makeModel({ like: values.like!, set: SHAPE, type: 'q8_0', out: join(out, 'sight-text-1b-q8_0.gguf') }).path;
+  const model =
+    values.text ??
+    makeModel({ like: values.like!, set: SHAPE, type: 'q8_0', out: join(out, 'sight-text-1b-q8_0.gguf') }).path;
   const layers = Number(values.layers ?? 27);
   const vision = values.vision ?? join(out, `sight-so400m-${layers}-f16.mmproj.gguf`);
   if (values.vision === undefined) makeRandomTower({ out: vision, rowWidth: ROW, layers });
-  const threads = values.threads ?? '2', side = Number(values.side ?? 896), repeats = Number(values.repeats ?? 3);
+  const threads = values.threads ?? '2',
+    side = Number(values.side ?? 896),
+    repeats = Number(values.repeats ?? 3);
   const precision = values.precision ?? 'fast';
 
   const data = mkdtempSync(join(tmpdir(), 'monolith-sight-'));
   const servers: Server[] = [];
   try {
-    servers.push(await started('ours', process.execPath, (port) => [resolve('dist', 'main.js'), '--model', `sight=${model}`, '--port', `${port}`, '--data-dir', data, '--api-key', KEY,
-      '--log-level', 'error', '--threads', threads, '--max-context', '2048', '--limits-rpm', 'off', '--limits-tpm', 'off',
-      '--models', JSON.stringify({ sight: { vision, vision_precision: precision } })]));
+    servers.push(
+      await started('ours', process.execPath, (port) => [
+        resolve('dist', 'main.js'),
+        '--model',
+        `sight=${model}`,
+        '--port',
+        `${port}`,
+        '--data-dir',
+        data,
+        '--api-key',
+        KEY,
+        '--log-level',
+        'error',
+        '--threads',
+        threads,
+        '--max-context',
+        '2048',
+        '--limits-rpm',
+        'off',
+        '--limits-tpm',
+        'off',
+        '--models',
+        JSON.stringify({ sight: { vision, vision_precision: precision } }),
+      ]),
+    );
     if (values.peer !== undefined) {
       const peer = values.peer;
-      servers.push(await started('peer', peer, (port) => ['-m', model, '--mmproj', vision, '-t', threads, '-tb', threads, '-c', '2048', '--parallel', '1', '--no-warmup', '--port', `${port}`, '--no-webui']));
+      servers.push(
+        await started('peer', peer, (port) => [
+          '-m',
+          model,
+          '--mmproj',
+          vision,
+          '-t',
+          threads,
+          '-tb',
+          threads,
+          '-c',
+          '2048',
+          '--parallel',
+          '1',
+          '--no-warmup',
+          '--port',
+          `${port}`,
+          '--no-webui',
+        ]),
+      );
     }
     const sights = new Map<string, Sight[]>(servers.map(({ name }) => [name, []]));
     for (let pass = 0; pass <= repeats; pass++) {
       for (const server of servers) {
         const sight = await see(server, await picture(side, pass));
-        process.stdout.write(`${pass === 0 ? 'warm-up ' : ''}${server.name}: ${sight.seconds.toFixed(2)} s to the first token, ${sight.processorSeconds.toFixed(2)} s of processors; load ${loadavg()[0]!.toFixed(1)}\n`);
+        process.stdout.write(
+          `${pass === 0 ? 'warm-up ' : ''}${server.name}: ${sight.seconds.toFixed(2)} s to the first token, ${sight.processorSeconds.toFixed(2)} s of processors; load ${loadavg()[0]!.toFixed(1)}\n`,
+        );
         if (pass > 0) sights.get(server.name)!.push(sight);
       }
     }
-    const results = [...sights].map(([name, all]) => ({ name, seconds: spreadOf(all.map(({ seconds }) => seconds)), processorSeconds: spreadOf(all.map(({ processorSeconds }) => processorSeconds)) }));
-    for (const { name, seconds, processorSeconds } of results) process.stdout.write(`${name.padEnd(6)} median ${seconds.median.toFixed(2)} s, ${processorSeconds.median.toFixed(2)} s of processors\n`);
+    const results = [...sights].map(([name, all]) => ({
+      name,
+      seconds: spreadOf(all.map(({ seconds }) => seconds)),
+      processorSeconds: spreadOf(all.map(({ processorSeconds }) => processorSeconds)),
+    }));
+    for (const { name, seconds, processorSeconds } of results)
+      process.stdout.write(
+        `${name.padEnd(6)} median ${seconds.median.toFixed(2)} s, ${processorSeconds.median.toFixed(2)} s of processors\n`,
+      );
     const [ours, peer] = results;
     if (ours !== undefined && peer !== undefined) {
-      process.stdout.write(`peer / ours: ${(peer.seconds.median / ours.seconds.median).toFixed(2)} by the clock, ${(peer.processorSeconds.median / ours.processorSeconds.median).toFixed(2)} in processor seconds\n`);
+      process.stdout.write(
+        `peer / ours: ${(peer.seconds.median / ours.seconds.median).toFixed(2)} by the clock, ${(peer.processorSeconds.median / ours.processorSeconds.median).toFixed(2)} in processor seconds\n`,
+      );
     }
-    if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ bench: 'sight', commit: commit(), at: new Date().toISOString(), machine: machine(), threads: Number(threads), layers: values.vision === undefined ? layers : null, side, repeats, precision, load: loadavg(), results }, null, 2)}\n`);
+    if (values.json !== undefined)
+      writeFileSync(
+        values.json,
+        `${JSON.stringify({ bench: 'sight', commit: commit(), at: new Date().toISOString(), machine: machine(), threads: Number(threads), layers: values.vision === undefined ? layers : null, side, repeats, precision, load: loadavg(), results }, null, 2)}\n`,
+      );
   } finally {
     for (const { child } of servers) child.kill('SIGKILL');
     rmSync(data, { recursive: true, force: true });
@@ -112,7 +203,9 @@ async function started(name: string, program: string, argsFor: (port: number) =>
   const end = performance.now() + START_MS;
   for (;;) {
     if (child.exitCode !== null || performance.now() > end) throw new Error(`${program} did not start`);
-    const answer = await fetch(`http://127.0.0.1:${port}/v1/models`, { headers: { authorization: `Bearer ${KEY}` } }).catch(() => null);
+    const answer = await fetch(`http://127.0.0.1:${port}/v1/models`, {
+      headers: { authorization: `Bearer ${KEY}` },
+    }).catch(() => null);
     const health = await fetch(`http://127.0.0.1:${port}/${name === 'ours' ? 'readyz' : 'health'}`).catch(() => null);
     if (answer?.ok === true && health?.ok === true) return { name, port, child };
     await new Promise((wake) => setTimeout(wake, 300));
@@ -121,7 +214,9 @@ async function started(name: string, program: string, argsFor: (port: number) =>
 
 /** Of user and system together, all threads. */
 function processorSecondsOf({ child }: Server): number {
-  const fields = readFileSync(`/proc/${child.pid}/stat`, 'latin1').replace(/^.*\) /, '').split(' ');
+  const fields = readFileSync(`/proc/${child.pid}/stat`, 'latin1')
+    .replace(/^.*\) /, '')
+    .split(' ');
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }
 
@@ -131,28 +226,49 @@ async function picture(side: number, seed: number): Promise<string> {
   for (let y = 0, at = 0; y < side; y++) {
     for (let x = 0; x < side; x++, at += 3) {
       const noise = mix(y * side + x, seed + 1) & 31;
-      for (let c = 0; c < 3; c++) pixels[at + c] = Math.floor(112 + 100 * Math.sin((x * (c + 1) + y * (seed + 2)) / 90)) + noise;
+      for (let c = 0; c < 3; c++)
+        pixels[at + c] = Math.floor(112 + 100 * Math.sin((x * (c + 1) + y * (seed + 2)) / 90)) + noise;
     }
   }
-  return (await sharp(pixels, { raw: { width: side, height: side, channels: 3 } }).png({ compressionLevel: 1 }).toBuffer()).toString('base64');
+  return (
+    await sharp(pixels, { raw: { width: side, height: side, channels: 3 } })
+      .png({ compressionLevel: 1 })
+      .toBuffer()
+  ).toString('base64');
 }
 
 /** One request, until its first event that carries a token. */
 async function see(server: Server, base64: string): Promise<Sight> {
   const body = JSON.stringify({
-    model: 'sight', stream: true, max_tokens: 2, temperature: 0,
-    messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: `data:image/png;base64,${base64}` } }, { type: 'text', text: 'What is this?' }] }],
+    model: 'sight',
+    stream: true,
+    max_tokens: 2,
+    temperature: 0,
+    messages: [
+      {
+        role: 'user',
+        content: [
+          { type: 'image_url', image_url: { url: `data:image/png;base64,${base64}` } },
+          { type: 'text', text: 'What is this?' },
+        ],
+      },
+    ],
   });
-  const before = processorSecondsOf(server), began = performance.now();
+  const before = processorSecondsOf(server),
+    began = performance.now();
   const answer = await fetch(`http://127.0.0.1:${server.port}/v1/chat/completions`, {
-    method: 'POST', body, headers: { 'content-type': 'application/json', authorization: `Bearer ${KEY}` },
+    method: 'POST',
+    body,
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${KEY}` },
   });
   if (!answer.ok || answer.body === null) throw new Error(`${server.name}: ${answer.status} ${await answer.text()}`);
-  let first: Sight | null = null, received = '';
+  let first: Sight | null = null,
+    received = '';
   for await (const chunk of answer.body) {
     received += Buffer.from(chunk as Uint8Array).toString('utf8');
     // A token's text, or the end where it has none.
-    if (first === null && /"content":"[^"]|"finish_reason":"/.test(received)) first = { seconds: (performance.now() - began) / 1_000, processorSeconds: processorSecondsOf(server) - before };
+    if (first === null && /"content":"[^"]|"finish_reason":"/.test(received))
+      first = { seconds: (performance.now() - began) / 1_000, processorSeconds: processorSecondsOf(server) - before };
   }
   if (first === null) throw new Error(`${server.name} gave no token: ${received.slice(0, 400)}`);
   return first;

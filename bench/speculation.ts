@@ -24,9 +24,15 @@ const USAGE = `npm run bench -- speculation --model FILE [options]
   --json OUT     write every figure to OUT
 `;
 
-const PHRASE = 'The quick brown fox jumps over the lazy dog, while seven wizards quietly mix potions in the old tower by the sea. ';
+const PHRASE =
+  'The quick brown fox jumps over the lazy dog, while seven wizards quietly mix potions in the old tower by the sea. ';
 
-interface Text { about: string; prompt: string; temperature: number; words: readonly number[] }
+interface Text {
+  about: string;
+  prompt: string;
+  temperature: number;
+  words: readonly number[];
+}
 
 // A model of random weights has no texts of its own: a few words that are all it may say stand for them.
 const TEXTS: readonly Text[] = [
@@ -38,14 +44,28 @@ const TEXTS: readonly Text[] = [
   { about: 'noise', prompt: 'Tell me a story about a town on the coast.', temperature: 4, words: [] },
 ];
 
-interface Figures { text: string; off: Spread; auto: Spread; ratio: Spread; guessed: number; right: number }
+interface Figures {
+  text: string;
+  off: Spread;
+  auto: Spread;
+  ratio: Spread;
+  guessed: number;
+  right: number;
+}
 
 export async function speculationBenchCommand(args: string[]): Promise<void> {
   const { values } = parseArgs({
     args,
     options: {
-      model: { type: 'string' }, draft: { type: 'string' }, 'draft-quantize': { type: 'string' }, json: { type: 'string' }, mtp: { type: 'string', default: 'auto' }, help: { type: 'boolean' },
-      streams: { type: 'string', default: '1' }, tokens: { type: 'string', default: '200' }, repeats: { type: 'string', default: '5' },
+      model: { type: 'string' },
+      draft: { type: 'string' },
+      'draft-quantize': { type: 'string' },
+      json: { type: 'string' },
+      mtp: { type: 'string', default: 'auto' },
+      help: { type: 'boolean' },
+      streams: { type: 'string', default: '1' },
+      tokens: { type: 'string', default: '200' },
+      repeats: { type: 'string', default: '5' },
     },
   });
   if (values.help === true || values.model === undefined) {
@@ -58,13 +78,26 @@ export async function speculationBenchCommand(args: string[]): Promise<void> {
     return Number(text);
   });
   const draftQuantize = values['draft-quantize'];
-  if (draftQuantize !== undefined && draftQuantize !== 'q8_0' && draftQuantize !== 'q4_0') throw new Error(`--draft-quantize takes q8_0 or q4_0, not ${draftQuantize}`);
+  if (draftQuantize !== undefined && draftQuantize !== 'q8_0' && draftQuantize !== 'q4_0')
+    throw new Error(`--draft-quantize takes q8_0 or q4_0, not ${draftQuantize}`);
   const { mtp } = values;
-  if (mtp !== 'auto' && mtp !== 'off' && mtp !== 'always') throw new Error(`--mtp takes auto, always or off, not ${mtp}`);
-  const draft = values.draft === undefined ? {} : { draftPath: values.draft, ...(draftQuantize === undefined ? {} : { draftQuantize }) };
+  if (mtp !== 'auto' && mtp !== 'off' && mtp !== 'always')
+    throw new Error(`--mtp takes auto, always or off, not ${mtp}`);
+  const draft =
+    values.draft === undefined
+      ? {}
+      : { draftPath: values.draft, ...(draftQuantize === undefined ? {} : { draftQuantize }) };
   const open = async (speculation: 'off' | 'auto'): Promise<Engine> =>
-    new Engine(await loadAddon().load(`${path} ${speculation}`, path, { ...benchLoadOptions, speculation, mtp, ...draft }, () => undefined));
-  const off = await open('off'), auto = await open('auto');
+    new Engine(
+      await loadAddon().load(
+        `${path} ${speculation}`,
+        path,
+        { ...benchLoadOptions, speculation, mtp, ...draft },
+        () => undefined,
+      ),
+    );
+  const off = await open('off'),
+    auto = await open('auto');
   const figures: Figures[] = [];
   try {
     for (const text of TEXTS) {
@@ -79,31 +112,58 @@ export async function speculationBenchCommand(args: string[]): Promise<void> {
       }
       const after = auto.stats();
       const of = {
-        text: text.about, off: spreadOf(rates.off), auto: spreadOf(rates.auto), ratio: spreadOf(rates.auto.map((rate, index) => rate / (rates.off[index] ?? NaN))),
-        guessed: after.guessedTokens - before.guessedTokens, right: after.guessedRight - before.guessedRight,
+        text: text.about,
+        off: spreadOf(rates.off),
+        auto: spreadOf(rates.auto),
+        ratio: spreadOf(rates.auto.map((rate, index) => rate / (rates.off[index] ?? NaN))),
+        guessed: after.guessedTokens - before.guessedTokens,
+        right: after.guessedRight - before.guessedRight,
       };
       figures.push(of);
-      process.stdout.write(`${of.text.padEnd(28)} ${of.off.median.toFixed(0).padStart(6)} tokens/s without, ${of.auto.median.toFixed(0).padStart(6)} with: ` +
-        `${of.ratio.median.toFixed(2)} (${of.ratio.min.toFixed(2)} to ${of.ratio.max.toFixed(2)}); ${of.right} of ${of.guessed} guesses right\n`);
+      process.stdout.write(
+        `${of.text.padEnd(28)} ${of.off.median.toFixed(0).padStart(6)} tokens/s without, ${of.auto.median.toFixed(0).padStart(6)} with: ` +
+          `${of.ratio.median.toFixed(2)} (${of.ratio.min.toFixed(2)} to ${of.ratio.max.toFixed(2)}); ${of.right} of ${of.guessed} guesses right\n`,
+      );
     }
   } finally {
     await off.close();
     await auto.close();
   }
   if (values.json === undefined) return;
-  const report = { version: VERSION, node: process.version, cpu: cpus()[0]?.model ?? '', cores: cpus().length, date: new Date().toISOString(), model: path.split('/').at(-1), streams, tokens, figures };
+  const report = {
+    version: VERSION,
+    node: process.version,
+    cpu: cpus()[0]?.model ?? '',
+    cores: cpus().length,
+    date: new Date().toISOString(),
+    model: path.split('/').at(-1),
+    streams,
+    tokens,
+    figures,
+  };
   writeFileSync(values.json, `${JSON.stringify(report, null, 1)}\n`);
 }
 
 /** Tokens per second of all streams together; the slowest one's time counts. */
-async function decode(engine: Engine, { prompt, temperature, words }: Text, streams: number, tokens: number, round: number): Promise<number> {
+async function decode(
+  engine: Engine,
+  { prompt, temperature, words }: Text,
+  streams: number,
+  tokens: number,
+  round: number,
+): Promise<number> {
   const ids = await engine.tokenize(prompt, { addSpecial: true, parseSpecial: false, guard: 0 });
-  const ends = await Promise.all(Array.from({ length: streams }, (_, index) => {
-    const options: SubmitOptions = {
-      ...submission(engine, 1, tokens), prompt: ids.slice(), temperature, seed: BigInt(1_000 * round + index),
-      logitBias: words.map((token) => ({ token, bias: 50 })),
-    };
-    return finish(engine, options);
-  }));
+  const ends = await Promise.all(
+    Array.from({ length: streams }, (_, index) => {
+      const options: SubmitOptions = {
+        ...submission(engine, 1, tokens),
+        prompt: ids.slice(),
+        temperature,
+        seed: BigInt(1_000 * round + index),
+        logitBias: words.map((token) => ({ token, bias: 50 })),
+      };
+      return finish(engine, options);
+    }),
+  );
   return (streams * (tokens - 1)) / (Math.max(...ends.map(({ decodeMs }) => decodeMs)) / 1000);
 }

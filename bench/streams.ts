@@ -42,32 +42,53 @@ const FORMATS = {
   chat: { path: '/v1/chat/completions', body: (tokens: number) => ({ max_tokens: tokens, messages }) },
   messages: { path: '/v1/messages', body: (tokens: number) => ({ max_tokens: tokens, messages }) },
   responses: {
-    path: '/v1/responses', body: (tokens: number) => ({ store: false, max_output_tokens: tokens, input: QUESTION }),
+    path: '/v1/responses',
+    body: (tokens: number) => ({ store: false, max_output_tokens: tokens, input: QUESTION }),
   },
 } as const;
 
 type Format = keyof typeof FORMATS;
 
-interface Load { streams: number; stalled: number; tokens: number; seconds: number; pin: boolean }
+interface Load {
+  streams: number;
+  stalled: number;
+  tokens: number;
+  seconds: number;
+  pin: boolean;
+}
 
 /** Of one run. Processor time in microseconds per event; the engine's includes the forward pass. */
 interface Run {
   /** Share of the time in which the engine's thread could have run and had no processor. */
   engineWaited: number;
-  eventsPerSecond: number; tokensPerSecond: number; eventsPerRead: number;
-  engineUs: number; frontUs: number; mainThreadUs: number; clientUs: number;
+  eventsPerSecond: number;
+  tokensPerSecond: number;
+  eventsPerRead: number;
+  engineUs: number;
+  frontUs: number;
+  mainThreadUs: number;
+  clientUs: number;
   /** From the end of a step to the last write of its events: bounds of the buckets the quantiles lie in. */
-  delayP50Ms: number | null; delayP99Ms: number | null;
-  answersPerSecond: number; frontUsPerAnswer: number | null;
+  delayP50Ms: number | null;
+  delayP99Ms: number | null;
+  answersPerSecond: number;
+  frontUsPerAnswer: number | null;
 }
 
 /** The engine with nothing else to do. */
-interface AloneRun { engineWaited: number; tokensPerSecond: number; engineUsPerToken: number }
+interface AloneRun {
+  engineWaited: number;
+  tokensPerSecond: number;
+  engineUsPerToken: number;
+}
 
 class Figure {
   readonly runs: Run[] = [];
 
-  constructor(readonly build: string, readonly format: Format) {}
+  constructor(
+    readonly build: string,
+    readonly format: Format,
+  ) {}
 
   spread(value: 'eventsPerSecond' | 'tokensPerSecond' | 'frontUs'): Spread {
     return spreadOf(this.runs.map((run) => run[value]));
@@ -85,10 +106,25 @@ export async function streamsBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
   const flag = { type: 'boolean' } as const;
   const { values, positionals } = parseArgs({
-    args, strict: true, allowPositionals: true, options: {
-      model: text, streams: text, seconds: text, runs: text, tries: text, tokens: text, threads: text,
-      'engine-threads': text, formats: text, stalled: text, pin: flag, against: text, alone: flag,
-      json: text, help: flag,
+    args,
+    strict: true,
+    allowPositionals: true,
+    options: {
+      model: text,
+      streams: text,
+      seconds: text,
+      runs: text,
+      tries: text,
+      tokens: text,
+      threads: text,
+      'engine-threads': text,
+      formats: text,
+      stalled: text,
+      pin: flag,
+      against: text,
+      alone: flag,
+      json: text,
+      help: flag,
     },
   });
   if (values.help === true) {
@@ -98,7 +134,8 @@ export async function streamsBenchCommand(args: string[]): Promise<void> {
   const load: Load = {
     streams: positive(values.streams ?? '256', '--streams'),
     stalled: values.stalled === undefined ? 0 : positive(values.stalled, '--stalled'),
-    tokens: positive(values.tokens ?? '1000', '--tokens'), seconds: positive(values.seconds ?? '5', '--seconds'),
+    tokens: positive(values.tokens ?? '1000', '--tokens'),
+    seconds: positive(values.seconds ?? '5', '--seconds'),
     pin: values.pin === true,
   };
   const runs = positive(values.runs ?? '1', '--runs');
@@ -110,10 +147,15 @@ export async function streamsBenchCommand(args: string[]): Promise<void> {
   });
   const sequences = load.streams + load.stalled;
   const flags = [
-    '--http-threads', String(threads), '--engine-max-sequences', String(sequences),
-    '--engine-max-batch-tokens', String(Math.max(sequences, 256)),
+    '--http-threads',
+    String(threads),
+    '--engine-max-sequences',
+    String(sequences),
+    '--engine-max-batch-tokens',
+    String(Math.max(sequences, 256)),
     ...(values['engine-threads'] === undefined ? [] : ['--threads', values['engine-threads']]),
-    ...(values.model === undefined ? [] : ['--model', `${MODEL}=${values.model}`]), ...positionals,
+    ...(values.model === undefined ? [] : ['--model', `${MODEL}=${values.model}`]),
+    ...positionals,
   ];
   const builds = [
     ...(values.against === undefined ? [] : [{ name: 'other', main: resolve(values.against) }]),
@@ -158,7 +200,7 @@ export async function streamsBenchCommand(args: string[]): Promise<void> {
           process.stdout.write(table(builds.length === 1 ? format : `${format}, ${name}`, cellsOf(measured)));
         }
       }
-      if (values.alone === true) stopServers();   // the engine alone has all the memory
+      if (values.alone === true) stopServers(); // the engine alone has all the memory
     }
     if (values.alone === true) await measureAlone();
   } finally {
@@ -176,8 +218,13 @@ export async function streamsBenchCommand(args: string[]): Promise<void> {
   }
   if (values.json === undefined) return;
   const result = {
-    bench: 'streams', at: new Date().toISOString(), ...load, threads, flags: positionals,
-    ...(alone.length > 0 ? { alone } : {}), figures,
+    bench: 'streams',
+    at: new Date().toISOString(),
+    ...load,
+    threads,
+    flags: positionals,
+    ...(alone.length > 0 ? { alone } : {}),
+    figures,
   };
   writeFileSync(values.json, `${JSON.stringify(result, null, 2)}\n`);
 }
@@ -191,16 +238,31 @@ function positive(text: string, name: string): number {
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 
 const COLUMNS = [
-  'events/s', 'events/read', 'us/event: front', 'main thread', 'engine', 'client', 'delay p50/p99 ms', 'answers/s',
-  'front us/answer', 'engine waited',
+  'events/s',
+  'events/read',
+  'us/event: front',
+  'main thread',
+  'engine',
+  'client',
+  'delay p50/p99 ms',
+  'answers/s',
+  'front us/answer',
+  'engine waited',
 ];
 
 function cellsOf(run: Run): string[] {
   const delays = [run.delayP50Ms, run.delayP99Ms].map((ms) => ms?.toFixed(2) ?? '');
   return [
-    run.eventsPerSecond.toFixed(0), run.eventsPerRead.toFixed(2), run.frontUs.toFixed(2), run.mainThreadUs.toFixed(2),
-    run.engineUs.toFixed(2), run.clientUs.toFixed(2), delays.join(' / '), run.answersPerSecond.toFixed(0),
-    run.frontUsPerAnswer?.toFixed(0) ?? '', percent(run.engineWaited),
+    run.eventsPerSecond.toFixed(0),
+    run.eventsPerRead.toFixed(2),
+    run.frontUs.toFixed(2),
+    run.mainThreadUs.toFixed(2),
+    run.engineUs.toFixed(2),
+    run.clientUs.toFixed(2),
+    delays.join(' / '),
+    run.answersPerSecond.toFixed(0),
+    run.frontUsPerAnswer?.toFixed(0) ?? '',
+    percent(run.engineWaited),
   ];
 }
 
@@ -208,13 +270,22 @@ function table(label: string, cells: readonly string[]): string {
   return `${label.padEnd(16)}${cells.map((cell, i) => cell.padStart((COLUMNS[i]?.length ?? 0) + 3)).join('')}\n`;
 }
 
-interface Look { at: number; metrics: ServerMetrics; times: ThreadTimes }
+interface Look {
+  at: number;
+  metrics: ServerMetrics;
+  times: ThreadTimes;
+}
 
 async function look(server: MeasuredServer): Promise<Look> {
   return { metrics: await server.metrics(), at: performance.now(), times: server.times() };
 }
 
-interface Passed { seconds: number; tokens: number; times: ThreadTimes; engineWaited: number }
+interface Passed {
+  seconds: number;
+  tokens: number;
+  times: ThreadTimes;
+  engineWaited: number;
+}
 
 /** What lies between two looks. */
 function between(before: Look, after: Look): Passed {
@@ -240,32 +311,43 @@ async function measure(server: MeasuredServer, format: Format, load: Load): Prom
   const { streams, stalled, tokens, seconds, pin } = load;
   const { path, body } = FORMATS[format];
   const client = StreamClient.start({
-    port: server.port, path, headers: { Authorization: AUTHORIZATION, 'Content-Type': 'application/json' },
-    body: JSON.stringify({ model: MODEL, stream: true, ignore_eos: true, ...body(tokens) }), streams, stalled,
+    port: server.port,
+    path,
+    headers: { Authorization: AUTHORIZATION, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ model: MODEL, stream: true, ignore_eos: true, ...body(tokens) }),
+    streams,
+    stalled,
   });
   try {
     if (pin) pinFront(client.pid);
     await pause(1_000);
-    const before = { counts: await client.counts(), ...await look(server) };
+    const before = { counts: await client.counts(), ...(await look(server)) };
     await pause(seconds * 1_000);
-    const after = { counts: await client.counts(), ...await look(server) };
+    const after = { counts: await client.counts(), ...(await look(server)) };
     const { seconds: passed, tokens: decoded, times, engineWaited } = between(before, after);
     const delaysBefore = before.metrics.delays;
     const delays = new Map([...after.metrics.delays].map(([bound, n]) => [bound, n - (delaysBefore.get(bound) ?? 0)]));
     const of = (name: 'events' | 'reads' | 'answers' | 'cpuSeconds') => after.counts[name] - before.counts[name];
     const events = of('events');
     const answers = of('answers');
-    const us = (cpuSeconds: number): number => 1e6 * cpuSeconds / events;
+    const us = (cpuSeconds: number): number => (1e6 * cpuSeconds) / events;
     return {
-      engineWaited, eventsPerSecond: events / passed, tokensPerSecond: decoded / passed,
-      eventsPerRead: events / of('reads'), engineUs: us(times.engine), frontUs: us(times.front),
-      mainThreadUs: us(times.main), clientUs: us(of('cpuSeconds')),
-      delayP50Ms: quantileMs(delays, 0.5), delayP99Ms: quantileMs(delays, 0.99),
-      answersPerSecond: answers / passed, frontUsPerAnswer: answers === 0 ? null : 1e6 * times.front / answers,
+      engineWaited,
+      eventsPerSecond: events / passed,
+      tokensPerSecond: decoded / passed,
+      eventsPerRead: events / of('reads'),
+      engineUs: us(times.engine),
+      frontUs: us(times.front),
+      mainThreadUs: us(times.main),
+      clientUs: us(of('cpuSeconds')),
+      delayP50Ms: quantileMs(delays, 0.5),
+      delayP99Ms: quantileMs(delays, 0.99),
+      answersPerSecond: answers / passed,
+      frontUsPerAnswer: answers === 0 ? null : (1e6 * times.front) / answers,
     };
   } finally {
     await client.stop();
-    await pause(200);   // the server notices
+    await pause(200); // the server notices
   }
 }
 
@@ -275,7 +357,7 @@ async function engineOf(server: MeasuredServer, seconds: number): Promise<AloneR
   const before = await look(server);
   await pause(seconds * 1_000);
   const { seconds: passed, tokens, times, engineWaited } = between(before, await look(server));
-  return { engineWaited, tokensPerSecond: tokens / passed, engineUsPerToken: 1e6 * times.engine / tokens };
+  return { engineWaited, tokensPerSecond: tokens / passed, engineUsPerToken: (1e6 * times.engine) / tokens };
 }
 
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

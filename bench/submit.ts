@@ -26,7 +26,11 @@ const STEPS = ['read JSON', 'check', 'render, tokenize', 'submit'] as const;
 
 export async function submitBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
-  const { values } = parseArgs({ args, strict: true, options: { model: text, messages: text, requests: text, json: text, help: { type: 'boolean' } } });
+  const { values } = parseArgs({
+    args,
+    strict: true,
+    options: { model: text, messages: text, requests: text, json: text, help: { type: 'boolean' } },
+  });
   if (values.help === true) {
     process.stdout.write(USAGE);
     return;
@@ -36,9 +40,19 @@ export async function submitBenchCommand(args: string[]): Promise<void> {
   const data = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
   const name = 'tycho-1.0';
   const flags = ['--port', '0', '--data-dir', data, '--log-level', 'silent'];
-  const server = await startServer(loadConfig({ argv: values.model === undefined ? flags : [...flags, '--model', `${name}=${values.model}`], env: {} }).config);
+  const server = await startServer(
+    loadConfig({ argv: values.model === undefined ? flags : [...flags, '--model', `${name}=${values.model}`], env: {} })
+      .config,
+  );
   try {
-    const provider = new ServedModels(server.pool, { queueWaitMs: 60_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' }, images: { perImage: 16_384, perRequest: 131_072 } }).find(name).ready();
+    const provider = new ServedModels(server.pool, {
+      queueWaitMs: 60_000,
+      maxGenerationMs: 60_000,
+      grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' },
+      images: { perImage: 16_384, perRequest: 131_072 },
+    })
+      .find(name)
+      .ready();
     const times: number[][] = [[], [], [], [], []];
     for (let i = -500; i < requests; i++) {
       const bytes = Buffer.from(conversation(name, messages, i));
@@ -52,14 +66,23 @@ export async function submitBenchCommand(args: string[]): Promise<void> {
       const running = prepared.start(() => undefined);
       marks.push(performance.now());
       running.cancel();
-      if (i >= 0) for (const [at, list] of times.entries()) list.push(at < STEPS.length ? (marks[at + 1] ?? NaN) - (marks[at] ?? NaN) : (marks.at(-1) ?? NaN) - (marks[0] ?? NaN));
-      if (i % 50 === 0) await new Promise((resolve) => setTimeout(resolve, 5));   // the engine catches up with the cancelled ones
+      if (i >= 0)
+        for (const [at, list] of times.entries())
+          list.push(
+            at < STEPS.length ? (marks[at + 1] ?? NaN) - (marks[at] ?? NaN) : (marks.at(-1) ?? NaN) - (marks[0] ?? NaN),
+          );
+      if (i % 50 === 0) await new Promise((resolve) => setTimeout(resolve, 5)); // the engine catches up with the cancelled ones
     }
     const rows = [...STEPS, 'together'].map((label, at) => ({ label, ms: summary(times[at] ?? []) }));
-    process.stdout.write(`${messages} messages, ms          p50      p99\n${rows.map(({ label, ms }) => `${label.padEnd(22)}${ms.median.toFixed(3).padStart(9)}${ms.p99.toFixed(3).padStart(9)}\n`).join('')}`);
+    process.stdout.write(
+      `${messages} messages, ms          p50      p99\n${rows.map(({ label, ms }) => `${label.padEnd(22)}${ms.median.toFixed(3).padStart(9)}${ms.p99.toFixed(3).padStart(9)}\n`).join('')}`,
+    );
     if (values.json !== undefined) {
       const figures = rows.map(({ label, ms: { median, p99, min, max } }) => ({ label, median, p99, min, max }));
-      writeFileSync(values.json, `${JSON.stringify({ bench: 'submit', at: new Date().toISOString(), messages, requests, unit: 'ms', figures }, null, 2)}\n`);
+      writeFileSync(
+        values.json,
+        `${JSON.stringify({ bench: 'submit', at: new Date().toISOString(), messages, requests, unit: 'ms', figures }, null, 2)}\n`,
+      );
     }
   } finally {
     await server.close();

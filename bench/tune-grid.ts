@@ -47,7 +47,10 @@ const WHOLE = 1.9;
 const NAMES = ['max_batch_tokens', 'max_sequences', 'step_ms', 'load'] as const;
 
 const WORKLOADS: Readonly<Record<string, { readonly workload: () => TuneWorkload; readonly slo: string }>> = {
-  chat: { workload: () => ({ kind: 'fixed', promptTokens: 80, outputTokens: 24 }), slo: 'ttft_p95=400ms,itl_p95=40ms,errors=1%' },
+  chat: {
+    workload: () => ({ kind: 'fixed', promptTokens: 80, outputTokens: 24 }),
+    slo: 'ttft_p95=400ms,itl_p95=40ms,errors=1%',
+  },
   prefixes: { workload: prefixes, slo: 'ttft_p95=600ms,itl_p95=60ms,errors=1%' },
 };
 
@@ -58,21 +61,61 @@ function prefixes(): TuneWorkload {
   const between = (least: number, most: number): number => least + Math.floor(random() * (most - least + 1));
   const rows = Array.from({ length: 500 }, (_, at): TraceRow => {
     const beginning = between(0, 3);
-    return { at, promptTokens: 2 * blockTokens + between(8, 72), outputTokens: between(8, 40), blocks: [2 * beginning, 2 * beginning + 1, 1_000 + at] };
+    return {
+      at,
+      promptTokens: 2 * blockTokens + between(8, 72),
+      outputTokens: between(8, 40),
+      blocks: [2 * beginning, 2 * beginning + 1, 1_000 + at],
+    };
   });
   return { kind: 'rows', rows, blockTokens };
 }
 
-interface Place { readonly settings: TuneSettings; readonly load: number }
-interface Trial extends Place { readonly seconds: number; readonly throughput: number; readonly goodput: number; readonly met: boolean; readonly stopped: boolean; readonly ratios: readonly number[] }
-interface Again extends Place { readonly name: string; readonly first: number; readonly goodput: Spread; readonly mean: number; readonly met: number }
-interface Tuned { readonly seconds: number; readonly run: TuneRun }
+interface Place {
+  readonly settings: TuneSettings;
+  readonly load: number;
+}
+interface Trial extends Place {
+  readonly seconds: number;
+  readonly throughput: number;
+  readonly goodput: number;
+  readonly met: boolean;
+  readonly stopped: boolean;
+  readonly ratios: readonly number[];
+}
+interface Again extends Place {
+  readonly name: string;
+  readonly first: number;
+  readonly goodput: Spread;
+  readonly mean: number;
+  readonly met: number;
+}
+interface Tuned {
+  readonly seconds: number;
+  readonly run: TuneRun;
+}
 
 export async function tuneGridBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
-  const { values } = parseArgs({ args, strict: true, options: {
-    workload: text, slo: text, model: text, steps: text, seconds: text, most: text, tuners: text, trials: text, grid: text, again: text, finalists: text, json: text, help: { type: 'boolean' },
-  } });
+  const { values } = parseArgs({
+    args,
+    strict: true,
+    options: {
+      workload: text,
+      slo: text,
+      model: text,
+      steps: text,
+      seconds: text,
+      most: text,
+      tuners: text,
+      trials: text,
+      grid: text,
+      again: text,
+      finalists: text,
+      json: text,
+      help: { type: 'boolean' },
+    },
+  });
   if (values.help === true) {
     process.stdout.write(USAGE);
     return;
@@ -86,18 +129,36 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
     return value;
   };
   const steps = (values.steps ?? '4,4,3,4').split(',').map(Number);
-  if (steps.length !== 4 || steps.some((one) => !Number.isInteger(one) || one < 1)) throw new Error('--steps takes four whole numbers, such as 4,4,3,4');
-  const seconds = number('seconds', 3), most = number('most', 64), tuners = number('tuners', 2), rounds = number('again', 6), finalists = number('finalists', 4);
+  if (steps.length !== 4 || steps.some((one) => !Number.isInteger(one) || one < 1))
+    throw new Error('--steps takes four whole numbers, such as 4,4,3,4');
+  const seconds = number('seconds', 3),
+    most = number('most', 64),
+    tuners = number('tuners', 2),
+    rounds = number('again', 6),
+    finalists = number('finalists', 4);
   const objectives = parseObjectives(values.slo ?? known.slo);
   const workload = known.workload();
   const model = values.model ?? join(packageRoot, 'models', 'tycho-1.0-q8_0.gguf');
-  const say = (line: string): void => { process.stdout.write(`${line}\n`); };
+  const say = (line: string): void => {
+    process.stdout.write(`${line}\n`);
+  };
 
   const server = await TunedServer.start(model, ['--threads', '1']);
   try {
     const plan: TunePlan = {
-      id: 'tun_bench_grid', model: 'bench', by: 'bench', startedAt: new Date().toISOString(), objectives: objectives.map(showObjective), workload: workloadText(workload, 'trace'), loadKind: 'concurrency',
-      minLoad: 1, maxLoad: most, trials: 0, trialSeconds: seconds, seed: 1, apply: false,
+      id: 'tun_bench_grid',
+      model: 'bench',
+      by: 'bench',
+      startedAt: new Date().toISOString(),
+      objectives: objectives.map(showObjective),
+      workload: workloadText(workload, 'trace'),
+      loadKind: 'concurrency',
+      minLoad: 1,
+      maxLoad: most,
+      trials: 0,
+      trialSeconds: seconds,
+      seed: 1,
+      apply: false,
     };
     const setting = { target: server.target, workload, objectives, loadKind: 'concurrency' as const };
     const measure = await measuringLoad({ ...setting, seconds });
@@ -112,9 +173,14 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
     // Once without looking, so that nothing is the first that the server ever did.
     await one({ settings: before, load: 8 }, 1, false);
     const points = shuffled(gridOf(plan, engine, steps));
-    say(`${name}: ${plan.workload}; ${plan.objectives.join(', ')}; ${points.length} points of ${seconds} s; as it is: ${settingsText(before)}`);
-    const earlier = values.grid === undefined ? null : (JSON.parse(readFileSync(values.grid, 'utf8')) as { grid: { seconds: number; trials: Trial[] } }).grid;
-    const grid: Trial[] = [...earlier?.trials ?? []];
+    say(
+      `${name}: ${plan.workload}; ${plan.objectives.join(', ')}; ${points.length} points of ${seconds} s; as it is: ${settingsText(before)}`,
+    );
+    const earlier =
+      values.grid === undefined
+        ? null
+        : (JSON.parse(readFileSync(values.grid, 'utf8')) as { grid: { seconds: number; trials: Trial[] } }).grid;
+    const grid: Trial[] = [...(earlier?.trials ?? [])];
     const begun = performance.now();
     for (const point of earlier === null ? points : []) {
       const trial = await one(point, 10_000 + grid.length, true);
@@ -122,7 +188,13 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
       say(`${String(grid.length).padStart(4)} of ${points.length}, ${elapsed(begun).toFixed(0)} s: ${shown(trial)}`);
     }
     const gridSeconds = earlier?.seconds ?? elapsed(begun);
-    const gridReport = { steps: Object.fromEntries(NAMES.map((knob, at) => [knob, steps[at]])), points: grid.length, seconds: gridSeconds, met: grid.filter(({ met }) => met).length, trials: grid };
+    const gridReport = {
+      steps: Object.fromEntries(NAMES.map((knob, at) => [knob, steps[at]])),
+      points: grid.length,
+      seconds: gridSeconds,
+      met: grid.filter(({ met }) => met).length,
+      trials: grid,
+    };
     if (values.json !== undefined && earlier === null) write(values.json, { grid: gridReport });
     await engine.release();
     const best = grid.filter(({ met }) => met).sort((a, b) => b.goodput - a.goodput);
@@ -136,18 +208,40 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
     const tuned: Tuned[] = [];
     for (let seed = 1; seed <= tuners; seed++) {
       const from = performance.now();
-      const run = await tune({ ...plan, id: `tun_bench_${seed}`, trials, trialSeconds, seed }, await server.hold(`tun_bench_${seed}`), shorter, never, () => undefined);
+      const run = await tune(
+        { ...plan, id: `tun_bench_${seed}`, trials, trialSeconds, seed },
+        await server.hold(`tun_bench_${seed}`),
+        shorter,
+        never,
+        () => undefined,
+      );
       tuned.push({ seconds: elapsed(from), run });
       if (run.error !== null) throw new Error(run.error);
-      say(`tuner, seed ${seed}: ${run.trials.length} measurements of ${trialSeconds.toFixed(1)} s in ${elapsed(from).toFixed(0)} s (${(elapsed(from) / gridSeconds * 100).toFixed(1)} % of the grid's ${gridSeconds.toFixed(0)} s): ${run.result?.says ?? ''}`);
+      say(
+        `tuner, seed ${seed}: ${run.trials.length} measurements of ${trialSeconds.toFixed(1)} s in ${elapsed(from).toFixed(0)} s (${((elapsed(from) / gridSeconds) * 100).toFixed(1)} % of the grid's ${gridSeconds.toFixed(0)} s): ${run.result?.says ?? ''}`,
+      );
     }
 
-    const found: (Place & { name: string; first: number })[] = best.slice(0, finalists).map((trial, at) => ({ name: `grid ${at + 1}`, settings: trial.settings, load: trial.load, first: trial.goodput }));
-    if (any !== undefined && !best.slice(0, finalists).includes(any)) found.push({ name: 'grid, objectives aside', settings: any.settings, load: any.load, first: any.goodput });
+    const found: (Place & { name: string; first: number })[] = best
+      .slice(0, finalists)
+      .map((trial, at) => ({
+        name: `grid ${at + 1}`,
+        settings: trial.settings,
+        load: trial.load,
+        first: trial.goodput,
+      }));
+    if (any !== undefined && !best.slice(0, finalists).includes(any))
+      found.push({ name: 'grid, objectives aside', settings: any.settings, load: any.load, first: any.goodput });
     tuned.forEach(({ run: { result } }, at) => {
       if (result === null) return;
       const place = (which: string, pick: TunePick | null): void => {
-        if (pick !== null) found.push({ name: `tuner ${at + 1}, ${which}`, settings: pick.settings, load: pick.load, first: pick.goodput.mean });
+        if (pick !== null)
+          found.push({
+            name: `tuner ${at + 1}, ${which}`,
+            settings: pick.settings,
+            load: pick.load,
+            first: pick.goodput.mean,
+          });
       };
       place('found', result.best ?? result.current);
       // Where nothing is surely better it says that things may stay as they are.
@@ -164,27 +258,67 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
     await engine.release();
     const places = [...again].map(([place, runs]): Again => {
       const goodputs = runs.map(({ goodput }) => goodput);
-      return { ...place, goodput: spreadOf(goodputs), mean: goodputs.reduce((sum, value) => sum + value, 0) / goodputs.length, met: runs.filter(({ met }) => met).length };
+      return {
+        ...place,
+        goodput: spreadOf(goodputs),
+        mean: goodputs.reduce((sum, value) => sum + value, 0) / goodputs.length,
+        met: runs.filter(({ met }) => met).length,
+      };
     });
     for (const place of places) {
-      say(`${place.name.padEnd(24)}${place.first.toFixed(1).padStart(7)} then${place.mean.toFixed(1).padStart(7)} (${place.goodput.min.toFixed(1)} to ${place.goodput.max.toFixed(1)}), met ${place.met} of ${rounds}: ${settingsText(place.settings)}, ${place.load} at once`);
+      say(
+        `${place.name.padEnd(24)}${place.first.toFixed(1).padStart(7)} then${place.mean.toFixed(1).padStart(7)} (${place.goodput.min.toFixed(1)} to ${place.goodput.max.toFixed(1)}), met ${place.met} of ${rounds}: ${settingsText(place.settings)}, ${place.load} at once`,
+      );
     }
     const meanOf = (which: string): number | null => places.find(({ name: one }) => one === which)?.mean ?? null;
-    const ratio = (value: number | null, to: number | null): number | null => (value === null || to === null ? null : value / to);
+    const ratio = (value: number | null, to: number | null): number | null =>
+      value === null || to === null ? null : value / to;
     // A grid alone would set its winner; which of its best few is best is only known after they were measured again.
     const gridsPick = meanOf('grid 1');
     const gridsBest = Math.max(...places.filter(({ name: which }) => /^grid \d/.test(which)).map(({ mean }) => mean));
     const verdicts = tuned.map(({ seconds: took, run: { result } }, at) => {
       const found = meanOf(`tuner ${at + 1}, found`);
-      return { seed: at + 1, outcome: result?.outcome, share_of_time: took / gridSeconds, share_of_winner: ratio(found, gridsPick), share_of_goodput: ratio(found, gridsBest), as_it_was: ratio(meanOf(`tuner ${at + 1}, as it was`), gridsBest) };
+      return {
+        seed: at + 1,
+        outcome: result?.outcome,
+        share_of_time: took / gridSeconds,
+        share_of_winner: ratio(found, gridsPick),
+        share_of_goodput: ratio(found, gridsBest),
+        as_it_was: ratio(meanOf(`tuner ${at + 1}, as it was`), gridsBest),
+      };
     });
     const percent = (share: number | null): string => (share === null ? '-' : `${(share * 100).toFixed(1)} %`);
-    for (const { seed, outcome, share_of_time: time, share_of_winner: winner, share_of_goodput: goodput, as_it_was: kept } of verdicts) say(`tuner ${seed} (${outcome}): ${percent(winner)} of what the grid would set, ${percent(goodput)} of the best of its best ${finalists} in ${percent(time)} of its time${kept === null ? '' : `; as it was: ${percent(kept)}`}`);
+    for (const {
+      seed,
+      outcome,
+      share_of_time: time,
+      share_of_winner: winner,
+      share_of_goodput: goodput,
+      as_it_was: kept,
+    } of verdicts)
+      say(
+        `tuner ${seed} (${outcome}): ${percent(winner)} of what the grid would set, ${percent(goodput)} of the best of its best ${finalists} in ${percent(time)} of its time${kept === null ? '' : `; as it was: ${percent(kept)}`}`,
+      );
     if (values.json !== undefined) {
       const report = {
-        bench: 'tune-grid', machine: machine(), commit: commit(), date: new Date().toISOString(), model: model.split('/').at(-1), workload: { name, words: plan.workload }, objectives: plan.objectives, before,
-        seconds, grid: gridReport,
-        tuned: tuned.map(({ seconds: took, run }) => ({ seconds: took, trial_seconds: trialSeconds, result: run.result, trials: run.trials })), again: { rounds, places }, verdicts,
+        bench: 'tune-grid',
+        machine: machine(),
+        commit: commit(),
+        date: new Date().toISOString(),
+        model: model.split('/').at(-1),
+        workload: { name, words: plan.workload },
+        objectives: plan.objectives,
+        before,
+        seconds,
+        grid: gridReport,
+        tuned: tuned.map(({ seconds: took, run }) => ({
+          seconds: took,
+          trial_seconds: trialSeconds,
+          result: run.result,
+          trials: run.trials,
+        })),
+        again: { rounds, places },
+        verdicts,
       };
       write(values.json, report);
     }
@@ -194,7 +328,10 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
 }
 
 function write(file: string, report: object): void {
-  writeFileSync(file, `${JSON.stringify(report, (_, value: unknown) => (typeof value === 'number' ? Number(value.toPrecision(4)) : value), 1)}\n`);
+  writeFileSync(
+    file,
+    `${JSON.stringify(report, (_, value: unknown) => (typeof value === 'number' ? Number(value.toPrecision(4)) : value), 1)}\n`,
+  );
 }
 
 const elapsed = (since: number): number => (performance.now() - since) / 1000;
@@ -203,7 +340,12 @@ const elapsed = (since: number): number => (performance.now() - since) / 1000;
 function gridOf(plan: TunePlan, engine: HeldEngine, steps: readonly number[]): Place[] {
   const space = new Space(knobsOf(plan, engine, 1));
   return space.grid(Object.fromEntries(NAMES.map((name, at) => [name, steps[at] as number]))).map((point) => {
-    const [max_batch_tokens, max_sequences, step_ms, load] = NAMES.map((name) => point[name]) as [number, number, number, number];
+    const [max_batch_tokens, max_sequences, step_ms, load] = NAMES.map((name) => point[name]) as [
+      number,
+      number,
+      number,
+      number,
+    ];
     return { settings: { max_batch_tokens, max_sequences, step_ms }, load };
   });
 }
@@ -221,7 +363,16 @@ function shuffled<T>(list: readonly T[]): T[] {
 
 function trialOf({ settings, load }: Place, { seconds, throughput, goodput, verdicts, stopped }: Measurement): Trial {
   const ratios = verdicts.map(({ value, limit }) => (value === null ? 99 : value / limit));
-  return { settings, load, seconds, throughput, goodput, met: !stopped && verdicts.every(({ met }) => met), stopped, ratios };
+  return {
+    settings,
+    load,
+    seconds,
+    throughput,
+    goodput,
+    met: !stopped && verdicts.every(({ met }) => met),
+    stopped,
+    ratios,
+  };
 }
 
 const shown = ({ settings, load, throughput, goodput, met, stopped, ratios }: Trial): string =>

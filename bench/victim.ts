@@ -39,7 +39,25 @@ const USAGE = `npm run bench -- victim --model FILE [options]
 
 export async function victimBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
-  const { values } = parseArgs({ args, strict: true, options: { model: text, streams: text, prompt: text, 'max-batch-tokens': text, 'step-ms': text, repeats: text, json: text, vision: text, picture: text, like: text, out: text, context: text, help: { type: 'boolean' } } });
+  const { values } = parseArgs({
+    args,
+    strict: true,
+    options: {
+      model: text,
+      streams: text,
+      prompt: text,
+      'max-batch-tokens': text,
+      'step-ms': text,
+      repeats: text,
+      json: text,
+      vision: text,
+      picture: text,
+      like: text,
+      out: text,
+      context: text,
+      help: { type: 'boolean' },
+    },
+  });
   if (values.help === true || (values.model === undefined && values.like === undefined)) {
     process.stdout.write(USAGE);
     return;
@@ -50,31 +68,64 @@ export async function victimBenchCommand(args: string[]): Promise<void> {
   const repeats = Number(values.repeats ?? 3);
   const context = Number(values.context ?? 4_096);
   const pair = values.like === undefined ? null : writtenPair(values.like, resolve(values.out ?? join('bench', 'out')));
-  const model = pair?.model ?? values.model!, vision = pair?.vision ?? values.vision;
+  const model = pair?.model ?? values.model!,
+    vision = pair?.vision ?? values.vision;
   const size = sizeOf(values.picture ?? '1792x1344');
   const results = [];
-  process.stdout.write(`${'step_ms'.padEnd(10)}${'alone p50'.padStart(12)}${'p50'.padStart(10)}${'p99'.padStart(10)}${'max'.padStart(10)}${'prompt took'.padStart(14)}   ms between tokens\n`);
+  process.stdout.write(
+    `${'step_ms'.padEnd(10)}${'alone p50'.padStart(12)}${'p50'.padStart(10)}${'p99'.padStart(10)}${'max'.padStart(10)}${'prompt took'.padStart(14)}   ms between tokens\n`,
+  );
   for (const stepMs of (values['step-ms'] ?? '0,250').split(',').map(Number)) {
-    const engine = new Engine(await loadAddon().load(`${model}#${stepMs}`, model, { ...benchLoadOptions, stepMs, maxBatchTokens, maxContext: context, ...(vision === undefined ? {} : { visionPath: vision }) }, () => undefined));
+    const engine = new Engine(
+      await loadAddon().load(
+        `${model}#${stepMs}`,
+        model,
+        {
+          ...benchLoadOptions,
+          stepMs,
+          maxBatchTokens,
+          maxContext: context,
+          ...(vision === undefined ? {} : { visionPath: vision }),
+        },
+        () => undefined,
+      ),
+    );
     try {
       const other = vision === undefined ? () => submission(engine, prompt, 1) : await seeing(engine, size);
       const result = { stepMs, ...(await measure(engine, streams, other, repeats)) };
       results.push(result);
-      const cells = [result.alone, result.p50, result.p99, result.max].map((value, index) => (value?.toFixed(value < 10 ? 3 : 1) ?? '-').padStart(index === 0 ? 12 : 10));
-      process.stdout.write(`${String(stepMs).padEnd(10)}${cells.join('')}${result.promptMs.median.toFixed(0).padStart(14)}\n`);
-      if (result.p50 === null) process.stdout.write('no token of the steady answers came while the others were computed: ask for longer prompts or larger pictures\n');
+      const cells = [result.alone, result.p50, result.p99, result.max].map((value, index) =>
+        (value?.toFixed(value < 10 ? 3 : 1) ?? '-').padStart(index === 0 ? 12 : 10),
+      );
+      process.stdout.write(
+        `${String(stepMs).padEnd(10)}${cells.join('')}${result.promptMs.median.toFixed(0).padStart(14)}\n`,
+      );
+      if (result.p50 === null)
+        process.stdout.write(
+          'no token of the steady answers came while the others were computed: ask for longer prompts or larger pictures\n',
+        );
     } finally {
       await engine.close();
     }
   }
-  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ bench: 'victim', commit: commit(), at: new Date().toISOString(), machine: machine(), model, streams, ...(vision === undefined ? { prompt } : { vision, picture: size }), maxBatchTokens, repeats, results }, null, 2)}\n`);
+  if (values.json !== undefined)
+    writeFileSync(
+      values.json,
+      `${JSON.stringify({ bench: 'victim', commit: commit(), at: new Date().toISOString(), machine: machine(), model, streams, ...(vision === undefined ? { prompt } : { vision, picture: size }), maxBatchTokens, repeats, results }, null, 2)}\n`,
+    );
 }
 
 /** The text of Qwen3 0.6B's shape and InternViT 300M. */
 function writtenPair(like: string, out: string): { model: string; vision: string } {
   const set = {
-    block_count: '28', embedding_length: '1024', feed_forward_length: '3072', 'attention.head_count': '16', 'attention.head_count_kv': '8',
-    'attention.key_length': '128', 'attention.value_length': '128', context_length: '8192',
+    block_count: '28',
+    embedding_length: '1024',
+    feed_forward_length: '3072',
+    'attention.head_count': '16',
+    'attention.head_count_kv': '8',
+    'attention.key_length': '128',
+    'attention.value_length': '128',
+    context_length: '8192',
   };
   const vision = join(out, 'victim-internvit-300m-f16.gguf');
   makeRandomTower({ out: vision, rowWidth: 1_024, kind: 'internvit-300m' });
@@ -83,18 +134,24 @@ function writtenPair(like: string, out: string): { model: string; vision: string
 
 const ALONE_MS = 1_500;
 
-interface Size { readonly width: number; readonly height: number }
+interface Size {
+  readonly width: number;
+  readonly height: number;
+}
 
 function sizeOf(text: string): Size {
   const [, width, height] = /^(\d{1,5})x(\d{1,5})$/.exec(text) ?? [];
-  if (width === undefined || height === undefined) throw new Error(`victim: --picture: "${text}" is no size such as 1792x1344`);
+  if (width === undefined || height === undefined)
+    throw new Error(`victim: --picture: "${text}" is no size such as 1792x1344`);
   return { width: Number(width), height: Number(height) };
 }
 
 /** Requests with a picture each, of which no tower has seen anything. What it is cut into is told once. */
 async function seeing(engine: Engine, { width, height }: Size): Promise<() => Promise<SubmitOptions>> {
   const { columns, rows, pieces, tokens } = engine.planImage(width, height, false);
-  process.stdout.write(`a picture of ${width} x ${height}: ${columns} x ${rows} tiles, ${pieces.length} pieces, ${tokens} tokens\n`);
+  process.stdout.write(
+    `a picture of ${width} x ${height}: ${columns} x ${rows} tiles, ${pieces.length} pieces, ${tokens} tokens\n`,
+  );
   const pixels = new Uint8Array(3 * width * height).map((_, index) => (index * 31) & 255);
   let seen = 0;
   return async () => {
@@ -106,10 +163,18 @@ async function seeing(engine: Engine, { width, height }: Size): Promise<() => Pr
   };
 }
 
-async function measure(engine: Engine, streams: number, other: () => SubmitOptions | Promise<SubmitOptions>, repeats: number) {
-  await finish(engine, submission(engine, 256, 8));   // warm: the pace has been learnt
+async function measure(
+  engine: Engine,
+  streams: number,
+  other: () => SubmitOptions | Promise<SubmitOptions>,
+  repeats: number,
+) {
+  await finish(engine, submission(engine, 256, 8)); // warm: the pace has been learnt
   const gaps: Gap[] = [];
-  const steady = Array.from({ length: streams }, () => new SteadyAnswers(engine, (ms) => gaps.push({ ms, at: performance.now() })));
+  const steady = Array.from(
+    { length: streams },
+    () => new SteadyAnswers(engine, (ms) => gaps.push({ ms, at: performance.now() })),
+  );
   try {
     return await measureBeside(steady, gaps, engine, other, repeats);
   } finally {
@@ -118,17 +183,30 @@ async function measure(engine: Engine, streams: number, other: () => SubmitOptio
 }
 
 /** Between two tokens, and when it ended. */
-interface Gap { readonly ms: number; readonly at: number }
+interface Gap {
+  readonly ms: number;
+  readonly at: number;
+}
 
-async function measureBeside(steady: readonly SteadyAnswers[], gaps: Gap[], engine: Engine, other: () => SubmitOptions | Promise<SubmitOptions>, repeats: number) {
+async function measureBeside(
+  steady: readonly SteadyAnswers[],
+  gaps: Gap[],
+  engine: Engine,
+  other: () => SubmitOptions | Promise<SubmitOptions>,
+  repeats: number,
+) {
   await new Promise((resolve) => setTimeout(resolve, 1_000));
-  gaps.length = 0;   // the streams' own prompts
+  gaps.length = 0; // the streams' own prompts
   await new Promise((resolve) => setTimeout(resolve, ALONE_MS));
   for (const answers of steady) answers.check();
-  if (gaps.length === 0) throw new Error(`victim: the steady answers gave no two tokens within ${ALONE_MS} ms: there is nothing to compare with`);
+  if (gaps.length === 0)
+    throw new Error(
+      `victim: the steady answers gave no two tokens within ${ALONE_MS} ms: there is nothing to compare with`,
+    );
   const alone = spreadOf(gaps.map(({ ms }) => ms)).median;
   gaps.length = 0;
-  const prompts: number[] = [], beginnings: number[] = [];
+  const prompts: number[] = [],
+    beginnings: number[] = [];
   for (let i = 0; i < repeats; i++) {
     const asked = await other();
     const began = performance.now();
@@ -139,10 +217,22 @@ async function measureBeside(steady: readonly SteadyAnswers[], gaps: Gap[], engi
   for (const answers of steady) answers.check();
   const sorted = gaps.map(({ ms }) => ms).sort((a, b) => a - b);
   // The longest ones, each with how long the other request had been under way when it ended.
-  const longest = gaps.toSorted((a, b) => b.ms - a.ms).slice(0, 8).map(({ ms, at }) => ({ ms, afterMs: at - (beginnings.findLast((began) => began <= at) ?? at) }));
+  const longest = gaps
+    .toSorted((a, b) => b.ms - a.ms)
+    .slice(0, 8)
+    .map(({ ms, at }) => ({ ms, afterMs: at - (beginnings.findLast((began) => began <= at) ?? at) }));
   // Null: no gap ended meanwhile.
-  const at = (share: number): number | null => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? null;
-  return { alone, p50: at(0.5), p99: at(0.99), max: sorted.at(-1) ?? null, longest, promptMs: spreadOf(prompts), answers: steady.reduce((sum, { begun }) => sum + begun, 0) };
+  const at = (share: number): number | null =>
+    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? null;
+  return {
+    alone,
+    p50: at(0.5),
+    p99: at(0.99),
+    max: sorted.at(-1) ?? null,
+    longest,
+    promptMs: spreadOf(prompts),
+    answers: steady.reduce((sum, { begun }) => sum + begun, 0),
+  };
 }
 
 /** One answer after another: a small model comes to the end of its context, or of its answer, long before the measurement. A gap is
@@ -155,11 +245,16 @@ class SteadyAnswers {
   #begun = 0;
   #failure: string | null = null;
 
-  constructor(private readonly engine: Engine, private readonly onGap: (ms: number) => void) {
+  constructor(
+    private readonly engine: Engine,
+    private readonly onGap: (ms: number) => void,
+  ) {
     this.#next();
   }
 
-  get begun(): number { return this.#begun; }
+  get begun(): number {
+    return this.#begun;
+  }
 
   stop(): void {
     this.#stopped = true;
@@ -175,13 +270,16 @@ class SteadyAnswers {
     if (this.#stopped) return;
     this.#begun++;
     // Tokens as such: those of a model that has learnt nothing are often no text for long, and then none is told of as text.
-    this.#handle = this.engine.generate({ ...submission(this.engine, 16, this.engine.maxContext - 32), returnTokens: true }, (event) => {
-      if (event.type === 'failed') this.#failure = event.message;
-      if (event.type === 'finished') setImmediate(() => this.#next());
-      if (event.type !== 'tokens') return;
-      if (this.#arrived === 0) queueMicrotask(() => this.#tell());
-      this.#arrived += event.ids.length;
-    });
+    this.#handle = this.engine.generate(
+      { ...submission(this.engine, 16, this.engine.maxContext - 32), returnTokens: true },
+      (event) => {
+        if (event.type === 'failed') this.#failure = event.message;
+        if (event.type === 'finished') setImmediate(() => this.#next());
+        if (event.type !== 'tokens') return;
+        if (this.#arrived === 0) queueMicrotask(() => this.#tell());
+        this.#arrived += event.ids.length;
+      },
+    );
   }
 
   /** Tokens that one turn of the event loop brings share its gap: steps may be shorter than turns, and guessed tokens come together. */

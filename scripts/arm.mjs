@@ -7,7 +7,7 @@ import { dropStaleBuild, missingTools, parallel, root, run, say, SetupError, sh,
 
 const kCompiler = 'aarch64-linux-gnu-g++';
 const kEmulator = ['qemu-aarch64-static', 'qemu-aarch64'].find((name) => which(name));
-const kLimitMs = 3_600_000;   // of one executable; thirty times slower than without is usual, and the golden files may be many
+const kLimitMs = 3_600_000; // of one executable; thirty times slower than without is usual, and the golden files may be many
 
 // What the engine must find on each processor.
 const kBest = { max: 'neon_i8mm', 'cortex-a76': 'neon', 'cortex-a72': 'plain' };
@@ -20,8 +20,16 @@ const kRuns = [
   { cpu: 'max', name: 'tests_gguf', filters: [''] },
   { cpu: 'max', name: 'tests_text', filters: [''] },
   { cpu: 'max', name: 'tests_backend', filters: [''] },
-  { cpu: 'max', name: 'tests_model', filters: ['production_arithmetic', 'observed_residuals', 'every_type_computes', 'damaged_images'] },
-  { cpu: 'max', name: 'tests_engine', filters: ['sampler_kernels', 'sampler_equals', 'sampler_draws', 'sampler_chooses', 'batch_invariance_tool_calls'] },
+  {
+    cpu: 'max',
+    name: 'tests_model',
+    filters: ['production_arithmetic', 'observed_residuals', 'every_type_computes', 'damaged_images'],
+  },
+  {
+    cpu: 'max',
+    name: 'tests_engine',
+    filters: ['sampler_kernels', 'sampler_equals', 'sampler_draws', 'sampler_chooses', 'batch_invariance_tool_calls'],
+  },
   { cpu: 'cortex-a76', name: 'tests_backend', filters: ['isa_', 'backend_', 'quantize_'] },
   { cpu: 'cortex-a72', name: 'tests_backend', filters: ['isa_', 'backend_', 'quantize_'] },
 ];
@@ -32,8 +40,10 @@ function missing() {
   if (tools !== null) return tools;
   const packages = [...(which(kCompiler) ? [] : ['g++-aarch64-linux-gnu']), ...(kEmulator ? [] : ['qemu-user-static'])];
   if (packages.length === 0) return null;
-  return `testing for ARM needs a cross compiler (${kCompiler}) and an emulator (qemu-aarch64-static). ` +
-    `On Debian or Ubuntu: sudo apt-get install ${packages.join(' ')}`;
+  return (
+    `testing for ARM needs a cross compiler (${kCompiler}) and an emulator (qemu-aarch64-static). ` +
+    `On Debian or Ubuntu: sudo apt-get install ${packages.join(' ')}`
+  );
 }
 
 const names = process.argv.slice(2);
@@ -43,13 +53,30 @@ await run(async () => {
   if (problem !== null) throw new SetupError(problem);
   const runs = kRuns.filter(({ name }) => names.length === 0 || names.includes(name));
   const unknown = names.find((name) => !kRuns.some((one) => one.name === name));
-  if (unknown !== undefined) throw new SetupError(`test:arm: "${unknown}" is none of ${[...new Set(kRuns.map(({ name }) => name))].join(', ')}`);
+  if (unknown !== undefined)
+    throw new SetupError(`test:arm: "${unknown}" is none of ${[...new Set(kRuns.map(({ name }) => name))].join(', ')}`);
 
   const build = join(root, 'build', 'arm64');
   dropStaleBuild(build);
-  await sh('cmake', ['-S', 'native', '-B', build, '-G', which('ninja') ? 'Ninja' : 'Unix Makefiles',
-    `-DCMAKE_TOOLCHAIN_FILE=${join(root, 'native', 'cmake', 'aarch64-linux-gnu.cmake')}`, '-DMONOLITH_TESTS=ON'], 'configuring for ARM');
-  await sh('cmake', ['--build', build, '--parallel', String(parallel), '--target', ...new Set(runs.map(({ name }) => name))], 'building for ARM');
+  await sh(
+    'cmake',
+    [
+      '-S',
+      'native',
+      '-B',
+      build,
+      '-G',
+      which('ninja') ? 'Ninja' : 'Unix Makefiles',
+      `-DCMAKE_TOOLCHAIN_FILE=${join(root, 'native', 'cmake', 'aarch64-linux-gnu.cmake')}`,
+      '-DMONOLITH_TESTS=ON',
+    ],
+    'configuring for ARM',
+  );
+  await sh(
+    'cmake',
+    ['--build', build, '--parallel', String(parallel), '--target', ...new Set(runs.map(({ name }) => name))],
+    'building for ARM',
+  );
 
   const results = [];
   for (const { cpu, name, filters } of runs) {
@@ -58,12 +85,26 @@ await run(async () => {
       say(what);
       const began = Date.now();
       // In the build folder: where compilers write paths relative to it, that is where they lead from.
-      const { status, signal } = spawnSync(kEmulator, ['-cpu', cpu, join(build, name), ...(filter === '' ? [] : [filter])],
-        { cwd: build, stdio: ['ignore', 2, 2], env: { ...process.env, MONOLITH_TEST_ISA: kBest[cpu] }, timeout: kLimitMs });
-      results.push({ what, ok: status === 0, ended: signal ?? status, seconds: ((Date.now() - began) / 1000).toFixed(1) });
+      const { status, signal } = spawnSync(
+        kEmulator,
+        ['-cpu', cpu, join(build, name), ...(filter === '' ? [] : [filter])],
+        {
+          cwd: build,
+          stdio: ['ignore', 2, 2],
+          env: { ...process.env, MONOLITH_TEST_ISA: kBest[cpu] },
+          timeout: kLimitMs,
+        },
+      );
+      results.push({
+        what,
+        ok: status === 0,
+        ended: signal ?? status,
+        seconds: ((Date.now() - began) / 1000).toFixed(1),
+      });
     }
   }
-  for (const { what, ok, ended, seconds } of results) console.log(`${ok ? 'passed' : `FAILED (${ended})`}  ${what}  ${seconds} s`);
+  for (const { what, ok, ended, seconds } of results)
+    console.log(`${ok ? 'passed' : `FAILED (${ended})`}  ${what}  ${seconds} s`);
   const failed = results.filter(({ ok }) => !ok).length;
   console.log(`${results.length - failed} passed, ${failed} failed`);
   if (failed > 0) process.exitCode = 1;

@@ -3,12 +3,16 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { buildNative, buildTypeScript, ensurePackages, root, run } from './setup.mjs';
 
-await run(async () => {
-  ensurePackages();
-  // That of the GPU builds what it measures by itself, with no addon.
-  if (process.argv[2] !== 'gpu') await buildNative({ bench: ['grammar', 'upstream'].includes(process.argv[2]) ? process.argv[2] : null });
-  await buildTypeScript({ tests: true });
-  const main = join(root, 'build', 'bench', 'main.js');
-  process.argv = [process.execPath, main, ...process.argv.slice(2)];
-  await import(pathToFileURL(main).href);
-}, { passesHelp: true });
+await run(
+  async () => {
+    ensurePackages();
+    // That of the GPU builds what it measures by itself, with no addon.
+    if (process.argv[2] !== 'gpu')
+      await buildNative({ bench: ['grammar', 'upstream'].includes(process.argv[2]) ? process.argv[2] : null });
+    await buildTypeScript({ tests: true });
+    const main = join(root, 'build', 'bench', 'main.js');
+    process.argv = [process.execPath, main, ...process.argv.slice(2)];
+    await import(pathToFileURL(main).href);
+  },
+  { passesHelp: true },
+);

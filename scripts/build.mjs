@@ -6,7 +6,8 @@ const words = process.argv.slice(2);
 
 await run(async () => {
   for (const word of words) {
-    if (!['native', 'ts', 'web', 'tests'].includes(word)) throw new SetupError(`build: "${word}" is none of native, ts, web, tests`);
+    if (!['native', 'ts', 'web', 'tests'].includes(word))
+      throw new SetupError(`build: "${word}" is none of native, ts, web, tests`);
   }
   const tests = words.includes('tests');
   const all = !['native', 'ts', 'web'].some((word) => words.includes(word));

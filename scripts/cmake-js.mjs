@@ -18,7 +18,7 @@ await run(async () => {
     directory: join(root, 'native'),
     out: join(root, 'build', 'native'),
     isNodeApi: true,
-    noLog: true,   // it would print each command it runs
+    noLog: true, // it would print each command it runs
     generator: which('ninja') ? 'Ninja' : 'Unix Makefiles',
     parallel: String(parallel),
     cMakeOptions: {

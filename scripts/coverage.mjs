@@ -17,20 +17,32 @@ const kFolders = ['src/admission', 'src/sealing', 'src/accounts', 'src/storage',
 const kTestLimitMs = 600_000;
 
 await run(async () => {
-  const { values, positionals } = parseArgs({ allowPositionals: true, options: { tests: { type: 'string' }, lines: { type: 'boolean', default: false } } });
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: { tests: { type: 'string' }, lines: { type: 'boolean', default: false } },
+  });
   const folders = positionals.length > 0 ? positionals.map((folder) => folder.replace(/\/+$/, '')) : kFolders;
   for (const folder of folders) {
-    if (!/^(src|native\/engine)(\/|$)/.test(folder) || !existsSync(join(root, folder))) throw new SetupError(`coverage: ${folder} is no folder of src/ or native/engine`);
+    if (!/^(src|native\/engine)(\/|$)/.test(folder) || !existsSync(join(root, folder)))
+      throw new SetupError(`coverage: ${folder} is no folder of src/ or native/engine`);
   }
   if (folders.some((folder) => folder.startsWith('src'))) await buildTypeScript({ tests: true });
-  for (const folder of folders) print(folder, folder.startsWith('src') ? await ofScripts(folder, values.tests) : await nativeBranches(folder), values.lines);
+  for (const folder of folders)
+    print(
+      folder,
+      folder.startsWith('src') ? await ofScripts(folder, values.tests) : await nativeBranches(folder),
+      values.lines,
+    );
 });
 
 async function ofScripts(folder, wanted) {
   const prefixes = wanted?.split(',') ?? [`${folder.split('/')[1]}/`];
   const built = join(root, 'build', 'test');
-  const tests = readdirSync(built, { recursive: true }).filter((name) => name.endsWith('.test.js') && prefixes.some((prefix) => name.startsWith(prefix))).sort();
-  if (tests.length === 0) throw new SetupError(`coverage: no test is in ${prefixes.join(' or ')}: name some with --tests`);
+  const tests = readdirSync(built, { recursive: true })
+    .filter((name) => name.endsWith('.test.js') && prefixes.some((prefix) => name.startsWith(prefix)))
+    .sort();
+  if (tests.length === 0)
+    throw new SetupError(`coverage: no test is in ${prefixes.join(' or ')}: name some with --tests`);
   const counts = join(root, 'build', 'coverage', folder.replaceAll('/', '-'));
   rmSync(counts, { recursive: true, force: true });
   mkdirSync(counts, { recursive: true });
@@ -43,12 +55,19 @@ async function ofScripts(folder, wanted) {
 
 /** `files`: of each its name, how many branches there are and were taken, and the lines with others. */
 function print(folder, files, withLines) {
-  const line = (name, taken, all) => `${name.padEnd(58)} ${String(taken).padStart(5)} of ${String(all).padStart(5)}  ${(all === 0 ? 100 : 100 * taken / all).toFixed(1).padStart(5)} %`;
+  const line = (name, taken, all) =>
+    `${name.padEnd(58)} ${String(taken).padStart(5)} of ${String(all).padStart(5)}  ${(all === 0 ? 100 : (100 * taken) / all).toFixed(1).padStart(5)} %`;
   console.log(`\nBranches of ${folder}`);
   for (const { name, taken, all, lines } of files.sort((a, b) => (a.name < b.name ? -1 : 1))) {
     console.log(line(name, taken, all));
     if (withLines && lines.length > 0) console.log(`    ${lines.join(' ')}`);
   }
   const sum = (of) => files.reduce((total, file) => total + of(file), 0);
-  console.log(line('all', sum(({ taken }) => taken), sum(({ all }) => all)));
+  console.log(
+    line(
+      'all',
+      sum(({ taken }) => taken),
+      sum(({ all }) => all),
+    ),
+  );
 }

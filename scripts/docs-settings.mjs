@@ -8,4 +8,7 @@ import { root } from './setup.mjs';
 writeFileSync(join(root, 'docs', 'reference', 'settings.md'), settingsMarkdown());
 const readme = join(root, 'README.md');
 const text = readFileSync(readme, 'utf8');
-writeFileSync(readme, text.replace(/(<!-- settings -->\n)[^]*?(<!-- \/settings -->)/, (_, start, end) => start + settingsSummary() + end));
+writeFileSync(
+  readme,
+  text.replace(/(<!-- settings -->\n)[^]*?(<!-- \/settings -->)/, (_, start, end) => start + settingsSummary() + end),
+);

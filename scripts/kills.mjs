@@ -22,17 +22,24 @@ await run(async () => {
  */
 async function bundled() {
   const page = createRequire(join(root, 'src', 'dashboard', 'web', 'package.json'));
-  const { rolldown } = await import(pathToFileURL(createRequire(page.resolve('vite')).resolve('rolldown')).href);   // what the page is built with
+  const { rolldown } = await import(pathToFileURL(createRequire(page.resolve('vite')).resolve('rolldown')).href); // what the page is built with
   const folder = join(root, 'build', 'kills');
   const dist = join(folder, 'dist');
   const entries = ['main', 'threads/worker', 'storage/database-work', 'tuning/child'];
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(join(dist, 'threads'), { recursive: true });
   const build = await rolldown({
-    input: Object.fromEntries(entries.map((name) => [name, join(root, 'dist', `${name}.js`)])), platform: 'node', logLevel: 'warn',
+    input: Object.fromEntries(entries.map((name) => [name, join(root, 'dist', `${name}.js`)])),
+    platform: 'node',
+    logLevel: 'warn',
     external: /^(lmdb|sharp|msgpackr|uWebSockets\.js|pg-native|@opentelemetry.*)$/,
   });
-  await build.write({ dir: dist, format: 'esm', entryFileNames: '[name].js', chunkFileNames: 'threads/[name]-[hash].js' });   // beside worker.js
-  for (const place of [folder, dist]) copyFileSync(join(root, 'package.json'), join(place, 'package.json'));   // whose version is read
+  await build.write({
+    dir: dist,
+    format: 'esm',
+    entryFileNames: '[name].js',
+    chunkFileNames: 'threads/[name]-[hash].js',
+  }); // beside worker.js
+  for (const place of [folder, dist]) copyFileSync(join(root, 'package.json'), join(place, 'package.json')); // whose version is read
   return join(dist, 'main.js');
 }

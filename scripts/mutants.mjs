@@ -29,18 +29,28 @@ await run(async () => {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: {
-      sample: { type: 'string', default: '100' }, seed: { type: 'string', default: '1' }, tests: { type: 'string' },
-      json: { type: 'string' }, again: { type: 'string' }, fresh: { type: 'boolean', default: false },
+      sample: { type: 'string', default: '100' },
+      seed: { type: 'string', default: '1' },
+      tests: { type: 'string' },
+      json: { type: 'string' },
+      again: { type: 'string' },
+      fresh: { type: 'boolean', default: false },
     },
   });
   const [folder] = positionals;
-  if (folder === undefined || positionals.length > 1 || !existsSync(join(root, folder))) throw new SetupError('mutants: name one folder or file of src/ or native/engine, e.g. npm run mutants -- src/admission');
+  if (folder === undefined || positionals.length > 1 || !existsSync(join(root, folder)))
+    throw new SetupError(
+      'mutants: name one folder or file of src/ or native/engine, e.g. npm run mutants -- src/admission',
+    );
   const sample = whole(values.sample, '--sample');
   const seed = whole(values.seed, '--seed');
   const again = values.again === undefined ? null : JSON.parse(readFileSync(values.again, 'utf8'));
   const pick = (all) => (again === null ? chosen(all, sample, seed) : survivorsIn(again, all));
-  const keep = (results) => values.json !== undefined && writeFileSync(values.json, `${JSON.stringify(results, null, 1)}\n`);
-  const results = folder.startsWith('native/') ? await nativeMutants(folder, { pick, keep, whole: values.tests === 'all' }) : await scriptMutants(folder, { pick, keep, tests: values.tests, fresh: values.fresh });
+  const keep = (results) =>
+    values.json !== undefined && writeFileSync(values.json, `${JSON.stringify(results, null, 1)}\n`);
+  const results = folder.startsWith('native/')
+    ? await nativeMutants(folder, { pick, keep, whole: values.tests === 'all' })
+    : await scriptMutants(folder, { pick, keep, tests: values.tests, fresh: values.fresh });
   report(results);
 });
 
@@ -51,7 +61,14 @@ async function scriptMutants(folder, { pick, keep, tests, fresh }) {
   const all = sourcesIn(folder).flatMap((source) => {
     const text = readFileSync(join(root, source), 'utf8');
     const lines = text.split('\n');
-    return mutantsOf(source, text).map((mutant) => ({ source, text, mutant, line: mutant.line, what: mutant.what, code: lines[mutant.line - 1].trim() }));
+    return mutantsOf(source, text).map((mutant) => ({
+      source,
+      text,
+      mutant,
+      line: mutant.line,
+      what: mutant.what,
+      code: lines[mutant.line - 1].trim(),
+    }));
   });
   const picked = pick(all);
   say(`${all.length} mutants, ${picked.length} of them tried`);
@@ -71,7 +88,9 @@ async function scriptMutants(folder, { pick, keep, tests, fresh }) {
     writeFileSync(file, whole);
     results.push({ source, line, what, code, killer, tests: able.length });
     keep(results);
-    say(`${at + 1}/${picked.length} ${killer === null ? (able.length === 0 ? 'NOT REACHED' : 'SURVIVED') : 'killed'}  ${source}:${line} ${what}${killer === null ? '' : `  (${killer})`}`);
+    say(
+      `${at + 1}/${picked.length} ${killer === null ? (able.length === 0 ? 'NOT REACHED' : 'SURVIVED') : 'killed'}  ${source}:${line} ${what}${killer === null ? '' : `  (${killer})`}`,
+    );
   }
   return results;
 }
@@ -89,7 +108,8 @@ function testsFor(folder, wanted) {
   if (wanted === 'all') return all.filter((test) => !kLeftOut.some((left) => test.startsWith(left)));
   const prefixes = wanted?.split(',') ?? [`${folder.split('/')[1]}/`];
   const some = all.filter((test) => prefixes.some((prefix) => test.startsWith(prefix)));
-  if (some.length === 0) throw new SetupError(`mutants: no test is in ${prefixes.join(' or ')}: name some with --tests`);
+  if (some.length === 0)
+    throw new SetupError(`mutants: no test is in ${prefixes.join(' or ')}: name some with --tests`);
   return some;
 }
 
@@ -103,15 +123,18 @@ async function coverageMap(folder, tests, fresh) {
   const built = join(sandbox, 'build', 'test');
   const supports = filesIn(join(built, 'support'), '.js').map((file) => join(built, 'support', file));
   for (const [at, test] of tests.entries()) {
-    const beside = readdirSync(join(built, dirname(test))).filter((name) => name.endsWith('.js') && !name.endsWith('.test.js')).map((name) => join(built, dirname(test), name));
+    const beside = readdirSync(join(built, dirname(test)))
+      .filter((name) => name.endsWith('.js') && !name.endsWith('.test.js'))
+      .map((name) => join(built, dirname(test), name));
     const hash = hashOf([join(built, test), ...beside, ...supports]);
     if (known[test]?.hash === hash) continue;
-    const measured = () => coverageOf(join(built, test), folder.replace(/^src\//, '').replace(/\.ts$/, '.js'), kTestLimitMs);
+    const measured = () =>
+      coverageOf(join(built, test), folder.replace(/^src\//, '').replace(/\.ts$/, '.js'), kTestLimitMs);
     let { passed, ms, lines } = await measured();
-    if (!passed) ({ passed, ms, lines } = await measured());   // the machine may have been busy
+    if (!passed) ({ passed, ms, lines } = await measured()); // the machine may have been busy
     known[test] = { hash, ms, passed, lines };
     say(`${at + 1}/${tests.length} ${test} ${(ms / 1000).toFixed(1)} s${passed ? '' : '  FAILS BY ITSELF: left out'}`);
-    if (!passed) known[test].hash = '';   // it is asked again
+    if (!passed) known[test].hash = ''; // it is asked again
     mkdirSync(join(root, 'build', 'mutants'), { recursive: true });
     writeFileSync(store, JSON.stringify(all));
   }
@@ -125,7 +148,9 @@ function hashOf(files) {
 }
 
 function filesIn(folder, ending) {
-  return readdirSync(folder, { recursive: true }).filter((name) => name.endsWith(ending)).sort();
+  return readdirSync(folder, { recursive: true })
+    .filter((name) => name.endsWith(ending))
+    .sort();
 }
 
 function sourcesIn(folder) {
@@ -136,6 +161,7 @@ function sourcesIn(folder) {
 
 function whole(text, flag) {
   const number = Number(text);
-  if (!Number.isSafeInteger(number) || number < 1) throw new SetupError(`mutants: ${flag} must be a whole number from 1 on, not "${text}"`);
+  if (!Number.isSafeInteger(number) || number < 1)
+    throw new SetupError(`mutants: ${flag} must be a whole number from 1 on, not "${text}"`);
   return number;
 }

@@ -29,7 +29,10 @@ export function shipped(lock) {
       if (next !== null && lock.packages[next].link !== true) add(next);
     }
   };
-  for (const [from, entry] of [['', lock.packages['']], [kWeb, lock.packages[kWeb]]]) {
+  for (const [from, entry] of [
+    ['', lock.packages['']],
+    [kWeb, lock.packages[kWeb]],
+  ]) {
     for (const name of Object.keys(entry.dependencies ?? {})) {
       const place = found(name, from);
       if (place !== null) add(place);
@@ -50,11 +53,20 @@ function notices() {
       if (optional === true) continue;
       throw new SetupError(`notices: ${place} is not installed: run npm ci`);
     }
-    const files = readdirSync(folder).filter((file) => kLicense.test(file)).sort();
-    const text = files.map((file) => readFileSync(join(folder, file), 'utf8').replace(/\r\n/g, '\n').trim()).join('\n\n') || `(The package has no file of its licence; it names ${license}.)`;
-    byText.set(text, [...(byText.get(text) ?? []), `${name} ${version} (${typeof license === 'string' ? license : 'see below'})`]);
+    const files = readdirSync(folder)
+      .filter((file) => kLicense.test(file))
+      .sort();
+    const text =
+      files.map((file) => readFileSync(join(folder, file), 'utf8').replace(/\r\n/g, '\n').trim()).join('\n\n') ||
+      `(The package has no file of its licence; it names ${license}.)`;
+    byText.set(text, [
+      ...(byText.get(text) ?? []),
+      `${name} ${version} (${typeof license === 'string' ? license : 'see below'})`,
+    ]);
   }
-  const parts = [...byText].map(([text, names]) => `## ${[...new Set(names)].join(', ')}\n\n\`\`\`text\n${text}\n\`\`\`\n`);
+  const parts = [...byText].map(
+    ([text, names]) => `## ${[...new Set(names)].join(', ')}\n\n\`\`\`text\n${text}\n\`\`\`\n`,
+  );
   return `# Third-party notices\n\nMonolith is under the Apache License 2.0 (LICENSE). It is used with these packages, each under its own licence. Written by\n\`npm run docs:notices\` from the packages themselves.\n\n${parts.join('\n')}`;
 }
 

@@ -10,7 +10,17 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statS
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { buildNative, buildTypeScript, buildWeb, ensurePackages, ensureTools, root, run, say, SetupError } from './setup.mjs';
+import {
+  buildNative,
+  buildTypeScript,
+  buildWeb,
+  ensurePackages,
+  ensureTools,
+  root,
+  run,
+  say,
+  SetupError,
+} from './setup.mjs';
 
 const kName = 'monolith-server';
 const kProcessors = ['x64', 'arm64'];
@@ -22,7 +32,9 @@ const kModels = /^(catalog\.json|README\.md|.*\.(gguf|jinja))$/;
 const words = process.argv.slice(2);
 const has = (word) => words.includes(word);
 const unknown = words.find((word) => !/^(as-built|unpacked|cuda|folder=.+)$/.test(word));
-const out = resolve(words.find((word) => word.startsWith('folder='))?.slice('folder='.length) ?? join(root, 'build', 'package'));
+const out = resolve(
+  words.find((word) => word.startsWith('folder='))?.slice('folder='.length) ?? join(root, 'build', 'package'),
+);
 const own = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const common = { version: own.version, license: own.license, os: ['linux'], libc: ['glibc'] };
 const platform = `${kName}-linux-${process.arch}${has('cuda') ? '-cuda' : ''}`;
@@ -42,7 +54,11 @@ function write(folder, manifest, readme) {
 
 async function mainPackage() {
   const folder = fresh(kName);
-  const copy = (path, filter = () => true) => cpSync(join(root, path), join(folder, path), { recursive: true, filter: (from) => filter(from.slice(root.length)) });
+  const copy = (path, filter = () => true) =>
+    cpSync(join(root, path), join(folder, path), {
+      recursive: true,
+      filter: (from) => filter(from.slice(root.length)),
+    });
   copy('dist', (path) => !/(\.tsbuildinfo|\.map|\.d\.ts|\/\.sources|\/\.checked)$|dist\/\.web-/.test(path));
   copy('native');
   for (const name of readdirSync(join(root, 'models')).filter((name) => kModels.test(name))) copy(join('models', name));
@@ -61,7 +77,11 @@ async function mainPackage() {
   const engines = Object.fromEntries(kProcessors.map((cpu) => [`${kName}-linux-${cpu}`, own.version]));
   const withCuda = Object.keys(engines).map((name) => `${name}-cuda`);
   write(folder, {
-    name: kName, ...common, description: own.description, type: 'module', engines: own.engines,
+    name: kName,
+    ...common,
+    description: own.description,
+    type: 'module',
+    engines: own.engines,
     bin: { monolith: 'scripts/packaging/command.mjs', [kName]: 'scripts/packaging/command.mjs' },
     dependencies: Object.fromEntries(Object.entries(own.dependencies).filter(([name]) => !kNotShipped.includes(name))),
     optionalDependencies: engines,
@@ -78,22 +98,36 @@ function platformPackage() {
   if (!existsSync(addon)) throw new SetupError('package: the engine is not built: leave "as-built" out');
   // MONOLITH_CUDA=ON without nvcc builds none.
   const cache = join(root, 'build', 'native', 'CMakeCache.txt');
-  if (has('cuda') && !/^MONOLITH_CUDART:[A-Z]+=\//m.test(existsSync(cache) ? readFileSync(cache, 'utf8') : '')) throw new SetupError('package: there is no nvcc to build the CUDA backend with');
+  if (has('cuda') && !/^MONOLITH_CUDART:[A-Z]+=\//m.test(existsSync(cache) ? readFileSync(cache, 'utf8') : ''))
+    throw new SetupError('package: there is no nvcc to build the CUDA backend with');
   cpSync(addon, join(folder, 'monolith.node'));
-  write(folder, { name: platform, ...common, description: `The engine of ${kName}${has('cuda') ? ', with its CUDA backend,' : ''} for Linux on ${process.arch}.`, cpu: [process.arch], main: 'monolith.node' },
-    `# ${platform}\n\nThe engine of ${kName}: installed with it where the machine is of this kind${has('cuda') ? ' only if it is asked for' : ''}. Nothing to use by itself.\n`);
+  write(
+    folder,
+    {
+      name: platform,
+      ...common,
+      description: `The engine of ${kName}${has('cuda') ? ', with its CUDA backend,' : ''} for Linux on ${process.arch}.`,
+      cpu: [process.arch],
+      main: 'monolith.node',
+    },
+    `# ${platform}\n\nThe engine of ${kName}: installed with it where the machine is of this kind${has('cuda') ? ' only if it is asked for' : ''}. Nothing to use by itself.\n`,
+  );
   return folder;
 }
 
 function pack(folder) {
-  const { status, stdout, stderr } = spawnSync('npm', ['pack', '--pack-destination', out, '--loglevel=error', folder], { cwd: out, encoding: 'utf8' });
+  const { status, stdout, stderr } = spawnSync('npm', ['pack', '--pack-destination', out, '--loglevel=error', folder], {
+    cwd: out,
+    encoding: 'utf8',
+  });
   if (status !== 0) throw new SetupError(`npm pack failed: ${stderr}`);
   const tarball = join(out, stdout.trim().split('\n').at(-1));
   say(`${tarball}: ${(statSync(tarball).size / 2 ** 20).toFixed(1)} MiB`);
 }
 
 await run(async () => {
-  if (unknown !== undefined) throw new SetupError(`package: "${unknown}" is none of as-built, unpacked, cuda, folder=PATH`);
+  if (unknown !== undefined)
+    throw new SetupError(`package: "${unknown}" is none of as-built, unpacked, cuda, folder=PATH`);
   if (!has('as-built')) {
     ensureTools();
     ensurePackages();

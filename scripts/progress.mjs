@@ -3,8 +3,8 @@
 
 // "[12/263] Building CXX object CMakeFiles/x.dir/engine/plan.cc.o"; "[ 12%] Building CXX object …"
 const kStep = /^\[\s*(\d+)(?:\/(\d+)|%)\] (?:Building \S+ object|Linking|nvcc|Generating)\s?(.*)$/;
-const kQuietMs = 15_000;   // between two lines where there is no terminal
-const kSpeakAfterMs = 3_000;   // what is done sooner needs no progress
+const kQuietMs = 15_000; // between two lines where there is no terminal
+const kSpeakAfterMs = 3_000; // what is done sooner needs no progress
 const kBar = 20;
 
 /** `{ done, total, name }` of a line of a build tool, or null. */
@@ -25,9 +25,17 @@ export function about(seconds) {
  * A reader of lines: returns whether it has taken one. `end` clears the line.
  * `write` and `now` (milliseconds) are given by tests.
  */
-export function progress(what, { tty = process.stderr.isTTY === true, columns = process.stderr.columns ?? 80, write = (text) => process.stderr.write(text), now = () => performance.now() } = {}) {
+export function progress(
+  what,
+  {
+    tty = process.stderr.isTTY === true,
+    columns = process.stderr.columns ?? 80,
+    write = (text) => process.stderr.write(text),
+    now = () => performance.now(),
+  } = {},
+) {
   const began = now();
-  let first = null;   // steps done before this run: of an interrupted build Make begins in the middle
+  let first = null; // steps done before this run: of an interrupted build Make begins in the middle
   let spoke = began;
   let shown = false;
   return {
@@ -37,11 +45,11 @@ export function progress(what, { tty = process.stderr.isTTY === true, columns = 
       first ??= step.done - 1;
       const elapsed = now() - began;
       const made = step.done - first;
-      const left = elapsed / made * (step.total - step.done) / 1000;
-      const whole = Math.floor(step.done / step.total * 100);
+      const left = ((elapsed / made) * (step.total - step.done)) / 1000;
+      const whole = Math.floor((step.done / step.total) * 100);
       const time = elapsed > kSpeakAfterMs && step.done < step.total ? `, about ${about(left)} left` : '';
       if (tty) {
-        const filled = Math.round(step.done / step.total * kBar);
+        const filled = Math.round((step.done / step.total) * kBar);
         const bar = `monolith: ${what} [${'='.repeat(filled)}${' '.repeat(kBar - filled)}] ${whole} %${time}  ${step.name}`;
         write(`\r\x1b[K${bar.slice(0, columns - 1)}`);
         shown = true;

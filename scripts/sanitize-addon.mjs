@@ -6,15 +6,48 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { include_dir as nodeApi } from 'node-api-headers';
-import { buildTypeScript, dropStaleBuild, ensurePackages, missingTools, parallel, root, run, say, SetupError, sh, which } from './setup.mjs';
+import {
+  buildTypeScript,
+  dropStaleBuild,
+  ensurePackages,
+  missingTools,
+  parallel,
+  root,
+  run,
+  say,
+  SetupError,
+  sh,
+  which,
+} from './setup.mjs';
 
 const kKinds = {
   // Leaks: V8 ends without giving back what it holds, and takes our handles with it.
-  address: { folder: 'asan-addon', flags: 'address;undefined', runtime: 'libasan.so', options: (log) => ({ ASAN_OPTIONS: `detect_leaks=0:log_path=${log}`, UBSAN_OPTIONS: `print_stacktrace=1:log_path=${log}` }) },
-  thread: { folder: 'tsan-addon', flags: 'thread', runtime: 'libtsan.so', options: (log) => ({ TSAN_OPTIONS: `report_signal_unsafe=0:exitcode=0:log_path=${log}` }) },
+  address: {
+    folder: 'asan-addon',
+    flags: 'address;undefined',
+    runtime: 'libasan.so',
+    options: (log) => ({
+      ASAN_OPTIONS: `detect_leaks=0:log_path=${log}`,
+      UBSAN_OPTIONS: `print_stacktrace=1:log_path=${log}`,
+    }),
+  },
+  thread: {
+    folder: 'tsan-addon',
+    flags: 'thread',
+    runtime: 'libtsan.so',
+    options: (log) => ({ TSAN_OPTIONS: `report_signal_unsafe=0:exitcode=0:log_path=${log}` }),
+  },
 };
-const kTests = ['e2e/chat-tools', 'e2e/cancellation', 'e2e/structured', 'e2e/vision', 'e2e/limits', 'e2e/responses-stored', 'e2e/residency'];
-const kLimitMs = 900_000;   // of one test; ten times slower than without is usual
+const kTests = [
+  'e2e/chat-tools',
+  'e2e/cancellation',
+  'e2e/structured',
+  'e2e/vision',
+  'e2e/limits',
+  'e2e/responses-stored',
+  'e2e/residency',
+];
+const kLimitMs = 900_000; // of one test; ten times slower than without is usual
 
 const words = process.argv.slice(2);
 const kinds = Object.keys(kKinds).filter((kind) => words.includes(kind));
@@ -24,10 +57,15 @@ const tests = words.filter((word) => !(word in kKinds));
 // they do themselves, be it called from here, is theirs; so are pixels that libvips' threads have written before we are given them.
 // AddressSanitizer sees of them what is allocated and copied, and is right about it.
 const kRuntime = /^lib(tsan|stdc\+\+|c|pthread)\.so/;
-const isOurAccess = (stack) => [...stack.matchAll(/^ +#\d+ .*\(([^()+]+)\+0x/gm)].map(([, module]) => module).find((module) => !kRuntime.test(module)) === 'monolith.node';
-const isOurs = (report) => /ERROR:|FATAL:|CHECK failed/.test(report)
-  || (!report.includes('(libvips-') && report.split('\n\n').some((part) => !/^ +(Thread|Location)/.test(part) && isOurAccess(part)));
-const reportsIn = (kind, log) => kind === 'address' ? [log] : log.split(/^={18}$/m).filter(isOurs);
+const isOurAccess = (stack) =>
+  [...stack.matchAll(/^ +#\d+ .*\(([^()+]+)\+0x/gm)]
+    .map(([, module]) => module)
+    .find((module) => !kRuntime.test(module)) === 'monolith.node';
+const isOurs = (report) =>
+  /ERROR:|FATAL:|CHECK failed/.test(report) ||
+  (!report.includes('(libvips-') &&
+    report.split('\n\n').some((part) => !/^ +(Thread|Location)/.test(part) && isOurAccess(part)));
+const reportsIn = (kind, log) => (kind === 'address' ? [log] : log.split(/^={18}$/m).filter(isOurs));
 
 // Compiling takes most of the time of such a run: standard headers once, and little optimized.
 const kQuick = ['-DMONOLITH_QUICK=ON', '-DMONOLITH_CUDA=OFF', '-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1'];
@@ -42,18 +80,34 @@ await run(async () => {
   await buildTypeScript({ tests: true });
   const fileOf = (test) => join(root, 'build', 'test', `${test}.test.js`);
   const chosen = tests.length > 0 ? tests : kTests;
-  for (const test of chosen) if (!existsSync(fileOf(test))) throw new SetupError(`there is no test ${test}`);   // before what takes long
+  for (const test of chosen) if (!existsSync(fileOf(test))) throw new SetupError(`there is no test ${test}`); // before what takes long
   const results = [];
   for (const kind of kinds.length > 0 ? kinds : Object.keys(kKinds)) {
     const { folder, flags, runtime, options } = kKinds[kind];
     const build = join(root, 'build', folder);
     dropStaleBuild(build);
-    await sh('cmake', ['-S', 'native', '-B', build, '-G', which('ninja') ? 'Ninja' : 'Unix Makefiles', '-DCMAKE_BUILD_TYPE=RelWithDebInfo', ...kQuick,
-      `-DMONOLITH_SANITIZE=${flags}`, `-DCMAKE_JS_INC=${nodeApi};${join(root, 'node_modules', 'node-addon-api')}`], `configuring ${kind}`);
+    await sh(
+      'cmake',
+      [
+        '-S',
+        'native',
+        '-B',
+        build,
+        '-G',
+        which('ninja') ? 'Ninja' : 'Unix Makefiles',
+        '-DCMAKE_BUILD_TYPE=RelWithDebInfo',
+        ...kQuick,
+        `-DMONOLITH_SANITIZE=${flags}`,
+        `-DCMAKE_JS_INC=${nodeApi};${join(root, 'node_modules', 'node-addon-api')}`,
+      ],
+      `configuring ${kind}`,
+    );
     await sh('cmake', ['--build', build, '--parallel', String(parallel), '--target', 'monolith'], `building ${kind}`);
     const addon = join(build, 'monolith.node');
     if (!existsSync(addon)) throw new SetupError(`the build ended well but left no ${addon}`);
-    const library = execFileSync(process.env.CXX ?? 'c++', [`-print-file-name=${runtime}`], { encoding: 'utf8' }).trim();
+    const library = execFileSync(process.env.CXX ?? 'c++', [`-print-file-name=${runtime}`], {
+      encoding: 'utf8',
+    }).trim();
     if (!library.startsWith('/')) throw new SetupError(`the compiler has no ${runtime} to preload`);
     const finds = join(build, 'finds');
     for (const test of chosen) {
@@ -64,17 +118,31 @@ await run(async () => {
       // env: setarch itself is not to load the runtime.
       const [command, ...args] = [...plainSpace, 'env', `LD_PRELOAD=${library}`, process.execPath, fileOf(test)];
       const { status, signal } = spawnSync(command, args, {
-        cwd: root, stdio: ['ignore', 2, 2], timeout: kLimitMs,
-        env: { ...process.env, MONOLITH_ADDON: addon, TAP_TIMEOUT: String(kLimitMs / 1000), ...options(join(finds, 'report')) },
+        cwd: root,
+        stdio: ['ignore', 2, 2],
+        timeout: kLimitMs,
+        env: {
+          ...process.env,
+          MONOLITH_ADDON: addon,
+          TAP_TIMEOUT: String(kLimitMs / 1000),
+          ...options(join(finds, 'report')),
+        },
       });
       // Reports of servers, whose output tests keep to themselves.
       const reports = readdirSync(finds).flatMap((one) => reportsIn(kind, readFileSync(join(finds, one), 'utf8')));
       for (const one of reports) process.stderr.write(`${one}\n`);
-      const ended = reports.length > 0 ? `${reports.length} reports` : signal ?? status;
-      results.push({ kind, test, ok: status === 0 && reports.length === 0, ended, seconds: ((Date.now() - began) / 1000).toFixed(1) });
+      const ended = reports.length > 0 ? `${reports.length} reports` : (signal ?? status);
+      results.push({
+        kind,
+        test,
+        ok: status === 0 && reports.length === 0,
+        ended,
+        seconds: ((Date.now() - began) / 1000).toFixed(1),
+      });
     }
   }
-  for (const { kind, test, ok, ended, seconds } of results) console.log(`${ok ? 'passed' : `FAILED (${ended})`}  ${kind}  ${test}  ${seconds} s`);
+  for (const { kind, test, ok, ended, seconds } of results)
+    console.log(`${ok ? 'passed' : `FAILED (${ended})`}  ${kind}  ${test}  ${seconds} s`);
   const failed = results.filter(({ ok }) => !ok).length;
   console.log(`${results.length - failed} passed, ${failed} failed`);
   if (failed > 0 || results.length === 0) process.exitCode = 1;

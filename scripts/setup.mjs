@@ -3,7 +3,20 @@
 // nothing on an unchanged tree. All output goes to stderr: stdout belongs to the server.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { accessSync, constants as access, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  accessSync,
+  constants as access,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { availableParallelism, constants, totalmem } from 'node:os';
 import { delimiter, dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -43,7 +56,10 @@ export async function run(main, { passesHelp = false } = {}) {
 function openingOf(script) {
   const lines = readFileSync(script, 'utf8').split('\n');
   const end = lines.findIndex((line) => !line.startsWith('//'));
-  return lines.slice(0, end).map((line) => line.replace(/^\/\/ ?/, '')).join('\n');
+  return lines
+    .slice(0, end)
+    .map((line) => line.replace(/^\/\/ ?/, ''))
+    .join('\n');
 }
 
 /** The path of an executable, or null. */
@@ -66,7 +82,8 @@ export function which(name) {
 export const parallel = Math.max(1, Math.min(availableParallelism(), Math.floor(totalmem() / 2 ** 30)));
 
 // What build tools say when there was nothing to do.
-const kIdle = /^(ninja: (no work to do|Entering directory)|\[\s*\d+%\] Built target|(gmake|make)(\[\d+\])?: |Consolidate compiler generated|\[0\/\d+\] Re-checking globbed|\[\d+\/\d+\] Re-checking|-- GLOB mismatch|info (CMD|RUN|TOOL) |\s*$)/;
+const kIdle =
+  /^(ninja: (no work to do|Entering directory)|\[\s*\d+%\] Built target|(gmake|make)(\[\d+\])?: |Consolidate compiler generated|\[0\/\d+\] Re-checking globbed|\[\d+\/\d+\] Re-checking|-- GLOB mismatch|info (CMD|RUN|TOOL) |\s*$)/;
 
 /**
  * Runs a command with its output on stderr, idle chatter left out, and the steps of a build as progress. Throws
@@ -90,11 +107,14 @@ export async function sh(command, args, what) {
         steps.end();
         process.stderr.write(`${line}\n`);
       };
-      stream.setEncoding('utf8').on('data', (text) => {
-        const lines = (rest + text).split('\n');
-        rest = lines.pop();
-        lines.forEach(print);
-      }).on('end', () => rest === '' || print(rest));
+      stream
+        .setEncoding('utf8')
+        .on('data', (text) => {
+          const lines = (rest + text).split('\n');
+          rest = lines.pop();
+          lines.forEach(print);
+        })
+        .on('end', () => rest === '' || print(rest));
     }
     child.on('error', reject).on('close', (exit, signal) => resolve(signal ?? exit));
   }).finally(() => {
@@ -123,7 +143,10 @@ export function ensurePackages() {
   const current = existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs;
   if (!current) {
     say('installing packages (npm ci): about a minute, or what the network takes');
-    const npm = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: root, stdio: ['ignore', 2, 2] });
+    const npm = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
+      cwd: root,
+      stdio: ['ignore', 2, 2],
+    });
     if (npm.error) throw new SetupError(`npm could not be started: ${npm.error.message}`);
     if (npm.status !== 0) throw new SetupError('npm ci failed; see above');
   }
@@ -132,7 +155,7 @@ export function ensurePackages() {
 
 const kAddon = at('build', 'Release', 'monolith.node');
 const kNativeBuild = at('build', 'native');
-export const kAddonSeconds = 300;   // of one core, to compile it from nothing
+export const kAddonSeconds = 300; // of one core, to compile it from nothing
 
 /** The build tools that are missing, as a sentence, or null. */
 export function missingTools() {
@@ -141,8 +164,10 @@ export function missingTools() {
   if (!which(process.env.CXX || 'c++') && !which('g++') && !which('clang++')) missing.push('g++');
   if (!which('ninja') && !which('make')) missing.push('ninja-build');
   if (missing.length === 0) return null;
-  return `the engine is C++ and is built on this machine, but ${missing.join(' and ')} ${missing.length > 1 ? 'are' : 'is'} not installed. ` +
-    `On Debian or Ubuntu: sudo apt-get install ${missing.join(' ')}`;
+  return (
+    `the engine is C++ and is built on this machine, but ${missing.join(' and ')} ${missing.length > 1 ? 'are' : 'is'} not installed. ` +
+    `On Debian or Ubuntu: sudo apt-get install ${missing.join(' ')}`
+  );
 }
 
 /** Removes a CMake folder that cannot be used again: half configured, of a moved tree, of a tool that is gone. */
@@ -151,8 +176,10 @@ export function dropStaleBuild(folder) {
   const read = (cache, key) => new RegExp(`^${key}:[A-Z]+=(.*)$`, 'm').exec(cache)?.[1] ?? '';
   try {
     const cache = readFileSync(join(folder, 'CMakeCache.txt'), 'utf8');
-    const usable = read(cache, 'CMAKE_HOME_DIRECTORY') === at('native') &&
-      existsSync(read(cache, 'CMAKE_MAKE_PROGRAM')) && existsSync(read(cache, 'CMAKE_CXX_COMPILER')) &&
+    const usable =
+      read(cache, 'CMAKE_HOME_DIRECTORY') === at('native') &&
+      existsSync(read(cache, 'CMAKE_MAKE_PROGRAM')) &&
+      existsSync(read(cache, 'CMAKE_CXX_COMPILER')) &&
       (existsSync(join(folder, 'build.ninja')) || existsSync(join(folder, 'Makefile')));
     if (usable) return;
   } catch {
@@ -169,7 +196,10 @@ export async function buildNative({ tests = false, bench = null } = {}) {
     throw new SetupError(missing);
   }
   dropStaleBuild(kNativeBuild);
-  if (!existsSync(kNativeBuild)) say(`building the engine with ${parallel} compiler${parallel > 1 ? 's' : ''}: about ${about(kAddonSeconds / parallel)} on an idle machine, once`);
+  if (!existsSync(kNativeBuild))
+    say(
+      `building the engine with ${parallel} compiler${parallel > 1 ? 's' : ''}: about ${about(kAddonSeconds / parallel)} on an idle machine, once`,
+    );
   const targets = ['monolith', ...(tests ? ['native_tests'] : []), ...(bench === null ? [] : [`${bench}_bench`])];
   await sh(process.execPath, [at('scripts', 'cmake-js.mjs'), ...targets], 'building the engine');
   if (!existsSync(kAddon)) throw new SetupError('the build ended well but left no build/Release/monolith.node');
@@ -179,14 +209,18 @@ export async function buildNative({ tests = false, bench = null } = {}) {
 export async function buildTypeScript({ tests = false } = {}) {
   const tsc = at('node_modules', 'typescript', 'bin', 'tsc');
   if (!existsSync(tsc)) {
-    if (!tests && existsSync(at('dist', 'main.js'))) return;   // an image without development packages
+    if (!tests && existsSync(at('dist', 'main.js'))) return; // an image without development packages
     throw new SetupError('the TypeScript compiler is not installed: run npm ci');
   }
   if (tests) {
     mkdirSync(at('build'), { recursive: true });
     if (!lstatSync(at('build', 'src'), { throwIfNoEntry: false })) symlinkSync('../dist', at('build', 'src'));
   }
-  await sh(process.execPath, [tsc, '-b', tests ? 'tsconfig.test.json' : 'tsconfig.src.json'], 'compiling the TypeScript');
+  await sh(
+    process.execPath,
+    [tsc, '-b', tests ? 'tsconfig.test.json' : 'tsconfig.src.json'],
+    'compiling the TypeScript',
+  );
 }
 
 const kWeb = at('src', 'dashboard', 'web');
@@ -195,7 +229,9 @@ const kCompressible = new Set(['.html', '.js', '.css', '.svg', '.json']);
 
 function filesUnder(folder) {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name)).sort();
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .sort();
 }
 
 // What the page is made of: its sources, how it is built, and the packages.
@@ -203,7 +239,10 @@ function webHash() {
   const hash = createHash('sha256');
   const own = ['index.html', 'package.json', 'tsconfig.json', 'vite.config.ts'].map((name) => join(kWeb, name));
   for (const path of [at('package-lock.json'), at('scripts', 'setup.mjs'), ...own, ...filesUnder(join(kWeb, 'src'))]) {
-    hash.update(`${path.slice(root.length)}\0`).update(readFileSync(path)).update('\0');
+    hash
+      .update(`${path.slice(root.length)}\0`)
+      .update(readFileSync(path))
+      .update('\0');
   }
   return hash.digest('hex');
 }
@@ -213,7 +252,9 @@ function compressWeb(folder) {
   for (const path of filesUnder(folder)) {
     if (!kCompressible.has(extname(path))) continue;
     const plain = readFileSync(path);
-    const br = brotliCompressSync(plain, { params: { [zlib.BROTLI_PARAM_QUALITY]: 11, [zlib.BROTLI_PARAM_SIZE_HINT]: plain.length } });
+    const br = brotliCompressSync(plain, {
+      params: { [zlib.BROTLI_PARAM_QUALITY]: 11, [zlib.BROTLI_PARAM_SIZE_HINT]: plain.length },
+    });
     const gzip = gzipSync(plain, { level: 9 });
     if (br.length < plain.length) writeFileSync(`${path}.br`, br);
     if (gzip.length < plain.length) writeFileSync(`${path}.gz`, gzip);
@@ -228,10 +269,12 @@ export function wrongWebPackage(web = kWeb) {
   const { dependencies } = JSON.parse(readFileSync(join(web, 'package.json'), 'utf8'));
   for (const [name, wanted] of Object.entries(dependencies)) {
     let folder = web;
-    while (!existsSync(join(folder, 'node_modules', name, 'package.json')) && folder !== dirname(folder)) folder = dirname(folder);
+    while (!existsSync(join(folder, 'node_modules', name, 'package.json')) && folder !== dirname(folder))
+      folder = dirname(folder);
     const found = join(folder, 'node_modules', name, 'package.json');
     const version = existsSync(found) ? JSON.parse(readFileSync(found, 'utf8')).version : 'none';
-    if (version !== wanted) return `the page of the dashboard needs ${name} ${wanted}, and ${version} is what it would be built with: src/dashboard/web/node_modules is not whole. Run npm ci`;
+    if (version !== wanted)
+      return `the page of the dashboard needs ${name} ${wanted}, and ${version} is what it would be built with: src/dashboard/web/node_modules is not whole. Run npm ci`;
   }
   return null;
 }
@@ -241,7 +284,8 @@ export async function buildWeb({ check = false } = {}) {
   const vite = at('node_modules', 'vite', 'bin', 'vite.js');
   const tsc = at('node_modules', 'typescript', 'bin', 'tsc');
   if (!existsSync(vite)) {
-    if (!existsSync(join(kBuiltWeb, 'index.html'))) say('the page of the dashboard is not built: Vite is not installed (npm ci)');
+    if (!existsSync(join(kBuiltWeb, 'index.html')))
+      say('the page of the dashboard is not built: Vite is not installed (npm ci)');
     return;
   }
   const stamp = join(kBuiltWeb, '.sources');
@@ -254,7 +298,11 @@ export async function buildWeb({ check = false } = {}) {
     // Beside the built one, which is whole at any time: a server may be starting.
     const folder = at('dist', `.web-${process.pid}`);
     try {
-      await sh(process.execPath, [vite, 'build', kWeb, '--outDir', folder, '--logLevel', 'warn'], 'building the page of the dashboard');
+      await sh(
+        process.execPath,
+        [vite, 'build', kWeb, '--outDir', folder, '--logLevel', 'warn'],
+        'building the page of the dashboard',
+      );
       compressWeb(folder);
       writeFileSync(join(folder, '.sources'), hash);
       rmSync(kBuiltWeb, { recursive: true, force: true });

@@ -13,10 +13,22 @@ const [, half = 'both'] = at < 0 ? [] : options.splice(at, 2);
 await run(async () => {
   if (!['both', 'engine', 'service'].includes(half)) throw new SetupError('--half is engine or service.');
   ensurePackages();
-  if (half !== 'service') await sh(process.execPath, [join(root, 'scripts', 'cmake-js.mjs'), 'simulate_engine'], 'building the simulation');
-  if (half !== 'engine') await sh(process.execPath, [join(root, 'scripts', 'build.mjs'), 'ts', 'tests'], 'building the simulation of the service');
-  const { status } = half === 'service' ? { status: 0 } : spawnSync(join(root, 'build', 'native', 'simulate_engine'), options, { stdio: 'inherit' });
+  if (half !== 'service')
+    await sh(process.execPath, [join(root, 'scripts', 'cmake-js.mjs'), 'simulate_engine'], 'building the simulation');
+  if (half !== 'engine')
+    await sh(
+      process.execPath,
+      [join(root, 'scripts', 'build.mjs'), 'ts', 'tests'],
+      'building the simulation of the service',
+    );
+  const { status } =
+    half === 'service'
+      ? { status: 0 }
+      : spawnSync(join(root, 'build', 'native', 'simulate_engine'), options, { stdio: 'inherit' });
   process.exitCode = status ?? 1;
   if (status !== 0 || half === 'engine') return;
-  process.exitCode = spawnSync(process.execPath, [join(root, 'build', 'test', 'simulation', 'service', 'main.js'), ...options], { stdio: 'inherit' }).status ?? 1;
+  process.exitCode =
+    spawnSync(process.execPath, [join(root, 'build', 'test', 'simulation', 'service', 'main.js'), ...options], {
+      stdio: 'inherit',
+    }).status ?? 1;
 });

@@ -3,13 +3,16 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { buildNative, buildTypeScript, buildWeb, ensurePackages, ensureTools, root, run } from './setup.mjs';
 
-await run(async () => {
-  ensureTools();
-  ensurePackages();
-  await buildNative();
-  await buildTypeScript();
-  await buildWeb();
-  const main = join(root, 'dist', 'main.js');
-  process.argv = [process.execPath, main, 'serve', ...process.argv.slice(2)];
-  await import(pathToFileURL(main).href);
-}, { passesHelp: true });
+await run(
+  async () => {
+    ensureTools();
+    ensurePackages();
+    await buildNative();
+    await buildTypeScript();
+    await buildWeb();
+    const main = join(root, 'dist', 'main.js');
+    process.argv = [process.execPath, main, 'serve', ...process.argv.slice(2)];
+    await import(pathToFileURL(main).href);
+  },
+  { passesHelp: true },
+);

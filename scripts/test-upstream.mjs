@@ -9,5 +9,8 @@ await run(async () => {
   ensurePackages();
   await buildNative({});
   await buildTypeScript({ tests: true });
-  process.exitCode = spawnSync(process.execPath, [join(root, 'build', 'test', 'upstream', 'all-suites.js'), ...process.argv.slice(2)], { stdio: 'inherit' }).status ?? 1;
+  process.exitCode =
+    spawnSync(process.execPath, [join(root, 'build', 'test', 'upstream', 'all-suites.js'), ...process.argv.slice(2)], {
+      stdio: 'inherit',
+    }).status ?? 1;
 });

@@ -5,19 +5,26 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buildNative, buildTypeScript, buildWeb, ensurePackages, ensureTools, root, run } from './setup.mjs';
 
-await run(async () => {
-  ensureTools();
-  ensurePackages();
-  await buildTypeScript({ tests: true });   // first: a type error shows within seconds
-  await buildWeb({ check: true });
-  await buildNative({ tests: true });
-  const tap = join(root, 'node_modules', 'tap', 'dist', 'esm', 'run.mjs');
-  // Data folders, models and browser profiles of all tests: gone with the run, whatever became of a test.
-  const temporary = mkdtempSync(join(tmpdir(), 'monolith-tests-'));
-  try {
-    const { status } = spawnSync(process.execPath, [tap, 'run', ...process.argv.slice(2)], { cwd: root, stdio: 'inherit', env: { ...process.env, TMPDIR: temporary } });
-    process.exitCode = status ?? 1;
-  } finally {
-    rmSync(temporary, { recursive: true, force: true, maxRetries: 3 });
-  }
-}, { passesHelp: true });
+await run(
+  async () => {
+    ensureTools();
+    ensurePackages();
+    await buildTypeScript({ tests: true }); // first: a type error shows within seconds
+    await buildWeb({ check: true });
+    await buildNative({ tests: true });
+    const tap = join(root, 'node_modules', 'tap', 'dist', 'esm', 'run.mjs');
+    // Data folders, models and browser profiles of all tests: gone with the run, whatever became of a test.
+    const temporary = mkdtempSync(join(tmpdir(), 'monolith-tests-'));
+    try {
+      const { status } = spawnSync(process.execPath, [tap, 'run', ...process.argv.slice(2)], {
+        cwd: root,
+        stdio: 'inherit',
+        env: { ...process.env, TMPDIR: temporary },
+      });
+      process.exitCode = status ?? 1;
+    } finally {
+      rmSync(temporary, { recursive: true, force: true, maxRetries: 3 });
+    }
+  },
+  { passesHelp: true },
+);

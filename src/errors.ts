@@ -165,9 +165,8 @@ export class ApiError extends Error {
     this.status = extra.status ?? ERROR_CODES[code];
     this.type = ERROR_TYPES[this.status];
     this.param = param;
-    this.retryAfterMs = this.status === 429 || this.status === 503
-      ? extra.retryAfterMs ?? DEFAULT_RETRY_MS[code] ?? 1000
-      : undefined;
+    this.retryAfterMs =
+      this.status === 429 || this.status === 503 ? (extra.retryAfterMs ?? DEFAULT_RETRY_MS[code] ?? 1000) : undefined;
     this.shouldRetry = WAITING_CANNOT_CURE.has(code) ? false : undefined;
     this.headers = extra.headers;
     this.messagesCode = extra.messagesCode ?? code;
@@ -176,7 +175,12 @@ export class ApiError extends Error {
 }
 
 /** One or two sentences that name the field; never prompt text or secrets. `param` is the path of the field. */
-export function apiError(code: ErrorCode, message: string, param: string | null = null, extra: ErrorExtra = {}): ApiError {
+export function apiError(
+  code: ErrorCode,
+  message: string,
+  param: string | null = null,
+  extra: ErrorExtra = {},
+): ApiError {
   return new ApiError(code, message, param, extra);
 }
 
@@ -191,7 +195,9 @@ export class StartError extends Error {
 /** Whatever was thrown, as the client sees it: unexpected failures say nothing about the inside. */
 export function toApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown;
-  return new ApiError('internal_error', 'The server failed unexpectedly. The request can be retried.', null, { cause: thrown });
+  return new ApiError('internal_error', 'The server failed unexpectedly. The request can be retried.', null, {
+    cause: thrown,
+  });
 }
 
 export interface ChatErrorBody {
@@ -199,7 +205,9 @@ export interface ChatErrorBody {
 }
 
 /** Of an error that a server elsewhere has made. */
-export interface UpstreamDetails { upstream_status: number }
+export interface UpstreamDetails {
+  upstream_status: number;
+}
 
 export interface MessagesErrorBody {
   type: 'error';
@@ -208,21 +216,36 @@ export interface MessagesErrorBody {
     message: string;
     param: string | null;
     code: ErrorCode;
-    details: { error_code: string } & Partial<UpstreamDetails>;     // where the 1.x client looks for the machine-readable code
+    details: { error_code: string } & Partial<UpstreamDetails>; // where the 1.x client looks for the machine-readable code
   };
   request_id: string;
 }
 
 export function chatErrorBody(error: ApiError): ChatErrorBody {
-  return { error: { message: error.message, type: error.type, param: error.param, code: error.code, ...(error.upstreamStatus === undefined ? {} : { details: { upstream_status: error.upstreamStatus } }) } };
+  return {
+    error: {
+      message: error.message,
+      type: error.type,
+      param: error.param,
+      code: error.code,
+      ...(error.upstreamStatus === undefined ? {} : { details: { upstream_status: error.upstreamStatus } }),
+    },
+  };
 }
 
-const upstreamDetails = ({ upstreamStatus }: ApiError): Partial<UpstreamDetails> => (upstreamStatus === undefined ? {} : { upstream_status: upstreamStatus });
+const upstreamDetails = ({ upstreamStatus }: ApiError): Partial<UpstreamDetails> =>
+  upstreamStatus === undefined ? {} : { upstream_status: upstreamStatus };
 
 export function messagesErrorBody(error: ApiError, requestId: string): MessagesErrorBody {
   return {
     type: 'error',
-    error: { type: error.type, message: error.message, param: error.param, code: error.code, details: { error_code: error.messagesCode, ...upstreamDetails(error) } },
+    error: {
+      type: error.type,
+      message: error.message,
+      param: error.param,
+      code: error.code,
+      details: { error_code: error.messagesCode, ...upstreamDetails(error) },
+    },
     request_id: requestId,
   };
 }

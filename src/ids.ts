@@ -15,7 +15,7 @@ function randomByte(): number {
     used = 0;
   }
   const byte = pool[used] as number;
-  pool[used++] = 0;   // a byte that has become part of an id is not kept
+  pool[used++] = 0; // a byte that has become part of an id is not kept
   return byte;
 }
 

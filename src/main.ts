@@ -11,22 +11,70 @@ interface Command {
 }
 
 const commands: readonly Command[] = [
-  { name: 'serve', summary: 'start the server (what happens without a command)', run: async (argv) => (await import('./cli/serve.js')).serve(argv) },
-  { name: 'chat', summary: 'talk to a model in the terminal', run: async (argv) => (await import('./cli/chat.js')).chat(argv) },
-  { name: 'keys', summary: 'create, list, rotate and revoke API keys', run: async (argv) => (await import('./cli/keys.js')).keys(argv) },
-  { name: 'data', summary: 'check, back up and restore the database; confirm its clock', run: async (argv) => (await import('./cli/data.js')).data(argv) },
-  { name: 'state', summary: 'bring a data folder into the database that several servers share', run: async (argv) => (await import('./cli/state.js')).state(argv) },
-  { name: 'models', summary: 'list the models that would be served; serve and unserve fetched ones', run: async (argv) => (await import('./cli/models.js')).models(argv) },
-  { name: 'pull', summary: 'fetch a model from a hub: monolith pull OWNER/REPO[:QUANTIZATION]', run: async (argv) => (await import('./cli/pull.js')).pull(argv) },
-  { name: 'inspect', summary: 'what a model file or folder holds, and the memory it would take', run: async (argv) => (await import('./cli/inspect.js')).inspect(argv) },
-  { name: 'settings', summary: 'every setting, as a Markdown page', run: async (argv) => (await import('./cli/settings.js')).settings(argv) },
-  { name: 'bench', summary: 'measure a server: monolith bench serve; tune a running one: monolith bench tune', run: async (argv) => (await import('./cli/bench.js')).bench(argv) },
-  { name: 'debug', summary: 'tokens and logits of a model file, for comparing engines', run: async (argv) => (await import('./cli/debug.js')).debug(argv) },
+  {
+    name: 'serve',
+    summary: 'start the server (what happens without a command)',
+    run: async (argv) => (await import('./cli/serve.js')).serve(argv),
+  },
+  {
+    name: 'chat',
+    summary: 'talk to a model in the terminal',
+    run: async (argv) => (await import('./cli/chat.js')).chat(argv),
+  },
+  {
+    name: 'keys',
+    summary: 'create, list, rotate and revoke API keys',
+    run: async (argv) => (await import('./cli/keys.js')).keys(argv),
+  },
+  {
+    name: 'data',
+    summary: 'check, back up and restore the database; confirm its clock',
+    run: async (argv) => (await import('./cli/data.js')).data(argv),
+  },
+  {
+    name: 'state',
+    summary: 'bring a data folder into the database that several servers share',
+    run: async (argv) => (await import('./cli/state.js')).state(argv),
+  },
+  {
+    name: 'models',
+    summary: 'list the models that would be served; serve and unserve fetched ones',
+    run: async (argv) => (await import('./cli/models.js')).models(argv),
+  },
+  {
+    name: 'pull',
+    summary: 'fetch a model from a hub: monolith pull OWNER/REPO[:QUANTIZATION]',
+    run: async (argv) => (await import('./cli/pull.js')).pull(argv),
+  },
+  {
+    name: 'inspect',
+    summary: 'what a model file or folder holds, and the memory it would take',
+    run: async (argv) => (await import('./cli/inspect.js')).inspect(argv),
+  },
+  {
+    name: 'settings',
+    summary: 'every setting, as a Markdown page',
+    run: async (argv) => (await import('./cli/settings.js')).settings(argv),
+  },
+  {
+    name: 'bench',
+    summary: 'measure a server: monolith bench serve; tune a running one: monolith bench tune',
+    run: async (argv) => (await import('./cli/bench.js')).bench(argv),
+  },
+  {
+    name: 'debug',
+    summary: 'tokens and logits of a model file, for comparing engines',
+    run: async (argv) => (await import('./cli/debug.js')).debug(argv),
+  },
 ];
 
 /** `words`: what was given beside --help; settings may be. */
 async function help(words: readonly string[]): Promise<string> {
-  const [{ declared }, { loadConfig }, { settingsHelp }] = await Promise.all([import('./config/settings.js'), import('./config/load.js'), import('./config/help.js')]);
+  const [{ declared }, { loadConfig }, { settingsHelp }] = await Promise.all([
+    import('./config/settings.js'),
+    import('./config/load.js'),
+    import('./config/help.js'),
+  ]);
   const { rest } = loadConfig({ argv: words }, { '--help': false, '--all': false });
   noWords(rest.filter((one) => !['--all', '--help', '-h'].includes(one)));
   const all = words.includes('--all');
@@ -43,8 +91,12 @@ A model file that cannot be served does not stop the others: it is logged, its r
 model_unavailable, and /readyz names it and stays 503. The start fails if no model can be served.
 
 Settings. Each is also a variable (--http-keepalive-ms: MONOLITH_HTTP_KEEPALIVE_MS) and a key of the JSON
-file given by --config FILE (http.keepalive_ms). Flag wins over variable, variable over file.${all ? '' : `
-These are the ones most people touch; "monolith serve --help --all" has all ${declared.length}.`}
+file given by --config FILE (http.keepalive_ms). Flag wins over variable, variable over file.${
+    all
+      ? ''
+      : `
+These are the ones most people touch; "monolith serve --help --all" has all ${declared.length}.`
+  }
 
 ${settingsHelp({ all })}
 `;
@@ -65,7 +117,12 @@ async function main(argv: string[]): Promise<number> {
   const command = commands.find((one) => one.name === first);
   if (command === undefined) {
     const { didYouMean } = await import('./config/did-you-mean.js');
-    process.stderr.write(`monolith: there is no command "${first}".${didYouMean(first, commands.map((one) => one.name))} See monolith --help.\n`);
+    process.stderr.write(
+      `monolith: there is no command "${first}".${didYouMean(
+        first,
+        commands.map((one) => one.name),
+      )} See monolith --help.\n`,
+    );
     return 2;
   }
   if (command.name === 'serve' && (argv.includes('--help') || argv.includes('-h'))) {
@@ -78,12 +135,22 @@ async function main(argv: string[]): Promise<number> {
 /** Whether the settings ask for debugging; what cannot be read as a setting does not. */
 function debugging(argv: readonly string[]): boolean {
   const at = argv.indexOf('--log-level');
-  const level = argv.find((one) => one.startsWith('--log-level='))?.slice(12) ?? (at >= 0 ? argv[at + 1] : process.env['MONOLITH_LOG_LEVEL']);
+  const level =
+    argv.find((one) => one.startsWith('--log-level='))?.slice(12) ??
+    (at >= 0 ? argv[at + 1] : process.env['MONOLITH_LOG_LEVEL']);
   return level === 'debug';
 }
 
 // Errors that say all there is to say; of anything else one may want to know where it was thrown.
-const PLAIN_ERRORS = new Set(['ConfigError', 'StartError', 'StorageError', 'CatalogError', 'UsageError', 'HubError', 'LoadError']);
+const PLAIN_ERRORS = new Set([
+  'ConfigError',
+  'StartError',
+  'StorageError',
+  'CatalogError',
+  'UsageError',
+  'HubError',
+  'LoadError',
+]);
 
 // Whoever reads the output may stop reading: the rest is then nobody's.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
@@ -93,7 +160,13 @@ try {
 } catch (error) {
   const thrown = error instanceof Error ? error : new Error(String(error));
   // A client of the API sees no reason; the operator who runs a command does.
-  const { name, message, stack = message } = thrown.name === 'ApiError' && thrown.cause instanceof Error && PLAIN_ERRORS.has(thrown.cause.name) ? thrown.cause : thrown;
+  const {
+    name,
+    message,
+    stack = message,
+  } = thrown.name === 'ApiError' && thrown.cause instanceof Error && PLAIN_ERRORS.has(thrown.cause.name)
+    ? thrown.cause
+    : thrown;
   const said = PLAIN_ERRORS.has(name) ? message : `${message} (--log-level debug shows where)`;
   process.stderr.write(`monolith: ${debugging(process.argv) ? stack : said}\n`);
   process.exitCode = error instanceof Error && (error.name === 'ConfigError' || error.name === 'UsageError') ? 2 : 1;

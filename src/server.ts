@@ -85,7 +85,14 @@ export function startServer(config: Config, options: StartOptions = {}): Promise
 
 async function start(config: Config, options: StartOptions, undo: UndoStack): Promise<Server> {
   checkShared(config);
-  const telemetry = options.telemetry ?? createTelemetry({ format: config.log, level: config.log_level, metricNames: config.metrics.names, traces: config.telemetry.traces });
+  const telemetry =
+    options.telemetry ??
+    createTelemetry({
+      format: config.log,
+      level: config.log_level,
+      metricNames: config.metrics.names,
+      traces: config.telemetry.traces,
+    });
   undo.add(() => telemetry.close());
   const { log } = telemetry;
   const lock = lockDataDir(config.data_dir);
@@ -93,7 +100,13 @@ async function start(config: Config, options: StartOptions, undo: UndoStack): Pr
   ensureRoom(config.data_dir);
   await checkAddresses(config);
 
-  const hub = config.http.threads > 1 ? new HubBus({ threads: config.http.threads, onError: (err, topic) => log.error({ err, topic }, 'a message between threads failed') }) : null;
+  const hub =
+    config.http.threads > 1
+      ? new HubBus({
+          threads: config.http.threads,
+          onError: (err, topic) => log.error({ err, topic }, 'a message between threads failed'),
+        })
+      : null;
   const bus = hub ?? new LocalBus();
   undo.add(() => bus.close());
   const shared = sharedState(config);
@@ -110,19 +123,38 @@ async function start(config: Config, options: StartOptions, undo: UndoStack): Pr
   const loading = tellLoading(pool, log, options.onLoading);
   const closing = new AbortController();
   undo.add(() => closing.abort());
-  const threads = hub === null ? null : await AnsweringThreads.start({ config, shared, bus: hub, http, log, onLost: (index) => giveUpThread(index, service, hub, config, shared, telemetry, closing.signal, () => threads?.size ?? 0) });
+  const threads =
+    hub === null
+      ? null
+      : await AnsweringThreads.start({
+          config,
+          shared,
+          bus: hub,
+          http,
+          log,
+          onLost: (index) =>
+            giveUpThread(index, service, hub, config, shared, telemetry, closing.signal, () => threads?.size ?? 0),
+        });
   undo.add(() => threads?.close());
   const port = await http.listen(config.host, config.port);
   const url = `http://${urlHost(config.host)}:${port}`;
-  if (!isLoopback(config.host)) log.warn({ host: config.host }, 'listening beyond this machine: every request needs an API key, but nothing is encrypted; put a TLS proxy in front');
+  if (!isLoopback(config.host))
+    log.warn(
+      { host: config.host },
+      'listening beyond this machine: every request needs an API key, but nothing is encrypted; put a TLS proxy in front',
+    );
 
-  const adminPort = service.admin === null ? null : await service.admin.listen(config.admin.host, config.admin.port, '--admin-port');
+  const adminPort =
+    service.admin === null ? null : await service.admin.listen(config.admin.host, config.admin.port, '--admin-port');
   const adminUrl = adminPort === null ? null : `http://${urlHost(config.admin.host)}:${adminPort}`;
   if (adminUrl !== null) log.info({ url: `${adminUrl}/admin/api` }, 'operator API');
 
   await loading;
   const failed = service.failedModels();
-  const names = pool.list().map(({ model }) => model.id).filter((name) => !failed.some((one) => one.name === name));
+  const names = pool
+    .list()
+    .map(({ model }) => model.id)
+    .filter((name) => !failed.some((one) => one.name === name));
   if (names.length === 0) throw new StartError([...new Set(failed.map(({ reason }) => reason))].join('; '));
   await threads?.loaded();
   // One bad file does not take the others' models down; that the server is not whole shows in /readyz.
@@ -154,14 +186,36 @@ async function start(config: Config, options: StartOptions, undo: UndoStack): Pr
         pool.drain();
       }, config.engine.drain_ms);
       // An engine that has stopped making steps cannot end anything: it does not get to keep the process.
-      await Promise.race([Promise.all([service.idle(), threads?.drain()]), sleep(config.engine.drain_ms + STUCK_MS, undefined, { ref: false })]);
+      await Promise.race([
+        Promise.all([service.idle(), threads?.drain()]),
+        sleep(config.engine.drain_ms + STUCK_MS, undefined, { ref: false }),
+      ]);
       clearTimeout(early);
       await sleep(FLUSH_MS);
       if (!isLost) await close();
     })();
     return drainDone;
   };
-  return { url, host: config.host, port, adminUrl, models: names, failed, createdKey: created, dashboardUrl, setupUrl: code === null ? null : setupUrl(base, code), accounts, directory, telemetry, pool, http, threads, lost, drain, close };
+  return {
+    url,
+    host: config.host,
+    port,
+    adminUrl,
+    models: names,
+    failed,
+    createdKey: created,
+    dashboardUrl,
+    setupUrl: code === null ? null : setupUrl(base, code),
+    accounts,
+    directory,
+    telemetry,
+    pool,
+    http,
+    threads,
+    lost,
+    drain,
+    close,
+  };
 }
 
 function sharedState(config: Config): SharedState {
@@ -180,9 +234,28 @@ function sharedState(config: Config): SharedState {
 }
 
 /** What a thread that has ended by itself held and ran. `others`: threads that run. */
-function giveUpThread(index: number, { failUnfinished, admission }: Service, bus: HubBus, config: Config, shared: SharedState, { log }: Telemetry, closing: AbortSignal, others: () => number): void {
+function giveUpThread(
+  index: number,
+  { failUnfinished, admission }: Service,
+  bus: HubBus,
+  config: Config,
+  shared: SharedState,
+  { log }: Telemetry,
+  closing: AbortSignal,
+  others: () => number,
+): void {
   new SharedCounts(shared.upstreams, upstreamShape(config), 0).leaveAll(index);
-  giveUp({ index, admission, ledger: ledgerOf(shared.ledgers, index), held: new HeldResponses(shared.held), bus, failUnfinished, log, closing, others });
+  giveUp({
+    index,
+    admission,
+    ledger: ledgerOf(shared.ledgers, index),
+    held: new HeldResponses(shared.held),
+    bus,
+    failUnfinished,
+    log,
+    closing,
+    others,
+  });
 }
 
 function urlHost(host: string): string {

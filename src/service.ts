@@ -88,8 +88,21 @@ import { openClockGuard } from './service/clock-guard.js';
 import { tellCounters } from './service/counters-log.js';
 import { tellUpstream } from './service/upstream-log.js';
 import { tellResidency } from './service/residency-log.js';
-import { configuredModels, generationLimits, loadOptions, upstreamOptions, upstreamShape } from './service/engine-settings.js';
-import { engineGauges, failedModels, modelStates, tokenizerInfo, notedEngines, poolHealth } from './service/engine-status.js';
+import {
+  configuredModels,
+  generationLimits,
+  loadOptions,
+  upstreamOptions,
+  upstreamShape,
+} from './service/engine-settings.js';
+import {
+  engineGauges,
+  failedModels,
+  modelStates,
+  tokenizerInfo,
+  notedEngines,
+  poolHealth,
+} from './service/engine-status.js';
 import type { FailedModel } from './service/engine-status.js';
 import { folderStores, ownStores } from './service/lmdb-stores.js';
 import { databaseStores } from './service/postgres-stores.js';
@@ -161,7 +174,10 @@ export function openService(options: ServiceOptions): Promise<Service> {
 }
 
 // What is opened first is closed last: who writes is closed before what it writes to, and connections before all.
-async function open({ config, telemetry, bus: threads, shared, primary }: ServiceOptions, undo: UndoStack): Promise<Service> {
+async function open(
+  { config, telemetry, bus: threads, shared, primary }: ServiceOptions,
+  undo: UndoStack,
+): Promise<Service> {
   const { log } = telemetry;
   const catalog = configuredModels(config);
   const drafts = checkedDrafts(catalog);
@@ -169,32 +185,62 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
   const store = await openStore(config.data_dir);
   undo.add(() => store.close());
   undo.add(tellStorageFailure(store, threads, log));
-  const database = config.state.url === null ? null : await openSharedDatabase({ ...config.state, url: config.state.url }, primary, log);
+  const database =
+    config.state.url === null
+      ? null
+      : await openSharedDatabase({ ...config.state, url: config.state.url }, primary, log);
   undo.add(() => database?.close());
   const hold = new ErasureHold(shared.erasure);
   const gate = await openClockGuard({
-    records: database === null ? new LmdbClockRecords(store) : new PostgresClockRecords(database.database, database.clock), hold, primary, log, undo,
+    records:
+      database === null ? new LmdbClockRecords(store) : new PostgresClockRecords(database.database, database.clock),
+    hold,
+    primary,
+    log,
+    undo,
   });
   const opening = { gate, bus: threads, settings: config.responses, primary, log, undo };
-  const { responses, bus, watch, skew } = database === null ? folderResponses(store, shared.held, opening) : await databaseResponses(database, opening);
+  const { responses, bus, watch, skew } =
+    database === null ? folderResponses(store, shared.held, opening) : await databaseResponses(database, opening);
   const changes = new AccountChanges(bus);
   undo.add(() => changes.close());
-  const stores = database === null ? folderStores(store, changes, undo) : await databaseStores(database, config.state, changes, log, undo);
+  const stores =
+    database === null
+      ? folderStores(store, changes, undo)
+      : await databaseStores(database, config.state, changes, log, undo);
   const { directory, prices, budgets, saved, usage: usageStore, requests: requestLog, sealer: sealerState } = stores;
   const { holds, tuneRuns, history } = ownStores(store, gate);
   const usage = new UsageRecorder(usageStore, log);
   undo.add(() => usage.close());
-  const usageSweep = primary ? new UsageSweep(usageStore, config.usage, (err) => log.error({ err }, 'sweeping usage failed'), gate, directory.now) : null;
+  const usageSweep = primary
+    ? new UsageSweep(
+        usageStore,
+        config.usage,
+        (err) => log.error({ err }, 'sweeping usage failed'),
+        gate,
+        directory.now,
+      )
+    : null;
   undo.add(() => usageSweep?.close());
   const requests = new RequestRecorder(requestLog, config.requests, log);
   undo.add(() => requests.close());
-  const requestSweep = primary ? new RequestSweep(requestLog, config.requests, (err) => log.error({ err }, 'sweeping the request log failed'), gate, directory.now) : null;
+  const requestSweep = primary
+    ? new RequestSweep(
+        requestLog,
+        config.requests,
+        (err) => log.error({ err }, 'sweeping the request log failed'),
+        gate,
+        directory.now,
+      )
+    : null;
   undo.add(() => requestSweep?.close());
   const background = new BackgroundResponses(responses, telemetry, bus);
   undo.add(() => background.close());
   const origin = new DashboardOrigin(config);
   if (config.mail.smtp_url !== null && origin.fixed === null) {
-    throw new StartError('mail.smtp_url needs dashboard.url as well: links in mail must lead to an address that no request can choose.');
+    throw new StartError(
+      'mail.smtp_url needs dashboard.url as well: links in mail must lead to an address that no request can choose.',
+    );
   }
   const mailer = openMailer(config.mail, log);
   undo.add(() => mailer.close());
@@ -212,24 +258,34 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
     await tuning.watchHolds();
   }
   undo.add(() => pool.close());
-  const modelSettings = await ModelSettings.open(stores.modelSettings, bus, (err) => log.error({ err }, 'what operators decided of models cannot be read now'));
+  const modelSettings = await ModelSettings.open(stores.modelSettings, bus, (err) =>
+    log.error({ err }, 'what operators decided of models cannot be read now'),
+  );
   undo.add(() => modelSettings.close());
-  for (const model of catalog) pool.add(model, modelSettings.row(model.id).unloaded !== true, drafts.get(model.id) ?? null);
+  for (const model of catalog)
+    pool.add(model, modelSettings.row(model.id).unloaded !== true, drafts.get(model.id) ?? null);
   modelSettings.onChanged(() => {
-    for (const { model: { id } } of pool.list()) pool.setLoaded(id, modelSettings.row(id).unloaded !== true, config.engine.drain_ms);
+    for (const {
+      model: { id },
+    } of pool.list())
+      pool.setLoaded(id, modelSettings.row(id).unloaded !== true, config.engine.drain_ms);
   });
   const aliases = checkedAliases(catalog, config.models.aliases);
   const residency = new Residency({
     pool,
     tell: (news) => {
       tellResidency(news, log);
-      if (news.type === 'loading' || news.type === 'rests') bus.publish('model.resides', { model: news.model, rests: news.type === 'rests' });
+      if (news.type === 'loading' || news.type === 'rests')
+        bus.publish('model.resides', { model: news.model, rests: news.type === 'rests' });
     },
   });
   undo.add(() => residency.close());
   undo.add(bus.on('model.resides', (message) => residency.follow(message)));
   const upstreams = new Upstreams(catalog, {
-    ...upstreamOptions(config), counts: new SharedCounts(shared.upstreams, upstreamShape(config), bus.index), meter: (labels) => telemetry.upstream(labels), tell: (news) => tellUpstream(news, log),
+    ...upstreamOptions(config),
+    counts: new SharedCounts(shared.upstreams, upstreamShape(config), bus.index),
+    meter: (labels) => telemetry.upstream(labels),
+    tell: (news) => tellUpstream(news, log),
     other: async (name, signal) => {
       const other = models.find(name);
       await other.awake({ signal });
@@ -238,9 +294,16 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
   });
   undo.add(() => upstreams.close());
   if (primary) upstreams.look();
-  const models: ServedModels = new ServedModels(pool, generationLimits(config), {
-    aliases, declared: (model) => modelSettings.declared(model),
-  }, residency, upstreams);
+  const models: ServedModels = new ServedModels(
+    pool,
+    generationLimits(config),
+    {
+      aliases,
+      declared: (model) => modelSettings.declared(model),
+    },
+    residency,
+    upstreams,
+  );
 
   const failUnfinished: Service['failUnfinished'] = (isRunning) => endUnfinished(responses, usage, bus, isRunning);
   if (primary) {
@@ -248,9 +311,13 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
     watch(() => failUnfinished((_, id) => background.find(id) !== null));
   }
   const admission = await openAdmission(config, {
-    process: shared.process, thread: bus.index, tell: (news) => tellCounters(news, log), called: (call, outcome, seconds) => telemetry.countersCalled(call, outcome, seconds),
+    process: shared.process,
+    thread: bus.index,
+    tell: (news) => tellCounters(news, log),
+    called: (call, outcome, seconds) => telemetry.countersCalled(call, outcome, seconds),
     storedMonth: async (organizationId, month) => (await usageStore.monthTokens([organizationId], month))[0] ?? 0,
-    buffer: shared.counters, ...(bus.index > 0 ? { ledger: ledgerOf(shared.ledgers, bus.index) } : {}),
+    buffer: shared.counters,
+    ...(bus.index > 0 ? { ledger: ledgerOf(shared.ledgers, bus.index) } : {}),
   });
   undo.add(() => admission.close());
   telemetry.observeCounters(() => admission.health());
@@ -264,90 +331,236 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
   const sealer = await openSealer(sealerState, config.secrets.signing_keys, [...named]);
   const hub = new Hub(config);
   const served = await ServedByOperators.open({
-    store: stores.served, pool, hub, bus, log, taken: named, graceMs: config.engine.max_generation_ms,
+    store: stores.served,
+    pool,
+    hub,
+    bus,
+    log,
+    taken: named,
+    graceMs: config.engine.max_generation_ms,
     isUnloaded: (name) => modelSettings.row(name).unloaded === true,
     onServed: (name) => {
       sealer.know(name);
-      if (primary) sealerState.knownModels([name]).catch((err: unknown) => log.error({ err, model: name }, 'the name of a model cannot be kept'));
+      if (primary)
+        sealerState
+          .knownModels([name])
+          .catch((err: unknown) => log.error({ err, model: name }, 'the name of a model cannot be kept'));
     },
   });
   undo.add(() => served.close());
   const keys = await openKeyRing(sealerState, config.secrets.signing_keys);
   const box = new SecretBox(keys);
   const codes = new SecondFactorCodes(directory.secondFactors, directory.attempts, box, directory.now);
-  if (primary) await codes.reseal((user) => log.error({ user }, 'a second factor cannot be opened: the key it was sealed with is not in secrets.signing_keys'));
-  const generations = new RunningGenerations(accounts, (err) => log.error({ err }, 'the state of organizations and keys with something running could not be looked up'));
+  if (primary)
+    await codes.reseal((user) =>
+      log.error(
+        { user },
+        'a second factor cannot be opened: the key it was sealed with is not in secrets.signing_keys',
+      ),
+    );
+  const generations = new RunningGenerations(accounts, (err) =>
+    log.error({ err }, 'the state of organizations and keys with something running could not be looked up'),
+  );
   undo.add(() => generations.close());
   const generation: GenerationDeps = {
-    models, admission, telemetry, usage, requests, images: createImageLoader(config.images), limits: { maxN: config.limits.max_n }, generations,
+    models,
+    admission,
+    telemetry,
+    usage,
+    requests,
+    images: createImageLoader(config.images),
+    limits: { maxN: config.limits.max_n },
+    generations,
     affinity: config.counters.url === null ? undefined : new Affinity(keys.current.affinity),
   };
-  const responsesDeps: ResponsesDeps = { ...generation, sealer, responses, settings: config.responses, background, running: new RunningResponses(bus, background) };
+  const responsesDeps: ResponsesDeps = {
+    ...generation,
+    sealer,
+    responses,
+    settings: config.responses,
+    background,
+    running: new RunningResponses(bus, background),
+  };
 
   const chat = chatCompletionsRoute(generation);
-  const budgetWatch = primary ? new BudgetWatch({
-    budgets, prices, usage: usageStore, organizations: directory.organizations, members: directory.members, mailer, base: origin.fixed, webhooks: config.webhooks, log,
-  }) : null;
+  const budgetWatch = primary
+    ? new BudgetWatch({
+        budgets,
+        prices,
+        usage: usageStore,
+        organizations: directory.organizations,
+        members: directory.members,
+        mailer,
+        base: origin.fixed,
+        webhooks: config.webhooks,
+        log,
+      })
+    : null;
   undo.add(() => budgetWatch?.close());
-  const stored: Erasable = { eraseOrganization: (id) => Promise.all([responses.eraseOrganization(id), saved.eraseOrganization(id), requestLog.eraseOrganization(id), budgets.set(id, null, null)]) };
+  const stored: Erasable = {
+    eraseOrganization: (id) =>
+      Promise.all([
+        responses.eraseOrganization(id),
+        saved.eraseOrganization(id),
+        requestLog.eraseOrganization(id),
+        budgets.set(id, null, null),
+      ]),
+  };
 
-  if (primary) directory.keepSwept(async () => {
-    await finishDeletions(directory.organizations, stored, config.usage.row_days, directory.now());
-    await saved.sweep(async (id) => await directory.users.get(id) !== null);
-  }, (err) => log.error({ err }, 'sweeping accounts failed'), gate);
-  const liveRecorder = primary ? new LiveRecorder(history, (err) => log.error({ err }, 'the live view\'s past cannot be written')) : null;
+  if (primary)
+    directory.keepSwept(
+      async () => {
+        await finishDeletions(directory.organizations, stored, config.usage.row_days, directory.now());
+        await saved.sweep(async (id) => (await directory.users.get(id)) !== null);
+      },
+      (err) => log.error({ err }, 'sweeping accounts failed'),
+      gate,
+    );
+  const liveRecorder = primary
+    ? new LiveRecorder(history, (err) => log.error({ err }, "the live view's past cannot be written"))
+    : null;
   undo.add(() => liveRecorder?.close());
-  const live = new LiveView({ pool, telemetry, bus, primary, ...(liveRecorder === null ? {} : { history: liveRecorder }) });
+  const live = new LiveView({
+    pool,
+    telemetry,
+    bus,
+    primary,
+    ...(liveRecorder === null ? {} : { history: liveRecorder }),
+  });
   undo.add(() => live.close());
   const states = new ThreadStates(shared.threads);
   let draining = false;
   let failed: readonly FailedModel[] = [];
-  const organizationLimits = ({ id, settings: { limits } }: OrganizationView): Record<string, LimitValues> => (
-    Object.fromEntries(pool.list().map(({ model }) => [model.id, admission.limitsOf({ organizationId: id, limits }, model.id)]))
-  );
-  const monthTokens = (organizationIds: readonly string[]): Promise<number[]> => usageStore.monthTokens(organizationIds, monthName(monthNumber(Date.now())));
+  const organizationLimits = ({ id, settings: { limits } }: OrganizationView): Record<string, LimitValues> =>
+    Object.fromEntries(
+      pool.list().map(({ model }) => [model.id, admission.limitsOf({ organizationId: id, limits }, model.id)]),
+    );
+  const monthTokens = (organizationIds: readonly string[]): Promise<number[]> =>
+    usageStore.monthTokens(organizationIds, monthName(monthNumber(Date.now())));
   const guard = new SessionGuard(directory, origin, config.accounts.operator_second_factor === 'required');
-  const letters = new Letters(directory.signIns, mailer, origin.fixed, (err) => log.error({ err }, 'a mail could not be written'));
+  const letters = new Letters(directory.signIns, mailer, origin.fixed, (err) =>
+    log.error({ err }, 'a mail could not be written'),
+  );
   const dashboard: DashboardDeps = {
-    config, guard, origin, usage: usageStore, prices, budgets, saved, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, codes, box, oidc: OidcProvider.of(config), tickets: new SignInTickets(box, directory.users, directory.now), organizationLimits, monthTokens,
+    config,
+    guard,
+    origin,
+    usage: usageStore,
+    prices,
+    budgets,
+    saved,
+    requestLog,
+    stored,
+    directory,
+    accounts,
+    admission,
+    responses,
+    background,
+    pool,
+    models,
+    telemetry,
+    chat,
+    letters,
+    codes,
+    box,
+    oidc: OidcProvider.of(config),
+    tickets: new SignInTickets(box, directory.users, directory.now),
+    organizationLimits,
+    monthTokens,
     draining: () => http.draining,
   };
   const pulls = new Pulls(hub, bus, log);
   undo.add(() => pulls.close());
   if (primary) await tuneRuns.endUnfinished('The server ended.', new Date());
   const tunings = new Tunings({
-    runs: tuneRuns, tuning, accounts, requestLog, bus, log, url: () => readServerRecord(config.data_dir)?.url ?? null,
+    runs: tuneRuns,
+    tuning,
+    accounts,
+    requestLog,
+    bus,
+    log,
+    url: () => readServerRecord(config.data_dir)?.url ?? null,
     concurrencyLimit: async (model) => {
       const [first] = await directory.organizations.all();
       const view = first === undefined ? null : await directory.organizations.get(first.id);
-      return view === null ? null : admission.limitsOf({ organizationId: view.id, limits: view.settings.limits }, model).concurrency;
+      return view === null
+        ? null
+        : admission.limitsOf({ organizationId: view.id, limits: view.settings.limits }, model).concurrency;
     },
   });
   undo.add(() => tunings.close());
   const operator: OperatorDeps = {
-    tuneRuns, tunings,
-    hub, hubEndpoint: config.hub.endpoint, pulls, fileFacts: new FileFacts(loadOptions(config)), note: (actor, action, target) => directory.audit.note(null, actor, action, target),
-    config, origin, usage: usageStore, prices, requestLog, directory, accounts, pool, models, modelSettings, served, residency, tuning, live, history, organizationLimits, monthTokens };
-  const admin = primary && config.admin.token !== null ? new HttpServer({
-    config: { ...config, host: config.admin.host }, telemetry, authenticate: (key, from) => accounts.authenticate(key, from),
-    routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts, directory.now), operator),
-  }) : null;
+    tuneRuns,
+    tunings,
+    hub,
+    hubEndpoint: config.hub.endpoint,
+    pulls,
+    fileFacts: new FileFacts(loadOptions(config)),
+    note: (actor, action, target) => directory.audit.note(null, actor, action, target),
+    config,
+    origin,
+    usage: usageStore,
+    prices,
+    requestLog,
+    directory,
+    accounts,
+    pool,
+    models,
+    modelSettings,
+    served,
+    residency,
+    tuning,
+    live,
+    history,
+    organizationLimits,
+    monthTokens,
+  };
+  const admin =
+    primary && config.admin.token !== null
+      ? new HttpServer({
+          config: { ...config, host: config.admin.host },
+          telemetry,
+          authenticate: (key, from) => accounts.authenticate(key, from),
+          routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts, directory.now), operator),
+        })
+      : null;
   undo.add(() => admin?.close());
   const readers = new ServerReaders(config.metrics.token, accounts, directory.users);
   const routes: Route[] = [
-    ...healthRoutes({ health: () => ({ ...poolHealth(pool, upstreams, failed, draining), threads: states.list(), counters: admission.health(), skew: skew(), erasure: hold.held, storage: store.failure?.message ?? null }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers }),
+    ...healthRoutes({
+      health: () => ({
+        ...poolHealth(pool, upstreams, failed, draining),
+        threads: states.list(),
+        counters: admission.health(),
+        skew: skew(),
+        erasure: hold.held,
+        storage: store.failure?.message ?? null,
+      }),
+      telemetry,
+      stallMs: config.engine.stall_ms,
+      metricsPublic: config.metrics.public,
+      readers,
+    }),
     ...stateRoutes({ states: () => modelStates(pool, models), check: (exchange) => readers.check(exchange) }),
     ...modelsRoutes({ list: () => models.describe(), find: (asked) => models.describeOne(asked) }),
     openApiRoute({ maxN: config.limits.max_n }),
     chat,
     completionsRoute(generation),
-    ...tokenRoutes({ ...generation, names: () => pool.list().map(({ model }) => model.id), info: (name) => tokenizerInfo(pool, name) }),
+    ...tokenRoutes({
+      ...generation,
+      names: () => pool.list().map(({ model }) => model.id),
+      info: (name) => tokenizerInfo(pool, name),
+    }),
     ...messagesRoutes({ ...generation, sealer, foreignThinking: config.messages.foreign_thinking }),
     ...responsesRoutes(responsesDeps),
     ...(config.dashboard.enabled ? pageRoutes() : []),
-    ...(config.dashboard.enabled ? [...dashboardRoutes(dashboard), ...operatorRoutes(sessionOperators(guard), operator)] : []),
+    ...(config.dashboard.enabled
+      ? [...dashboardRoutes(dashboard), ...operatorRoutes(sessionOperators(guard), operator)]
+      : []),
   ];
-  const generating = new Map(routes.filter((route) => route.generates === true).map(({ path, countedAs }) => [path, countedAs ?? path]));
+  const generating = new Map(
+    routes.filter((route) => route.generates === true).map(({ path, countedAs }) => [path, countedAs ?? path]),
+  );
   const http = new HttpServer({
     config,
     telemetry,
@@ -361,18 +574,32 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
       if (entry !== null) requests.add(entry);
     },
     routes,
-    sockets: [responsesSocket({ ...responsesDeps, maxAgeS: config.ws.max_age_s, maxMessageBytes: config.ws.max_message_bytes })],
+    sockets: [
+      responsesSocket({ ...responsesDeps, maxAgeS: config.ws.max_age_s, maxMessageBytes: config.ws.max_message_bytes }),
+    ],
   });
   live.begin(() => http.inFlight);
   undo.add(() => {
-    live.close();   // who watches is told of the end before the connections go
+    live.close(); // who watches is told of the end before the connections go
     http.close();
   });
 
   return {
-    accounts, directory, origin, admission, responses, pool, models, background, http, admin, failUnfinished,
+    accounts,
+    directory,
+    origin,
+    admission,
+    responses,
+    pool,
+    models,
+    background,
+    http,
+    admin,
+    failUnfinished,
     onStorageFailure: (listener) => store.onFailure(listener),
-    unready: () => { draining = true; },
+    unready: () => {
+      draining = true;
+    },
     drain: () => {
       draining = true;
       http.draining = true;
@@ -382,7 +609,9 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
       undo.add(() => clearTimeout(last));
       tunings.drain();
     },
-    idle: async () => { await Promise.all([http.idle(), background.idle()]); },
+    idle: async () => {
+      await Promise.all([http.idle(), background.idle()]);
+    },
     failedModels: () => {
       failed = failedModels(pool, models);
       return failed;

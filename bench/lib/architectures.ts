@@ -6,30 +6,37 @@ import type { ModelShape } from './model-shapes.js';
 import type { ListedTensor } from './wanted-tensors.js';
 
 export interface Layout {
-  readonly tied?: boolean;              // no output.weight
+  readonly tied?: boolean; // no output.weight
   readonly carries?: (shape: ModelShape) => readonly ListedTensor[];
   readonly experts?: 'never' | 'if asked' | 'always';
-  readonly expertsHaveKey?: boolean;    // a key of their own for their width; else feed_forward_length is theirs
+  readonly expertsHaveKey?: boolean; // a key of their own for their width; else feed_forward_length is theirs
   readonly sharedExpert?: 'if asked' | 'gated';
-  readonly windows?: boolean;           // reads attention.sliding_window
-  readonly embeddingScale?: 'root';     // the network multiplies embeddings by sqrt(embedding)
+  readonly windows?: boolean; // reads attention.sliding_window
+  readonly embeddingScale?: 'root'; // the network multiplies embeddings by sqrt(embedding)
   readonly keys?: (shape: ModelShape) => readonly (readonly [key: string, value: MetadataValue])[];
-  readonly ropeBase?: number;           // default 1000000
+  readonly ropeBase?: number; // default 1000000
 }
 
 const biases = ({ heads, kvHeads, headSize }: ModelShape): ListedTensor[] =>
-  [['q', heads], ['k', kvHeads], ['v', kvHeads]].map(([one, n]) => ({ name: `blk.0.attn_${one}.bias`, dims: [Number(n) * headSize] }));
-const fusedQkv = ({ embedding, heads, kvHeads, headSize }: ModelShape): ListedTensor =>
-  ({ name: 'blk.0.attn_qkv.weight', dims: [embedding, (heads + 2 * kvHeads) * headSize] });
+  [
+    ['q', heads],
+    ['k', kvHeads],
+    ['v', kvHeads],
+  ].map(([one, n]) => ({ name: `blk.0.attn_${one}.bias`, dims: [Number(n) * headSize] }));
+const fusedQkv = ({ embedding, heads, kvHeads, headSize }: ModelShape): ListedTensor => ({
+  name: 'blk.0.attn_qkv.weight',
+  dims: [embedding, (heads + 2 * kvHeads) * headSize],
+});
 const ropeFactors = ({ headSize }: ModelShape): ListedTensor[] =>
   ['long', 'short'].map((which) => ({ name: `rope_factors_${which}.weight`, dims: [headSize / 2] }));
 const real = (value: number): MetadataValue => ({ type: 'float32', value });
-const graniteKeys = ({ headSize }: ModelShape) => [
-  ['attention.scale', real(1 / headSize)],
-  ['embedding_scale', real(12)],
-  ['residual_scale', real(0.22)],
-  ['logit_scale', real(8)],
-] as const;
+const graniteKeys = ({ headSize }: ModelShape) =>
+  [
+    ['attention.scale', real(1 / headSize)],
+    ['embedding_scale', real(12)],
+    ['residual_scale', real(0.22)],
+    ['logit_scale', real(8)],
+  ] as const;
 
 export const LAYOUTS = {
   llama: { experts: 'if asked', windows: true, ropeBase: 10000 },
@@ -39,12 +46,20 @@ export const LAYOUTS = {
   qwen3moe: { experts: 'always', expertsHaveKey: true },
   gemma: { tied: true, embeddingScale: 'root', ropeBase: 10000 },
   gemma2: {
-    tied: true, windows: true, embeddingScale: 'root', ropeBase: 10000,
-    keys: () => [['attn_logit_softcapping', real(50)], ['final_logit_softcapping', real(30)]],
+    tied: true,
+    windows: true,
+    embeddingScale: 'root',
+    ropeBase: 10000,
+    keys: () => [
+      ['attn_logit_softcapping', real(50)],
+      ['final_logit_softcapping', real(30)],
+    ],
   },
   gemma3: { tied: true, windows: true, embeddingScale: 'root' },
   phi3: {
-    carries: (shape) => [fusedQkv(shape), ...ropeFactors(shape)], windows: true, ropeBase: 10000,
+    carries: (shape) => [fusedQkv(shape), ...ropeFactors(shape)],
+    windows: true,
+    ropeBase: 10000,
     keys: ({ context }) => [
       ['rope.scaling.original_context_length', { type: 'uint32', value: Math.ceil(context / 4) }],
       ['rope.scaling.attn_factor', real(1.1902)],
@@ -59,7 +74,8 @@ export const LAYOUTS = {
   exaone: {},
   exaone4: { windows: true },
   glm4: {
-    carries: biases, ropeBase: 10000,
+    carries: biases,
+    ropeBase: 10000,
     keys: ({ headSize }) => [['rope.dimension_count', { type: 'uint32', value: headSize / 2 }]],
   },
   seed_oss: { carries: biases },

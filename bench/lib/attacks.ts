@@ -24,7 +24,13 @@ export const ATTACKS = {
 } as const;
 export type AttackName = keyof typeof ATTACKS;
 
-export interface Attack { readonly name: AttackName; readonly port: number; readonly key: string; readonly model: string; readonly clients: number }
+export interface Attack {
+  readonly name: AttackName;
+  readonly port: number;
+  readonly key: string;
+  readonly model: string;
+  readonly clients: number;
+}
 
 /** By HTTP status and code; `broken`: the connection ended first, `opened`: sockets of attacks that wait for no answer. */
 export type AttackCounts = Readonly<Record<string, number>>;
@@ -34,7 +40,10 @@ export class Attacker {
   private constructor(private readonly child: ChildProcess) {}
 
   static start(attack: Attack): Attacker {
-    const child = fork(fileURLToPath(import.meta.url), [], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], execArgv: [] });
+    const child = fork(fileURLToPath(import.meta.url), [], {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      execArgv: [],
+    });
     child.send(attack);
     return new Attacker(child);
   }
@@ -51,20 +60,48 @@ export class Attacker {
 }
 
 const counts: Record<string, number> = {};
-const count = (what: string): void => { counts[what] = (counts[what] ?? 0) + 1; };
+const count = (what: string): void => {
+  counts[what] = (counts[what] ?? 0) + 1;
+};
 
 let made = 0;
 const WORDS = ['lamp', 'river', 'stone', 'cloud', 'paper', 'winter', 'glass', 'engine', 'garden', 'signal'];
-const fresh = (words: number): string => `${++made} ` + Array.from({ length: words }, () => WORDS[Math.floor(Math.random() * WORDS.length)]).join(' ');
+const fresh = (words: number): string =>
+  `${++made} ` + Array.from({ length: words }, () => WORDS[Math.floor(Math.random() * WORDS.length)]).join(' ');
 
 const chat = (model: string, content: unknown, most: number, more: object = {}): Buffer =>
-  Buffer.from(JSON.stringify({ model, stream: true, max_completion_tokens: most, messages: [{ role: 'user', content }], ...more }));
+  Buffer.from(
+    JSON.stringify({
+      model,
+      stream: true,
+      max_completion_tokens: most,
+      messages: [{ role: 'user', content }],
+      ...more,
+    }),
+  );
 
 function schema(): object {
-  const properties = Object.fromEntries(Array.from({ length: 6 }, (_, i) => [`p${made}_${i}`, {
-    anyOf: [{ type: 'string', pattern: `^[a-f]{${1 + i % 7},${20 + i}}-\\d{2,9}$` }, { type: 'array', items: { enum: [fresh(2), fresh(3), i] }, maxItems: 9 }],
-  }]));
-  return { response_format: { type: 'json_schema', json_schema: { name: `s${made}`, strict: true, schema: { type: 'object', properties, required: Object.keys(properties), additionalProperties: false } } } };
+  const properties = Object.fromEntries(
+    Array.from({ length: 6 }, (_, i) => [
+      `p${made}_${i}`,
+      {
+        anyOf: [
+          { type: 'string', pattern: `^[a-f]{${1 + (i % 7)},${20 + i}}-\\d{2,9}$` },
+          { type: 'array', items: { enum: [fresh(2), fresh(3), i] }, maxItems: 9 },
+        ],
+      },
+    ]),
+  );
+  return {
+    response_format: {
+      type: 'json_schema',
+      json_schema: {
+        name: `s${made}`,
+        strict: true,
+        schema: { type: 'object', properties, required: Object.keys(properties), additionalProperties: false },
+      },
+    },
+  };
 }
 
 const SIDE = 1_024;
@@ -72,7 +109,9 @@ const pixels = Buffer.alloc(3 * SIDE * SIDE).map((_, index) => (index * 31) & 25
 async function picture(): Promise<string> {
   pixels.fill(++made & 255, 0, 3 * SIDE * 16);
   pixels[made % pixels.length] = made >> 8;
-  const bytes = await sharp(pixels, { raw: { width: SIDE, height: SIDE, channels: 3 } }).jpeg().toBuffer();
+  const bytes = await sharp(pixels, { raw: { width: SIDE, height: SIDE, channels: 3 } })
+    .jpeg()
+    .toBuffer();
   return `data:image/jpeg;base64,${bytes.toString('base64')}`;
 }
 
@@ -81,36 +120,69 @@ const agent = new Agent({ keepAlive: true });
 /** `body` null: a GET. Resolves with how the answer begins. */
 function post({ port, key }: Attack, body: Buffer | null, path = '/v1/chat/completions'): Promise<string> {
   return new Promise((resolve) => {
-    const headers = { authorization: `Bearer ${key}`, ...(body === null ? {} : { 'content-type': 'application/json', 'content-length': body.length }) };
-    const asked = request({ host: '127.0.0.1', port, method: body === null ? 'GET' : 'POST', path, agent, headers }, (response) => {
-      let said = '';
-      response.on('data', (bytes: Buffer) => { if (said.length < 2_000) said += bytes.toString('utf8', 0, 2_000); });
-      response.on('end', () => {
-        const code = response.statusCode === 200 ? '' : /"code": *"([^"]*)"/.exec(said)?.[1] ?? '';
-        count(`${response.statusCode} ${code}`.trim());
-        resolve(said);
-      }).on('error', () => { count('broken'); resolve(''); });
+    const headers = {
+      authorization: `Bearer ${key}`,
+      ...(body === null ? {} : { 'content-type': 'application/json', 'content-length': body.length }),
+    };
+    const asked = request(
+      { host: '127.0.0.1', port, method: body === null ? 'GET' : 'POST', path, agent, headers },
+      (response) => {
+        let said = '';
+        response.on('data', (bytes: Buffer) => {
+          if (said.length < 2_000) said += bytes.toString('utf8', 0, 2_000);
+        });
+        response
+          .on('end', () => {
+            const code = response.statusCode === 200 ? '' : (/"code": *"([^"]*)"/.exec(said)?.[1] ?? '');
+            count(`${response.statusCode} ${code}`.trim());
+            resolve(said);
+          })
+          .on('error', () => {
+            count('broken');
+            resolve('');
+          });
+      },
+    );
+    asked.on('error', () => {
+      count('broken');
+      resolve('');
     });
-    asked.on('error', () => { count('broken'); resolve(''); });
     asked.end(body ?? undefined);
   });
 }
 
 /** Four prompts of 1,900 tokens each: some 320,000 log-probabilities. */
-const scored = (model: string): Buffer => Buffer.from(JSON.stringify({
-  model, prompt: Array.from({ length: 4 }, () => Array.from({ length: 1_900 }, () => 300 + Math.floor(Math.random() * 1_500))), max_tokens: 1, echo: true, logprobs: 20, prompt_logprobs: 20,
-}));
+const scored = (model: string): Buffer =>
+  Buffer.from(
+    JSON.stringify({
+      model,
+      prompt: Array.from({ length: 4 }, () =>
+        Array.from({ length: 1_900 }, () => 300 + Math.floor(Math.random() * 1_500)),
+      ),
+      max_tokens: 1,
+      echo: true,
+      logprobs: 20,
+      prompt_logprobs: 20,
+    }),
+  );
 
-let stored: Promise<string> | undefined;   // of this process
+let stored: Promise<string> | undefined; // of this process
 /** The id of a response with an input of 20 MB, cut for the model. */
 function large(attack: Attack): Promise<string> {
-  const input = [{ role: 'user', content: 'x'.repeat(20_000_000) }, { role: 'assistant', content: 'ok' }, { role: 'user', content: 'Hi' }];
-  return (stored ??= post(attack, Buffer.from(JSON.stringify({ model: attack.model, truncation: 'auto', max_output_tokens: 16, input })), '/v1/responses')
-    .then((said) => {
-      const id = /"id": *"(resp_[^"]*)"/.exec(said)?.[1];
-      if (id === undefined) throw new Error(`nothing was stored to attack with: ${said}`);
-      return id;
-    }));
+  const input = [
+    { role: 'user', content: 'x'.repeat(20_000_000) },
+    { role: 'assistant', content: 'ok' },
+    { role: 'user', content: 'Hi' },
+  ];
+  return (stored ??= post(
+    attack,
+    Buffer.from(JSON.stringify({ model: attack.model, truncation: 'auto', max_output_tokens: 16, input })),
+    '/v1/responses',
+  ).then((said) => {
+    const id = /"id": *"(resp_[^"]*)"/.exec(said)?.[1];
+    if (id === undefined) throw new Error(`nothing was stored to attack with: ${said}`);
+    return id;
+  }));
 }
 
 const headOf = ({ port, key }: Attack, length: number): string =>
@@ -122,7 +194,12 @@ function unread(attack: Attack): Promise<void> {
     const body = chat(attack.model, fresh(4), 1_000, { ignore_eos: true });
     const socket = connect({ port: attack.port, host: '127.0.0.1' }).pause();
     count('opened');
-    socket.on('error', () => undefined).on('close', () => { count('broken'); resolve(); });
+    socket
+      .on('error', () => undefined)
+      .on('close', () => {
+        count('broken');
+        resolve();
+      });
     socket.write(headOf(attack, body.length));
     socket.write(body);
   });
@@ -145,19 +222,48 @@ function dropped(attack: Attack): Promise<void> {
 
 /** Streams of all clients together. */
 const BURST = 1_000;
-const MANY_MESSAGES = '['.concat(Array.from({ length: 100_000 }, () => '{"role":"user","content":"x"}').join(','), ']');   // made once: it is the server that should be busy
+const MANY_MESSAGES = '['.concat(Array.from({ length: 100_000 }, () => '{"role":"user","content":"x"}').join(','), ']'); // made once: it is the server that should be busy
 
 const ROUNDS: Record<AttackName, (attack: Attack) => Promise<void>> = {
-  prompts: async (attack) => void await post(attack, chat(attack.model, fresh(400), 1)),
-  bodies: async (attack) => void await post(attack, Buffer.from(`{"model":"${attack.model}","messages":${MANY_MESSAGES}}`)),
-  schemas: async (attack) => void await post(attack, chat(attack.model, fresh(4), 16, schema())),
+  prompts: async (attack) => void (await post(attack, chat(attack.model, fresh(400), 1))),
+  bodies: async (attack) =>
+    void (await post(attack, Buffer.from(`{"model":"${attack.model}","messages":${MANY_MESSAGES}}`))),
+  schemas: async (attack) => void (await post(attack, chat(attack.model, fresh(4), 16, schema()))),
   readers: unread,
   churn: dropped,
-  images: async (attack) => void await post(attack, chat(attack.model, [{ type: 'text', text: fresh(4) }, { type: 'image_url', image_url: { url: await picture() } }], 4)),
-  logprobs: async (attack) => void await post(attack, scored(attack.model), '/v1/completions'),
-  reads: async (attack) => void await post(attack, null, `/v1/responses/${await large(attack)}/input_items`),
-  bursts: async (attack) => void await Promise.all(Array.from({ length: Math.ceil(BURST / attack.clients) }, () => post(attack, chat(attack.model, fresh(8), 4)))),
-  chains: async (attack) => void await post(attack, Buffer.from(JSON.stringify({ model: attack.model, truncation: 'auto', previous_response_id: await large(attack), max_output_tokens: 16, store: false, input: 'Hi' })), '/v1/responses'),
+  images: async (attack) =>
+    void (await post(
+      attack,
+      chat(
+        attack.model,
+        [
+          { type: 'text', text: fresh(4) },
+          { type: 'image_url', image_url: { url: await picture() } },
+        ],
+        4,
+      ),
+    )),
+  logprobs: async (attack) => void (await post(attack, scored(attack.model), '/v1/completions')),
+  reads: async (attack) => void (await post(attack, null, `/v1/responses/${await large(attack)}/input_items`)),
+  bursts: async (attack) =>
+    void (await Promise.all(
+      Array.from({ length: Math.ceil(BURST / attack.clients) }, () => post(attack, chat(attack.model, fresh(8), 4))),
+    )),
+  chains: async (attack) =>
+    void (await post(
+      attack,
+      Buffer.from(
+        JSON.stringify({
+          model: attack.model,
+          truncation: 'auto',
+          previous_response_id: await large(attack),
+          max_output_tokens: 16,
+          store: false,
+          input: 'Hi',
+        }),
+      ),
+      '/v1/responses',
+    )),
 };
 
 const isMain = process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href;

@@ -1,7 +1,8 @@
 // What files of byte-level vocabularies share. Pure.
 
 /** Token types of the GGUF specification. */
-export const GGUF_NORMAL = 1, GGUF_CONTROL = 3;
+export const GGUF_NORMAL = 1,
+  GGUF_CONTROL = 3;
 
 /**
  * The printable stand-in of each byte that byte-level BPE uses: printable Latin-1 stands for itself, the other

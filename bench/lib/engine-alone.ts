@@ -18,14 +18,30 @@ async function generateAlone(args: string[]): Promise<void> {
   const server = await startServer(loadConfig({ argv: flags, env: {} }).config);
   await server.pool.settled();
   const limits = {
-    queueWaitMs: 60_000, maxGenerationMs: 3_600_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' }, images: { perImage: 16_384, perRequest: 131_072 },
+    queueWaitMs: 60_000,
+    maxGenerationMs: 3_600_000,
+    grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' },
+    images: { perImage: 16_384, perRequest: 131_072 },
   } as const;
   const provider = new ServedModels(server.pool, limits).find(model).ready();
   const request: GenerationRequest = {
-    model, messages: [{ role: 'user', content: question }], continueFinal: false, sampling: {}, n: 1,
-    maxTokens: Number(tokens), stop: [], topLogprobs: null, effort: null, reasoningBudget: null, tools: [],
-    toolChoice: { mode: 'none', allowed: null }, parallelToolCalls: true,
-    format: { type: 'text' }, truncation: 'disabled', promptParam: 'messages', ignoreEos: true,
+    model,
+    messages: [{ role: 'user', content: question }],
+    continueFinal: false,
+    sampling: {},
+    n: 1,
+    maxTokens: Number(tokens),
+    stop: [],
+    topLogprobs: null,
+    effort: null,
+    reasoningBudget: null,
+    tools: [],
+    toolChoice: { mode: 'none', allowed: null },
+    parallelToolCalls: true,
+    format: { type: 'text' },
+    truncation: 'disabled',
+    promptParam: 'messages',
+    ignoreEos: true,
   };
   const next = async (): Promise<void> => {
     const prepared = await provider.prepare(request, { organization: 1 });

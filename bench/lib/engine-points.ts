@@ -6,14 +6,21 @@ import { continuation, finish, submission } from './engine-requests.js';
 import { peerBatch, peerDecode, peerPrefill, type PeerOptions } from './peer.js';
 
 /** Sums over steps: what they took, how many there were, what their operations cost. */
-export interface StepCosts { seconds: number; steps: number; operations: OpFigures[] }
+export interface StepCosts {
+  seconds: number;
+  steps: number;
+  operations: OpFigures[];
+}
 
-export interface Measured { rate: number; costs: StepCosts }
+export interface Measured {
+  rate: number;
+  costs: StepCosts;
+}
 
 export interface Point {
   name: string;
   kind: 'prefill' | 'batch' | 'depth';
-  size: number;                          // tokens, sequences, tokens
+  size: number; // tokens, sequences, tokens
   measure(): Promise<Measured>;
   /** Null: this peer cannot, or it would take too long. */
   peer(): (() => Promise<number>) | null;
@@ -21,7 +28,13 @@ export interface Point {
   bytesPerToken?: number;
 }
 
-export interface PointLists { prefill: number[]; batch: number[]; depth: number[]; tokens: number; peerMost: number }
+export interface PointLists {
+  prefill: number[];
+  batch: number[];
+  depth: number[];
+  tokens: number;
+  peerMost: number;
+}
 
 /** Prompt tokens of a decode measurement that has no depth of its own. */
 export const SHALLOW = 16;
@@ -36,13 +49,27 @@ export function pointsOf(engine: Engine, lists: PointLists, inspection: Inspecti
   const points: Point[] = [];
   for (const size of lists.prefill) {
     const name = `prefill ${size}`;
-    if (fits(size + 1, name)) points.push({ name, kind: 'prefill', size, measure: () => measurePrefill(engine, size), peer: () => (size > peerMost ? null : peerPrefill(peer, size)) });
+    if (fits(size + 1, name))
+      points.push({
+        name,
+        kind: 'prefill',
+        size,
+        measure: () => measurePrefill(engine, size),
+        peer: () => (size > peerMost ? null : peerPrefill(peer, size)),
+      });
   }
   for (const size of lists.batch) {
     const name = `decode batch ${size}`;
     if (!fits(SHALLOW + tokens, name)) continue;
     points.push({
-      name, kind: 'batch', size, measure: () => measureDecode(engine, Array.from({ length: size }, () => submission(engine, SHALLOW, tokens))),
+      name,
+      kind: 'batch',
+      size,
+      measure: () =>
+        measureDecode(
+          engine,
+          Array.from({ length: size }, () => submission(engine, SHALLOW, tokens)),
+        ),
       // llama-bench repeats one-stream figures better than llama-batched-bench, which has no warm-up of its own.
       peer: () => (size === 1 ? peerDecode(peer, 0, tokens) : peerBatch(peer, size, SHALLOW, tokens)),
       ...(size === 1 ? { bytesPerToken: bytesPerToken(inspection, SHALLOW + tokens / 2) } : {}),
@@ -52,8 +79,12 @@ export function pointsOf(engine: Engine, lists: PointLists, inspection: Inspecti
     const name = `decode depth ${size}`;
     if (!fits(size + tokens, name)) continue;
     points.push({
-      name, kind: 'depth', size, measure: () => measureDecode(engine, [continuation(engine, size, tokens)]),
-      peer: () => (size > peerMost ? null : peerDecode(peer, size, tokens)), bytesPerToken: bytesPerToken(inspection, size + tokens / 2),
+      name,
+      kind: 'depth',
+      size,
+      measure: () => measureDecode(engine, [continuation(engine, size, tokens)]),
+      peer: () => (size > peerMost ? null : peerDecode(peer, size, tokens)),
+      bytesPerToken: bytesPerToken(inspection, size + tokens / 2),
     });
   }
   return points;
@@ -69,7 +100,8 @@ const BY_ROW = /^(token_embd|per_layer_token_embd)\.weight$/;
 function bytesPerToken({ tensors, model, plan }: Inspection, positions: number): number {
   const tied = !tensors.some(({ name }) => name === 'output.weight');
   const ofExperts = model === null || model.experts === 0 ? 1 : model.usedExperts / model.experts;
-  const share = (name: string): number => (name.includes('_exps.') ? ofExperts : BY_ROW.test(name) && !(tied && name === 'token_embd.weight') ? 0 : 1);
+  const share = (name: string): number =>
+    name.includes('_exps.') ? ofExperts : BY_ROW.test(name) && !(tied && name === 'token_embd.weight') ? 0 : 1;
   const weights = tensors.reduce((sum, { name, bytes }) => sum + bytes * share(name), 0);
   return weights + (plan?.slotBytes ?? 0) + ((plan?.pageBytes ?? 0) / 16) * positions;
 }
@@ -83,13 +115,28 @@ async function measurePrefill(engine: Engine, length: number): Promise<Measured>
 /** From the step in which the last sequence got its first token to that in which the first one ended: all decode together. */
 async function measureDecode(engine: Engine, submissions: SubmitOptions[]): Promise<Measured> {
   const now = () => ({ at: performance.now(), tokens: engine.stats().decodeTokens, costs: costsOf(engine) });
-  let begun = 0, ended = 0, first = now(), last = first;
-  await Promise.all(submissions.map((options) => finish(engine, options, () => {
-    if (++begun === submissions.length) first = now();
-  }, () => {
-    if (++ended === 1) last = now();
-  })));
-  return { rate: (last.tokens - first.tokens) / ((last.at - first.at) / 1000), costs: difference(last.costs, first.costs) };
+  let begun = 0,
+    ended = 0,
+    first = now(),
+    last = first;
+  await Promise.all(
+    submissions.map((options) =>
+      finish(
+        engine,
+        options,
+        () => {
+          if (++begun === submissions.length) first = now();
+        },
+        () => {
+          if (++ended === 1) last = now();
+        },
+      ),
+    ),
+  );
+  return {
+    rate: (last.tokens - first.tokens) / ((last.at - first.at) / 1000),
+    costs: difference(last.costs, first.costs),
+  };
 }
 
 function costsOf(engine: Engine): StepCosts {
@@ -102,11 +149,22 @@ function combine(a: StepCosts, b: StepCosts, sign: 1 | -1): StepCosts {
   const operations = a.operations.map((own): OpFigures => {
     const other = others.get(own.name);
     others.delete(own.name);
-    const sum = (key: 'calls' | 'nanoseconds' | 'bytes' | 'operations'): number => own[key] + sign * (other?.[key] ?? 0);
-    return { name: own.name, calls: sum('calls'), nanoseconds: sum('nanoseconds'), bytes: sum('bytes'), operations: sum('operations') };
+    const sum = (key: 'calls' | 'nanoseconds' | 'bytes' | 'operations'): number =>
+      own[key] + sign * (other?.[key] ?? 0);
+    return {
+      name: own.name,
+      calls: sum('calls'),
+      nanoseconds: sum('nanoseconds'),
+      bytes: sum('bytes'),
+      operations: sum('operations'),
+    };
   });
   if (sign > 0) operations.push(...others.values());
-  return { seconds: a.seconds + sign * b.seconds, steps: a.steps + sign * b.steps, operations: operations.filter(({ calls }) => calls > 0) };
+  return {
+    seconds: a.seconds + sign * b.seconds,
+    steps: a.steps + sign * b.steps,
+    operations: operations.filter(({ calls }) => calls > 0),
+  };
 }
 
 const difference = (after: StepCosts, before: StepCosts): StepCosts => combine(after, before, -1);

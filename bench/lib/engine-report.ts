@@ -49,7 +49,11 @@ export interface EngineResult {
 }
 
 /** What was measured around the points, in operations and bytes per second. */
-export interface Rooflines { bytes: number; integer8: number; float32: number }
+export interface Rooflines {
+  bytes: number;
+  integer8: number;
+  float32: number;
+}
 
 const QUANTIZED = /^(Q\d|IQ\d)/;
 
@@ -61,10 +65,20 @@ export function sharesOf(costs: StepCosts, quantization: string, rooflines: Roof
     const peak = integer ? rooflines.integer8 : rooflines.float32;
     const arithmetic = peak > 0 ? (operations / peak) * 1e9 : 0;
     const least = Math.max(memory, arithmetic);
-    return { name, share: nanoseconds / total, ofRoofline: least / nanoseconds, bound: least === 0 ? 'none' : memory > arithmetic ? 'memory' : 'arithmetic' };
+    return {
+      name,
+      share: nanoseconds / total,
+      ofRoofline: least / nanoseconds,
+      bound: least === 0 ? 'none' : memory > arithmetic ? 'memory' : 'arithmetic',
+    };
   });
   shares.sort((a, b) => b.share - a.share);
-  shares.push({ name: 'outside the forward pass', share: Math.max(0, 1 - shares.reduce((sum, { share }) => sum + share, 0)), ofRoofline: 0, bound: 'none' });
+  shares.push({
+    name: 'outside the forward pass',
+    share: Math.max(0, 1 - shares.reduce((sum, { share }) => sum + share, 0)),
+    ofRoofline: 0,
+    bound: 'none',
+  });
   return shares;
 }
 
@@ -72,16 +86,25 @@ const percent = (share: number): string => `${(share * 100).toFixed(0)} %`;
 
 export function table(result: EngineResult): string {
   const read = result.readBandwidth;
-  const cells = ({ median, min, max }: Spread): string => [median, min, max].map((value) => value.toFixed(1).padStart(10)).join('');
+  const cells = ({ median, min, max }: Spread): string =>
+    [median, min, max].map((value) => value.toFixed(1).padStart(10)).join('');
   const lines = [`${'point'.padEnd(20)}${'median'.padStart(10)}${'min'.padStart(10)}${'max'.padStart(10)}  tokens/s`];
   for (const point of result.results) {
-    const bandwidth = point.ofReadBandwidth === undefined ? '' : `  ${point.gigabytesPerSecond!.toFixed(1)} GB/s, ${percent(point.ofReadBandwidth.median)} of the read loop`;
-    const peer = point.peer === undefined || point.ratio === undefined ? '' : `  peer ${point.peer.median.toFixed(1)}, ${point.ratio.median.toFixed(2)} times (${point.ratio.min.toFixed(2)} to ${point.ratio.max.toFixed(2)})`;
+    const bandwidth =
+      point.ofReadBandwidth === undefined
+        ? ''
+        : `  ${point.gigabytesPerSecond!.toFixed(1)} GB/s, ${percent(point.ofReadBandwidth.median)} of the read loop`;
+    const peer =
+      point.peer === undefined || point.ratio === undefined
+        ? ''
+        : `  peer ${point.peer.median.toFixed(1)}, ${point.ratio.median.toFixed(2)} times (${point.ratio.min.toFixed(2)} to ${point.ratio.max.toFixed(2)})`;
     const disturbed = point.disturbed === 0 ? '' : `  (${point.disturbed} of ${point.runs.length} disturbed)`;
     lines.push(`${point.name.padEnd(20)}${cells(point)}${bandwidth}${peer}${disturbed}`);
     for (const { name, share, ofRoofline, bound } of point.operations) {
       if (share < 0.005) continue;
-      lines.push(`  ${name.padEnd(30)}${percent(share).padStart(6)} of the step${bound === 'none' ? '' : `, at ${percent(ofRoofline)} of what ${bound} allows`}`);
+      lines.push(
+        `  ${name.padEnd(30)}${percent(share).padStart(6)} of the step${bound === 'none' ? '' : `, at ${percent(ofRoofline)} of what ${bound} allows`}`,
+      );
     }
   }
   lines.push(`${'read loop'.padEnd(20)}${cells(read)}  GB/s, ${result.backend.threads} threads`);

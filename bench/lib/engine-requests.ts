@@ -5,8 +5,20 @@ import type { FinishedEvent } from '../../src/engine/events.js';
 
 /** Everything as the service has it by default, but nothing is cached and no step is held back. */
 export const benchLoadOptions: LoadOptions = {
-  threads: 0, device: 'cpu', isa: 'auto', arithmetic: 'production', kvType: 'f16', maxContext: 0, kvBytes: 0,
-  maxBatchTokens: 256, maxSequences: 32, stepMs: 0, queueMax: 1_024, queueMaxTokens: 100_000_000, prefixCache: false, speculation: 'off',
+  threads: 0,
+  device: 'cpu',
+  isa: 'auto',
+  arithmetic: 'production',
+  kvType: 'f16',
+  maxContext: 0,
+  kvBytes: 0,
+  maxBatchTokens: 256,
+  maxSequences: 32,
+  stepMs: 0,
+  queueMax: 1_024,
+  queueMaxTokens: 100_000_000,
+  prefixCache: false,
+  speculation: 'off',
 };
 
 let nextPrompt = 1;
@@ -25,10 +37,27 @@ const vocabularyOf = (engine: Engine): number => Math.min(engine.info.vocabulary
 /** A prompt nobody has asked for before, so that none of it is cached. */
 export function submission(engine: Engine, length: number, maxTokens: number): SubmitOptions {
   return {
-    prompt: walk(nextPrompt++, length, vocabularyOf(engine)), organization: 1, n: 1, maxTokens,
-    temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1, frequencyPenalty: 0, presencePenalty: 0, seed: 0n,
-    logitBias: [], topLogprobs: -1, stop: [], stopTokens: [], ignoreEos: true, prefixCache: false,
-    queueWaitMs: 600_000, generationMs: 3_600_000, reasoning: null,
+    prompt: walk(nextPrompt++, length, vocabularyOf(engine)),
+    organization: 1,
+    n: 1,
+    maxTokens,
+    temperature: 0,
+    topK: 0,
+    topP: 1,
+    minP: 0,
+    repetitionPenalty: 1,
+    frequencyPenalty: 0,
+    presencePenalty: 0,
+    seed: 0n,
+    logitBias: [],
+    topLogprobs: -1,
+    stop: [],
+    stopTokens: [],
+    ignoreEos: true,
+    prefixCache: false,
+    queueWaitMs: 600_000,
+    generationMs: 3_600_000,
+    reasoning: null,
   };
 }
 
@@ -38,7 +67,12 @@ export function continuation(engine: Engine, length: number, maxTokens: number):
 }
 
 /** Both calls are made within the event, before anything else can happen. */
-export function finish(engine: Engine, options: SubmitOptions, onFirstToken: () => void = () => undefined, onEnd: () => void = () => undefined): Promise<FinishedEvent> {
+export function finish(
+  engine: Engine,
+  options: SubmitOptions,
+  onFirstToken: () => void = () => undefined,
+  onEnd: () => void = () => undefined,
+): Promise<FinishedEvent> {
   return new Promise((resolve, reject) => {
     let begun = false;
     engine.generate(options, (event) => {

@@ -7,25 +7,30 @@ export type MetadataValue =
   | { type: 'string'; value: string }
   | { type: 'strings'; value: readonly string[] }
   | { type: 'int32s' | 'float32s'; value: readonly number[] }
-  | { type: 'encoded'; value: Buffer };   // as another file has it, its type first
+  | { type: 'encoded'; value: Buffer }; // as another file has it, its type first
 
 export type Metadata = readonly (readonly [key: string, value: MetadataValue])[];
 
 // GGUF's own numbers of value types.
-const UINT32 = 4, INT32 = 5, FLOAT32 = 6, BOOL = 7, STRING = 8, ARRAY = 9;
+const UINT32 = 4,
+  INT32 = 5,
+  FLOAT32 = 6,
+  BOOL = 7,
+  STRING = 8,
+  ARRAY = 9;
 
 export const ALIGNMENT = 32;
 
 export interface TensorEntry {
   readonly name: string;
-  readonly dims: readonly number[];   // dims[0] varies fastest: the row length
+  readonly dims: readonly number[]; // dims[0] varies fastest: the row length
   readonly ggmlType: number;
   readonly bytes: number;
 }
 
 // Where each tensor's data lies, in bytes from the start of the file.
 export interface GgufHead {
-  readonly head: Buffer;              // everything before the data section, padding included
+  readonly head: Buffer; // everything before the data section, padding included
   readonly positions: readonly number[];
   readonly fileBytes: number;
 }
@@ -56,15 +61,22 @@ function numbers(type: number, values: readonly number[]): Buffer {
 
 function encode(entry: MetadataValue): Buffer {
   switch (entry.type) {
-    case 'uint32': return Buffer.concat([uint32(UINT32), uint32(entry.value)]);
-    case 'float32': return Buffer.concat([uint32(FLOAT32), Buffer.from(Float32Array.of(entry.value).buffer)]);
-    case 'bool': return Buffer.concat([uint32(BOOL), Buffer.of(entry.value ? 1 : 0)]);
-    case 'string': return Buffer.concat([uint32(STRING), text(entry.value)]);
+    case 'uint32':
+      return Buffer.concat([uint32(UINT32), uint32(entry.value)]);
+    case 'float32':
+      return Buffer.concat([uint32(FLOAT32), Buffer.from(Float32Array.of(entry.value).buffer)]);
+    case 'bool':
+      return Buffer.concat([uint32(BOOL), Buffer.of(entry.value ? 1 : 0)]);
+    case 'string':
+      return Buffer.concat([uint32(STRING), text(entry.value)]);
     case 'strings':
       return Buffer.concat([uint32(ARRAY), uint32(STRING), uint64(entry.value.length), ...entry.value.map(text)]);
-    case 'int32s': return numbers(INT32, entry.value);
-    case 'float32s': return numbers(FLOAT32, entry.value);
-    case 'encoded': return entry.value;
+    case 'int32s':
+      return numbers(INT32, entry.value);
+    case 'float32s':
+      return numbers(FLOAT32, entry.value);
+    case 'encoded':
+      return entry.value;
   }
 }
 

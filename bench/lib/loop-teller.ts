@@ -16,15 +16,17 @@ export interface LoopTold {
 }
 
 const KINDS: Readonly<Record<number, string>> = {
-  [constants.NODE_PERFORMANCE_GC_MINOR]: 'scavenge', [constants.NODE_PERFORMANCE_GC_MAJOR]: 'mark_compact',
-  [constants.NODE_PERFORMANCE_GC_INCREMENTAL]: 'incremental', [constants.NODE_PERFORMANCE_GC_WEAKCB]: 'weak',
+  [constants.NODE_PERFORMANCE_GC_MINOR]: 'scavenge',
+  [constants.NODE_PERFORMANCE_GC_MAJOR]: 'mark_compact',
+  [constants.NODE_PERFORMANCE_GC_INCREMENTAL]: 'incremental',
+  [constants.NODE_PERFORMANCE_GC_WEAKCB]: 'weak',
 };
 
 if (isMainThread && process.send !== undefined) {
   let gc: Record<string, { count: number; ms: number; longest: number }> = {};
   new PerformanceObserver((list) => {
     for (const { duration, detail } of list.getEntries() as PerformanceNodeEntry[]) {
-      const of = gc[KINDS[(detail as { kind: number }).kind] ?? 'other'] ??= { count: 0, ms: 0, longest: 0 };
+      const of = (gc[KINDS[(detail as { kind: number }).kind] ?? 'other'] ??= { count: 0, ms: 0, longest: 0 });
       of.count++;
       of.ms += duration;
       of.longest = Math.max(of.longest, duration);

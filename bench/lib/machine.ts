@@ -2,17 +2,31 @@
 import { execFileSync } from 'node:child_process';
 import { cpus, totalmem } from 'node:os';
 
-export interface Machine { cpu: string; cores: number; memoryBytes: number; node: string }
+export interface Machine {
+  cpu: string;
+  cores: number;
+  memoryBytes: number;
+  node: string;
+}
 
 export function machine(): Machine {
-  return { cpu: cpus()[0]?.model.trim() ?? 'unknown', cores: cpus().length, memoryBytes: totalmem(), node: process.version };
+  return {
+    cpu: cpus()[0]?.model.trim() ?? 'unknown',
+    cores: cpus().length,
+    memoryBytes: totalmem(),
+    node: process.version,
+  };
 }
 
 /** The commit of the source measured, with `+changes` if the tree differs from it; 'unknown' outside a checkout. */
 export function commit(): string {
-  const git = (...args: string[]): string => execFileSync('git', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
+  const git = (...args: string[]): string =>
+    execFileSync('git', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
   try {
-    return git('rev-parse', '--short=12', 'HEAD') + (git('status', '--porcelain', '--untracked-files=no', '--', 'native', 'src') === '' ? '' : '+changes');
+    return (
+      git('rev-parse', '--short=12', 'HEAD') +
+      (git('status', '--porcelain', '--untracked-files=no', '--', 'native', 'src') === '' ? '' : '+changes')
+    );
   } catch {
     return 'unknown';
   }

@@ -3,7 +3,7 @@
 import { MAX_VOCABULARY, MIN_VOCABULARY } from './synthetic-vocabulary.js';
 
 export interface ModelShape {
-  readonly embedding: number;      // hidden size
+  readonly embedding: number; // hidden size
   readonly layers: number;
   readonly heads: number;
   readonly kvHeads: number;
@@ -11,11 +11,11 @@ export interface ModelShape {
   readonly feedForward: number;
   readonly vocabulary: number;
   readonly context: number;
-  readonly experts: number;        // 0: none
-  readonly usedExperts: number;    // of each token
+  readonly experts: number; // 0: none
+  readonly usedExperts: number; // of each token
   readonly expertFeedForward: number;
-  readonly sharedFeedForward: number;   // of the network that all tokens pass besides the experts; 0: none
-  readonly window: number;         // of layers that see one; 0: none
+  readonly sharedFeedForward: number; // of the network that all tokens pass besides the experts; 0: none
+  readonly window: number; // of layers that see one; 0: none
 }
 
 // A mixture of experts as tall as the dense network of the preset, eight to choose two from.
@@ -25,35 +25,76 @@ const mixture = (feedForward: number) =>
 export const PRESETS = {
   // Small enough for a test, large enough for every encoding: rows of 256 values and multiples.
   tiny: {
-    embedding: 256, layers: 2, heads: 4, kvHeads: 2, headSize: 64,
-    feedForward: 512, vocabulary: 1024, context: 2048, ...mixture(256),
+    embedding: 256,
+    layers: 2,
+    heads: 4,
+    kvHeads: 2,
+    headSize: 64,
+    feedForward: 512,
+    vocabulary: 1024,
+    context: 2048,
+    ...mixture(256),
   },
   // 1.1 billion parameters, the shape of TinyLlama.
   '1b': {
-    embedding: 2048, layers: 22, heads: 32, kvHeads: 4, headSize: 64,
-    feedForward: 5632, vocabulary: 32000, context: 4096, ...mixture(2816),
+    embedding: 2048,
+    layers: 22,
+    heads: 32,
+    kvHeads: 4,
+    headSize: 64,
+    feedForward: 5632,
+    vocabulary: 32000,
+    context: 4096,
+    ...mixture(2816),
   },
   // 7.2 billion parameters, the shape of Mistral 7B.
   '7b': {
-    embedding: 4096, layers: 32, heads: 32, kvHeads: 8, headSize: 128,
-    feedForward: 14336, vocabulary: 32000, context: 8192, ...mixture(14336),
+    embedding: 4096,
+    layers: 32,
+    heads: 32,
+    kvHeads: 8,
+    headSize: 128,
+    feedForward: 14336,
+    vocabulary: 32000,
+    context: 8192,
+    ...mixture(14336),
   },
   // 3.1 billion parameters, 0.6 active: few of many small experts, as in Qwen3 30B-A3B, at a tenth of its size.
   '3b-a1b': {
-    embedding: 2048, layers: 16, heads: 16, kvHeads: 4, headSize: 128,
-    feedForward: 6144, vocabulary: 32000, context: 4096,
-    experts: 32, usedExperts: 4, expertFeedForward: 768, sharedFeedForward: 0, window: 0,
+    embedding: 2048,
+    layers: 16,
+    heads: 16,
+    kvHeads: 4,
+    headSize: 128,
+    feedForward: 6144,
+    vocabulary: 32000,
+    context: 4096,
+    experts: 32,
+    usedExperts: 4,
+    expertFeedForward: 768,
+    sharedFeedForward: 0,
+    window: 0,
   },
   // 30.5 billion parameters, 3.3 active: the shape of Qwen3 30B-A3B.
   '30b-a3b': {
-    embedding: 2048, layers: 48, heads: 32, kvHeads: 4, headSize: 128,
-    feedForward: 6144, vocabulary: 151936, context: 40960,
-    experts: 128, usedExperts: 8, expertFeedForward: 768, sharedFeedForward: 0, window: 0,
+    embedding: 2048,
+    layers: 48,
+    heads: 32,
+    kvHeads: 4,
+    headSize: 128,
+    feedForward: 6144,
+    vocabulary: 151936,
+    context: 40960,
+    experts: 128,
+    usedExperts: 8,
+    expertFeedForward: 768,
+    sharedFeedForward: 0,
+    window: 0,
   },
 } as const satisfies Record<string, ModelShape>;
 export type Preset = keyof typeof PRESETS;
 
-const LARGEST = 1 << 20;   // of any dimension: products of two stay exact
+const LARGEST = 1 << 20; // of any dimension: products of two stay exact
 
 const MAY_BE_NONE = new Set<string>(['experts', 'sharedFeedForward', 'window'] satisfies (keyof ModelShape)[]);
 

@@ -14,15 +14,15 @@ export interface RandomTensor {
   readonly type: WeightType | 'i32';
   readonly mean: number;
   readonly std: number;
-  readonly below?: number;           // of i32: what its numbers are below
+  readonly below?: number; // of i32: what its numbers are below
 }
 
 export interface Weighting {
   readonly type: ModelType;
   readonly layers: number;
-  readonly experts?: number;         // of tables that name them
-  readonly embeddingGain?: number;   // deviation of embeddings times the root of their length; default: of 1 each
-  readonly mixed?: boolean;          // rows that are no whole blocks take smaller ones, as quantizers do; else they are refused
+  readonly experts?: number; // of tables that name them
+  readonly embeddingGain?: number; // deviation of embeddings times the root of their length; default: of 1 each
+  readonly mixed?: boolean; // rows that are no whole blocks take smaller ones, as quantizers do; else they are refused
 }
 
 // Deviations keep the residual stream and the logits at natural sizes: a matrix maps unit variance to unit variance, what
@@ -30,12 +30,19 @@ export interface Weighting {
 export function randomTensors(wanted: readonly WantedTensor[], weighting: Weighting): RandomTensor[] {
   return wanted.map(({ name, shape, vector }) => {
     const columns = shape[0] ?? 1;
-    if (TABLE.test(name)) return { name, dims: shape, type: 'i32', mean: 0, std: 0, below: Math.max(1, weighting.experts ?? 1) };
+    if (TABLE.test(name))
+      return { name, dims: shape, type: 'i32', mean: 0, std: 0, below: Math.max(1, weighting.experts ?? 1) };
     if (vector) {
       const [mean, std] = vectorValues(name, weighting.layers) ?? [0, shape.length > 1 ? 1 / Math.sqrt(columns) : 0.1];
       return { name, dims: shape, type: 'f32', mean, std };
     }
-    return { name, dims: shape, type: encodingOf(name, columns, weighting), mean: 0, std: gainOf(name, columns, weighting) / Math.sqrt(columns) };
+    return {
+      name,
+      dims: shape,
+      type: encodingOf(name, columns, weighting),
+      mean: 0,
+      std: gainOf(name, columns, weighting) / Math.sqrt(columns),
+    };
   });
 }
 
@@ -64,7 +71,10 @@ function encodingOf(name: string, columns: number, { type, layers, mixed }: Weig
   const wanted = type === 'q4_k_m' ? mixtureType(name, layers) : type;
   const { blockValues } = ENCODINGS[wanted];
   if (columns % blockValues === 0) return wanted;
-  if (mixed !== true) throw new RangeError(`${name}: rows of ${columns} values are not whole blocks of ${wanted} (${blockValues} values)`);
+  if (mixed !== true)
+    throw new RangeError(
+      `${name}: rows of ${columns} values are not whole blocks of ${wanted} (${blockValues} values)`,
+    );
   return columns % ENCODINGS.q8_0.blockValues === 0 ? 'q8_0' : 'f16';
 }
 
@@ -73,7 +83,8 @@ function encodingOf(name: string, columns: number, { type, layers, mixed }: Weig
 function mixtureType(name: string, layers: number): WeightType {
   if (name === 'output.weight') return 'q6_k';
   const [, layer = '0', heavy] = /^blk\.(\d+)\.(attn_v|attn_qkv|ffn_down\w*)?/.exec(name) ?? [];
-  const at = Number(layer), eighth = Math.floor(layers / 8);
+  const at = Number(layer),
+    eighth = Math.floor(layers / 8);
   const sensitive = at < eighth || at >= layers - eighth || (at - eighth) % 3 === 2;
   return sensitive && heavy !== undefined ? 'q6_k' : 'q4_k';
 }

@@ -8,16 +8,19 @@ import { syntheticTokenizer } from './synthetic-vocabulary.js';
 import { isRead, wantedTensors, type ListedTensor } from './wanted-tensors.js';
 
 export interface PatternOptions {
-  readonly like: string;                          // a GGUF file of the family; a tiny one will do
-  readonly set?: Readonly<Record<string, string>>;   // by key, of which the architecture's name may be left out; arrays by layer follow "block_count"
-  readonly tensors?: Readonly<Record<string, readonly number[]>>;   // without "blk.N.": dimensions that no key tells, but the tensor
-  readonly unread?: readonly string[];            // of these, those that stay where this engine reads none: others want them to be there
-  readonly vocabulary?: number;                   // a vocabulary of our own; else the pattern's
-  readonly layers?: readonly number[];            // which of the pattern's layers each is like; else they repeat
+  readonly like: string; // a GGUF file of the family; a tiny one will do
+  readonly set?: Readonly<Record<string, string>>; // by key, of which the architecture's name may be left out; arrays by layer follow "block_count"
+  readonly tensors?: Readonly<Record<string, readonly number[]>>; // without "blk.N.": dimensions that no key tells, but the tensor
+  readonly unread?: readonly string[]; // of these, those that stay where this engine reads none: others want them to be there
+  readonly vocabulary?: number; // a vocabulary of our own; else the pattern's
+  readonly layers?: readonly number[]; // which of the pattern's layers each is like; else they repeat
   readonly type: ModelType;
 }
 
-const UINT32 = 4, FLOAT32 = 6, BOOL = 7, ARRAY = 9;
+const UINT32 = 4,
+  FLOAT32 = 6,
+  BOOL = 7,
+  ARRAY = 9;
 
 function encoded(type: number, numbers: readonly number[], isArray: boolean): MetadataValue {
   const head = Buffer.alloc(isArray ? 16 : 4);
@@ -35,72 +38,119 @@ function changed(key: string, text: string, old: PatternValue | undefined): Meta
     return { type: 'string', value: text };
   }
   const numbers = text.split(',').map((part) => (part === 'true' ? 1 : part === 'false' ? 0 : Number(part)));
-  if (text === '' || numbers.some((number) => !Number.isFinite(number))) throw new RangeError(`${key}: '${text}' is no number, nor several with commas`);
+  if (text === '' || numbers.some((number) => !Number.isFinite(number)))
+    throw new RangeError(`${key}: '${text}' is no number, nor several with commas`);
   const type = old?.type ?? (/^(true|false)/.test(text) ? BOOL : numbers.every(Number.isInteger) ? UINT32 : FLOAT32);
-  if (type !== FLOAT32 && type !== 12 && !numbers.every(Number.isInteger)) throw new RangeError(`${key}: '${text}' must be whole`);
+  if (type !== FLOAT32 && type !== 12 && !numbers.every(Number.isInteger))
+    throw new RangeError(`${key}: '${text}' must be whole`);
   return encoded(type, numbers, numbers.length > 1 || old?.isArray === true);
 }
 
 const blockOf = (name: string) => /^blk\.(\d+)\./.exec(name)?.[1];
 
 /** Each layer is like the pattern's that `like` tells; those that guess are like its last. */
-function layered(pattern: Pattern, old: number, layers: number, guessing: number, like: (layer: number) => number): ListedTensor[] {
+function layered(
+  pattern: Pattern,
+  old: number,
+  layers: number,
+  guessing: number,
+  like: (layer: number) => number,
+): ListedTensor[] {
   const outside = pattern.tensors.filter(({ name }) => blockOf(name) === undefined);
   const inside = Array.from({ length: layers }, (_, layer) =>
-    pattern.tensors.filter(({ name }) => blockOf(name) === String(layer < layers - guessing ? like(layer) : old - 1))
-      .map(({ name, dims }) => ({ name: name.replace(/^blk\.\d+\./, `blk.${layer}.`), dims })));
+    pattern.tensors
+      .filter(({ name }) => blockOf(name) === String(layer < layers - guessing ? like(layer) : old - 1))
+      .map(({ name, dims }) => ({ name: name.replace(/^blk\.\d+\./, `blk.${layer}.`), dims })),
+  );
   return [...outside, ...inside.flat()];
 }
 
 /** Metadata and tensors of such a model. Throws RangeError for a key that cannot be, and what the addon finds wrong. */
-export function patternModel({ like, set = {}, tensors: told = {}, unread = [], vocabulary, type, layers: order }: PatternOptions): { metadata: Metadata; tensors: RandomTensor[] } {
+export function patternModel({
+  like,
+  set = {},
+  tensors: told = {},
+  unread = [],
+  vocabulary,
+  type,
+  layers: order,
+}: PatternOptions): { metadata: Metadata; tensors: RandomTensor[] } {
   const pattern = readPattern(like);
   const architecture = pattern.metadata.get('general.architecture')?.text ?? '';
   const own = (key: string) => pattern.metadata.get(`${architecture}.${key}`);
   const values = new Map<string, MetadataValue>();
   for (const [key, value] of pattern.metadata) {
-    if (vocabulary === undefined || !(key.startsWith('tokenizer.') || key === `${architecture}.vocab_size`)) values.set(key, { type: 'encoded', value: value.encoded });
+    if (vocabulary === undefined || !(key.startsWith('tokenizer.') || key === `${architecture}.vocab_size`))
+      values.set(key, { type: 'encoded', value: value.encoded });
   }
   const full = (key: string) => (pattern.metadata.has(key) ? key : `${architecture}.${key}`);
-  for (const [key, text] of Object.entries(set)) values.set(full(key), changed(key, text, pattern.metadata.get(full(key))));
+  for (const [key, text] of Object.entries(set))
+    values.set(full(key), changed(key, text, pattern.metadata.get(full(key))));
   if (vocabulary !== undefined) for (const [key, value] of syntheticTokenizer(vocabulary)) values.set(key, value);
-  const old = own('block_count')?.numbers?.[0] ?? 0, layers = Number(set['block_count'] ?? old);
-  if (!Number.isInteger(layers) || layers < 1 || old < 1) throw new RangeError(`block_count: ${layers} layers, like the ${old} of ${like}`);
-  if (order !== undefined && (order.length !== layers || order.some((layer) => !Number.isInteger(layer) || layer < 0 || layer >= old)))
+  const old = own('block_count')?.numbers?.[0] ?? 0,
+    layers = Number(set['block_count'] ?? old);
+  if (!Number.isInteger(layers) || layers < 1 || old < 1)
+    throw new RangeError(`block_count: ${layers} layers, like the ${old} of ${like}`);
+  if (
+    order !== undefined &&
+    (order.length !== layers || order.some((layer) => !Number.isInteger(layer) || layer < 0 || layer >= old))
+  )
     throw new RangeError(`the layers of ${layers} must each be like one of the ${old} of ${like}`);
   const likeOf = (layer: number) => order?.[layer] ?? layer % old;
   if (layers !== old || order !== undefined) {
     const isSet = new Set(Object.keys(set).map(full));
     for (const [key, value] of pattern.metadata) {
-      if (/^(general|tokenizer)\./.test(key) || !value.isArray || value.numbers?.length !== old || isSet.has(key)) continue;
-      values.set(key, encoded(value.type, Array.from({ length: layers }, (_, layer) => value.numbers?.[likeOf(layer)] ?? 0), true));
+      if (/^(general|tokenizer)\./.test(key) || !value.isArray || value.numbers?.length !== old || isSet.has(key))
+        continue;
+      values.set(
+        key,
+        encoded(
+          value.type,
+          Array.from({ length: layers }, (_, layer) => value.numbers?.[likeOf(layer)] ?? 0),
+          true,
+        ),
+      );
     }
   }
   const metadata = [...values];
 
   const embedding = Number(set['embedding_length'] ?? own('embedding_length')?.numbers?.[0] ?? 0);
   // Factors of rotations: half as many as dimensions rotate.
-  const rotated = own('rope.dimension_count')?.numbers?.[0] ?? 0, rotating = Number(set['rope.dimension_count'] ?? rotated);
+  const rotated = own('rope.dimension_count')?.numbers?.[0] ?? 0,
+    rotating = Number(set['rope.dimension_count'] ?? rotated);
   const shortName = (name: string) => name.replace(/^blk\.\d+\./, '');
   const dimsOf = (name: string, dims: readonly number[]): readonly number[] => {
     if (name === 'token_embd.weight') return [embedding, vocabulary ?? dims[1] ?? 0];
-    if (isRead(name) && rotated > 0) return [(dims[0] ?? 0) / rotated * rotating];
+    if (isRead(name) && rotated > 0) return [((dims[0] ?? 0) / rotated) * rotating];
     return told[shortName(name)] ?? dims;
   };
   const guessing = Number(set['nextn_predict_layers'] ?? own('nextn_predict_layers')?.numbers?.[0] ?? 0);
   const listed = layered(pattern, old, layers, guessing, likeOf).map(({ name, dims }) => ({
-    name, dims: dimsOf(name, dims),
+    name,
+    dims: dimsOf(name, dims),
   }));
   for (let layer = layers - guessing; layer < layers; layer++) {
-    const name = `blk.${layer}.nextn.eh_proj.weight`;   // by which it is known to be there
+    const name = `blk.${layer}.nextn.eh_proj.weight`; // by which it is known to be there
     if (!listed.some((tensor) => tensor.name === name)) listed.push({ name, dims: [2 * embedding, embedding] });
   }
   const wanted = wantedTensors(`like ${like}`, metadata, listed);
   const known = new Set(wanted.map(({ name }) => name));
   const tensors = [
-    ...randomTensors(wanted, { type, layers, experts: Number(set['expert_count'] ?? own('expert_count')?.numbers?.[0] ?? 0), mixed: true }),
-    ...listed.filter(({ name }) => (isRead(name) || unread.includes(shortName(name))) && !known.has(name))
-      .map(({ name, dims }) => ({ name, dims, type: dims.length === 1 ? 'f32' as const : 'f16' as const, mean: 1, std: 0 })),
+    ...randomTensors(wanted, {
+      type,
+      layers,
+      experts: Number(set['expert_count'] ?? own('expert_count')?.numbers?.[0] ?? 0),
+      mixed: true,
+    }),
+    ...listed
+      .filter(({ name }) => (isRead(name) || unread.includes(shortName(name))) && !known.has(name))
+      .map(({ name, dims }) => ({
+        name,
+        dims,
+        type: dims.length === 1 ? ('f32' as const) : ('f16' as const),
+        mean: 1,
+        std: 0,
+      })),
   ];
   return { metadata, tensors };
 }

@@ -8,40 +8,80 @@ const MOST_OUTPUT = 16 << 20;
 /** A prompt of so many tokens warms itself up. */
 const LONG = 2_048;
 
-export interface PeerOptions { bench: string | null; batchedBench: string | null; model: string; threads: number }
+export interface PeerOptions {
+  bench: string | null;
+  batchedBench: string | null;
+  model: string;
+  threads: number;
+}
 
 /** Measures tokens per second of a prompt of `length`; null without the program for it. */
 export function peerPrefill(peer: PeerOptions, length: number): (() => Promise<number>) | null {
   const program = peer.bench;
-  return program === null ? null : () => llamaBench(peer, program, ['-p', `${length}`, '-n', '0', ...(length >= LONG ? ['--no-warmup'] : [])]);
+  return program === null
+    ? null
+    : () => llamaBench(peer, program, ['-p', `${length}`, '-n', '0', ...(length >= LONG ? ['--no-warmup'] : [])]);
 }
 
 /** The same of one answer of `tokens` after `depth` tokens. */
 export function peerDecode(peer: PeerOptions, depth: number, tokens: number): (() => Promise<number>) | null {
   const program = peer.bench;
-  return program === null ? null : () => llamaBench(peer, program, ['-p', '0', '-n', `${tokens}`, ...(depth > 0 ? ['-d', `${depth}`] : [])]);
+  return program === null
+    ? null
+    : () => llamaBench(peer, program, ['-p', '0', '-n', `${tokens}`, ...(depth > 0 ? ['-d', `${depth}`] : [])]);
 }
 
 /** The same of `batch` answers together, each after a prompt of its own of `prompt` tokens. */
-export function peerBatch(peer: PeerOptions, batch: number, prompt: number, tokens: number): (() => Promise<number>) | null {
+export function peerBatch(
+  peer: PeerOptions,
+  batch: number,
+  prompt: number,
+  tokens: number,
+): (() => Promise<number>) | null {
   const program = peer.batchedBench;
   return program === null ? null : () => llamaBatchedBench(peer, program, batch, prompt, tokens);
 }
 
 async function llamaBench(peer: PeerOptions, program: string, args: string[]): Promise<number> {
-  const { stdout } = await run(program, ['-m', peer.model, '-t', `${peer.threads}`, '-r', '1', '-o', 'json', ...args], { maxBuffer: MOST_OUTPUT });
+  const { stdout } = await run(program, ['-m', peer.model, '-t', `${peer.threads}`, '-r', '1', '-o', 'json', ...args], {
+    maxBuffer: MOST_OUTPUT,
+  });
   const begin = stdout.indexOf('[');
   const rows = JSON.parse(stdout.slice(begin)) as { avg_ts?: number }[];
   return positive(program, rows[0]?.avg_ts);
 }
 
-async function llamaBatchedBench(peer: PeerOptions, program: string, batch: number, prompt: number, tokens: number): Promise<number> {
+async function llamaBatchedBench(
+  peer: PeerOptions,
+  program: string,
+  batch: number,
+  prompt: number,
+  tokens: number,
+): Promise<number> {
   const context = Math.max(512, batch * (prompt + tokens));
-  const { stdout } = await run(program, [
-    '-m', peer.model, '-t', `${peer.threads}`, '-c', `${context}`, '-npp', `${prompt}`, '-ntg', `${tokens}`, '-npl', `${batch}`,
-  ], { maxBuffer: MOST_OUTPUT });
+  const { stdout } = await run(
+    program,
+    [
+      '-m',
+      peer.model,
+      '-t',
+      `${peer.threads}`,
+      '-c',
+      `${context}`,
+      '-npp',
+      `${prompt}`,
+      '-ntg',
+      `${tokens}`,
+      '-npl',
+      `${batch}`,
+    ],
+    { maxBuffer: MOST_OUTPUT },
+  );
   // | PP | TG | B | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s | T s | S t/s |
-  const row = stdout.split('\n').map((line) => line.split('|').map((cell) => cell.trim())).find((cells) => cells[1] === `${prompt}` && cells[3] === `${batch}`);
+  const row = stdout
+    .split('\n')
+    .map((line) => line.split('|').map((cell) => cell.trim()))
+    .find((cells) => cells[1] === `${prompt}` && cells[3] === `${batch}`);
   return positive(program, Number(row?.[8]));
 }
 

@@ -7,23 +7,56 @@ import type { WeightType } from './random-weights.js';
 
 export interface RandomTowerOptions {
   readonly out: string;
-  readonly rowWidth: number;          // of the text model's rows
-  readonly kind?: keyof typeof TOWERS;   // default so400m
-  readonly type?: WeightType;         // of matrices; default f16
-  readonly layers?: number;           // default as many as published ones have
+  readonly rowWidth: number; // of the text model's rows
+  readonly kind?: keyof typeof TOWERS; // default so400m
+  readonly type?: WeightType; // of matrices; default f16
+  readonly layers?: number; // default as many as published ones have
 }
 
-interface TowerShape { readonly projector: string; readonly image: number; readonly width: number; readonly inner: number; readonly layers: number; readonly heads: number; readonly mean: readonly number[]; readonly std: readonly number[] }
+interface TowerShape {
+  readonly projector: string;
+  readonly image: number;
+  readonly width: number;
+  readonly inner: number;
+  readonly layers: number;
+  readonly heads: number;
+  readonly mean: readonly number[];
+  readonly std: readonly number[];
+}
 
 const PATCH = 14;
 const HALVES = [0.5, 0.5, 0.5];
 const TOWERS = {
-  so400m: { projector: 'gemma3', image: 896, width: 1_152, inner: 4_304, layers: 27, heads: 16, mean: HALVES, std: HALVES },
-  'internvit-300m': { projector: 'internvl', image: 448, width: 1_024, inner: 4_096, layers: 24, heads: 16, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] },
+  so400m: {
+    projector: 'gemma3',
+    image: 896,
+    width: 1_152,
+    inner: 4_304,
+    layers: 27,
+    heads: 16,
+    mean: HALVES,
+    std: HALVES,
+  },
+  'internvit-300m': {
+    projector: 'internvl',
+    image: 448,
+    width: 1_024,
+    inner: 4_096,
+    layers: 24,
+    heads: 16,
+    mean: [0.485, 0.456, 0.406],
+    std: [0.229, 0.224, 0.225],
+  },
 } as const satisfies Record<string, TowerShape>;
 
 /** Writes the file unless it is there. */
-export function makeRandomTower({ out, rowWidth, kind = 'so400m', type = 'f16', layers = TOWERS[kind].layers }: RandomTowerOptions): { written: boolean; bytes: number } {
+export function makeRandomTower({
+  out,
+  rowWidth,
+  kind = 'so400m',
+  type = 'f16',
+  layers = TOWERS[kind].layers,
+}: RandomTowerOptions): { written: boolean; bytes: number } {
   const { projector, image, width, inner, heads, mean, std } = TOWERS[kind];
   const count = (key: string, value: number) => [`clip.vision.${key}`, { type: 'uint32', value }] as const;
   const numbers = (value: readonly number[]) => ({ type: 'float32s', value: [...value] }) as const;
@@ -34,15 +67,25 @@ export function makeRandomTower({ out, rowWidth, kind = 'so400m', type = 'f16', 
     ['clip.has_vision_encoder', { type: 'bool', value: true }],
     ['clip.projector_type', { type: 'string', value: projector }],
     ['clip.use_gelu', { type: 'bool', value: true }],
-    count('projection_dim', rowWidth), count('image_size', image), count('patch_size', PATCH), count('embedding_length', width),
-    count('feed_forward_length', inner), count('block_count', layers), count('attention.head_count', heads),
+    count('projection_dim', rowWidth),
+    count('image_size', image),
+    count('patch_size', PATCH),
+    count('embedding_length', width),
+    count('feed_forward_length', inner),
+    count('block_count', layers),
+    count('attention.head_count', heads),
     ['clip.vision.attention.layer_norm_epsilon', { type: 'float32', value: 1e-6 }],
-    ['clip.vision.image_mean', numbers(mean)], ['clip.vision.image_std', numbers(std)],
-    ...(projector === 'internvl' ? [count('projector.scale_factor', 2), count('preproc_min_tiles', 1), count('preproc_max_tiles', 12)] : []),
+    ['clip.vision.image_mean', numbers(mean)],
+    ['clip.vision.image_std', numbers(std)],
+    ...(projector === 'internvl'
+      ? [count('projector.scale_factor', 2), count('preproc_min_tiles', 1), count('preproc_max_tiles', 12)]
+      : []),
   ];
   const tensors: RandomTensor[] = [];
-  const weight = (name: string, rows: number, cols: number) => tensors.push({ name: `${name}.weight`, dims: [cols, rows], type, mean: 0, std: 1 / Math.sqrt(cols) });
-  const vector = (name: string, size: number, around: number, spread: number) => tensors.push({ name, dims: [size], type: 'f32', mean: around, std: spread });
+  const weight = (name: string, rows: number, cols: number) =>
+    tensors.push({ name: `${name}.weight`, dims: [cols, rows], type, mean: 0, std: 1 / Math.sqrt(cols) });
+  const vector = (name: string, size: number, around: number, spread: number) =>
+    tensors.push({ name, dims: [size], type: 'f32', mean: around, std: spread });
   const matrix = (name: string, rows: number, cols: number) => {
     weight(name, rows, cols);
     vector(`${name}.bias`, rows, 0, 0.02);
@@ -55,7 +98,13 @@ export function makeRandomTower({ out, rowWidth, kind = 'so400m', type = 'f16', 
   if (projector === 'internvl') vector('v.class_embd', width, 0, 0.3);
   tensors.push({ name: 'v.patch_embd.weight', dims: [PATCH, PATCH, 3, width], type, mean: 0, std: 0.04 });
   vector('v.patch_embd.bias', width, 0, 0.02);
-  tensors.push({ name: 'v.position_embd.weight', dims: [width, patches + (projector === 'internvl' ? 1 : 0)], type: 'f32', mean: 0, std: 0.3 });
+  tensors.push({
+    name: 'v.position_embd.weight',
+    dims: [width, patches + (projector === 'internvl' ? 1 : 0)],
+    type: 'f32',
+    mean: 0,
+    std: 0.3,
+  });
   for (let layer = 0; layer < layers; layer++) {
     const at = `v.blk.${layer}.`;
     norm(`${at}ln1`);

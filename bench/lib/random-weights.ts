@@ -3,9 +3,32 @@
 // Every word is a function of (key, position), so a file does not depend on how it is cut into buffers.
 
 export const WEIGHT_TYPES = [
-  'f32', 'f16', 'bf16', 'q8_0', 'q4_0', 'q4_1', 'q5_0', 'q5_1', 'iq4_nl', 'mxfp4',
-  'q2_k', 'q3_k', 'q4_k', 'q5_k', 'q6_k', 'iq4_xs',
-  'iq1_s', 'iq1_m', 'iq2_xxs', 'iq2_xs', 'iq2_s', 'iq3_xxs', 'iq3_s', 'tq1_0', 'tq2_0', 'nvfp4',
+  'f32',
+  'f16',
+  'bf16',
+  'q8_0',
+  'q4_0',
+  'q4_1',
+  'q5_0',
+  'q5_1',
+  'iq4_nl',
+  'mxfp4',
+  'q2_k',
+  'q3_k',
+  'q4_k',
+  'q5_k',
+  'q6_k',
+  'iq4_xs',
+  'iq1_s',
+  'iq1_m',
+  'iq2_xxs',
+  'iq2_xs',
+  'iq2_s',
+  'iq3_xxs',
+  'iq3_s',
+  'tq1_0',
+  'tq2_0',
+  'nvfp4',
 ] as const;
 export type WeightType = (typeof WEIGHT_TYPES)[number];
 
@@ -26,7 +49,9 @@ function floatBits(value: number): number {
 
 // binary32 to binary16, to nearest. Scales of K-quants are often subnormal halves.
 export function halfBits(value: number): number {
-  const bits = floatBits(value), sign = (bits >>> 16) & 0x8000, magnitude = bits & 0x7fffffff;
+  const bits = floatBits(value),
+    sign = (bits >>> 16) & 0x8000,
+    magnitude = bits & 0x7fffffff;
   if (magnitude >= 0x477ff000) throw new RangeError(`${value} is too large for a half`);
   if (magnitude < 0x38800000) return sign | Math.round(Math.abs(value) * 2 ** 24);
   return sign | ((magnitude + 0xfff + ((magnitude >>> 13) & 1) - 0x38000000) >>> 13);
@@ -42,11 +67,12 @@ function bfloatBits(value: number): number {
 function normalQuantiles(size: number): Float64Array {
   const values = new Float64Array(size);
   const step = 1 / 4096;
-  let x = 0, mass = 0;
+  let x = 0,
+    mass = 0;
   for (let i = 0; i < size / 2; i++) {
     const target = (i + 0.5) / size;
     while (mass < target && x < 6) {
-      mass += step * Math.exp(-((x + step / 2) ** 2) / 2) / Math.sqrt(2 * Math.PI);
+      mass += (step * Math.exp(-((x + step / 2) ** 2) / 2)) / Math.sqrt(2 * Math.PI);
       x += step;
     }
     values[size / 2 + i] = x;
@@ -78,10 +104,15 @@ const equalPairs = (byte: number) => (byte & 0x55) * 3;
 
 // Where a lattice type's block has d, and what random bits come to for d = 1: found by decoding a million of them.
 const LATTICES = {
-  iq1_s: { d: 0, rms: 7.16 }, iq1_m: { d: 48, rms: 7.19 },
-  iq2_xxs: { d: 0, rms: 53.5 }, iq2_xs: { d: 0, rms: 55.8 }, iq2_s: { d: 0, rms: 56.4 },
-  iq3_xxs: { d: 0, rms: 142 }, iq3_s: { d: 0, rms: 141 },
-  tq1_0: { d: 52, rms: 0.817 }, tq2_0: { d: 64, rms: 0.707 },
+  iq1_s: { d: 0, rms: 7.16 },
+  iq1_m: { d: 48, rms: 7.19 },
+  iq2_xxs: { d: 0, rms: 53.5 },
+  iq2_xs: { d: 0, rms: 55.8 },
+  iq2_s: { d: 0, rms: 56.4 },
+  iq3_xxs: { d: 0, rms: 142 },
+  iq3_s: { d: 0, rms: 141 },
+  tq1_0: { d: 52, rms: 0.817 },
+  tq2_0: { d: 64, rms: 0.707 },
 } as const;
 
 // The byte of four bits of exponent and three of mantissa that is nearest.
@@ -148,7 +179,8 @@ const wordsOf = (bytes: number) => Math.ceil(bytes / 4);
 /** A table of whole numbers from 0 to `below` - 1, those of a row of `columns` all different as long as there are so many. */
 export function tableFiller(key: number, columns: number, below: number): Fill {
   return (_, words, first, count) => {
-    for (let i = 0; i < count; i++) words[i] = (mix(Math.floor((first + i) / columns), key) % below + (first + i) % columns) % below;
+    for (let i = 0; i < count; i++)
+      words[i] = ((mix(Math.floor((first + i) / columns), key) % below) + ((first + i) % columns)) % below;
   };
 }
 
@@ -164,7 +196,8 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
   };
   // Random bits everywhere, then what `finish` puts over them in each block that begins at byte `at`; `word` is
   // the block's own random number.
-  const blocks = (finish: (bytes: Uint8Array, at: number, word: number) => void): Fill =>
+  const blocks =
+    (finish: (bytes: Uint8Array, at: number, word: number) => void): Fill =>
     (bytes, words, first, count) => {
       fillBits(words, wordsOf(count * blockBytes), (first * blockBytes) / 4, key);
       for (let i = 0; i < count; i++) finish(bytes, i * blockBytes, mix(first + i, scaleKey));
@@ -198,14 +231,18 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
     case 'q5_0':
     case 'iq4_nl': {
       // Neither quants from -8 to 7 nor these levels have a mean of zero: a random sign of the scale makes it so.
-      const scales = halves(type === 'iq4_nl' ? rmsOf(IQ4_LEVELS) : type === 'q4_0' ? rmsUniform(-8, 7) : rmsUniform(-16, 15));
+      const scales = halves(
+        type === 'iq4_nl' ? rmsOf(IQ4_LEVELS) : type === 'q4_0' ? rmsUniform(-8, 7) : rmsUniform(-16, 15),
+      );
       return blocks((bytes, at, word) => putHalf(bytes, at, (scales[word & 255] ?? 0) | ((word >>> 16) & 0x8000)));
     }
     case 'q4_1':
     case 'q5_1': {
       // value = d * q + m: the mean is zero with m = -d * largest / 2.
-      const largest = type === 'q4_1' ? 15 : 31, rms = rmsCentred(largest);
-      const scales = halves(rms), minima = halves((2 * rms) / largest);
+      const largest = type === 'q4_1' ? 15 : 31,
+        rms = rmsCentred(largest);
+      const scales = halves(rms),
+        minima = halves((2 * rms) / largest);
       return blocks((bytes, at, word) => {
         putHalf(bytes, at, scales[word & 255] ?? 0);
         putHalf(bytes, at + 2, (minima[word & 255] ?? 0) | 0x8000);
@@ -213,15 +250,19 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
     }
     case 'mxfp4': {
       // Steps are powers of two: the one below the wanted step or the one above, so often that squares come right.
-      const step = std / rmsOf(MXFP4_LEVELS), exponent = Math.floor(Math.log2(step));
+      const step = std / rmsOf(MXFP4_LEVELS),
+        exponent = Math.floor(Math.log2(step));
       const above = ((step / 2 ** exponent) ** 2 - 1) / 3;
-      return blocks((bytes, at, word) => { bytes[at] = exponent + 128 + (word / 2 ** 32 < above ? 1 : 0); });
+      return blocks((bytes, at, word) => {
+        bytes[at] = exponent + 128 + (word / 2 ** 32 < above ? 1 : 0);
+      });
     }
     case 'q2_k': {
       // value = d * scale * q - d_min * minimum, q in 0..3: with minimum = scale and d_min = 1.5 d the mean is zero.
       // Scales are 8..15.
       const rms = rmsUniform(8, 15) * rmsCentred(3);
-      const scales = halves(rms), minima = halves(rms / 1.5);
+      const scales = halves(rms),
+        minima = halves(rms / 1.5);
       return blocks((bytes, at, word) => {
         for (let j = at; j < at + 16; j++) bytes[j] = (8 | ((bytes[j] ?? 0) & 7)) * 17;
         putHalf(bytes, at + 80, scales[word & 255] ?? 0);
@@ -245,8 +286,15 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
       });
     }
     // Lattice points and ternary digits are random bits, too.
-    case 'iq1_s': case 'iq2_xxs': case 'iq2_xs': case 'iq2_s': case 'iq3_xxs': case 'iq3_s': case 'tq1_0': {
-      const { d, rms } = LATTICES[type], scales = halves(rms);
+    case 'iq1_s':
+    case 'iq2_xxs':
+    case 'iq2_xs':
+    case 'iq2_s':
+    case 'iq3_xxs':
+    case 'iq3_s':
+    case 'tq1_0': {
+      const { d, rms } = LATTICES[type],
+        scales = halves(rms);
       return blocks((bytes, at, word) => putHalf(bytes, at + d, scales[word & 255] ?? 0));
     }
     case 'tq2_0': {
@@ -265,12 +313,15 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
       const scales = halves(LATTICES.iq1_m.rms);
       return blocks((bytes, at, word) => {
         const half = scales[word & 255] ?? 0;
-        for (let j = 0; j < 4; j++) bytes[at + 49 + 2 * j] = ((bytes[at + 49 + 2 * j] ?? 0) & 15) | (((half >>> (4 * j)) & 15) << 4);
+        for (let j = 0; j < 4; j++)
+          bytes[at + 49 + 2 * j] = ((bytes[at + 49 + 2 * j] ?? 0) & 15) | (((half >>> (4 * j)) & 15) << 4);
       });
     }
     case 'nvfp4': {
       // Levels are doubled.
-      const scales = Uint8Array.from({ length: SCALE_STEPS }, (_, i) => e4m3Bits((2 * std / rmsOf(MXFP4_LEVELS)) * scaleFactor(i)));
+      const scales = Uint8Array.from({ length: SCALE_STEPS }, (_, i) =>
+        e4m3Bits(((2 * std) / rmsOf(MXFP4_LEVELS)) * scaleFactor(i)),
+      );
       return blocks((bytes, at) => {
         for (let j = at; j < at + 4; j++) bytes[j] = scales[bytes[j] ?? 0] ?? 0;
       });
@@ -279,8 +330,10 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
     case 'q5_k': {
       // value = d * scale * q - d_min * minimum: with minimum = scale and d_min = d * largest / 2 the mean is zero.
       // Scales are 32..63.
-      const largest = type === 'q4_k' ? 15 : 31, rms = rmsUniform(32, 63) * rmsCentred(largest);
-      const scales = halves(rms), minima = halves((2 * rms) / largest);
+      const largest = type === 'q4_k' ? 15 : 31,
+        rms = rmsUniform(32, 63) * rmsCentred(largest);
+      const scales = halves(rms),
+        minima = halves((2 * rms) / largest);
       return blocks((bytes, at, word) => {
         const choice = word & 255;
         putHalf(bytes, at, scales[choice] ?? 0);
@@ -288,7 +341,8 @@ export function weightFiller(type: WeightType, key: number, std: number, mean = 
         for (let j = 0; j < 4; j++) {
           // Scales j and j + 4 as 6-bit numbers: low bits of the second one in byte 8 + j, its top bits above
           // the first one; the same twice, for the minima.
-          const low = 32 | ((word >>> (8 + 3 * j)) & 31), high = 32 | ((word >>> (20 - 3 * j)) & 31);
+          const low = 32 | ((word >>> (8 + 3 * j)) & 31),
+            high = 32 | ((word >>> (20 - 3 * j)) & 31);
           bytes[at + 4 + j] = bytes[at + 8 + j] = low | ((high >>> 4) << 6);
           bytes[at + 12 + j] = (high & 15) * 17;
         }

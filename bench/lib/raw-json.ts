@@ -14,7 +14,7 @@ export function membersOf(text: string): Map<string, string> {
   let key: string | null = null;
   let from = 1;
   const take = (to: number): void => {
-    if (to > from) members.set(isObject ? key ?? '' : String(members.size), text.slice(from, to));
+    if (to > from) members.set(isObject ? (key ?? '') : String(members.size), text.slice(from, to));
   };
   for (let at = 0; at < text.length; at++) {
     const character = text[at] as string;

@@ -7,7 +7,13 @@ import { openStore } from '../../src/storage/lmdb-store.js';
 export async function keyOfAnother(data: string): Promise<string> {
   const store = await openStore(data);
   const accounts = openAccounts(store);
-  const second: Organization = { id: `org_${'B'.repeat(24)}`, tenant: 2, name: 'Second', status: 'active', createdAt: new Date().toISOString() };
+  const second: Organization = {
+    id: `org_${'B'.repeat(24)}`,
+    tenant: 2,
+    name: 'Second',
+    status: 'active',
+    createdAt: new Date().toISOString(),
+  };
   await store.table<Organization>('organizations').insert(second.id, second);
   const { secret } = await accounts.createKey({ name: 'bench' }, second.id);
   await accounts.close();

@@ -39,29 +39,55 @@ export interface WireBody {
 const KEEP_MS = 60_000;
 
 /** Tokens of a text, by its own reckoning. */
-export const tokensOf = (text: string): number => text.trim().split(/\s+/).filter((word) => word !== '').reduce((sum, word) => sum + Math.ceil(word.length / 4), 0);
+export const tokensOf = (text: string): number =>
+  text
+    .trim()
+    .split(/\s+/)
+    .filter((word) => word !== '')
+    .reduce((sum, word) => sum + Math.ceil(word.length / 4), 0);
 
 /** Around each prompt. */
 export const TEMPLATE_TOKENS = 7;
 
-const frame = (data: object, event?: string): string => `${event === undefined ? '' : `event: ${event}\n`}data: ${JSON.stringify(data)}\n\n`;
+const frame = (data: object, event?: string): string =>
+  `${event === undefined ? '' : `event: ${event}\n`}data: ${JSON.stringify(data)}\n\n`;
 
-interface Voice { token(n: number): string; end(prompt: number, tokens: number): string }
+interface Voice {
+  token(n: number): string;
+  end(prompt: number, tokens: number): string;
+}
 
 const VOICES: Readonly<Record<string, Voice>> = {
   '/v1/chat/completions': {
-    token: (n) => frame({ id: 'chat', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content: ` word${n}` }, finish_reason: null }] }),
-    end: (prompt, tokens) => `${frame({ id: 'chat', choices: [{ index: 0, delta: {}, finish_reason: 'length' }] })}${frame({ id: 'chat', choices: [], usage: { prompt_tokens: prompt, completion_tokens: tokens, prompt_tokens_details: { cached_tokens: 2 } } })}data: [DONE]\n\n`,
+    token: (n) =>
+      frame({
+        id: 'chat',
+        object: 'chat.completion.chunk',
+        choices: [{ index: 0, delta: { content: ` word${n}` }, finish_reason: null }],
+      }),
+    end: (prompt, tokens) =>
+      `${frame({ id: 'chat', choices: [{ index: 0, delta: {}, finish_reason: 'length' }] })}${frame({ id: 'chat', choices: [], usage: { prompt_tokens: prompt, completion_tokens: tokens, prompt_tokens_details: { cached_tokens: 2 } } })}data: [DONE]\n\n`,
   },
   '/v1/completions': {
     token: (n) => frame({ id: 'text', choices: [{ index: 0, text: ` word${n}`, finish_reason: null }] }),
-    end: (prompt, tokens) => `${frame({ id: 'text', choices: [{ index: 0, text: '', finish_reason: 'length' }] })}${frame({ id: 'text', choices: [], usage: { prompt_tokens: prompt, completion_tokens: tokens } })}data: [DONE]\n\n`,
+    end: (prompt, tokens) =>
+      `${frame({ id: 'text', choices: [{ index: 0, text: '', finish_reason: 'length' }] })}${frame({ id: 'text', choices: [], usage: { prompt_tokens: prompt, completion_tokens: tokens } })}data: [DONE]\n\n`,
   },
   '/v1/responses': {
     token: (n) => frame({ type: 'response.output_text.delta', delta: ` word${n}` }, 'response.output_text.delta'),
-    end: (prompt, tokens) => frame({
-      type: 'response.incomplete', response: { id: `resp_${prompt}`, status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' }, usage: { input_tokens: prompt, output_tokens: tokens, input_tokens_details: { cached_tokens: 0 } } },
-    }, 'response.incomplete'),
+    end: (prompt, tokens) =>
+      frame(
+        {
+          type: 'response.incomplete',
+          response: {
+            id: `resp_${prompt}`,
+            status: 'incomplete',
+            incomplete_details: { reason: 'max_output_tokens' },
+            usage: { input_tokens: prompt, output_tokens: tokens, input_tokens_details: { cached_tokens: 0 } },
+          },
+        },
+        'response.incomplete',
+      ),
   },
 };
 
@@ -72,7 +98,11 @@ export class StandInServer {
   readonly times: number[] = [];
   #count = 0;
 
-  private constructor(private readonly server: Server, private readonly settings: StandIn, private readonly keeps: boolean) {}
+  private constructor(
+    private readonly server: Server,
+    private readonly settings: StandIn,
+    private readonly keeps: boolean,
+  ) {}
 
   static async start(settings: StandIn, keeps = true): Promise<StandInServer> {
     const server = createServer({ keepAliveTimeout: KEEP_MS });
@@ -80,7 +110,9 @@ export class StandInServer {
     server.on('request', (request, response) => {
       void one.#serve(request, response).catch(() => response.destroy());
     });
-    await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+    await new Promise<void>((resolve) => {
+      server.listen(0, '127.0.0.1', resolve);
+    });
     return one;
   }
 
@@ -94,7 +126,9 @@ export class StandInServer {
 
   async close(): Promise<void> {
     this.server.closeAllConnections();
-    await new Promise((resolve) => { this.server.close(resolve); });
+    await new Promise((resolve) => {
+      this.server.close(resolve);
+    });
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -104,7 +138,8 @@ export class StandInServer {
     const path = request.url ?? '';
     if (path === '/v1/models') return void json(response, 200, { data: [{ id: 'stand-in' }] });
     const body = JSON.parse(text === '' ? '{}' : text) as WireBody;
-    if (path === '/tokenize' && this.settings.tokenizes === true) return void json(response, 200, { tokens: Array.from({ length: tokensOf(body.prompt ?? '') }, () => 1) });
+    if (path === '/tokenize' && this.settings.tokenizes === true)
+      return void json(response, 200, { tokens: Array.from({ length: tokensOf(body.prompt ?? '') }, () => 1) });
     const voice = VOICES[path];
     if (voice === undefined) return void json(response, 404, { error: { message: `nothing at ${path}` } });
     if (this.keeps) {
@@ -118,7 +153,11 @@ export class StandInServer {
   async #answer(voice: Voice, body: WireBody, response: ServerResponse): Promise<void> {
     const { firstMs, gapMs } = this.settings;
     const tokens = body.max_completion_tokens ?? body.max_tokens ?? body.max_output_tokens ?? 16;
-    const said = [body.instructions ?? '', body.prompt ?? '', ...(body.messages ?? body.input ?? []).map(({ content }) => content)];
+    const said = [
+      body.instructions ?? '',
+      body.prompt ?? '',
+      ...(body.messages ?? body.input ?? []).map(({ content }) => content),
+    ];
     const prompt = said.reduce((sum, one) => sum + tokensOf(one), 0) + TEMPLATE_TOKENS;
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     if (firstMs > 0) {

@@ -1,6 +1,11 @@
 // Summaries of repeated measurements. Never a lone mean: what is quoted is the median, with its spread.
 
-export interface Spread { median: number; min: number; max: number; runs: number[] }
+export interface Spread {
+  median: number;
+  min: number;
+  max: number;
+  runs: number[];
+}
 
 export function spreadOf(runs: readonly number[]): Spread {
   const sorted = [...runs].sort((a, b) => a - b);

@@ -20,7 +20,11 @@ export interface StreamLoad {
 
 /** Since the start. `reads`: pieces the sockets gave; `answers`: streams that came to their end. */
 export interface StreamCounts {
-  events: number; bytes: number; reads: number; answers: number; cpuSeconds: number;
+  events: number;
+  bytes: number;
+  reads: number;
+  answers: number;
+  cpuSeconds: number;
   failure: string | null;
 }
 
@@ -62,14 +66,16 @@ const LINE_FEED = 0x0a;
 function read(load: StreamLoad): StreamCounts {
   const { port, path, body, streams, stalled } = load;
   const headers = { Host: `127.0.0.1:${port}`, ...load.headers, 'Content-Length': String(Buffer.byteLength(body)) };
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`).join('');
+  const lines = Object.entries(headers)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join('');
   const request = `POST ${path} HTTP/1.1\r\n${lines}\r\n${body}`;
   const counts: StreamCounts = { events: 0, bytes: 0, reads: 0, answers: 0, cpuSeconds: 0, failure: null };
   // One buffer for all: what a socket gave has been counted before the next one is read.
   const buffer = Buffer.allocUnsafe(1 << 18);
   for (let i = 0; i < streams; i++) {
-    let fresh = true;            // the next bytes are an answer's first
-    let last = Buffer.alloc(0);  // its last bytes, as many as a mark may need
+    let fresh = true; // the next bytes are an answer's first
+    let last = Buffer.alloc(0); // its last bytes, as many as a mark may need
     const take = (length: number): boolean => {
       counts.reads++;
       counts.bytes += length;
@@ -90,14 +96,18 @@ function read(load: StreamLoad): StreamCounts {
       return true;
     };
     const socket: Socket = connect({ port, host: '127.0.0.1', noDelay: true, onread: { buffer, callback: take } });
-    socket.on('error', (error) => { counts.failure ??= `${path}: ${error.message}`; });
-    socket.on('close', () => { counts.failure ??= `${path}: the server closed a connection`; });
+    socket.on('error', (error) => {
+      counts.failure ??= `${path}: ${error.message}`;
+    });
+    socket.on('close', () => {
+      counts.failure ??= `${path}: the server closed a connection`;
+    });
     socket.write(request);
   }
   for (let i = 0; i < stalled; i++) {
     const socket = connect({ port, host: '127.0.0.1' });
     socket.pause();
-    socket.on('error', () => undefined);         // dropped: as it should be
+    socket.on('error', () => undefined); // dropped: as it should be
     socket.write(request);
   }
   return counts;

@@ -12,22 +12,60 @@ const KEY = 'bench-streams-0000000';
 export const AUTHORIZATION = `Bearer ${KEY}`;
 
 /** In seconds. `front`: of all threads but the engine's own and those that compute for it. */
-export interface ThreadTimes { engine: number; engineWaited: number; main: number; front: number }
+export interface ThreadTimes {
+  engine: number;
+  engineWaited: number;
+  main: number;
+  front: number;
+}
 
 /** `delays`: how many steps' events had left within each bound, in seconds. */
-export interface ServerMetrics { tokens: number; delays: Map<number, number> }
+export interface ServerMetrics {
+  tokens: number;
+  delays: Map<number, number>;
+}
 
 export class MeasuredServer {
-  private constructor(readonly port: number, private readonly child: ChildProcess, private readonly data: string) {}
+  private constructor(
+    readonly port: number,
+    private readonly child: ChildProcess,
+    private readonly data: string,
+  ) {}
 
   /** `program` is started with `flags` behind, and prints a line of JSON with its port when it is ready. */
-  static async start(program: readonly [main: string, ...args: string[]], flags: readonly string[]): Promise<MeasuredServer> {
+  static async start(
+    program: readonly [main: string, ...args: string[]],
+    flags: readonly string[],
+  ): Promise<MeasuredServer> {
     const data = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
-    const child = spawn(process.execPath, [
-      ...program, '--log', 'json', '--log-level', 'silent', '--port', '0', '--data-dir', data, '--api-key', KEY,
-      '--limits-rpm', 'off', '--limits-tpm', 'off', '--limits-concurrency', 'off', '--engine-step-ms', '0',
-      '--kv-bytes', '1GiB', ...flags,   // of each model, and two builds may be measured beside each other
-    ], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(
+      process.execPath,
+      [
+        ...program,
+        '--log',
+        'json',
+        '--log-level',
+        'silent',
+        '--port',
+        '0',
+        '--data-dir',
+        data,
+        '--api-key',
+        KEY,
+        '--limits-rpm',
+        'off',
+        '--limits-tpm',
+        'off',
+        '--limits-concurrency',
+        'off',
+        '--engine-step-ms',
+        '0',
+        '--kv-bytes',
+        '1GiB',
+        ...flags, // of each model, and two builds may be measured beside each other
+      ],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    );
     const lines = once(createInterface({ input: child.stdout }), 'line');
     const [line] = (await Promise.race([lines, once(child, 'exit').then(() => [''])])) as [string];
     if (line === '') throw new Error(`${program[0]}: the server did not start`);

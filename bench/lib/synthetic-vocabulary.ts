@@ -30,7 +30,8 @@ const TEMPLATE =
   `{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}` +
   `{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}`;
 
-const SPACE = 'Ġ', NEWLINE = 'Ċ';
+const SPACE = 'Ġ',
+  NEWLINE = 'Ċ';
 const LETTERS = [...'abcdefghijklmnopqrstuvwxyz'];
 
 // The words with weights that fall with their rank, as words of a language do (Zipf's law).
@@ -47,13 +48,14 @@ function trainMerges(words: Map<string, number>, limit: number): Merge[] {
   const merges: Merge[] = [];
   const corpus = [...words].map(([word, weight]) => ({ symbols: [SPACE, ...word], weight }));
   while (merges.length < limit) {
-    const pairs = new Map<string, number>();   // 'left right': no symbol holds a space
+    const pairs = new Map<string, number>(); // 'left right': no symbol holds a space
     for (const { symbols, weight } of corpus)
       for (let i = 0; i + 1 < symbols.length; i++) {
         const pair = `${symbols[i]} ${symbols[i + 1]}`;
         pairs.set(pair, (pairs.get(pair) ?? 0) + weight);
       }
-    let best = '', heaviest = 0;
+    let best = '',
+      heaviest = 0;
     for (const [pair, weight] of pairs) if (weight > heaviest) [best, heaviest] = [pair, weight];
     const [left, right] = best.split(' ');
     if (left === undefined || right === undefined) break;
@@ -94,21 +96,21 @@ interface Piece {
 function allMerges(count: number): Merge[] {
   const words = weightedWords();
   const blanks: Merge[] = [
-    [SPACE, SPACE], [NEWLINE, NEWLINE], [SPACE + SPACE, SPACE + SPACE], [SPACE.repeat(4), SPACE.repeat(4)],
+    [SPACE, SPACE],
+    [NEWLINE, NEWLINE],
+    [SPACE + SPACE, SPACE + SPACE],
+    [SPACE.repeat(4), SPACE.repeat(4)],
   ];
   const merges = [...blanks, ...trainMerges(words, count)];
   const made = new Set(merges.map(([left, right]) => left + right));
   const chain = letterChain(words);
-  let pieces: Piece[] = [
-    { text: SPACE, probability: 1 },
-    ...LETTERS.map((text) => ({ text, probability: 0.01 })),
-  ];
+  let pieces: Piece[] = [{ text: SPACE, probability: 1 }, ...LETTERS.map((text) => ({ text, probability: 0.01 }))];
   while (merges.length < count) {
     const longer: (Piece & { merge: Merge })[] = [];
     for (const { text: left, probability } of pieces)
       for (const [right, p] of chain.get(left.at(-1) ?? '') ?? [])
         longer.push({ merge: [left, right], text: left + right, probability: probability * p });
-    longer.sort((a, b) => b.probability - a.probability);   // stable, so always the same order
+    longer.sort((a, b) => b.probability - a.probability); // stable, so always the same order
     // A third of what is missing goes to each length, so that there are long ones too; all pairs always.
     const kept = longer.slice(0, Math.max(702, Math.ceil((count - merges.length) / 3)));
     for (const { merge, text } of kept) {
@@ -122,7 +124,7 @@ function allMerges(count: number): Merge[] {
 }
 
 export const MIN_VOCABULARY = 256 + CONTROL_TOKENS.length;
-export const MAX_VOCABULARY = 1 << 18;   // the largest ones in use; takes some seconds to grow
+export const MAX_VOCABULARY = 1 << 18; // the largest ones in use; takes some seconds to grow
 
 // The tokenizer.* keys of a vocabulary of `size` tokens (MIN_VOCABULARY to MAX_VOCABULARY).
 export function syntheticTokenizer(size: number): Metadata {

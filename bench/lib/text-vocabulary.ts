@@ -10,7 +10,8 @@ import type { Metadata } from './gguf-writer.js';
 const SIZE = 128_000;
 /** What of it comes from texts, as far as they reach; the rest is drawn from other scripts. */
 const FROM_TEXTS = 100_000;
-const LONGEST_PREFIX = 16, LONGEST_INNER = 5;
+const LONGEST_PREFIX = 16,
+  LONGEST_INNER = 5;
 
 /** What is read: folders, and which files of them. */
 const FOLDERS = ['bench', 'docs', 'models/training', 'native', 'src', 'test'] as const;
@@ -21,12 +22,62 @@ const PIECES = /'(?:[sdmt]|ll|ve|re)|[^\r\n\w]?[A-Za-z_]+|\d{1,3}| ?[^\s\w]+[\r\
 
 /** Ends and beginnings of JSON that tokenizers have learned whole. */
 const JSON_PIECES = [
-  '":', '": "', '","', '", "', '"}', '"},', '"]', '{"', '["', '},', '}}', ']}', ':"', '":{"', '":["', '"},{"', '"}]', '"],"', ' "', '"\n', '",\n', '":\n', '" :',
-  '"]}', '\\"', '\\n', '\\u', '\\"}', '".', '",', '")', '";', '">', '"/>', '="', '=""', '""', ':""', '":"', '":[', '":{', '":"",', '":true', '":null',
+  '":',
+  '": "',
+  '","',
+  '", "',
+  '"}',
+  '"},',
+  '"]',
+  '{"',
+  '["',
+  '},',
+  '}}',
+  ']}',
+  ':"',
+  '":{"',
+  '":["',
+  '"},{"',
+  '"}]',
+  '"],"',
+  ' "',
+  '"\n',
+  '",\n',
+  '":\n',
+  '" :',
+  '"]}',
+  '\\"',
+  '\\n',
+  '\\u',
+  '\\"}',
+  '".',
+  '",',
+  '")',
+  '";',
+  '">',
+  '"/>',
+  '="',
+  '=""',
+  '""',
+  ':""',
+  '":"',
+  '":[',
+  '":{',
+  '":"",',
+  '":true',
+  '":null',
 ];
 
 const SCRIPTS: readonly [first: number, last: number][] = [
-  [0x400, 0x4ff], [0x4e00, 0x9fff], [0x3040, 0x30ff], [0xac00, 0xd7a3], [0x600, 0x6ff], [0x900, 0x97f], [0xe00, 0xe7f], [0xc0, 0x24f], [0x370, 0x3ff],
+  [0x400, 0x4ff],
+  [0x4e00, 0x9fff],
+  [0x3040, 0x30ff],
+  [0xac00, 0xd7a3],
+  [0x600, 0x6ff],
+  [0x900, 0x97f],
+  [0xe00, 0xe7f],
+  [0xc0, 0x24f],
+  [0x370, 0x3ff],
 ];
 
 /** The tokenizer.* keys. */
@@ -55,7 +106,8 @@ export function textTokenizer(root: string): Metadata {
   while (tokens.length < SIZE - 1) {
     const [first, last] = SCRIPTS[draw(SCRIPTS.length)] as [number, number];
     let text = draw(3) === 0 ? ' ' : '';
-    for (let left = [1, 1, 2, 2, 3, 4][draw(6)] as number; left > 0; left--) text += String.fromCodePoint(first + draw(last - first + 1));
+    for (let left = [1, 1, 2, 2, 3, 4][draw(6)] as number; left > 0; left--)
+      text += String.fromCodePoint(first + draw(last - first + 1));
     const bytes = Buffer.from(text);
     add(draw(20) === 0 ? bytes.subarray(0, -1) : bytes);
   }
@@ -79,17 +131,21 @@ function frequentPieces(root: string): Uint8Array[] {
     const text = readFileSync(path, 'utf8').slice(0, MOST_OF_A_FILE);
     for (const [word] of text.matchAll(PIECES)) words.set(word, (words.get(word) ?? 0) + 1);
   }
-  const pieces = new Map<string, number>();   // bytes as Latin-1
+  const pieces = new Map<string, number>(); // bytes as Latin-1
   const count = (piece: string, times: number): void => void pieces.set(piece, (pieces.get(piece) ?? 0) + times);
   for (const [word, times] of words) {
     const bytes = Buffer.from(word).toString('latin1');
-    for (let length = 2; length <= Math.min(bytes.length, LONGEST_PREFIX); length++) count(bytes.slice(0, length), times);
+    for (let length = 2; length <= Math.min(bytes.length, LONGEST_PREFIX); length++)
+      count(bytes.slice(0, length), times);
     for (let at = 1; at < Math.min(bytes.length, 64); at++) {
-      for (let length = 2; length <= LONGEST_INNER && at + length <= bytes.length; length++) count(bytes.slice(at, at + length), times / 2);
+      for (let length = 2; length <= LONGEST_INNER && at + length <= bytes.length; length++)
+        count(bytes.slice(at, at + length), times / 2);
     }
   }
   const weight = ([piece, times]: [string, number]): number => times * piece.length;
-  return [...pieces].sort((a, b) => weight(b) - weight(a) || (a[0] < b[0] ? -1 : 1)).map(([piece]) => Buffer.from(piece, 'latin1'));
+  return [...pieces]
+    .sort((a, b) => weight(b) - weight(a) || (a[0] < b[0] ? -1 : 1))
+    .map(([piece]) => Buffer.from(piece, 'latin1'));
 }
 
 function textFiles(root: string): string[] {

@@ -17,20 +17,49 @@ const NAME = 'bench';
 export class TunedServer {
   readonly #api: OperatorApi;
 
-  private constructor(private readonly child: ChildProcess, private readonly data: string, private readonly url: string, admin: string) {
+  private constructor(
+    private readonly child: ChildProcess,
+    private readonly data: string,
+    private readonly url: string,
+    admin: string,
+  ) {
     this.#api = new OperatorApi(admin, TOKEN);
   }
 
   static async start(model: string, flags: readonly string[]): Promise<TunedServer> {
     const data = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
-    const child = spawn(process.execPath, [
-      join(packageRoot, 'dist', 'main.js'), 'serve', '--log', 'json', '--port', '0', '--admin-port', '0', '--data-dir', data, '--model', `${NAME}=${model}`,
-      '--limits-rpm', 'off', '--limits-tpm', 'off', '--limits-concurrency', 'off', ...flags,
-    ], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, MONOLITH_API_KEY: KEY, MONOLITH_ADMIN_TOKEN: TOKEN } });
+    const child = spawn(
+      process.execPath,
+      [
+        join(packageRoot, 'dist', 'main.js'),
+        'serve',
+        '--log',
+        'json',
+        '--port',
+        '0',
+        '--admin-port',
+        '0',
+        '--data-dir',
+        data,
+        '--model',
+        `${NAME}=${model}`,
+        '--limits-rpm',
+        'off',
+        '--limits-tpm',
+        'off',
+        '--limits-concurrency',
+        'off',
+        ...flags,
+      ],
+      {
+        stdio: ['ignore', 'pipe', 'pipe'],
+        env: { ...process.env, MONOLITH_API_KEY: KEY, MONOLITH_ADMIN_TOKEN: TOKEN },
+      },
+    );
     let log = '';
     let admin: string | undefined;
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
-      if (admin !== undefined) return;       // read on, so that the server never waits for its reader
+      if (admin !== undefined) return; // read on, so that the server never waits for its reader
       log += text;
       admin = /"url":"(http:[^"]+\/admin\/api)"/.exec(log)?.[1];
     });

@@ -7,8 +7,15 @@ import { loadAddon } from '../../src/engine/load-addon.js';
 import { ggufHead, type Metadata } from './gguf-writer.js';
 import { ENCODINGS } from './random-weights.js';
 
-export interface ListedTensor { readonly name: string; readonly dims: readonly number[] }
-export interface WantedTensor { readonly name: string; readonly shape: readonly number[]; readonly vector: boolean }
+export interface ListedTensor {
+  readonly name: string;
+  readonly dims: readonly number[];
+}
+export interface WantedTensor {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly vector: boolean;
+}
 
 /** Tensors whose values the reader looks at: factors of rotations, which are written as 1 here. */
 export const isRead = (name: string): boolean => name.startsWith('rope_');
@@ -18,7 +25,12 @@ export const isRead = (name: string): boolean => name.startsWith('rope_');
  * tensors which a file of the architecture may carry or not that it shall have. Throws RangeError with `what` in front.
  */
 export function wantedTensors(what: string, metadata: Metadata, listed: readonly ListedTensor[]): WantedTensor[] {
-  const entries = listed.map(({ name, dims }) => ({ name, dims, ggmlType: ENCODINGS.f32.ggmlType, bytes: 4 * dims.reduce((product, n) => product * n, 1) }));
+  const entries = listed.map(({ name, dims }) => ({
+    name,
+    dims,
+    ggmlType: ENCODINGS.f32.ggmlType,
+    bytes: 4 * dims.reduce((product, n) => product * n, 1),
+  }));
   const { head, positions, fileBytes } = ggufHead(metadata, entries);
   const folder = mkdtempSync(join(tmpdir(), 'monolith-wanted-'));
   const path = join(folder, 'head.gguf');
@@ -26,9 +38,10 @@ export function wantedTensors(what: string, metadata: Metadata, listed: readonly
     const file = openSync(path, 'w');
     try {
       writeSync(file, head);
-      ftruncateSync(file, fileBytes);   // data is a hole
+      ftruncateSync(file, fileBytes); // data is a hole
       entries.forEach(({ name, bytes }, i) => {
-        if (isRead(name)) writeSync(file, Buffer.from(new Float32Array(bytes / 4).fill(1).buffer), 0, bytes, positions[i] ?? 0);
+        if (isRead(name))
+          writeSync(file, Buffer.from(new Float32Array(bytes / 4).fill(1).buffer), 0, bytes, positions[i] ?? 0);
       });
     } finally {
       closeSync(file);

@@ -13,20 +13,30 @@ const kLimitMs = 1_800_000;
 const kLeftOut = /_(avx2|avx512|plain)\.cc$/;
 
 export async function nativeBranches(folder) {
-  if (!isBuilt('tests_engine')) throw new SetupError('coverage: tests_engine is not built: npm run build:native, then ninja -C build/native tests_engine');
+  if (!isBuilt('tests_engine'))
+    throw new SetupError(
+      'coverage: tests_engine is not built: npm run build:native, then ninja -C build/native tests_engine',
+    );
   const at = join(root, folder);
-  const sources = statSync(at).isFile() ? [folder] : readdirSync(at, { recursive: true }).filter((name) => name.endsWith('.cc') && !kLeftOut.test(name)).sort().map((name) => relative(root, join(at, name)));
+  const sources = statSync(at).isFile()
+    ? [folder]
+    : readdirSync(at, { recursive: true })
+        .filter((name) => name.endsWith('.cc') && !kLeftOut.test(name))
+        .sort()
+        .map((name) => relative(root, join(at, name)));
   rmSync(kOut, { recursive: true, force: true });
   mkdirSync(kOut, { recursive: true });
   const objects = [];
   for (const [index, source] of sources.entries()) {
     const object = join(kOut, `${source.replaceAll('/', '-')}.o`);
-    if (!shell(compileCommand(source, { object, more: ['-w', '-O0', '--coverage'] }), { output: 2 })) throw new SetupError(`coverage: ${source} does not compile`);
+    if (!shell(compileCommand(source, { object, more: ['-w', '-O0', '--coverage'] }), { output: 2 }))
+      throw new SetupError(`coverage: ${source} does not compile`);
     objects.push(object);
     say(`${index + 1}/${sources.length} ${source}`);
   }
   const program = join(kOut, 'tests_engine');
-  if (!link('tests_engine', { program, objects, more: ['--coverage'] })) throw new SetupError('coverage: tests_engine does not link');
+  if (!link('tests_engine', { program, objects, more: ['--coverage'] }))
+    throw new SetupError('coverage: tests_engine does not link');
   say('running tests_engine');
   const { status } = spawnSync(program, [], { cwd: kOut, stdio: 'ignore', timeout: kLimitMs });
   if (status !== 0) say(`tests_engine ended with ${status}`);
@@ -47,7 +57,9 @@ export async function nativeBranches(folder) {
 export function add(files, path, lines) {
   const counted = files.get(path) ?? new Map();
   for (const { line_number: line, branches } of lines) {
-    const own = branches.filter((branch, at) => !branch.throw && !branches[at + 1]?.throw).map(({ count }) => count > 0);
+    const own = branches
+      .filter((branch, at) => !branch.throw && !branches[at + 1]?.throw)
+      .map(({ count }) => count > 0);
     if (own.length === 0) continue;
     const groups = counted.get(line) ?? [];
     const same = groups.findIndex((group) => group.length === own.length);

@@ -6,8 +6,19 @@ import { root } from '../setup.mjs';
 /** @param {string} counts the folder that NODE_V8_COVERAGE named */
 export async function scriptBranches(folder, counts) {
   const report = new Report({
-    tempDirectory: counts, resolve: '', src: [root], all: false, excludeAfterRemap: true, excludeNodeModules: true, mergeAsync: true,
-    include: [folder.endsWith('.ts') ? folder : `${folder}/**/*.ts`], exclude: [], extension: ['.ts', '.js'], reporter: [], omitRelative: true, wrapperLength: 0,
+    tempDirectory: counts,
+    resolve: '',
+    src: [root],
+    all: false,
+    excludeAfterRemap: true,
+    excludeNodeModules: true,
+    mergeAsync: true,
+    include: [folder.endsWith('.ts') ? folder : `${folder}/**/*.ts`],
+    exclude: [],
+    extension: ['.ts', '.js'],
+    reporter: [],
+    omitRelative: true,
+    wrapperLength: 0,
   });
   const map = await report.getCoverageMapFromAllCoverageFiles();
   return map.files().map((file) => {

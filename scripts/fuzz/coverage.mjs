@@ -19,7 +19,7 @@ export async function load(url, context, next) {
 /** The source with counters, and the words it compares with told to the fuzzer. */
 export function instrumented(source) {
   const file = ts.createSourceFile('x.js', source, ts.ScriptTarget.ESNext, true, ts.ScriptKind.JS);
-  const inserted = [];   // [place, text]; at one place what closes stands before what opens
+  const inserted = []; // [place, text]; at one place what closes stands before what opens
   const words = new Set();
   const count = () => `globalThis.__fuzzCounters[${counters++}]++`;
   const opens = (at, text) => inserted.push([at, 1, text]);
@@ -48,7 +48,13 @@ export function instrumented(source) {
       visit(node.expression);
       branch(node.thenStatement);
       if (node.elseStatement) branch(node.elseStatement);
-    } else if (ts.isForStatement(node) || ts.isForOfStatement(node) || ts.isForInStatement(node) || ts.isWhileStatement(node) || ts.isDoStatement(node)) {
+    } else if (
+      ts.isForStatement(node) ||
+      ts.isForOfStatement(node) ||
+      ts.isForInStatement(node) ||
+      ts.isWhileStatement(node) ||
+      ts.isDoStatement(node)
+    ) {
       node.forEachChild((child) => (child === node.statement ? branch(child) : visit(child)));
     } else if (ts.isCaseOrDefaultClause(node)) {
       if (node.statements.length > 0) opens(node.statements[0].getStart(file), `${count()};`);
@@ -57,7 +63,12 @@ export function instrumented(source) {
       visit(node.condition);
       value(node.whenTrue);
       value(node.whenFalse);
-    } else if (ts.isBinaryExpression(node) && [ts.SyntaxKind.AmpersandAmpersandToken, ts.SyntaxKind.BarBarToken, ts.SyntaxKind.QuestionQuestionToken].includes(node.operatorToken.kind)) {
+    } else if (
+      ts.isBinaryExpression(node) &&
+      [ts.SyntaxKind.AmpersandAmpersandToken, ts.SyntaxKind.BarBarToken, ts.SyntaxKind.QuestionQuestionToken].includes(
+        node.operatorToken.kind,
+      )
+    ) {
       visit(node.left);
       value(node.right);
     } else if (ts.isArrowFunction(node) && !ts.isBlock(node.body)) {
@@ -72,11 +83,15 @@ export function instrumented(source) {
     }
   }
   visit(file);
-  let out = '', from = 0;
+  let out = '',
+    from = 0;
   // Stable: those that open stand in the order of the tree, those that close in the reverse.
-  inserted.map((one, index) => [...one, index]).sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[3] - b[3]).forEach(([at, , text]) => {
-    out += source.slice(from, at) + text;
-    from = at;
-  });
+  inserted
+    .map((one, index) => [...one, index])
+    .sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[3] - b[3])
+    .forEach(([at, , text]) => {
+      out += source.slice(from, at) + text;
+      from = at;
+    });
   return `${out}${source.slice(from)}\nglobalThis.__fuzzWords.push(${[...words].map((word) => JSON.stringify(word)).join(',')});\n`;
 }

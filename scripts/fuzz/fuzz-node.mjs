@@ -10,8 +10,24 @@ import { parseArgs } from 'node:util';
 import { root } from '../setup.mjs';
 import { Mutator } from './mutations.mjs';
 
-const { values: { seconds, 'core-seconds': core, seed, run: file, minimize }, positionals: [name] } = parseArgs({ allowPositionals: true, options: { seconds: { type: 'string', default: '60' }, 'core-seconds': { type: 'string' }, seed: { type: 'string' }, run: { type: 'string' }, minimize: { type: 'boolean', default: false } } });
-const MOST_COUNTERS = 1 << 17, MOST_MS = 1_000, MOST_HANG_MS = 20_000, MOST_BYTES = 1 << 30, MOST_CORPUS_BYTES = 60_000;
+const {
+  values: { seconds, 'core-seconds': core, seed, run: file, minimize },
+  positionals: [name],
+} = parseArgs({
+  allowPositionals: true,
+  options: {
+    seconds: { type: 'string', default: '60' },
+    'core-seconds': { type: 'string' },
+    seed: { type: 'string' },
+    run: { type: 'string' },
+    minimize: { type: 'boolean', default: false },
+  },
+});
+const MOST_COUNTERS = 1 << 17,
+  MOST_MS = 1_000,
+  MOST_HANG_MS = 20_000,
+  MOST_BYTES = 1 << 30,
+  MOST_CORPUS_BYTES = 60_000;
 
 globalThis.__fuzzCounters = new Uint8Array(MOST_COUNTERS);
 globalThis.__fuzzWords = [];
@@ -20,16 +36,21 @@ const { targets } = await import(pathToFileURL(join(root, 'build', 'test', 'fuzz
 const target = targets[name];
 const counters = globalThis.__fuzzCounters;
 
-const finds = join(root, 'build', 'fuzz', 'finds'), working = join(root, 'build', 'fuzz', 'corpus', name), committed = join(root, 'test', 'fuzz', 'corpus', name);
+const finds = join(root, 'build', 'fuzz', 'finds'),
+  working = join(root, 'build', 'fuzz', 'corpus', name),
+  committed = join(root, 'test', 'fuzz', 'corpus', name);
 mkdirSync(finds, { recursive: true });
 mkdirSync(working, { recursive: true });
 const hash = (input) => createHash('sha256').update(input).digest('hex').slice(0, 12);
-const filesOf = (folder) => (existsSync(folder) ? readdirSync(folder).map((one) => readFileSync(join(folder, one))) : []);
+const filesOf = (folder) =>
+  existsSync(folder) ? readdirSync(folder).map((one) => readFileSync(join(folder, one))) : [];
 
 // Who looks on from another thread: an input that never comes back, or takes the memory, is written down all the same.
 const shared = new SharedArrayBuffer(8 + (1 << 17));
-const state = new Int32Array(shared, 0, 2), held = new Uint8Array(shared, 8);
-const watcher = new Worker(`
+const state = new Int32Array(shared, 0, 2),
+  held = new Uint8Array(shared, 8);
+const watcher = new Worker(
+  `
   const { workerData: { shared, finds, name, again, hang, bytes } } = require('node:worker_threads');
   const { writeFileSync } = require('node:fs');
   const state = new Int32Array(shared, 0, 2), held = new Uint8Array(shared, 8);
@@ -43,7 +64,12 @@ const watcher = new Worker(`
     writeFileSync(path, held.slice(0, state[1]));
     process.stdout.write('FOUND: an input ' + why + '\\nagain: ' + again + path + '\\n', () => process.kill(process.pid, 'SIGKILL'));
   }, 500);
-`, { eval: true, workerData: { shared, finds, name, again: `npm run fuzz -- ${name} --run `, hang: MOST_HANG_MS, bytes: MOST_BYTES } });
+`,
+  {
+    eval: true,
+    workerData: { shared, finds, name, again: `npm run fuzz -- ${name} --run `, hang: MOST_HANG_MS, bytes: MOST_BYTES },
+  },
+);
 watcher.unref();
 
 /** Why this input is a find; null if it is none. */
@@ -55,7 +81,7 @@ async function problem(input) {
   try {
     await target.run(new Uint8Array(input));
   } catch (error) {
-    return error instanceof Error ? error.stack ?? error.message : String(error);
+    return error instanceof Error ? (error.stack ?? error.message) : String(error);
   }
   const { user, system } = process.cpuUsage(before);
   const ms = (user + system) / 1_000;
@@ -78,7 +104,9 @@ if (file !== undefined) {
   process.exit(0);
 }
 
-const kClasses = Uint8Array.from({ length: 256 }, (_, n) => (n === 0 ? 0 : n < 3 ? n : n < 4 ? 4 : n < 8 ? 8 : n < 16 ? 16 : n < 32 ? 32 : n < 128 ? 64 : 128));
+const kClasses = Uint8Array.from({ length: 256 }, (_, n) =>
+  n === 0 ? 0 : n < 3 ? n : n < 4 ? 4 : n < 8 ? 8 : n < 16 ? 16 : n < 32 ? 32 : n < 128 ? 64 : 128,
+);
 const seen = new Uint8Array(MOST_COUNTERS);
 const words32 = new Uint32Array(counters.buffer);
 /** Whether this run did what none did before. `counts`: how often counts too. */
@@ -102,18 +130,23 @@ if (minimize) {
   const kept = [];
   let bytes = 0;
   const seeds = new Set(target.seeds.map((one) => hash(Buffer.from(one))));
-  for (const input of [...begin.slice(0, target.seeds.length), ...begin.slice(target.seeds.length).sort((a, b) => a.length - b.length)]) {
+  for (const input of [
+    ...begin.slice(0, target.seeds.length),
+    ...begin.slice(target.seeds.length).sort((a, b) => a.length - b.length),
+  ]) {
     counters.fill(0);
     await judged(input);
     if (isNew(false) && !seeds.has(hash(input)) && (bytes += input.length) < MOST_CORPUS_BYTES) kept.push(input);
   }
   mkdirSync(committed, { recursive: true });
-  const named = readdirSync(committed).filter((one) => !/^[0-9a-f]{12}$/.test(one));   // what has a name stays, under it
+  const named = readdirSync(committed).filter((one) => !/^[0-9a-f]{12}$/.test(one)); // what has a name stays, under it
   const alike = new Set(named.map((one) => hash(readFileSync(join(committed, one)))));
   for (const one of readdirSync(committed)) if (!named.includes(one)) rmSync(join(committed, one));
   for (const input of kept) if (!alike.has(hash(input))) writeFileSync(join(committed, hash(input)), input);
   const files = filesOf(committed);
-  console.log(`${name}: ${files.length} of ${begin.length} inputs kept (${named.length} by name), ${files.reduce((sum, { length }) => sum + length, 0)} bytes`);
+  console.log(
+    `${name}: ${files.length} of ${begin.length} inputs kept (${named.length} by name), ${files.reduce((sum, { length }) => sum + length, 0)} bytes`,
+  );
   process.exit(0);
 }
 
@@ -151,9 +184,13 @@ while (!isOver()) {
   if (await attempt(input)) writeFileSync(join(working, hash(input)), input);
   if (Date.now() - told > 30_000) {
     told = Date.now();
-    console.log(`${name}: ${runs} runs, ${corpus.length} inputs, ${seen.reduce((sum, one) => sum + (one > 0 ? 1 : 0), 0)} branches`);
+    console.log(
+      `${name}: ${runs} runs, ${corpus.length} inputs, ${seen.reduce((sum, one) => sum + (one > 0 ? 1 : 0), 0)} branches`,
+    );
   }
 }
 const { user, system } = process.cpuUsage(cpu);
-console.log(`${name}: ${runs} runs in ${((user + system) / 1e6).toFixed(0)} s of a core, ${corpus.length} inputs, ${seen.reduce((sum, one) => sum + (one > 0 ? 1 : 0), 0)} branches; nothing found`);
+console.log(
+  `${name}: ${runs} runs in ${((user + system) / 1e6).toFixed(0)} s of a core, ${corpus.length} inputs, ${seen.reduce((sum, one) => sum + (one > 0 ? 1 : 0), 0)} branches; nothing found`,
+);
 process.exit(0);

@@ -10,8 +10,34 @@ import { parseArgs } from 'node:util';
 import { root } from '../setup.mjs';
 import { Mutator } from './mutations.mjs';
 
-const MOST_MS = 60_000, MOST_KIN = 100, MOST_IDS = 200, MOST_PATH = 4_000;
-const STRANGE = ['', '0', '-1', '1', '1000', '1e9', '99999999999999999999', 'null', 'true', '..', '%', '\0', '\n', '\u202e', '\u{10ffff}', 'a'.repeat(3_000), '[]', '__proto__', 'constructor', '2026-11-27', '1969-12-31T23:59:59Z', '9999-12-31T23:59:59Z'];
+const MOST_MS = 60_000,
+  MOST_KIN = 100,
+  MOST_IDS = 200,
+  MOST_PATH = 4_000;
+const STRANGE = [
+  '',
+  '0',
+  '-1',
+  '1',
+  '1000',
+  '1e9',
+  '99999999999999999999',
+  'null',
+  'true',
+  '..',
+  '%',
+  '\0',
+  '\n',
+  '\u202e',
+  '\u{10ffff}',
+  'a'.repeat(3_000),
+  '[]',
+  '__proto__',
+  'constructor',
+  '2026-11-27',
+  '1969-12-31T23:59:59Z',
+  '9999-12-31T23:59:59Z',
+];
 
 export const built = (...path) => import(pathToFileURL(join(root, 'build', 'test', ...path)).href);
 
@@ -21,7 +47,10 @@ export function wordsOf(...folders) {
   for (const folder of folders) {
     for (const path of readdirSync(join(root, 'dist', folder), { recursive: true })) {
       if (!path.endsWith('.js')) continue;
-      for (const [, word] of readFileSync(join(root, 'dist', folder, path), 'utf8').matchAll(/'([A-Za-z0-9_.$-]{2,40})'/g)) words.add(word);
+      for (const [, word] of readFileSync(join(root, 'dist', folder, path), 'utf8').matchAll(
+        /'([A-Za-z0-9_.$-]{2,40})'/g,
+      ))
+        words.add(word);
     }
   }
   return [...words];
@@ -36,7 +65,14 @@ const isJson = (body) => {
 };
 
 /** Any bytes as a part of an address. */
-const escaped = (bytes) => [...bytes].map((byte) => (/[A-Za-z0-9_.~-]/.test(String.fromCharCode(byte)) ? String.fromCharCode(byte) : `%${byte.toString(16).padStart(2, '0')}`)).join('');
+const escaped = (bytes) =>
+  [...bytes]
+    .map((byte) =>
+      /[A-Za-z0-9_.~-]/.test(String.fromCharCode(byte))
+        ? String.fromCharCode(byte)
+        : `%${byte.toString(16).padStart(2, '0')}`,
+    )
+    .join('');
 
 /**
  * `seeds`: [METHOD, path, body or undefined]; `:name` as a part of a path, a query's value or a string of a body stands for an
@@ -44,9 +80,18 @@ const escaped = (bytes) => [...bytes].map((byte) => (/[A-Za-z0-9_.~-]/.test(Stri
  * `{ headers, ids: { name: [...] }, told(status, text) }`. `tame(body)` is done to each.
  */
 export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (body) => body }) {
-  const { values: { seconds, seed, clients, run: file, postgres } } = parseArgs({
+  const {
+    values: { seconds, seed, clients, run: file, postgres },
+  } = parseArgs({
     allowPositionals: true,
-    options: { seconds: { type: 'string', default: '60' }, 'core-seconds': { type: 'string' }, seed: { type: 'string' }, clients: { type: 'string', default: '6' }, run: { type: 'string' }, postgres: { type: 'boolean', default: false } },
+    options: {
+      seconds: { type: 'string', default: '60' },
+      'core-seconds': { type: 'string' },
+      seed: { type: 'string' },
+      clients: { type: 'string', default: '6' },
+      run: { type: 'string' },
+      postgres: { type: 'boolean', default: false },
+    },
   });
   let random = Number(seed ?? Date.now()) >>> 0;
   const below = (n) => {
@@ -58,7 +103,9 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
   const { startMonolith } = await built('e2e', 'monolith.js');
   const state = postgres ? await (await built('support', 'postgres.js')).startPostgres() : null;
   const counters = postgres ? await (await built('support', 'redis.js')).startRedis() : null;
-  const server = await startMonolith({ env: { ...env, ...(postgres ? { MONOLITH_STATE_URL: state.url, MONOLITH_COUNTERS_URL: counters.url } : {}) } });
+  const server = await startMonolith({
+    env: { ...env, ...(postgres ? { MONOLITH_STATE_URL: state.url, MONOLITH_COUNTERS_URL: counters.url } : {}) },
+  });
   const callers = await callersOf(server, below);
   const statuses = {};
 
@@ -72,16 +119,22 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
 
   function strange(value) {
     switch (below(4)) {
-      case 0: return escaped(Buffer.from(one(words)));
-      case 1: return escaped(mutator.mutate(Buffer.from(value), Buffer.from(one(words))));
-      default: return escaped(Buffer.from(one(STRANGE)));
+      case 0:
+        return escaped(Buffer.from(one(words)));
+      case 1:
+        return escaped(mutator.mutate(Buffer.from(value), Buffer.from(one(words))));
+      default:
+        return escaped(Buffer.from(one(STRANGE)));
     }
   }
 
   /** One part of the address: a query's value, a parameter that is not there or is twice, an identifier. */
   function mutatedPath(path) {
     const [place, search = ''] = path.split('?');
-    const pairs = search.split('&').filter((pair) => pair !== '').map((pair) => pair.split('='));
+    const pairs = search
+      .split('&')
+      .filter((pair) => pair !== '')
+      .map((pair) => pair.split('='));
     const parts = place.split('/');
     const holes = parts.map((part, index) => (part.startsWith(':') ? index : -1)).filter((index) => index !== -1);
     if (holes.length > 0 && (pairs.length === 0 || below(4) === 0)) parts[one(holes)] = strange('resp_0123');
@@ -89,13 +142,23 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
     else {
       const at = below(pairs.length);
       switch (below(5)) {
-        case 0: pairs.splice(at, 1); break;
-        case 1: pairs.push([pairs[at][0], strange(pairs[at][1] ?? '')]); break;
-        case 2: pairs.push([escaped(Buffer.from(one(words))), strange('')]); break;
-        default: pairs[at] = [pairs[at][0], strange(pairs[at][1] ?? '')];
+        case 0:
+          pairs.splice(at, 1);
+          break;
+        case 1:
+          pairs.push([pairs[at][0], strange(pairs[at][1] ?? '')]);
+          break;
+        case 2:
+          pairs.push([escaped(Buffer.from(one(words))), strange('')]);
+          break;
+        default:
+          pairs[at] = [pairs[at][0], strange(pairs[at][1] ?? '')];
       }
     }
-    return `${parts.join('/')}${pairs.length === 0 ? '' : `?${pairs.map((pair) => pair.join('=')).join('&')}`}`.slice(0, MOST_PATH);
+    return `${parts.join('/')}${pairs.length === 0 ? '' : `?${pairs.map((pair) => pair.join('=')).join('&')}`}`.slice(
+      0,
+      MOST_PATH,
+    );
   }
 
   /** Why this request is a find; null if it is none. `went` is told the status. */
@@ -103,20 +166,34 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
     const { headers, ids, told } = await callers.caller(method, path);
     const known = (id) => one(ids[id]?.length > 0 ? ids[id] : ['none']);
     const address = `${server.url}${path.replace(/(?<=[/=]):([a-z]+)/g, (_, id) => known(id))}`;
-    const sent = body === undefined ? undefined : Buffer.from(body.toString('latin1').replace(/(?<="):([a-z]+)(?=")/g, (_, id) => known(id)), 'latin1');
+    const sent =
+      body === undefined
+        ? undefined
+        : Buffer.from(
+            body.toString('latin1').replace(/(?<="):([a-z]+)(?=")/g, (_, id) => known(id)),
+            'latin1',
+          );
     let response, text;
     try {
-      response = await fetch(address, { method, ...(sent === undefined ? {} : { body: sent }), signal: AbortSignal.timeout(MOST_MS), redirect: 'manual', headers: { ...headers, ...(sent === undefined ? {} : { 'content-type': 'application/json' }) } });
+      response = await fetch(address, {
+        method,
+        ...(sent === undefined ? {} : { body: sent }),
+        signal: AbortSignal.timeout(MOST_MS),
+        redirect: 'manual',
+        headers: { ...headers, ...(sent === undefined ? {} : { 'content-type': 'application/json' }) },
+      });
       text = await response.text();
     } catch (error) {
-      return `no answer: ${error.name} ${error.cause?.code ?? error.message}${server.process.exitCode ?? server.process.signalCode ?? '' ? `, the process ended (${server.process.exitCode ?? server.process.signalCode})` : ''}`;
+      return `no answer: ${error.name} ${error.cause?.code ?? error.message}${(server.process.exitCode ?? server.process.signalCode ?? '') ? `, the process ended (${server.process.exitCode ?? server.process.signalCode})` : ''}`;
     }
     went(response.status);
     told(response.status, text);
     statuses[response.status] = (statuses[response.status] ?? 0) + 1;
     // What a model writes may fit no form that it was only asked for: that is an error of the model's, and has its name.
-    if ((response.status === 500 || response.status === 502) && !text.includes('model_error')) return `${response.status}: ${text.slice(0, 300)}`;
-    if (/"(code|type)": ?"(internal_error|maintenance)"/.test(text)) return `told of a failure of ours: ${text.slice(-300)}`;
+    if ((response.status === 500 || response.status === 502) && !text.includes('model_error'))
+      return `${response.status}: ${text.slice(0, 300)}`;
+    if (/"(code|type)": ?"(internal_error|maintenance)"/.test(text))
+      return `told of a failure of ours: ${text.slice(-300)}`;
     if ((response.headers.get('content-type') ?? '').startsWith('application/json') && response.status !== 304) {
       try {
         JSON.parse(text);
@@ -130,22 +207,34 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
   /** The status of the answer. */
   async function judged(request) {
     let status = 0;
-    const why = await problem(request, (told) => { status = told; });
+    const why = await problem(request, (told) => {
+      status = told;
+    });
     if (why === null) return status;
     const [method, path, body = Buffer.alloc(0)] = request;
     const finds = join(root, 'build', 'fuzz', 'finds');
     mkdirSync(finds, { recursive: true });
-    const found = join(finds, `${name}-${createHash('sha256').update(`${method} ${path}`).update(body).digest('hex').slice(0, 12)}`);
+    const found = join(
+      finds,
+      `${name}-${createHash('sha256').update(`${method} ${path}`).update(body).digest('hex').slice(0, 12)}`,
+    );
     writeFileSync(found, Buffer.concat([Buffer.from(`${method} ${path}\n`), body]));
     for (const line of errors().slice(-5)) console.log(line.slice(0, 1_500));
-    console.log(`FOUND by ${name}: ${method} ${path.slice(0, 200)}: ${why}\nagain: npm run fuzz -- ${name} --run ${found}`);
+    console.log(
+      `FOUND by ${name}: ${method} ${path.slice(0, 200)}: ${why}\nagain: npm run fuzz -- ${name} --run ${found}`,
+    );
     process.exit(1);
   }
 
-  const errors = () => server.log().split('\n').filter((line) => /"level":"?(error|50|fatal|60)/.test(line));
+  const errors = () =>
+    server
+      .log()
+      .split('\n')
+      .filter((line) => /"level":"?(error|50|fatal|60)/.test(line));
 
   if (file !== undefined) {
-    const whole = readFileSync(file), line = whole.indexOf('\n');
+    const whole = readFileSync(file),
+      line = whole.indexOf('\n');
     const [method, path] = whole.toString('latin1', 0, line).split(' ');
     const body = whole.subarray(line + 1);
     const status = await judged([method, path, body.length === 0 ? undefined : body]);
@@ -154,7 +243,13 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
   }
 
   // Each seed with what came of it: many reads do not crowd out few changes.
-  const families = seeds.map(([method, path, body]) => [[method, path, body === undefined ? undefined : tame(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)))]]);
+  const families = seeds.map(([method, path, body]) => [
+    [
+      method,
+      path,
+      body === undefined ? undefined : tame(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))),
+    ],
+  ]);
   // As they are first: a seed that is refused leads nowhere.
   const refused = [];
   for (const [request] of families) {
@@ -163,19 +258,24 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
   }
   const ends = Date.now() + Number(seconds) * 1_000;
   let runs = families.length;
-  await Promise.all(Array.from({ length: Number(clients) }, async () => {
-    while (Date.now() < ends) {
-      const family = one(families);
-      const [method, path, from] = one(family);
-      const request = from === undefined || below(6) === 0 ? [method, mutatedPath(path), from] : [method, path, mutatedBody(from, one(one(families))[2] ?? Buffer.alloc(1))];
-      const status = await judged(request);
-      runs++;
-      // What was let in is mutated further; the beginning stays.
-      if (status !== 200) continue;
-      if (family.length < MOST_KIN) family.push(request);
-      else family[1 + below(MOST_KIN - 1)] = request;
-    }
-  }));
+  await Promise.all(
+    Array.from({ length: Number(clients) }, async () => {
+      while (Date.now() < ends) {
+        const family = one(families);
+        const [method, path, from] = one(family);
+        const request =
+          from === undefined || below(6) === 0
+            ? [method, mutatedPath(path), from]
+            : [method, path, mutatedBody(from, one(one(families))[2] ?? Buffer.alloc(1))];
+        const status = await judged(request);
+        runs++;
+        // What was let in is mutated further; the beginning stays.
+        if (status !== 200) continue;
+        if (family.length < MOST_KIN) family.push(request);
+        else family[1 + below(MOST_KIN - 1)] = request;
+      }
+    }),
+  );
   const { user, system } = process.cpuUsage();
   if ((await fetch(`${server.url}/livez`)).status !== 200) {
     console.log(`FOUND by ${name}: it is not well afterwards`);
@@ -184,7 +284,9 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
   const told = errors();
   for (const line of told.slice(0, 20)) console.log(line.slice(0, 500));
   if (refused.length > 0) console.log(`seeds that were refused: ${refused.join(', ')}`);
-  console.log(`${name}: ${runs} runs, ${((user + system) / 1e6).toFixed(0)} s of the client's core, answers ${JSON.stringify(statuses)}; ${told.length === 0 ? 'nothing found' : `FOUND: ${told.length} errors in its log`}`);
+  console.log(
+    `${name}: ${runs} runs, ${((user + system) / 1e6).toFixed(0)} s of the client's core, answers ${JSON.stringify(statuses)}; ${told.length === 0 ? 'nothing found' : `FOUND: ${told.length} errors in its log`}`,
+  );
   await server.stop();
   await counters?.stop();
   await state?.close();
@@ -197,7 +299,10 @@ export class SeenIds {
 
   /** `kinds`: name → how such an identifier begins (`resp_`), or a pattern whose first group it is. */
   constructor(kinds) {
-    this.kinds = Object.entries(kinds).map(([name, kind]) => [name, typeof kind === 'string' ? new RegExp(`\\b(${kind}[A-Za-z0-9]{8,64})\\b`, 'g') : kind]);
+    this.kinds = Object.entries(kinds).map(([name, kind]) => [
+      name,
+      typeof kind === 'string' ? new RegExp(`\\b(${kind}[A-Za-z0-9]{8,64})\\b`, 'g') : kind,
+    ]);
   }
 
   hear(text) {

@@ -31,7 +31,11 @@ export async function coverageOf(test, folder, limitMs) {
         seen.set(source, lines);
       }
     }
-    return { passed, ms, lines: Object.fromEntries([...seen].map(([source, lines]) => [source, [...lines].sort((a, b) => a - b)])) };
+    return {
+      passed,
+      ms,
+      lines: Object.fromEntries([...seen].map(([source, lines]) => [source, [...lines].sort((a, b) => a - b)])),
+    };
   } finally {
     rmSync(coverage, { recursive: true, force: true });
   }

@@ -7,7 +7,8 @@ import { root, SetupError } from '../setup.mjs';
 
 export const nativeBuild = join(root, 'build', 'native');
 
-export const isBuilt = (target) => existsSync(join(nativeBuild, target)) && existsSync(join(nativeBuild, 'build.ninja'));
+export const isBuilt = (target) =>
+  existsSync(join(nativeBuild, target)) && existsSync(join(nativeBuild, 'build.ninja'));
 
 /** @returns whether a command line ended well in the folder of the build */
 export function shell(command, { output = 'ignore' } = {}) {
@@ -20,14 +21,21 @@ export function compileCommand(source, { file = join(root, source), object, more
   commands ??= JSON.parse(readFileSync(join(nativeBuild, 'compile_commands.json'), 'utf8'));
   const entry = commands.find((one) => one.file === join(root, source));
   if (entry === undefined) throw new SetupError(`${source} is not part of the build`);
-  return entry.command.replace(/ -o \S+ -c \S+$/, ` ${more.map(quoted).join(' ')} -o ${quoted(object)} -c ${quoted(file)}`);
+  return entry.command.replace(
+    / -o \S+ -c \S+$/,
+    ` ${more.map(quoted).join(' ')} -o ${quoted(object)} -c ${quoted(file)}`,
+  );
 }
 
 /** Links `target` anew as `program`, with `objects` before its libraries; `only`: which of its own objects are taken. */
 export function link(target, { program, objects, only = () => true, more = [] }) {
   const asked = spawnSync('ninja', ['-C', nativeBuild, '-t', 'commands', '-s', target], { encoding: 'utf8' });
   const line = asked.stdout?.trim().split('\n').at(-1) ?? '';
-  const words = line.replace(/^: && /, '').replace(/ && :$/, '').split(' ').filter((word) => word !== '');
+  const words = line
+    .replace(/^: && /, '')
+    .replace(/ && :$/, '')
+    .split(' ')
+    .filter((word) => word !== '');
   const at = words.indexOf('-o');
   if (at < 0) throw new SetupError(`how ${target} is linked is not to be had of ninja`);
   words[at + 1] = quoted(program);
@@ -38,4 +46,4 @@ export function link(target, { program, objects, only = () => true, more = [] })
   return shell(kept.join(' '));
 }
 
-const quoted = (word) => (/^[\w./=+,-]+$/.test(word) ? word : `'${word.replaceAll('\'', '\'\\\'\'')}'`);
+const quoted = (word) => (/^[\w./=+,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);

@@ -13,10 +13,26 @@ const kSimulated = ['--steps', '400000', '--seed', '1', '--quiet'];
 
 /** What is looked for in a line, and what stands in its place. */
 const kChanges = [
-  [/ < (?!<)/g, ' <= '], [/ <= /g, ' < '], [/ > (?!>)/g, ' >= '], [/ >= /g, ' > '], [/ == /g, ' != '], [/ != /g, ' == '],
-  [/ && /g, ' || '], [/ \|\| /g, ' && '], [/ \+ (?!=)/g, ' - '], [/ - (?!=)/g, ' + '], [/\+\+/g, '--'], [/ \+= /g, ' -= '], [/ -= /g, ' += '],
-  [/\btrue\b/g, 'false'], [/\bfalse\b/g, 'true'], [/std::min\b/g, 'std::max'], [/std::max\b/g, 'std::min'],
-  [/\bif \(!/g, 'if ('], [/(?<![\w.])0(?![\w.])/g, '1'], [/(?<![\w.])1(?![\w.])/g, '2'],
+  [/ < (?!<)/g, ' <= '],
+  [/ <= /g, ' < '],
+  [/ > (?!>)/g, ' >= '],
+  [/ >= /g, ' > '],
+  [/ == /g, ' != '],
+  [/ != /g, ' == '],
+  [/ && /g, ' || '],
+  [/ \|\| /g, ' && '],
+  [/ \+ (?!=)/g, ' - '],
+  [/ - (?!=)/g, ' + '],
+  [/\+\+/g, '--'],
+  [/ \+= /g, ' -= '],
+  [/ -= /g, ' += '],
+  [/\btrue\b/g, 'false'],
+  [/\bfalse\b/g, 'true'],
+  [/std::min\b/g, 'std::max'],
+  [/std::max\b/g, 'std::min'],
+  [/\bif \(!/g, 'if ('],
+  [/(?<![\w.])0(?![\w.])/g, '1'],
+  [/(?<![\w.])1(?![\w.])/g, '2'],
 ];
 const kStatement = /^\s+[a-z_][\w.>-]*(\(.*\)|\+\+);$/;
 /** Of these no test could or should tell: types, messages, what is asserted, memory taken ahead. */
@@ -24,10 +40,19 @@ const kLeftAlone = /^\s*(#|\/\/|static_assert|assert|namespace|using|template)|\
 
 /** @returns what became of the mutants of a folder or file that are picked, as mutants.mjs reports it */
 export async function nativeMutants(folder, { pick, keep, whole }) {
-  for (const target of ['tests_engine', 'simulate_engine']) if (!isBuilt(target)) throw new SetupError(`mutants: ${target} is not built: npm run build:native, then ninja -C build/native tests_engine simulate_engine`);
+  for (const target of ['tests_engine', 'simulate_engine'])
+    if (!isBuilt(target))
+      throw new SetupError(
+        `mutants: ${target} is not built: npm run build:native, then ninja -C build/native tests_engine simulate_engine`,
+      );
   mkdirSync(kFolder, { recursive: true });
   const at = join(root, folder);
-  const sources = statSync(at).isFile() ? [folder] : readdirSync(at, { recursive: true }).filter((name) => name.endsWith('.cc')).sort().map((name) => relative(root, join(at, name)));
+  const sources = statSync(at).isFile()
+    ? [folder]
+    : readdirSync(at, { recursive: true })
+        .filter((name) => name.endsWith('.cc'))
+        .sort()
+        .map((name) => relative(root, join(at, name)));
   const stages = await stagesFor(statSync(at).isFile() ? dirname(folder) : folder, whole);
   const picked = pick(sources.flatMap(mutantsOf));
   const results = [];
@@ -36,7 +61,9 @@ export async function nativeMutants(folder, { pick, keep, whole }) {
     lines[line - 1] = text;
     const [file, object] = [join(kFolder, 'mutant.cc'), join(kFolder, 'mutant.o')];
     writeFileSync(file, lines.join('\n'));
-    const compiles = shell(compileCommand(source, { file, object, more: ['-w', '-O0', `-I${join(root, dirname(source))}`] }));
+    const compiles = shell(
+      compileCommand(source, { file, object, more: ['-w', '-O0', `-I${join(root, dirname(source))}`] }),
+    );
     let killer = null;
     for (const stage of compiles ? stages : []) {
       if (await stage.passes([object], stage.ms * 4 + 10_000)) continue;
@@ -45,7 +72,9 @@ export async function nativeMutants(folder, { pick, keep, whole }) {
     }
     if (compiles) results.push({ source, line, what, code, killer, tests: stages.length });
     keep(results);
-    say(`${index + 1}/${picked.length} ${compiles ? (killer === null ? 'SURVIVED' : 'killed') : 'does not compile'}  ${source}:${line} ${what}${killer === null ? '' : `  (${killer})`}`);
+    say(
+      `${index + 1}/${picked.length} ${compiles ? (killer === null ? 'SURVIVED' : 'killed') : 'does not compile'}  ${source}:${line} ${what}${killer === null ? '' : `  (${killer})`}`,
+    );
   }
   return results;
 }
@@ -53,22 +82,35 @@ export async function nativeMutants(folder, { pick, keep, whole }) {
 /** What is run for each mutant, the quickest first, with how long it takes as things are. */
 async function stagesFor(folder, whole) {
   const near = join('test', folder);
-  const hasNear = existsSync(join(root, near)) && readdirSync(join(root, near)).some((name) => name.endsWith('_test.cc'));
+  const hasNear =
+    existsSync(join(root, near)) && readdirSync(join(root, near)).some((name) => name.endsWith('_test.cc'));
   const all = [
-    ...(hasNear ? [{ name: near, target: 'tests_engine', only: (object) => object.includes(`/${near}/`) || object.endsWith('/check.cc.o'), args: [] }] : []),
+    ...(hasNear
+      ? [
+          {
+            name: near,
+            target: 'tests_engine',
+            only: (object) => object.includes(`/${near}/`) || object.endsWith('/check.cc.o'),
+            args: [],
+          },
+        ]
+      : []),
     { name: 'simulation', target: 'simulate_engine', only: () => true, args: kSimulated },
     ...(whole ? [{ name: 'tests_engine', target: 'tests_engine', only: () => true, args: [] }] : []),
   ].map(({ name, target, only, args }) => ({
-    name, ms: 0, passes: async (objects, limitMs) => {
+    name,
+    ms: 0,
+    passes: async (objects, limitMs) => {
       const program = join(kFolder, `mutant_${target}`);
       // It would be taken for a test that fails.
-      if (!link(target, { program, objects, only })) throw new SetupError(`mutants: ${name} does not link: is something else building here?`);
+      if (!link(target, { program, objects, only }))
+        throw new SetupError(`mutants: ${name} does not link: is something else building here?`);
       return passes(program, args, limitMs);
     },
   }));
   for (const stage of all) {
     const began = Date.now();
-    if (!await stage.passes([], 600_000)) throw new SetupError(`mutants: ${stage.name} fails as it is`);
+    if (!(await stage.passes([], 600_000))) throw new SetupError(`mutants: ${stage.name} fails as it is`);
     stage.ms = Date.now() - began;
     say(`${stage.name} ${(stage.ms / 1000).toFixed(1)} s`);
   }
@@ -85,8 +127,13 @@ export function mutantsIn(source, whole) {
     const code = text.replace(/\/\/.*$/, '');
     if (kLeftAlone.test(text) || code.includes('"')) return [];
     const common = { source, line: row + 1, code: text.trim() };
-    const found = kChanges.flatMap(([from, to]) => [...code.matchAll(from)].map(({ 0: matched, index }) =>
-      ({ ...common, what: `${matched.trim()} is ${to.trim()}, column ${index + 1}`, text: code.slice(0, index) + to + code.slice(index + matched.length) })));
+    const found = kChanges.flatMap(([from, to]) =>
+      [...code.matchAll(from)].map(({ 0: matched, index }) => ({
+        ...common,
+        what: `${matched.trim()} is ${to.trim()}, column ${index + 1}`,
+        text: code.slice(0, index) + to + code.slice(index + matched.length),
+      })),
+    );
     if (kStatement.test(code.trimEnd())) found.push({ ...common, what: 'statement is gone', text: '' });
     return found;
   });

@@ -12,15 +12,29 @@ import ts from 'typescript';
  */
 
 const SWAPPED = new Map([
-  [ts.SyntaxKind.LessThanToken, '<='], [ts.SyntaxKind.LessThanEqualsToken, '<'],
-  [ts.SyntaxKind.GreaterThanToken, '>='], [ts.SyntaxKind.GreaterThanEqualsToken, '>'],
-  [ts.SyntaxKind.EqualsEqualsEqualsToken, '!=='], [ts.SyntaxKind.ExclamationEqualsEqualsToken, '==='],
-  [ts.SyntaxKind.PlusToken, '-'], [ts.SyntaxKind.MinusToken, '+'],
-  [ts.SyntaxKind.AsteriskToken, '/'], [ts.SyntaxKind.SlashToken, '*'],
-  [ts.SyntaxKind.AmpersandAmpersandToken, '||'], [ts.SyntaxKind.BarBarToken, '&&'],
-  [ts.SyntaxKind.PlusEqualsToken, '-='], [ts.SyntaxKind.MinusEqualsToken, '+='],
+  [ts.SyntaxKind.LessThanToken, '<='],
+  [ts.SyntaxKind.LessThanEqualsToken, '<'],
+  [ts.SyntaxKind.GreaterThanToken, '>='],
+  [ts.SyntaxKind.GreaterThanEqualsToken, '>'],
+  [ts.SyntaxKind.EqualsEqualsEqualsToken, '!=='],
+  [ts.SyntaxKind.ExclamationEqualsEqualsToken, '==='],
+  [ts.SyntaxKind.PlusToken, '-'],
+  [ts.SyntaxKind.MinusToken, '+'],
+  [ts.SyntaxKind.AsteriskToken, '/'],
+  [ts.SyntaxKind.SlashToken, '*'],
+  [ts.SyntaxKind.AmpersandAmpersandToken, '||'],
+  [ts.SyntaxKind.BarBarToken, '&&'],
+  [ts.SyntaxKind.PlusEqualsToken, '-='],
+  [ts.SyntaxKind.MinusEqualsToken, '+='],
 ]);
-const NAMES = new Map([['min', 'max'], ['max', 'min'], ['floor', 'ceil'], ['ceil', 'floor'], ['some', 'every'], ['every', 'some']]);
+const NAMES = new Map([
+  ['min', 'max'],
+  ['max', 'min'],
+  ['floor', 'ceil'],
+  ['ceil', 'floor'],
+  ['some', 'every'],
+  ['every', 'some'],
+]);
 
 /**
  * All mutants of a source text.
@@ -34,7 +48,13 @@ export function mutantsOf(name, text) {
   const mutants = [];
   const add = (node, replacement, what) => {
     const start = node.getStart(file);
-    mutants.push({ start, end: node.getEnd(), text: replacement, line: file.getLineAndCharacterOfPosition(start).line + 1, what });
+    mutants.push({
+      start,
+      end: node.getEnd(),
+      text: replacement,
+      line: file.getLineAndCharacterOfPosition(start).line + 1,
+      what,
+    });
   };
   const condition = (node) => {
     // A comparison is mutated itself; what is left is whether the branch matters at all.
@@ -42,11 +62,21 @@ export function mutantsOf(name, text) {
     add(node, `(${node.getText(file)}, false)`, 'condition is always false');
   };
   const visit = (node) => {
-    if (ts.isTypeNode(node) || ts.isImportDeclaration(node) || ts.isExportDeclaration(node) || ts.isInterfaceDeclaration(node) || ts.isTypeAliasDeclaration(node)) return;
+    if (
+      ts.isTypeNode(node) ||
+      ts.isImportDeclaration(node) ||
+      ts.isExportDeclaration(node) ||
+      ts.isInterfaceDeclaration(node) ||
+      ts.isTypeAliasDeclaration(node)
+    )
+      return;
     if (ts.isBinaryExpression(node)) {
       const swapped = SWAPPED.get(node.operatorToken.kind);
-      const joinsText = node.operatorToken.kind === ts.SyntaxKind.PlusToken && [node.left, node.right].some((side) => ts.isStringLiteralLike(side) || ts.isTemplateExpression(side));
-      if (swapped !== undefined && !joinsText) add(node.operatorToken, swapped, `${node.operatorToken.getText(file)} is ${swapped}`);
+      const joinsText =
+        node.operatorToken.kind === ts.SyntaxKind.PlusToken &&
+        [node.left, node.right].some((side) => ts.isStringLiteralLike(side) || ts.isTemplateExpression(side));
+      if (swapped !== undefined && !joinsText)
+        add(node.operatorToken, swapped, `${node.operatorToken.getText(file)} is ${swapped}`);
     } else if (ts.isPrefixUnaryExpression(node) && node.operator === ts.SyntaxKind.ExclamationToken) {
       add(node, node.operand.getText(file), '! is gone');
     } else if (node.kind === ts.SyntaxKind.TrueKeyword) {
@@ -61,9 +91,20 @@ export function mutantsOf(name, text) {
       condition(node.expression);
     } else if (ts.isConditionalExpression(node)) {
       condition(node.condition);
-    } else if (ts.isExpressionStatement(node) && (ts.isCallExpression(node.expression) || ts.isAwaitExpression(node.expression) || ts.isBinaryExpression(node.expression)) && !isSuper(node.expression)) {
+    } else if (
+      ts.isExpressionStatement(node) &&
+      (ts.isCallExpression(node.expression) ||
+        ts.isAwaitExpression(node.expression) ||
+        ts.isBinaryExpression(node.expression)) &&
+      !isSuper(node.expression)
+    ) {
       add(node, ';', 'statement is gone');
-    } else if (ts.isPropertyAccessExpression(node) && ts.isCallExpression(node.parent) && node.parent.expression === node && NAMES.has(node.name.text)) {
+    } else if (
+      ts.isPropertyAccessExpression(node) &&
+      ts.isCallExpression(node.parent) &&
+      node.parent.expression === node &&
+      NAMES.has(node.name.text)
+    ) {
       add(node.name, NAMES.get(node.name.text), `${node.name.text} is ${NAMES.get(node.name.text)}`);
     }
     ts.forEachChild(node, visit);
@@ -79,6 +120,11 @@ export function compiled(name, text, { start, end, text: replacement }) {
   const mutated = text.slice(0, start) + replacement + text.slice(end);
   return ts.transpileModule(mutated, {
     fileName: name,
-    compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true, isolatedModules: true },
+    compilerOptions: {
+      target: ts.ScriptTarget.ES2022,
+      module: ts.ModuleKind.ESNext,
+      verbatimModuleSyntax: true,
+      isolatedModules: true,
+    },
   }).outputText;
 }

@@ -3,13 +3,19 @@
 /** `count` of them by a seeded shuffle, in their first order again: the same seed takes the same ones. */
 export function chosen(all, count, seed) {
   let state = seed >>> 0;
-  const next = () => {   // mulberry32
+  const next = () => {
+    // mulberry32
     state = (state + 0x6d2b79f5) >>> 0;
     let mixed = Math.imul(state ^ (state >>> 15), state | 1);
     mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
   };
-  return all.map((one, at) => ({ one, at, by: next() })).sort((a, b) => a.by - b.by).slice(0, count).sort((a, b) => a.at - b.at).map(({ one }) => one);
+  return all
+    .map((one, at) => ({ one, at, by: next() }))
+    .sort((a, b) => a.by - b.by)
+    .slice(0, count)
+    .sort((a, b) => a.at - b.at)
+    .map(({ one }) => one);
 }
 
 /** Prints a table by file and, below it, what survived. */
@@ -21,13 +27,16 @@ export function report(results) {
     if (killer !== null) counts.killed += 1;
     files.set(source, counts);
   }
-  const line = (name, { killed, all }) => `${name.padEnd(52)} ${String(killed).padStart(4)} of ${String(all).padStart(4)}  ${(100 * killed / all).toFixed(0).padStart(3)} %`;
+  const line = (name, { killed, all }) =>
+    `${name.padEnd(52)} ${String(killed).padStart(4)} of ${String(all).padStart(4)}  ${((100 * killed) / all).toFixed(0).padStart(3)} %`;
   console.log();
   for (const [source, counts] of files) console.log(line(source, counts));
-  if (results.length > 0) console.log(line('all', { killed: results.filter(({ killer }) => killer !== null).length, all: results.length }));
+  if (results.length > 0)
+    console.log(line('all', { killed: results.filter(({ killer }) => killer !== null).length, all: results.length }));
   const survivors = results.filter(({ killer }) => killer === null);
   if (survivors.length > 0) console.log('\nSurvivors, to be read:');
-  for (const { source, line: at, what, code, tests } of survivors) console.log(`  ${source}:${at}  ${what}${tests === 0 ? ' (no test reaches it)' : ''}\n      ${code}`);
+  for (const { source, line: at, what, code, tests } of survivors)
+    console.log(`  ${source}:${at}  ${what}${tests === 0 ? ' (no test reaches it)' : ''}\n      ${code}`);
 }
 
 /** Those of `all` that a run before, whose results are `before`, has left alive; found by their words where lines have moved. */
@@ -35,7 +44,9 @@ export function survivorsIn(before, all) {
   const same = (one) => (other) => other.source === one.source && other.what === one.what && other.code === one.code;
   const picked = new Set();
   for (const one of before.filter(({ killer }) => killer === null)) {
-    const found = all.filter((other) => same(one)(other) && !picked.has(other)).sort((a, b) => Math.abs(a.line - one.line) - Math.abs(b.line - one.line));
+    const found = all
+      .filter((other) => same(one)(other) && !picked.has(other))
+      .sort((a, b) => Math.abs(a.line - one.line) - Math.abs(b.line - one.line));
     if (found[0] !== undefined) picked.add(found[0]);
   }
   return [...picked];

@@ -12,7 +12,12 @@ const quit = () => process.exit(1);
  */
 export function runTest(file, { limitMs, coverage, folder = sandbox }) {
   const began = Date.now();
-  const env = { ...process.env, TAP_BAIL: '1', TAP_TIMEOUT: String(Math.ceil(limitMs / 1000)), ...(coverage === undefined ? {} : { NODE_V8_COVERAGE: coverage }) };
+  const env = {
+    ...process.env,
+    TAP_BAIL: '1',
+    TAP_TIMEOUT: String(Math.ceil(limitMs / 1000)),
+    ...(coverage === undefined ? {} : { NODE_V8_COVERAGE: coverage }),
+  };
   // A group of its own: a test that is ended leaves no server behind.
   const child = spawn(process.execPath, [file], { cwd: folder, stdio: 'ignore', env, detached: true });
   const ended = () => stop(child.pid);

@@ -10,7 +10,8 @@ export const sandbox = join(kSandboxes, `root-${process.pid}`);
 export function makeSandbox() {
   for (const name of existsSync(kSandboxes) ? readdirSync(kSandboxes) : []) {
     const pid = /^root-(\d+)$/.exec(name)?.[1];
-    if (pid !== undefined && !existsSync(`/proc/${pid}`)) rmSync(join(kSandboxes, name), { recursive: true, force: true });
+    if (pid !== undefined && !existsSync(`/proc/${pid}`))
+      rmSync(join(kSandboxes, name), { recursive: true, force: true });
   }
   process.on('exit', () => rmSync(sandbox, { recursive: true, force: true }));
   mkdirSync(join(sandbox, 'build'), { recursive: true });

@@ -24,20 +24,45 @@ function installed(name) {
 /** Builds the addon into this package's build/. */
 async function buildFromSource() {
   const name = addonPackages().at(-1);
-  say(`the package with the engine for this machine, ${name}, is not installed: the engine is built here from its sources, once`);
+  say(
+    `the package with the engine for this machine, ${name}, is not installed: the engine is built here from its sources, once`,
+  );
   const missing = missingTools();
   if (missing !== null) throw new SetupError(missing);
-  say(`building the engine with ${parallel} compiler${parallel > 1 ? 's' : ''}: about ${about(kAddonSeconds / parallel)} on an idle machine`);
-  const include = [join(dirname(require.resolve('node-api-headers/package.json')), 'include'), dirname(require.resolve('node-addon-api/package.json'))];
+  say(
+    `building the engine with ${parallel} compiler${parallel > 1 ? 's' : ''}: about ${about(kAddonSeconds / parallel)} on an idle machine`,
+  );
+  const include = [
+    join(dirname(require.resolve('node-api-headers/package.json')), 'include'),
+    dirname(require.resolve('node-addon-api/package.json')),
+  ];
   const folder = join(root, 'build', 'native');
-  await sh('cmake', ['-S', join(root, 'native'), '-B', folder, '-G', which('ninja') ? 'Ninja' : 'Unix Makefiles', '-DCMAKE_BUILD_TYPE=Release', '-DMONOLITH_TESTS=OFF',
-    `-DCMAKE_JS_INC=${include.join(';')}`, `-DCMAKE_LIBRARY_OUTPUT_DIRECTORY=${dirname(kBuilt)}`], 'configuring the engine');
+  await sh(
+    'cmake',
+    [
+      '-S',
+      join(root, 'native'),
+      '-B',
+      folder,
+      '-G',
+      which('ninja') ? 'Ninja' : 'Unix Makefiles',
+      '-DCMAKE_BUILD_TYPE=Release',
+      '-DMONOLITH_TESTS=OFF',
+      `-DCMAKE_JS_INC=${include.join(';')}`,
+      `-DCMAKE_LIBRARY_OUTPUT_DIRECTORY=${dirname(kBuilt)}`,
+    ],
+    'configuring the engine',
+  );
   await sh('cmake', ['--build', folder, '--target', 'monolith', '--parallel', String(parallel)], 'building the engine');
   if (!existsSync(kBuilt)) throw new SetupError(`the build ended well but left no ${kBuilt}`);
 }
 
-await run(async () => {
-  const named = (process.env.MONOLITH_ADDON ?? '') !== '';
-  if (!kWithoutEngine.includes(process.argv[2]) && !named && !existsSync(kBuilt) && !addonPackages().some(installed)) await buildFromSource();
-  await import('../../dist/main.js');
-}, { passesHelp: true });
+await run(
+  async () => {
+    const named = (process.env.MONOLITH_ADDON ?? '') !== '';
+    if (!kWithoutEngine.includes(process.argv[2]) && !named && !existsSync(kBuilt) && !addonPackages().some(installed))
+      await buildFromSource();
+    await import('../../dist/main.js');
+  },
+  { passesHelp: true },
+);

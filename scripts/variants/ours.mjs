@@ -23,7 +23,8 @@ for await (const line of createInterface({ input: process.stdin })) {
 }
 
 async function text({ model, ids, tokens }) {
-  const of = (options) => addon.debugLogits(model, options, Int32Array.from(ids), Int32Array.of(ids.length - 1), tokens);
+  const of = (options) =>
+    addon.debugLogits(model, options, Int32Array.from(ids), Int32Array.of(ids.length - 1), tokens);
   const result = await of(exact);
   const rounded = await of(served);
   return {

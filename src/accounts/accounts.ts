@@ -36,13 +36,18 @@ export class Accounts {
   private readonly stopListening: () => void;
 
   /** `trust`: for a store that reports changes; without it keys are cached for a second. `unknown`: limits unknown keys per address. */
-  constructor({ apiKeys, organizations, keyStore, now }: Pick<Directory, 'apiKeys' | 'organizations' | 'keyStore' | 'now'>, private readonly changes: AccountChanges, trust: KeyTrust | null = null, unknown: UnknownKeys | null = null) {
+  constructor(
+    { apiKeys, organizations, keyStore, now }: Pick<Directory, 'apiKeys' | 'organizations' | 'keyStore' | 'now'>,
+    private readonly changes: AccountChanges,
+    trust: KeyTrust | null = null,
+    unknown: UnknownKeys | null = null,
+  ) {
     this.keys = apiKeys;
     this.organizations = organizations;
     this.now = now;
     this.keyStore = keyStore;
     this.cache = new KeyCache(keyStore, { now, trust, unknown });
-    this.stopListening = changes.on((organizationId) => this.cache.forget(organizationId));   // before anybody who asks here again
+    this.stopListening = changes.on((organizationId) => this.cache.forget(organizationId)); // before anybody who asks here again
     this.flushTimer = setInterval(() => void this.flushLastUsed().catch(() => undefined), LAST_USED_FLUSH_MS);
     this.flushTimer.unref();
   }
@@ -61,13 +66,18 @@ export class Accounts {
   }
 
   async setOrganizationStatus(id: string, status: Organization['status']): Promise<void> {
-    if (await this.organizations.change(id, { status }, null) === null) throw new Error(`there is no organization ${id}`);
+    if ((await this.organizations.change(id, { status }, null)) === null)
+      throw new Error(`there is no organization ${id}`);
   }
 
   /** A new key of `organizationId`, or of the first organization. The secret is not kept. */
   async createKey(options: NewKey, organizationId?: string, actor: Actor | null = null): Promise<CreatedKey> {
-    const organization = organizationId === undefined ? (await this.organizations.all())[0] : await this.organizations.get(organizationId);
-    if (organization == null) throw new Error(organizationId === undefined ? 'there is no organization yet' : `there is no organization ${organizationId}`);
+    const organization =
+      organizationId === undefined ? (await this.organizations.all())[0] : await this.organizations.get(organizationId);
+    if (organization == null)
+      throw new Error(
+        organizationId === undefined ? 'there is no organization yet' : `there is no organization ${organizationId}`,
+      );
     return this.keys.create(organization.id, options, actor);
   }
 
@@ -76,8 +86,11 @@ export class Accounts {
     const bare = reference.replace(/^sk-/, '');
     const all = await this.keys.all();
     const found = all.filter((key) => key.id === reference || key.publicId === bare);
-    const loose = found.length > 0 ? found : all.filter((key) => key.last4 === reference && keyStatus(key, new Date(this.now())) !== 'revoked');
-    return loose.length > 1 ? 'several' : loose[0] ?? null;
+    const loose =
+      found.length > 0
+        ? found
+        : all.filter((key) => key.last4 === reference && keyStatus(key, new Date(this.now())) !== 'revoked');
+    return loose.length > 1 ? 'several' : (loose[0] ?? null);
   }
 
   /** Idempotent. Acts on every process within a second. */
@@ -123,5 +136,10 @@ export class Accounts {
 /** Who speaks for an organization without a key, with all permissions: its members in the playground. Throws ApiError 403. */
 export function identityWithoutKey(organization: OrganizationView, keyId: string): Identity {
   if (organization.status !== 'active') throw organizationSuspended();
-  return identityFor(organization, organization.settings, { id: keyId, models: ['*'], scopes: ['inference', 'responses.read', 'responses.delete', 'models.read', 'tokens.count'], limits: null });
+  return identityFor(organization, organization.settings, {
+    id: keyId,
+    models: ['*'],
+    scopes: ['inference', 'responses.read', 'responses.delete', 'models.read', 'tokens.count'],
+    limits: null,
+  });
 }

@@ -38,7 +38,10 @@ export interface KeyChange {
   expiresAt?: Date | null | undefined;
 }
 
-export interface CreatedKey { key: KeyRecord; secret: string }
+export interface CreatedKey {
+  key: KeyRecord;
+  secret: string;
+}
 
 export interface ApiKeys {
   get(organizationId: string, id: string): Promise<KeyRecord | null>;
@@ -59,7 +62,13 @@ export interface ApiKeys {
    * its creator's, as the old one; with it: rejects with ApiError 403 unless they may then. Null if there is no such key. Rejects
    * with ApiError 422 if it has ended.
    */
-  rotate(organizationId: string, id: string, overlapS: number, actor: Actor, createdBy: string | null): Promise<CreatedKey | null>;
+  rotate(
+    organizationId: string,
+    id: string,
+    overlapS: number,
+    actor: Actor,
+    createdBy: string | null,
+  ): Promise<CreatedKey | null>;
   /** The row stays. Idempotent. Null if there is no such key. Without `actor` nothing is noted. */
   revoke(organizationId: string, id: string, actor: Actor | null): Promise<KeyRecord | null>;
 }
@@ -68,20 +77,24 @@ export interface ApiKeys {
 
 /** Throws ApiError 403. `own`: the role of who makes a key. */
 export function checkMaker(own: Role | undefined): void {
-  if (own === undefined || !hasRole(own, 'developer')) throw apiError('role_not_allowed', 'Making an API key needs the role developer.');
+  if (own === undefined || !hasRole(own, 'developer'))
+    throw apiError('role_not_allowed', 'Making an API key needs the role developer.');
 }
 
 /** Throws ApiError 403. `own`: the role of `by`, a developer or more, who changes it. */
 export function checkChanger(own: Role | undefined, by: string, key: KeyRecord): void {
-  if (own === undefined || (!hasRole(own, 'admin') && key.createdBy !== by)) throw apiError('role_not_allowed', 'With the role developer only the keys one has created can be changed.');
+  if (own === undefined || (!hasRole(own, 'admin') && key.createdBy !== by))
+    throw apiError('role_not_allowed', 'With the role developer only the keys one has created can be changed.');
 }
 
-export const tooManyKeys = (): Error => apiError('too_many_entries', `An organization may have ${MAX_ACTIVE_KEYS} valid API keys. Revoke one first.`);
+export const tooManyKeys = (): Error =>
+  apiError('too_many_entries', `An organization may have ${MAX_ACTIVE_KEYS} valid API keys. Revoke one first.`);
 
 /** What a key becomes. Throws ApiError 422 if it has ended, or is revived where there are enough already. */
 export function changedKey(key: KeyRecord, change: KeyChange, activeKeys: () => number, now: number): KeyRecord {
   const status = keyStatus(key, new Date(now));
-  if (status === 'revoked') throw apiError('invalid_value', 'This API key has been revoked: nothing of it can be changed.', 'id');
+  if (status === 'revoked')
+    throw apiError('invalid_value', 'This API key has been revoked: nothing of it can be changed.', 'id');
   if (status === 'expired' && change.expiresAt !== undefined && activeKeys() >= MAX_ACTIVE_KEYS) throw tooManyKeys();
   const { expiresAt, ...others } = given(change);
   return { ...key, ...others, ...(expiresAt === undefined ? {} : { expiresAt: expiresAt?.toISOString() ?? null }) };
@@ -90,23 +103,57 @@ export function changedKey(key: KeyRecord, change: KeyChange, activeKeys: () => 
 /** Throws ApiError 422. */
 export function checkRotating(key: KeyRecord, now: Date): void {
   const status = keyStatus(key, now);
-  if (status !== 'active') throw apiError('invalid_value', `This API key ${status === 'revoked' ? 'has been revoked' : 'has expired'}: it cannot be rotated. Create a new one.`, 'id');
+  if (status !== 'active')
+    throw apiError(
+      'invalid_value',
+      `This API key ${status === 'revoked' ? 'has been revoked' : 'has expired'}: it cannot be rotated. Create a new one.`,
+      'id',
+    );
 }
 
 /** The record of a new key. */
-export function newKeyRecord(organizationId: string, fields: NewKey, { id, secret, publicId, hash }: { id: string; secret: string; publicId: string | null; hash: Uint8Array }): KeyRecord {
+export function newKeyRecord(
+  organizationId: string,
+  fields: NewKey,
+  { id, secret, publicId, hash }: { id: string; secret: string; publicId: string | null; hash: Uint8Array },
+): KeyRecord {
   return {
-    id, organizationId, createdBy: fields.createdBy ?? null, name: fields.name, publicId, last4: secret.slice(-4), hash,
-    models: fields.models ?? ['*'], scopes: fields.scopes ?? [...ALL_SCOPES], limits: fields.limits ?? null, expiresAt: fields.expiresAt?.toISOString() ?? null,
-    lastUsedAt: null, createdAt: new Date().toISOString(), revokedAt: null, rotatedFrom: null,
+    id,
+    organizationId,
+    createdBy: fields.createdBy ?? null,
+    name: fields.name,
+    publicId,
+    last4: secret.slice(-4),
+    hash,
+    models: fields.models ?? ['*'],
+    scopes: fields.scopes ?? [...ALL_SCOPES],
+    limits: fields.limits ?? null,
+    expiresAt: fields.expiresAt?.toISOString() ?? null,
+    lastUsedAt: null,
+    createdAt: new Date().toISOString(),
+    revokedAt: null,
+    rotatedFrom: null,
   };
 }
 
 /** What follows a key that is rotated, and what becomes of it. */
-export function successorOf(key: KeyRecord, made: { id: string; secret: string; publicId: string; hash: Uint8Array; createdBy: string | null }, overlapS: number, now: Date): { next: KeyRecord; before: KeyRecord } {
+export function successorOf(
+  key: KeyRecord,
+  made: { id: string; secret: string; publicId: string; hash: Uint8Array; createdBy: string | null },
+  overlapS: number,
+  now: Date,
+): { next: KeyRecord; before: KeyRecord } {
   const next: KeyRecord = {
-    ...key, id: made.id, createdBy: made.createdBy ?? key.createdBy, publicId: made.publicId, last4: made.secret.slice(-4), hash: made.hash,
-    createdAt: now.toISOString(), lastUsedAt: null, revokedAt: null, rotatedFrom: key.id,
+    ...key,
+    id: made.id,
+    createdBy: made.createdBy ?? key.createdBy,
+    publicId: made.publicId,
+    last4: made.secret.slice(-4),
+    hash: made.hash,
+    createdAt: now.toISOString(),
+    lastUsedAt: null,
+    revokedAt: null,
+    rotatedFrom: key.id,
   };
   if (overlapS === 0) return { next, before: revokedNow(key, now.getTime()) };
   const end = Math.min(timeOf(key.revokedAt), now.getTime() + overlapS * 1000);
@@ -115,5 +162,7 @@ export function successorOf(key: KeyRecord, made: { id: string; secret: string; 
 
 /** Without the properties that are undefined. */
 export function given<T extends object>(values: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as { [K in keyof T]?: Exclude<T[K], undefined> };
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]?: Exclude<T[K], undefined>;
+  };
 }

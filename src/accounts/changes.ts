@@ -10,7 +10,8 @@ export class AccountChanges {
   readonly #stopListening: () => void;
 
   constructor(private readonly bus: ThreadBus | null = null) {
-    this.#stopListening = bus?.on('accounts.changed', ({ organizationId }) => this.#hear(organizationId)) ?? (() => undefined);
+    this.#stopListening =
+      bus?.on('accounts.changed', ({ organizationId }) => this.#hear(organizationId)) ?? (() => undefined);
   }
 
   /** Something was changed, and is durable. */

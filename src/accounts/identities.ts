@@ -6,7 +6,10 @@ import type { Actor } from './audit.js';
 import type { User } from './users.js';
 
 /** `subject` is the provider's own name for the person, which it never gives to another. */
-export interface ForeignIdentity { readonly issuer: string; readonly subject: string }
+export interface ForeignIdentity {
+  readonly issuer: string;
+  readonly subject: string;
+}
 
 export interface Identities {
   /** Null: nobody's here. */
@@ -20,4 +23,7 @@ export interface Identities {
 }
 
 /** What is stored of it: subjects may be anything, and long. */
-export const identityHash = ({ issuer, subject }: ForeignIdentity): string => createHash('sha256').update(JSON.stringify([issuer, subject])).digest('base64url');
+export const identityHash = ({ issuer, subject }: ForeignIdentity): string =>
+  createHash('sha256')
+    .update(JSON.stringify([issuer, subject]))
+    .digest('base64url');

@@ -17,13 +17,19 @@ export function inviteState(invite: Invite, now: number): InviteState {
 
 /** Those pending that this user made, and with the role they have now could not make: they would come back by one, or bring others in. */
 export function outlived(invites: readonly Invite[], userId: string, own: Role | undefined, now: number): Invite[] {
-  return invites.filter((invite) => invite.createdBy === userId && inviteState(invite, now) === 'pending' && !mayInvite(own, invite.role));
+  return invites.filter(
+    (invite) => invite.createdBy === userId && inviteState(invite, now) === 'pending' && !mayInvite(own, invite.role),
+  );
 }
 
 /** With its state, and the token of its link as long as it is pending. */
 export function shownInvite(invite: Invite, secret: Uint8Array, now: number): ShownInvite {
   const state = inviteState(invite, now);
-  return { ...invite, state, token: state === 'pending' ? `${invite.id.slice('inv_'.length)}.${mac(secret, invite.id)}` : null };
+  return {
+    ...invite,
+    state,
+    token: state === 'pending' ? `${invite.id.slice('inv_'.length)}.${mac(secret, invite.id)}` : null,
+  };
 }
 
 /** Whose link it is; null if it is none that was made with this secret. */

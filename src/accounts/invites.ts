@@ -17,19 +17,22 @@ export const MAX_INVITES = 500;
 export type InviteState = 'pending' | 'accepted' | 'revoked' | 'expired';
 
 export interface Invite {
-  id: string;                  // inv_…
+  id: string; // inv_…
   organizationId: string;
-  email: string;               // as normalEmail() gives it
+  email: string; // as normalEmail() gives it
   role: Role;
-  createdBy: string | null;    // user_…; null: made before that was kept
-  createdAt: number;           // milliseconds
+  createdBy: string | null; // user_…; null: made before that was kept
+  createdAt: number; // milliseconds
   expiresAt: number;
   acceptedAt: number | null;
   revokedAt: number | null;
 }
 
 /** `token`: of its link, as long as it is pending. */
-export interface ShownInvite extends Invite { readonly state: InviteState; readonly token: string | null }
+export interface ShownInvite extends Invite {
+  readonly state: InviteState;
+  readonly token: string | null;
+}
 
 export interface Invites {
   /** Youngest first; null if `after` is none of the organization's. */
@@ -45,17 +48,35 @@ export interface Invites {
 }
 
 /** `own`: the role of who invites; undefined: they are no member. */
-export const mayInvite = (own: Role | undefined, role: Role): boolean => own !== undefined && hasRole(own, role === 'owner' ? 'owner' : 'admin');
+export const mayInvite = (own: Role | undefined, role: Role): boolean =>
+  own !== undefined && hasRole(own, role === 'owner' ? 'owner' : 'admin');
 
 /** Throws ApiError 403. `own`: the role of who invites, or takes back. */
 export function checkInviting(own: Role | undefined, role: Role): void {
   if (mayInvite(own, role)) return;
-  throw apiError('role_not_allowed', role === 'owner' ? 'Only owners may invite owners or take such an invitation back.' : 'Inviting somebody, or taking an invitation back, needs the role admin.');
+  throw apiError(
+    'role_not_allowed',
+    role === 'owner'
+      ? 'Only owners may invite owners or take such an invitation back.'
+      : 'Inviting somebody, or taking an invitation back, needs the role admin.',
+  );
 }
 
-export const invitedAlready = (): Error => apiError('invalid_value', 'Who has this address is a member already.', 'email');
-export const tooManyInvites = (): Error => apiError('too_many_entries', `An organization may have at most ${MAX_INVITES} invitations, those of the last 30 days included.`);
+export const invitedAlready = (): Error =>
+  apiError('invalid_value', 'Who has this address is a member already.', 'email');
+export const tooManyInvites = (): Error =>
+  apiError(
+    'too_many_entries',
+    `An organization may have at most ${MAX_INVITES} invitations, those of the last 30 days included.`,
+  );
 export const noSuchInvite = (): Error => apiError('resource_not_found', 'There is no such invitation.', 'id');
-export const inviteOfAnother = (): Error => apiError('invalid_value', 'This invitation is for another e-mail address than the one you are signed in with.', 'invite');
-export const organizationGone = (): Error => apiError('invalid_token', 'The organization of this invitation is gone.', 'invite');
-export const invalidInvite = (): Error => apiError('invalid_token', 'This invitation is not valid any more. Ask for a new one.', 'invite');
+export const inviteOfAnother = (): Error =>
+  apiError(
+    'invalid_value',
+    'This invitation is for another e-mail address than the one you are signed in with.',
+    'invite',
+  );
+export const organizationGone = (): Error =>
+  apiError('invalid_token', 'The organization of this invitation is gone.', 'invite');
+export const invalidInvite = (): Error =>
+  apiError('invalid_token', 'This invitation is not valid any more. Ask for a new one.', 'invite');

@@ -23,12 +23,22 @@ const ANSWER_MS = 1_000;
 // The longest the settings let a chosen key be, with room to spare.
 const MAX_KEY_LENGTH = 512;
 
-const REFUSALS = { api_key_revoked: 'The API key has been revoked.', api_key_expired: 'The API key is past its expiry date.' } as const;
+const REFUSALS = {
+  api_key_revoked: 'The API key has been revoked.',
+  api_key_expired: 'The API key is past its expiry date.',
+} as const;
 
 // Only keys that exist are remembered: whoever tries keys out fills nothing.
 /** `lasts`: valid, and no end is set, so that no clock decides. */
-interface Entry { readonly holder: KeyHolder; readonly readAt: number; readonly lasts: boolean }
-interface Lookup { readonly found: Promise<KeyHolder | undefined>; readonly beganAt: number }
+interface Entry {
+  readonly holder: KeyHolder;
+  readonly readAt: number;
+  readonly lasts: boolean;
+}
+interface Lookup {
+  readonly found: Promise<KeyHolder | undefined>;
+  readonly beganAt: number;
+}
 
 /** How far notifications of changes can be relied on, for a store that sends them. */
 export interface KeyTrust {
@@ -68,7 +78,10 @@ export class KeyCache {
   #offset = 0;
   #changes = 0;
 
-  constructor(private readonly store: Pick<KeyStore, 'find' | 'noteLastUsed'>, { now = Date.now, elapsed = () => performance.now(), trust = null, unknown = null }: KeyCacheOptions = {}) {
+  constructor(
+    private readonly store: Pick<KeyStore, 'find' | 'noteLastUsed'>,
+    { now = Date.now, elapsed = () => performance.now(), trust = null, unknown = null }: KeyCacheOptions = {},
+  ) {
     this.#now = now;
     this.#elapsed = elapsed;
     this.trust = trust;
@@ -99,7 +112,9 @@ export class KeyCache {
     this.#changes++;
     this.#looking.clear();
     if (organizationId === null) this.#entries.clear();
-    else for (const [digest, { holder }] of this.#entries) if (holder.identity.organizationId === organizationId) this.#entries.delete(digest);
+    else
+      for (const [digest, { holder }] of this.#entries)
+        if (holder.identity.organizationId === organizationId) this.#entries.delete(digest);
   }
 
   /** Writes the times of last use gathered since the last call. */
@@ -127,12 +142,18 @@ export class KeyCache {
     let holder: KeyHolder | undefined;
     let readAt: number;
     try {
-      if (this.trust?.gone === true) throw unreachable();   // the change feed keeps trying
+      if (this.trust?.gone === true) throw unreachable(); // the change feed keeps trying
       const { found, beganAt } = this.#find(digest, address);
       readAt = beganAt;
       holder = await (known === undefined || this.trust === null ? found : within(ANSWER_MS, found));
     } catch (error) {
-      if (known === undefined || !(error instanceof ApiError) || changes !== this.#changes || !this.#lasts(this.#elapsed())) throw error;
+      if (
+        known === undefined ||
+        !(error instanceof ApiError) ||
+        changes !== this.#changes ||
+        !this.#lasts(this.#elapsed())
+      )
+        throw error;
       return this.#use(known.holder);
     }
     if (holder === undefined) {
@@ -141,9 +162,14 @@ export class KeyCache {
       throw unknownKey();
     }
     this.#isKnown(digest);
-    if (changes === this.#changes) {               // else it may be as it was before the change
+    if (changes === this.#changes) {
+      // else it may be as it was before the change
       if (this.#entries.size >= CACHE_ENTRIES) this.#entries.clear();
-      this.#entries.set(digest, { holder, readAt, lasts: !holder.suspended && keyRefusal(holder, Number.MAX_VALUE) === null });
+      this.#entries.set(digest, {
+        holder,
+        readAt,
+        lasts: !holder.suspended && keyRefusal(holder, Number.MAX_VALUE) === null,
+      });
       this.#offset = this.#now() - this.#elapsed();
     }
     return this.#use(holder);
@@ -154,9 +180,14 @@ export class KeyCache {
     const looking = this.#looking.get(digest);
     if (looking !== undefined) return looking;
     const find = (): Promise<KeyHolder | undefined> => this.store.find(digest);
-    const lookup: Lookup = { beganAt: this.#elapsed(), found: this.#known.has(digest) ? find() : this.#lookups.run(address, find) };
+    const lookup: Lookup = {
+      beganAt: this.#elapsed(),
+      found: this.#known.has(digest) ? find() : this.#lookups.run(address, find),
+    };
     this.#looking.set(digest, lookup);
-    const over = (): void => { if (this.#looking.get(digest) === lookup) this.#looking.delete(digest); };
+    const over = (): void => {
+      if (this.#looking.get(digest) === lookup) this.#looking.delete(digest);
+    };
     lookup.found.then(over, over);
     return lookup;
   }
@@ -183,7 +214,9 @@ const unreachable = (): Error => apiError('maintenance', 'API keys cannot be loo
 /** Rejects with ApiError 503. */
 async function within<T>(ms: number, found: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => { timer = setTimeout(() => reject(unreachable()), ms).unref(); });
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(unreachable()), ms).unref();
+  });
   try {
     return await Promise.race([found, late]);
   } finally {
@@ -194,4 +227,5 @@ async function within<T>(ms: number, found: Promise<T>): Promise<T> {
 const unknownKey = (): Error => apiError('invalid_api_key', 'The API key is not valid.');
 
 /** What whoever speaks for a suspended organization is told, wherever they are. */
-export const organizationSuspended = (): Error => apiError('organization_suspended', 'The organization of this API key is suspended.');
+export const organizationSuspended = (): Error =>
+  apiError('organization_suspended', 'The organization of this API key is suspended.');

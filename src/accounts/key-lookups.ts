@@ -22,7 +22,7 @@ export class KeyLookups {
    * 429 if the address has sent too many unknown keys, with 503 if too many lookups wait.
    */
   async run<T>(address: string | null, find: () => Promise<T | undefined>): Promise<T | undefined> {
-    this.#refuse(address === null ? 0 : this.unknown?.wait(address) ?? 0);
+    this.#refuse(address === null ? 0 : (this.unknown?.wait(address) ?? 0));
     if (this.#running >= AT_ONCE) await this.#turn(address === null ? '' : addressGroup(address));
     else this.#running++;
     try {
@@ -50,12 +50,18 @@ export class KeyLookups {
   #refuse(waitMs: number): void {
     if (waitMs === 0) return;
     const seconds = Math.ceil(waitMs / 1_000);
-    throw apiError('too_many_attempts', `Too many unknown API keys from this address. Try again in ${seconds} second${seconds === 1 ? '' : 's'}.`, null, { retryAfterMs: waitMs });
+    throw apiError(
+      'too_many_attempts',
+      `Too many unknown API keys from this address. Try again in ${seconds} second${seconds === 1 ? '' : 's'}.`,
+      null,
+      { retryAfterMs: waitMs },
+    );
   }
 
   /** Resolves when a lookup has ended and this one takes its place. */
   #turn(line: string): Promise<void> {
-    if (this.#waiting >= MAX_WAITING) throw apiError('capacity_exhausted', 'The server is looking up too many unknown API keys. Retry shortly.');
+    if (this.#waiting >= MAX_WAITING)
+      throw apiError('capacity_exhausted', 'The server is looking up too many unknown API keys. Retry shortly.');
     this.#waiting++;
     return new Promise((resolve) => {
       const waiting = this.#lines.get(line);
@@ -68,7 +74,7 @@ export class KeyLookups {
     for (const [line, waiting] of this.#lines) {
       const start = waiting.shift();
       this.#lines.delete(line);
-      if (waiting.length > 0) this.#lines.set(line, waiting);   // at the end of the order
+      if (waiting.length > 0) this.#lines.set(line, waiting); // at the end of the order
       if (start === undefined) continue;
       this.#waiting--;
       start();

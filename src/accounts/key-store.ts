@@ -9,7 +9,7 @@ export interface KeyHolder {
   readonly keyId: string;
   /** For good: no clock is consulted. */
   readonly revoked: boolean;
-  readonly overlapEndsAt: number;                // milliseconds since 1970; Infinity: never
+  readonly overlapEndsAt: number; // milliseconds since 1970; Infinity: never
   readonly expiresAt: number;
   readonly suspended: boolean;
   /** With the permissions of the key, and the limits of the key and its organization. */
@@ -35,16 +35,29 @@ export interface KeyStore {
   noteLastUsed(times: Iterable<readonly [keyId: string, at: number]>): Promise<void>;
 }
 
-export function identityFor({ id, tenant }: Organization, { limits, monthlyTokenCap, keepsText }: OrganizationSettings, key: Pick<KeyRecord, 'id' | 'models' | 'scopes' | 'limits'>): Identity {
+export function identityFor(
+  { id, tenant }: Organization,
+  { limits, monthlyTokenCap, keepsText }: OrganizationSettings,
+  key: Pick<KeyRecord, 'id' | 'models' | 'scopes' | 'limits'>,
+): Identity {
   return Object.freeze({
-    organizationId: id, organizationNumber: tenant, keyId: key.id,
-    models: Object.freeze([...key.models]), scopes: Object.freeze([...key.scopes]),
-    limits, keyLimits: key.limits, monthlyTokenCap, keepsText: keepsText === true,
+    organizationId: id,
+    organizationNumber: tenant,
+    keyId: key.id,
+    models: Object.freeze([...key.models]),
+    scopes: Object.freeze([...key.scopes]),
+    limits,
+    keyLimits: key.limits,
+    monthlyTokenCap,
+    keepsText: keepsText === true,
   });
 }
 
 /** Why a key is refused at time `now`, in milliseconds; null if it is valid. */
-export function keyRefusal({ revoked, overlapEndsAt, expiresAt }: KeyEnds, now: number): 'api_key_revoked' | 'api_key_expired' | null {
+export function keyRefusal(
+  { revoked, overlapEndsAt, expiresAt }: KeyEnds,
+  now: number,
+): 'api_key_revoked' | 'api_key_expired' | null {
   if (revoked || overlapEndsAt <= now) return 'api_key_revoked';
   return expiresAt <= now ? 'api_key_expired' : null;
 }

@@ -8,7 +8,18 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { newAccountId, newApiKey } from '../ids.js';
 import type { Key, Store, Table } from '../storage/store.js';
-import { changedKey, checkChanger, checkMaker, checkRotating, given, MAX_ACTIVE_KEYS, MAX_KEPT_KEYS, newKeyRecord, successorOf, tooManyKeys } from './api-keys.js';
+import {
+  changedKey,
+  checkChanger,
+  checkMaker,
+  checkRotating,
+  given,
+  MAX_ACTIVE_KEYS,
+  MAX_KEPT_KEYS,
+  newKeyRecord,
+  successorOf,
+  tooManyKeys,
+} from './api-keys.js';
 import type { ApiKeys, CreatedKey, KeyChange, NewKey } from './api-keys.js';
 import type { Actor } from './audit.js';
 import { keyDigest, keyedHash, revokedNow, timeOf } from './keys.js';
@@ -32,7 +43,12 @@ export class LmdbApiKeys implements ApiKeys {
   private made: Uint8Array | undefined;
 
   /** `changed` is called after each change, with the organization. */
-  constructor(private readonly store: Store, private readonly memberships: MembershipTable, private readonly audit: LmdbAuditLog, private readonly changed: (organizationId: string) => void) {
+  constructor(
+    private readonly store: Store,
+    private readonly memberships: MembershipTable,
+    private readonly audit: LmdbAuditLog,
+    private readonly changed: (organizationId: string) => void,
+  ) {
     this.rows = store.table('keys');
     this.byHash = store.table('keys-by-hash');
     this.byOrganization = store.table('keys-by-organization');
@@ -41,9 +57,9 @@ export class LmdbApiKeys implements ApiKeys {
 
   /** The key with this digest, see keyDigest(), in constant work: one hash, one look into the index, one row. */
   findByDigest(digest: string): KeyRecord | undefined {
-    this.store.refresh();   // another thread may have made or revoked it since this event-loop turn began
+    this.store.refresh(); // another thread may have made or revoked it since this event-loop turn began
     const secret = this.secret();
-    if (secret === undefined) return undefined;   // no key has been made yet
+    if (secret === undefined) return undefined; // no key has been made yet
     const hash = keyedHash(secret, Buffer.from(digest, 'hex'));
     const id = this.byHash.get(hash.toString('hex'));
     const key = id === undefined ? undefined : this.rows.get(id);
@@ -68,16 +84,21 @@ export class LmdbApiKeys implements ApiKeys {
     const last = after === null ? undefined : this.row(organizationId, after);
     if (after !== null && last === undefined) return null;
     const from: Key = last === undefined ? [organizationId, AFTER_ALL] : placeOf(last);
-    const places = [...this.byOrganization.keys({ from, to: [organizationId], reverse: true, limit: limit + 2 })] as [string, number, string][];
+    const places = [...this.byOrganization.keys({ from, to: [organizationId], reverse: true, limit: limit + 2 })] as [
+      string,
+      number,
+      string,
+    ][];
     const ids = places.map(([, , id]) => id).filter((id) => id !== after);
     const data = ids.slice(0, limit).flatMap((id) => this.rows.get(id) ?? []);
-    return { data, next: ids.length > limit ? ids[limit - 1] ?? null : null };
+    return { data, next: ids.length > limit ? (ids[limit - 1] ?? null) : null };
   }
 
   /** How many are valid at this moment. */
   activeCount(organizationId: string, now = Date.now()): number {
     let count = 0;
-    for (const { value } of this.byOrganization.range(ofOrganization(organizationId))) if (value === null || value > now) count++;
+    for (const { value } of this.byOrganization.range(ofOrganization(organizationId)))
+      if (value === null || value > now) count++;
     return count;
   }
 
@@ -96,7 +117,15 @@ export class LmdbApiKeys implements ApiKeys {
 
   async accept(organizationId: string, name: string, secret: string): Promise<void> {
     await this.ensureSecret();
-    if (this.findByDigest(keyDigest(secret)) === undefined) await this.insert(organizationId, { name }, secret, null, null, () => this.findByDigest(keyDigest(secret)) !== undefined);
+    if (this.findByDigest(keyDigest(secret)) === undefined)
+      await this.insert(
+        organizationId,
+        { name },
+        secret,
+        null,
+        null,
+        () => this.findByDigest(keyDigest(secret)) !== undefined,
+      );
   }
 
   async change(organizationId: string, id: string, change: KeyChange, actor: Actor): Promise<KeyRecord | null> {
@@ -105,14 +134,23 @@ export class LmdbApiKeys implements ApiKeys {
       if (key === undefined) return null;
       const next = changedKey(key, change, () => this.activeCount(organizationId), Date.now());
       this.write(next);
-      this.audit.note(organizationId, actor, 'api_key.changed', id, { name: next.name, fields: Object.keys(given(change)) });
+      this.audit.note(organizationId, actor, 'api_key.changed', id, {
+        name: next.name,
+        fields: Object.keys(given(change)),
+      });
       return next;
     });
     this.changed(organizationId);
     return changed;
   }
 
-  async rotate(organizationId: string, id: string, overlapS: number, actor: Actor, createdBy: string | null): Promise<CreatedKey | null> {
+  async rotate(
+    organizationId: string,
+    id: string,
+    overlapS: number,
+    actor: Actor,
+    createdBy: string | null,
+  ): Promise<CreatedKey | null> {
     const secret = await this.ensureSecret();
     const made = newApiKey();
     const successor = await this.store.transaction(() => {
@@ -131,7 +169,11 @@ export class LmdbApiKeys implements ApiKeys {
       this.write(next);
       void this.byHash.put(Buffer.from(next.hash).toString('hex'), next.id);
       this.write(before);
-      this.audit.note(organizationId, actor, 'api_key.rotated', key.id, { name: key.name, successor: next.id, overlap_seconds: overlapS });
+      this.audit.note(organizationId, actor, 'api_key.rotated', key.id, {
+        name: key.name,
+        successor: next.id,
+        overlap_seconds: overlapS,
+      });
       return next;
     });
     this.changed(organizationId);
@@ -153,11 +195,15 @@ export class LmdbApiKeys implements ApiKeys {
 
   /** Every key of an organization that is going away, a little at a time. */
   async revokeAll(organizationId: string): Promise<void> {
-    for (let from: Key | null = [organizationId]; from !== null;) {
+    for (let from: Key | null = [organizationId]; from !== null; ) {
       const begin: Key = from;
       from = await this.store.transaction((): Key | null => {
         const { to } = ofOrganization(organizationId);
-        const places = [...this.byOrganization.keys({ from: begin, to, limit: SLICE + 1 })] as [string, number, string][];
+        const places = [...this.byOrganization.keys({ from: begin, to, limit: SLICE + 1 })] as [
+          string,
+          number,
+          string,
+        ][];
         for (const [, , id] of places.slice(0, SLICE)) {
           const key = this.rows.get(id);
           if (key !== undefined && key.revoked !== true) this.write(revokedNow(key, Date.now()));
@@ -170,7 +216,7 @@ export class LmdbApiKeys implements ApiKeys {
 
   /** Every key of an organization that is gone, a little at a time. */
   async eraseAll(organizationId: string): Promise<void> {
-    for (let more = true; more;) {
+    for (let more = true; more; ) {
       more = await this.store.transaction(() => {
         const places = [...this.byOrganization.keys({ ...ofOrganization(organizationId), limit: SLICE })];
         for (const place of places) this.erase(place);
@@ -185,22 +231,39 @@ export class LmdbApiKeys implements ApiKeys {
     await this.store.transaction(() => {
       for (const [id, at] of times) {
         const key = this.rows.get(id);
-        if (key === undefined || (key.lastUsedAt !== null && Date.parse(key.lastUsedAt) >= at)) continue;   // another thread knew better
+        if (key === undefined || (key.lastUsedAt !== null && Date.parse(key.lastUsedAt) >= at)) continue; // another thread knew better
         void this.rows.put(id, { ...key, lastUsedAt: new Date(at).toISOString() });
       }
     });
   }
 
-  private async insert(organizationId: string, fields: NewKey, text: string, publicId: string | null, actor: Actor | null, isThere = (): boolean => false): Promise<KeyRecord> {
+  private async insert(
+    organizationId: string,
+    fields: NewKey,
+    text: string,
+    publicId: string | null,
+    actor: Actor | null,
+    isThere = (): boolean => false,
+  ): Promise<KeyRecord> {
     const hash = keyedHash(await this.ensureSecret(), Buffer.from(keyDigest(text), 'hex'));
-    const key = newKeyRecord(organizationId, fields, { id: newAccountId('key'), secret: text, publicId, hash: new Uint8Array(hash) });
+    const key = newKeyRecord(organizationId, fields, {
+      id: newAccountId('key'),
+      secret: text,
+      publicId,
+      hash: new Uint8Array(hash),
+    });
     await this.store.transaction(() => {
       if (isThere()) return;
       if (key.createdBy !== null) checkMaker(this.memberships.get(organizationId, key.createdBy)?.role);
       this.makeRoom(organizationId);
       this.write(key);
       void this.byHash.put(hash.toString('hex'), key.id);
-      if (actor !== null) this.audit.note(organizationId, actor, 'api_key.created', key.id, { name: key.name, models: key.models, scopes: key.scopes });
+      if (actor !== null)
+        this.audit.note(organizationId, actor, 'api_key.created', key.id, {
+          name: key.name,
+          models: key.models,
+          scopes: key.scopes,
+        });
     });
     this.changed(organizationId);
     return key;

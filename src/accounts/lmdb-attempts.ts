@@ -8,31 +8,44 @@ import type { AttemptKind, Attempts, Counted } from './attempts.js';
 export class LmdbAttempts implements Attempts {
   private readonly rows: Table<Counted>;
 
-  constructor(private readonly store: Store, private readonly now: () => number = Date.now) {
+  constructor(
+    private readonly store: Store,
+    private readonly now: () => number = Date.now,
+  ) {
     this.rows = store.table('attempts');
   }
 
   async count(kind: AttemptKind, whose: readonly string[]): Promise<void> {
     const keys = whose.map((one) => keyOf(kind, one));
-    const over = (rows: readonly Counted[], now: number): number => Math.max(0, ...rows.filter(({ count }) => count >= MAX_ATTEMPTS[kind]).map(({ until }) => until - now));
+    const over = (rows: readonly Counted[], now: number): number =>
+      Math.max(0, ...rows.filter(({ count }) => count >= MAX_ATTEMPTS[kind]).map(({ until }) => until - now));
     const current = (now: number): Counted[] => keys.map((key) => this.current(key, now));
     // Read first, without writing: a client that keeps trying after a refusal must cost next to nothing.
     const early = keys.some((key) => this.isTooLong(key)) ? 0 : over(current(this.now()), this.now());
-    const wait = early > 0 ? early : await this.store.transaction(() => {
-      const now = this.now();
-      const rows = current(now);
-      const late = over(rows, now);
-      if (late > 0) rows.forEach((row, at) => { if (this.isTooLong(keys[at] as Key)) void this.rows.put(keys[at] as Key, row); });
-      else rows.forEach((row, at) => void this.rows.put(keys[at] as Key, { ...row, count: row.count + 1 }));
-      return late;
-    });
+    const wait =
+      early > 0
+        ? early
+        : await this.store.transaction(() => {
+            const now = this.now();
+            const rows = current(now);
+            const late = over(rows, now);
+            if (late > 0)
+              rows.forEach((row, at) => {
+                if (this.isTooLong(keys[at] as Key)) void this.rows.put(keys[at] as Key, row);
+              });
+            else rows.forEach((row, at) => void this.rows.put(keys[at] as Key, { ...row, count: row.count + 1 }));
+            return late;
+          });
     if (wait > 0) throw tooMany(wait);
   }
 
   async counted(kind: AttemptKind, whose: string): Promise<Counted> {
-    this.store.refresh();   // operators with the token read no session and no key: what other threads have answered is there for all that follows
+    this.store.refresh(); // operators with the token read no session and no key: what other threads have answered is there for all that follows
     const key = keyOf(kind, whose);
-    if (this.isTooLong(key)) await this.store.transaction(() => { if (this.isTooLong(key)) void this.rows.put(key, this.current(key, this.now())); });
+    if (this.isTooLong(key))
+      await this.store.transaction(() => {
+        if (this.isTooLong(key)) void this.rows.put(key, this.current(key, this.now()));
+      });
     return this.current(key, this.now());
   }
 

@@ -48,16 +48,32 @@ export class LmdbDirectory implements SweptDirectory {
   private readonly sweeping: Sweeping;
 
   /** `changes` is told of each change to keys and organizations. */
-  constructor(readonly store: Store, changes = new AccountChanges()) {
+  constructor(
+    readonly store: Store,
+    changes = new AccountChanges(),
+  ) {
     const changed = (organizationId: string): void => changes.tell(organizationId);
     this.audit = new LmdbAuditLog(store);
     this.attempts = new LmdbAttempts(store);
     const memberships = new MembershipTable(store);
     this.apiKeys = new LmdbApiKeys(store, memberships, this.audit, changed);
-    const invites = new InviteTable(store), sessions = new SessionTable(store), tokens = new TokenTable(store);
+    const invites = new InviteTable(store),
+      sessions = new SessionTable(store),
+      tokens = new TokenTable(store);
     const tables = {
-      users: new UserTable(store), organizations: new OrganizationTable(store), settings: new SettingsTable(store), memberships,
-      setupCode: new SetupCode(store), secondFactors: new SecondFactorTable(store), identities: new IdentityTable(store), invites, sessions, tokens, attempts: this.attempts, audit: this.audit, keys: this.apiKeys,
+      users: new UserTable(store),
+      organizations: new OrganizationTable(store),
+      settings: new SettingsTable(store),
+      memberships,
+      setupCode: new SetupCode(store),
+      secondFactors: new SecondFactorTable(store),
+      identities: new IdentityTable(store),
+      invites,
+      sessions,
+      tokens,
+      attempts: this.attempts,
+      audit: this.audit,
+      keys: this.apiKeys,
     };
     this.keyStore = new LmdbKeyStore(this.apiKeys, tables.organizations, tables.settings);
     this.signIns = new LmdbSignIns(store, tables);
@@ -70,7 +86,9 @@ export class LmdbDirectory implements SweptDirectory {
     this.members = new LmdbMembers(store, tables);
     this.invites = new LmdbInvites(store, tables);
     const swept: readonly { sweep(): Promise<void> }[] = [sessions, tokens, this.attempts, invites, this.audit];
-    this.sweeping = new Sweeping(async () => { for (const table of swept) await table.sweep(); });
+    this.sweeping = new Sweeping(async () => {
+      for (const table of swept) await table.sweep();
+    });
   }
 
   keepSwept(also: () => Promise<void>, onError: (error: unknown) => void, gate: EraseGate): void {

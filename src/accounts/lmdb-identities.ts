@@ -8,14 +8,21 @@ import type { UserTable } from './lmdb/user-table.js';
 import type { LmdbAuditLog } from './lmdb-audit-log.js';
 import type { User } from './users.js';
 
-export interface IdentitiesTables { identities: IdentityTable; users: UserTable; audit: LmdbAuditLog }
+export interface IdentitiesTables {
+  identities: IdentityTable;
+  users: UserTable;
+  audit: LmdbAuditLog;
+}
 
 export class LmdbIdentities implements Identities {
-  constructor(private readonly store: Store, private readonly tables: IdentitiesTables) {}
+  constructor(
+    private readonly store: Store,
+    private readonly tables: IdentitiesTables,
+  ) {}
 
   async userOf(identity: ForeignIdentity): Promise<User | null> {
     const id = this.tables.identities.userOf(identity);
-    return id === undefined ? null : this.tables.users.get(id) ?? null;
+    return id === undefined ? null : (this.tables.users.get(id) ?? null);
   }
 
   async has(userId: string): Promise<boolean> {

@@ -4,7 +4,14 @@ import { apiError } from '../errors.js';
 import type { Store } from '../storage/store.js';
 import type { Role } from '../wire/dashboard.js';
 import type { Actor } from './audit.js';
-import { checkInviting, invitedAlready, inviteOfAnother, noSuchInvite, organizationGone, tooManyInvites } from './invites.js';
+import {
+  checkInviting,
+  invitedAlready,
+  inviteOfAnother,
+  noSuchInvite,
+  organizationGone,
+  tooManyInvites,
+} from './invites.js';
 import type { Invite, Invites, ShownInvite } from './invites.js';
 import type { Organization } from './keys.js';
 import type { InviteTable } from './lmdb/invite-table.js';
@@ -19,15 +26,32 @@ import { sliceOf } from './slice.js';
 import type { Slice } from './slice.js';
 import type { User } from './users.js';
 
-export interface InvitesTables { invites: InviteTable; memberships: MembershipTable; users: UserTable; organizations: OrganizationTable; settings: SettingsTable; audit: LmdbAuditLog }
+export interface InvitesTables {
+  invites: InviteTable;
+  memberships: MembershipTable;
+  users: UserTable;
+  organizations: OrganizationTable;
+  settings: SettingsTable;
+  audit: LmdbAuditLog;
+}
 
 /** Within a transaction: a member's role is `own` from now on; undefined: they are none any more. What they may not have made is revoked. */
-export function revokeOutlived({ invites, audit }: Pick<InvitesTables, 'invites' | 'audit'>, organizationId: string, userId: string, own: Role | undefined, actor: Actor): void {
-  for (const { id, email } of invites.revokeOutlived(organizationId, userId, own)) audit.note(organizationId, actor, 'invite.revoked', id, { email });
+export function revokeOutlived(
+  { invites, audit }: Pick<InvitesTables, 'invites' | 'audit'>,
+  organizationId: string,
+  userId: string,
+  own: Role | undefined,
+  actor: Actor,
+): void {
+  for (const { id, email } of invites.revokeOutlived(organizationId, userId, own))
+    audit.note(organizationId, actor, 'invite.revoked', id, { email });
 }
 
 export class LmdbInvites implements Invites {
-  constructor(private readonly store: Store, private readonly tables: InvitesTables) {}
+  constructor(
+    private readonly store: Store,
+    private readonly tables: InvitesTables,
+  ) {}
 
   async page(organizationId: string, limit: number, after: string | null): Promise<Slice<ShownInvite> | null> {
     const { invites } = this.tables;
@@ -72,7 +96,8 @@ export class LmdbInvites implements Invites {
       const invite = invites.ofToken(token);
       if (invite.email !== knownPerson(users.get(user.id)).email) throw inviteOfAnother();
       const organization = this.#organization(invite);
-      if (organization.status === 'suspended') throw apiError('organization_suspended', 'The organization is suspended.');
+      if (organization.status === 'suspended')
+        throw apiError('organization_suspended', 'The organization is suspended.');
       checkMembers(memberships.count(organization.id));
       checkBelonging(memberships.ofUser(user.id).length);
       invites.accept(invite);

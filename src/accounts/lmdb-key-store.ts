@@ -9,7 +9,11 @@ import type { SettingsTable } from './lmdb/settings-table.js';
 import type { LmdbApiKeys } from './lmdb-api-keys.js';
 
 export class LmdbKeyStore implements KeyStore {
-  constructor(private readonly keys: LmdbApiKeys, private readonly organizations: OrganizationTable, private readonly settings: SettingsTable) {}
+  constructor(
+    private readonly keys: LmdbApiKeys,
+    private readonly organizations: OrganizationTable,
+    private readonly settings: SettingsTable,
+  ) {}
 
   async find(digest: string): Promise<KeyHolder | undefined> {
     const key = this.keys.findByDigest(digest);
@@ -18,7 +22,10 @@ export class LmdbKeyStore implements KeyStore {
     const isDeleted = (organization.deletedAt ?? null) !== null;
     return {
       // The keys of a deleted organization are revoked.
-      ...endsOf(key), keyId: key.id, revoked: isDeleted || key.revoked === true, suspended: organization.status === 'suspended',
+      ...endsOf(key),
+      keyId: key.id,
+      revoked: isDeleted || key.revoked === true,
+      suspended: organization.status === 'suspended',
       identity: identityFor(organization, this.settings.get(organization.id), key),
     };
   }
@@ -38,4 +45,8 @@ export class LmdbKeyStore implements KeyStore {
   }
 }
 
-const endsOf = (key: KeyRecord): KeyEnds => ({ revoked: key.revoked === true, overlapEndsAt: timeOf(key.revokedAt), expiresAt: timeOf(key.expiresAt) });
+const endsOf = (key: KeyRecord): KeyEnds => ({
+  revoked: key.revoked === true,
+  overlapEndsAt: timeOf(key.revokedAt),
+  expiresAt: timeOf(key.expiresAt),
+});

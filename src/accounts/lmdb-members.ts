@@ -16,18 +16,32 @@ import type { Member, Members, Membership, OwnOrganization } from './members.js'
 import { sliceOf } from './slice.js';
 import type { Slice } from './slice.js';
 
-export interface MembersTables { memberships: MembershipTable; users: UserTable; organizations: OrganizationTable; settings: SettingsTable; sessions: SessionTable; invites: InviteTable; audit: LmdbAuditLog }
+export interface MembersTables {
+  memberships: MembershipTable;
+  users: UserTable;
+  organizations: OrganizationTable;
+  settings: SettingsTable;
+  sessions: SessionTable;
+  invites: InviteTable;
+  audit: LmdbAuditLog;
+}
 
 export class LmdbMembers implements Members {
-  constructor(private readonly store: Store, private readonly tables: MembersTables) {}
+  constructor(
+    private readonly store: Store,
+    private readonly tables: MembersTables,
+  ) {}
 
   async of(organizationId: string, userId: string): Promise<OwnOrganization | null> {
     const membership = this.#row(organizationId, userId);
-    return membership === undefined ? null : this.#own(membership) ?? null;
+    return membership === undefined ? null : (this.#own(membership) ?? null);
   }
 
   async organizationsOf(userId: string): Promise<OwnOrganization[]> {
-    return this.tables.memberships.ofUser(userId).map((membership) => this.#own(membership)).filter((one) => one !== undefined);
+    return this.tables.memberships
+      .ofUser(userId)
+      .map((membership) => this.#own(membership))
+      .filter((one) => one !== undefined);
   }
 
   async page(organizationId: string, limit: number, after: string | null): Promise<Slice<Member> | null> {
@@ -37,17 +51,19 @@ export class LmdbMembers implements Members {
 
   async changeRole(organizationId: string, userId: string, role: Role, by: string, actor: Actor): Promise<Member> {
     const { memberships, audit } = this.tables;
-    return this.#member(await this.store.transaction(() => {
-      const own = memberships.get(organizationId, by)?.role;
-      checkManaging(own);
-      const before = knownMember(this.#row(organizationId, userId));
-      checkOwner(own, role, before.role);
-      if (before.role === role) return before;
-      if (role !== 'owner' && memberships.isLastOwner(organizationId, userId)) throw lastOwner('role');
-      audit.note(organizationId, actor, 'member.role_changed', userId, { from: before.role, to: role });
-      revokeOutlived(this.tables, organizationId, userId, role, actor);
-      return memberships.put(organizationId, userId, role);
-    }));
+    return this.#member(
+      await this.store.transaction(() => {
+        const own = memberships.get(organizationId, by)?.role;
+        checkManaging(own);
+        const before = knownMember(this.#row(organizationId, userId));
+        checkOwner(own, role, before.role);
+        if (before.role === role) return before;
+        if (role !== 'owner' && memberships.isLastOwner(organizationId, userId)) throw lastOwner('role');
+        audit.note(organizationId, actor, 'member.role_changed', userId, { from: before.role, to: role });
+        revokeOutlived(this.tables, organizationId, userId, role, actor);
+        return memberships.put(organizationId, userId, role);
+      }),
+    );
   }
 
   remove(organizationId: string, userId: string, by: string, actor: Actor): Promise<void> {
@@ -61,19 +77,26 @@ export class LmdbMembers implements Members {
       if (memberships.isLastOwner(organizationId, userId)) throw lastOwner('user');
       memberships.remove(organizationId, userId);
       if (!leaving) sessions.endAll(userId);
-      audit.note(organizationId, actor, leaving ? 'member.left' : 'member.removed', userId, { role: member.role, email: users.get(userId)?.email ?? null });
+      audit.note(organizationId, actor, leaving ? 'member.left' : 'member.removed', userId, {
+        role: member.role,
+        email: users.get(userId)?.email ?? null,
+      });
       revokeOutlived(this.tables, organizationId, userId, undefined, actor);
     });
   }
 
   /** Longer ids name nothing, and keys of the database have a bound. */
   #row(organizationId: string, userId: string): Membership | undefined {
-    return organizationId.length > 64 || userId.length > 64 ? undefined : this.tables.memberships.get(organizationId, userId);
+    return organizationId.length > 64 || userId.length > 64
+      ? undefined
+      : this.tables.memberships.get(organizationId, userId);
   }
 
   #own({ organizationId, role }: Membership): OwnOrganization | undefined {
     const organization = this.tables.organizations.get(organizationId);
-    return organization === undefined ? undefined : { organization: { ...organization, settings: this.tables.settings.get(organizationId) }, role };
+    return organization === undefined
+      ? undefined
+      : { organization: { ...organization, settings: this.tables.settings.get(organizationId) }, role };
   }
 
   #member(membership: Membership): Member {

@@ -12,15 +12,33 @@ import type { LmdbApiKeys } from './lmdb-api-keys.js';
 import type { LmdbAuditLog } from './lmdb-audit-log.js';
 import { checkBelonging, knownPerson } from './members.js';
 import { checkOwned } from './organizations.js';
-import type { OrganizationChange, OrganizationOverview, Organizations, OrganizationSettings, OrganizationView } from './organizations.js';
+import type {
+  OrganizationChange,
+  OrganizationOverview,
+  Organizations,
+  OrganizationSettings,
+  OrganizationView,
+} from './organizations.js';
 import type { Slice } from './slice.js';
 import type { User } from './users.js';
 
-export interface OrganizationsTables { organizations: OrganizationTable; settings: SettingsTable; memberships: MembershipTable; users: UserTable; invites: InviteTable; keys: LmdbApiKeys; audit: LmdbAuditLog }
+export interface OrganizationsTables {
+  organizations: OrganizationTable;
+  settings: SettingsTable;
+  memberships: MembershipTable;
+  users: UserTable;
+  invites: InviteTable;
+  keys: LmdbApiKeys;
+  audit: LmdbAuditLog;
+}
 
 export class LmdbOrganizations implements Organizations {
   /** `changed` is called after each change that those must know of who look organizations up, with its id. */
-  constructor(private readonly store: Store, private readonly tables: OrganizationsTables, private readonly changed: (organizationId: string) => void) {}
+  constructor(
+    private readonly store: Store,
+    private readonly tables: OrganizationsTables,
+    private readonly changed: (organizationId: string) => void,
+  ) {}
 
   async get(id: string): Promise<OrganizationView | null> {
     const organization = this.tables.organizations.get(id);
@@ -47,7 +65,10 @@ export class LmdbOrganizations implements Organizations {
 
   async ensureFirst(): Promise<Organization> {
     const { organizations } = this.tables;
-    return organizations.list()[0] ?? this.store.transaction(() => organizations.list()[0] ?? organizations.create('Default'));
+    return (
+      organizations.list()[0] ??
+      this.store.transaction(() => organizations.list()[0] ?? organizations.create('Default'))
+    );
   }
 
   create(name: string, owner: User, most: number, actor: Actor): Promise<OrganizationView> {
@@ -56,7 +77,14 @@ export class LmdbOrganizations implements Organizations {
       knownPerson(users.get(owner.id));
       const own = memberships.ofUser(owner.id);
       checkBelonging(own.length);
-      checkOwned(owner, own.filter(({ role }) => role === 'owner').map(({ organizationId }) => organizations.get(organizationId)).filter((one) => one !== undefined), most);
+      checkOwned(
+        owner,
+        own
+          .filter(({ role }) => role === 'owner')
+          .map(({ organizationId }) => organizations.get(organizationId))
+          .filter((one) => one !== undefined),
+        most,
+      );
       const organization = organizations.create(name);
       memberships.put(organization.id, owner.id, 'owner');
       audit.note(organization.id, actor, 'organization.created', organization.id, { name });
@@ -80,8 +108,12 @@ export class LmdbOrganizations implements Organizations {
     const changed = await this.store.transaction(() => {
       const before = organizations.get(id);
       if (before === undefined) return null;
-      const next = change.status === undefined || change.status === before.status ? before : organizations.change(id, { status: change.status }) ?? before;
-      if (next !== before && actor !== null) audit.note(id, actor, next.status === 'suspended' ? 'organization.suspended' : 'organization.activated', id);
+      const next =
+        change.status === undefined || change.status === before.status
+          ? before
+          : (organizations.change(id, { status: change.status }) ?? before);
+      if (next !== before && actor !== null)
+        audit.note(id, actor, next.status === 'suspended' ? 'organization.suspended' : 'organization.activated', id);
       if (change.limits !== undefined || change.monthlyTokenCap !== undefined) this.#set(id, change, actor);
       if (change.keepsText !== undefined) this.#keepText(id, change.keepsText, actor);
       return next;
@@ -130,16 +162,28 @@ export class LmdbOrganizations implements Organizations {
 
   #overview(organization: Organization): OrganizationOverview {
     const { memberships, keys } = this.tables;
-    return { ...this.#view(organization), members: memberships.count(organization.id), activeKeys: keys.activeCount(organization.id) };
+    return {
+      ...this.#view(organization),
+      members: memberships.count(organization.id),
+      activeKeys: keys.activeCount(organization.id),
+    };
   }
 
   /** Within a transaction. */
   #set(id: string, { limits, monthlyTokenCap }: OrganizationChange, actor: Actor | null): void {
     const { settings, audit } = this.tables;
     const before = settings.get(id);
-    const next: OrganizationSettings = { ...before, limits: limits ?? before.limits, monthlyTokenCap: monthlyTokenCap === undefined ? before.monthlyTokenCap : monthlyTokenCap };
+    const next: OrganizationSettings = {
+      ...before,
+      limits: limits ?? before.limits,
+      monthlyTokenCap: monthlyTokenCap === undefined ? before.monthlyTokenCap : monthlyTokenCap,
+    };
     settings.put(id, next);
-    if (actor !== null) audit.note(id, actor, 'organization.limits_changed', id, { limits: next.limits, monthly_token_cap: next.monthlyTokenCap });
+    if (actor !== null)
+      audit.note(id, actor, 'organization.limits_changed', id, {
+        limits: next.limits,
+        monthly_token_cap: next.monthlyTokenCap,
+      });
   }
 
   /** Within a transaction. */
@@ -148,6 +192,7 @@ export class LmdbOrganizations implements Organizations {
     const before = settings.get(id);
     if ((before.keepsText ?? false) === keepsText) return;
     settings.put(id, { ...before, keepsText });
-    if (actor !== null) audit.note(id, actor, keepsText ? 'organization.request_text_kept' : 'organization.request_text_not_kept', id);
+    if (actor !== null)
+      audit.note(id, actor, keepsText ? 'organization.request_text_kept' : 'organization.request_text_not_kept', id);
   }
 }

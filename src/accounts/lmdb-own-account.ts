@@ -18,11 +18,22 @@ import { accountGone } from './tokens.js';
 import type { User } from './users.js';
 
 export interface OwnAccountTables {
-  users: UserTable; memberships: MembershipTable; organizations: OrganizationTable; sessions: SessionTable; tokens: TokenTable; secondFactors: SecondFactorTable; identities: IdentityTable; invites: InviteTable; audit: LmdbAuditLog;
+  users: UserTable;
+  memberships: MembershipTable;
+  organizations: OrganizationTable;
+  sessions: SessionTable;
+  tokens: TokenTable;
+  secondFactors: SecondFactorTable;
+  identities: IdentityTable;
+  invites: InviteTable;
+  audit: LmdbAuditLog;
 }
 
 export class LmdbOwnAccount implements OwnAccount {
-  constructor(private readonly store: Store, private readonly tables: OwnAccountTables) {}
+  constructor(
+    private readonly store: Store,
+    private readonly tables: OwnAccountTables,
+  ) {}
 
   emailToken(user: User, email: string, actor: Actor): Promise<string> {
     const { users, tokens, audit } = this.tables;
@@ -51,7 +62,9 @@ export class LmdbOwnAccount implements OwnAccount {
     const { users, memberships, organizations, sessions, tokens, secondFactors, identities, audit } = this.tables;
     return this.store.transaction(() => {
       const own = memberships.ofUser(user.id);
-      const orphaned = own.filter(({ organizationId }) => memberships.isLastOwner(organizationId, user.id)).map(({ organizationId }) => organizations.get(organizationId)?.name ?? organizationId);
+      const orphaned = own
+        .filter(({ organizationId }) => memberships.isLastOwner(organizationId, user.id))
+        .map(({ organizationId }) => organizations.get(organizationId)?.name ?? organizationId);
       const current = users.get(user.id);
       checkLeaving(orphaned, current?.operator === true && !users.hasOtherOperator(user.id));
       for (const { organizationId, role } of own) {

@@ -12,10 +12,20 @@ import type { ProvedFactor, SecondFactor, SecondFactors } from './second-factors
 import { isUsedStep } from './totp.js';
 import type { User } from './users.js';
 
-export interface SecondFactorsTables { secondFactors: SecondFactorTable; users: UserTable; sessions: SessionTable; attempts: LmdbAttempts; audit: LmdbAuditLog }
+export interface SecondFactorsTables {
+  secondFactors: SecondFactorTable;
+  users: UserTable;
+  sessions: SessionTable;
+  attempts: LmdbAttempts;
+  audit: LmdbAuditLog;
+}
 
 export class LmdbSecondFactors implements SecondFactors {
-  constructor(private readonly store: Store, private readonly tables: SecondFactorsTables, private readonly now: () => number = Date.now) {}
+  constructor(
+    private readonly store: Store,
+    private readonly tables: SecondFactorsTables,
+    private readonly now: () => number = Date.now,
+  ) {}
 
   async get(userId: string): Promise<SecondFactor | null> {
     return this.tables.secondFactors.get(userId).factor;
@@ -23,7 +33,12 @@ export class LmdbSecondFactors implements SecondFactors {
 
   propose(userId: string, sealed: string): Promise<void> {
     const { secondFactors } = this.tables;
-    return this.store.transaction(() => secondFactors.put(userId, { ...secondFactors.get(userId), proposal: { sealed, until: this.now() + PROPOSAL_MS } }));
+    return this.store.transaction(() =>
+      secondFactors.put(userId, {
+        ...secondFactors.get(userId),
+        proposal: { sealed, until: this.now() + PROPOSAL_MS },
+      }),
+    );
   }
 
   async proposed(userId: string): Promise<string | null> {
@@ -33,7 +48,12 @@ export class LmdbSecondFactors implements SecondFactors {
   enable(user: User, { sealed, step, recovery }: ProvedFactor, keptSessionId: string, actor: Actor): Promise<boolean> {
     const { secondFactors, users, sessions, attempts, audit } = this.tables;
     return this.store.transaction(() => {
-      if (this.#proposal(user.id) !== sealed || secondFactors.get(user.id).factor !== null || users.get(user.id) === undefined) return false;
+      if (
+        this.#proposal(user.id) !== sealed ||
+        secondFactors.get(user.id).factor !== null ||
+        users.get(user.id) === undefined
+      )
+        return false;
       const since = new Date(this.now()).toISOString();
       secondFactors.put(user.id, { factor: { sealed, since, lastStep: step, recovery }, proposal: null });
       users.change(user.id, { secondFactor: true });
@@ -63,7 +83,9 @@ export class LmdbSecondFactors implements SecondFactors {
       const recovery = row.factor.recovery.filter((one) => one !== hash);
       secondFactors.put(user.id, { ...row, factor: { ...row.factor, recovery } });
       attempts.forget('code', user.id);
-      audit.note(null, { type: 'user', id: user.id, email: user.email, ip }, 'user.recovery_code_used', user.id, { left: recovery.length });
+      audit.note(null, { type: 'user', id: user.id, email: user.email, ip }, 'user.recovery_code_used', user.id, {
+        left: recovery.length,
+      });
       return recovery.length;
     });
   }
@@ -99,7 +121,8 @@ export class LmdbSecondFactors implements SecondFactors {
       await this.store.transaction(() => {
         const row = secondFactors.get(userId);
         const sealed = row.factor === null ? null : again(userId, row.factor.sealed);
-        if (row.factor !== null && sealed !== null) secondFactors.put(userId, { ...row, factor: { ...row.factor, sealed } });
+        if (row.factor !== null && sealed !== null)
+          secondFactors.put(userId, { ...row, factor: { ...row.factor, sealed } });
       });
     }
   }

@@ -13,10 +13,19 @@ import type { Client, CountedLogin, Refused, SignedIn, SignIns } from './sign-in
 import { accountGone } from './tokens.js';
 import type { User } from './users.js';
 
-export interface SignInTables { users: UserTable; sessions: SessionTable; tokens: TokenTable; attempts: LmdbAttempts; audit: LmdbAuditLog }
+export interface SignInTables {
+  users: UserTable;
+  sessions: SessionTable;
+  tokens: TokenTable;
+  attempts: LmdbAttempts;
+  audit: LmdbAuditLog;
+}
 
 export class LmdbSignIns implements SignIns {
-  constructor(private readonly store: Store, private readonly tables: SignInTables) {}
+  constructor(
+    private readonly store: Store,
+    private readonly tables: SignInTables,
+  ) {}
 
   async find(cookie: string): Promise<SignedIn | null> {
     const { sessions, users } = this.tables;
@@ -33,7 +42,13 @@ export class LmdbSignIns implements SignIns {
     return this.tables.users.withEmail(email) ?? null;
   }
 
-  begin(known: User, upgraded: string | null, client: Client, before: string | null, counted: CountedLogin | null): Promise<{ user: User; cookie: string } | Refused> {
+  begin(
+    known: User,
+    upgraded: string | null,
+    client: Client,
+    before: string | null,
+    counted: CountedLogin | null,
+  ): Promise<{ user: User; cookie: string } | Refused> {
     const { users, sessions, attempts } = this.tables;
     return this.store.transaction(() => {
       const current = users.get(known.id);
@@ -45,7 +60,10 @@ export class LmdbSignIns implements SignIns {
       }
       const old = before === null ? undefined : sessions.find(before);
       if (old !== undefined) sessions.end(old.userId, old.id);
-      const changed = users.change(known.id, { lastLoginAt: new Date().toISOString(), ...(upgraded === null ? {} : { passwordHash: upgraded }) });
+      const changed = users.change(known.id, {
+        lastLoginAt: new Date().toISOString(),
+        ...(upgraded === null ? {} : { passwordHash: upgraded }),
+      });
       return { user: changed ?? current, cookie: sessions.begin(known.id, client.ip, client.userAgent).secret };
     });
   }
@@ -88,7 +106,7 @@ export class LmdbSignIns implements SignIns {
       const changed = users.change(userId, { passwordHash, ...(mailed ? { emailVerified: true } : {}) });
       if (changed === undefined) throw accountGone();
       sessions.endAll(userId);
-      tokens.removeOf(userId, 'new-email');   // whoever knew the old password may have asked for another address
+      tokens.removeOf(userId, 'new-email'); // whoever knew the old password may have asked for another address
       attempts.forget('password', userId);
       audit.note(null, actorOf(changed, ip), 'user.password_reset', userId);
       return changed;

@@ -21,14 +21,27 @@ import { permission, personKnown, signUpTaken } from './sign-ups.js';
 import type { Permission, SignedUp, SignUp, SignUpPolicy, SignUps } from './sign-ups.js';
 
 export interface SignUpTables {
-  users: UserTable; organizations: OrganizationTable; settings: SettingsTable; memberships: MembershipTable; invites: InviteTable; sessions: SessionTable;
-  setupCode: SetupCode; identities: IdentityTable; audit: LmdbAuditLog;
+  users: UserTable;
+  organizations: OrganizationTable;
+  settings: SettingsTable;
+  memberships: MembershipTable;
+  invites: InviteTable;
+  sessions: SessionTable;
+  setupCode: SetupCode;
+  identities: IdentityTable;
+  audit: LmdbAuditLog;
 }
 
-interface Home { organization: Organization; role: Role }
+interface Home {
+  organization: Organization;
+  role: Role;
+}
 
 export class LmdbSignUps implements SignUps {
-  constructor(private readonly store: Store, private readonly tables: SignUpTables) {}
+  constructor(
+    private readonly store: Store,
+    private readonly tables: SignUpTables,
+  ) {}
 
   async awaitsFirst(): Promise<boolean> {
     return this.tables.users.none;
@@ -51,12 +64,13 @@ export class LmdbSignUps implements SignUps {
       if (user === null) throw signUpTaken();
       const actor = { type: 'user', id: user.id, email: user.email, ip: client.ip } as const;
       if (wish.identity !== undefined) {
-        if (identities.userOf(wish.identity) !== undefined) throw personKnown();   // somebody was quicker
+        if (identities.userOf(wish.identity) !== undefined) throw personKnown(); // somebody was quicker
         identities.put(user.id, wish.identity);
         users.change(user.id, { emailVerified: true });
         audit.note(null, actor, 'user.identity_linked', user.id, { issuer: wish.identity.issuer });
       }
-      const { organization, role } = allowed.as === 'invited' ? this.#joined(allowed.invite) : this.#own(allowed.as === 'first', wish, actor);
+      const { organization, role } =
+        allowed.as === 'invited' ? this.#joined(allowed.invite) : this.#own(allowed.as === 'first', wish, actor);
       memberships.put(organization.id, user.id, role);
       audit.note(organization.id, actor, 'member.joined', user.id, { role, email: user.email });
       if (user.operator) {
@@ -70,13 +84,18 @@ export class LmdbSignUps implements SignUps {
 
   #permission(policy: SignUpPolicy, wish: SignUp): Permission {
     const { users, setupCode, invites } = this.tables;
-    return permission({ isFirst: users.none, hasCode: (code) => setupCode.matches(code), invite: (token) => invites.ofToken(token) }, policy, wish);
+    return permission(
+      { isFirst: users.none, hasCode: (code) => setupCode.matches(code), invite: (token) => invites.ofToken(token) },
+      policy,
+      wish,
+    );
   }
 
   #joined(invite: Invite): Home {
     const { organizations, memberships, invites } = this.tables;
     const organization = organizations.get(invite.organizationId);
-    if (organization === undefined || organization.status === 'suspended') throw apiError('organization_suspended', 'The organization is suspended.');
+    if (organization === undefined || organization.status === 'suspended')
+      throw apiError('organization_suspended', 'The organization is suspended.');
     checkMembers(memberships.count(organization.id));
     invites.accept(invite);
     return { organization, role: invite.role };

@@ -11,10 +11,19 @@ import type { Slice } from './slice.js';
 import { changedRights, noSuchUser } from './users.js';
 import type { ListedUser, User, UserRights, Users } from './users.js';
 
-export interface UsersTables { users: UserTable; memberships: MembershipTable; organizations: OrganizationTable; sessions: SessionTable; audit: LmdbAuditLog }
+export interface UsersTables {
+  users: UserTable;
+  memberships: MembershipTable;
+  organizations: OrganizationTable;
+  sessions: SessionTable;
+  audit: LmdbAuditLog;
+}
 
 export class LmdbUsers implements Users {
-  constructor(private readonly store: Store, private readonly tables: UsersTables) {}
+  constructor(
+    private readonly store: Store,
+    private readonly tables: UsersTables,
+  ) {}
 
   async get(id: string): Promise<User | null> {
     return this.#row(id) ?? null;
@@ -23,7 +32,10 @@ export class LmdbUsers implements Users {
   async page(limit: number, after: string | null): Promise<Slice<ListedUser>> {
     const found = this.tables.users.list(limit + 1, after);
     const data = found.slice(0, limit);
-    return { data: data.map((user) => this.#listed(user)), next: found.length > limit ? data.at(-1)?.id ?? null : null };
+    return {
+      data: data.map((user) => this.#listed(user)),
+      next: found.length > limit ? (data.at(-1)?.id ?? null) : null,
+    };
   }
 
   async change(id: string, rights: UserRights, by: string | null, actor: Actor): Promise<ListedUser> {
@@ -35,8 +47,12 @@ export class LmdbUsers implements Users {
       if (wanted === null) return user;
       const { locked, operator } = wanted;
       const next = users.change(id, wanted) as User;
-      if (locked !== user.locked) audit.note(null, actor, locked ? 'user.locked' : 'user.unlocked', id, { email: user.email });
-      if (operator !== user.operator) audit.note(null, actor, operator ? 'user.operator_granted' : 'user.operator_withdrawn', id, { email: user.email });
+      if (locked !== user.locked)
+        audit.note(null, actor, locked ? 'user.locked' : 'user.unlocked', id, { email: user.email });
+      if (operator !== user.operator)
+        audit.note(null, actor, operator ? 'user.operator_granted' : 'user.operator_withdrawn', id, {
+          email: user.email,
+        });
       if (locked && !user.locked) sessions.endAll(id);
       return next;
     });

@@ -11,16 +11,28 @@ import type { OrganizationView } from './organizations.js';
 import type { Slice } from './slice.js';
 import type { User } from './users.js';
 
-export interface Membership { organizationId: string; userId: string; role: Role; createdAt: string }
+export interface Membership {
+  organizationId: string;
+  userId: string;
+  role: Role;
+  createdAt: string;
+}
 
 /** Bounds what is listed whole. */
 export const MAX_MEMBERS = 1_000;
 export const MAX_ORGANIZATIONS_OF_USER = 50;
 
-export interface Member extends Membership { readonly email: string; readonly name: string; readonly lastLoginAt: string | null }
+export interface Member extends Membership {
+  readonly email: string;
+  readonly name: string;
+  readonly lastLoginAt: string | null;
+}
 
 /** An organization as one of its members has it. */
-export interface OwnOrganization { readonly organization: OrganizationView; readonly role: Role }
+export interface OwnOrganization {
+  readonly organization: OrganizationView;
+  readonly role: Role;
+}
 
 export interface Members {
   /** Null if this is no member, or there is no such organization (any more). */
@@ -49,14 +61,17 @@ export function knownMember<T>(membership: T | undefined): T {
 
 /** `touched`: the roles that are given or taken. */
 export function checkOwner(own: Role | undefined, ...touched: Role[]): void {
-  if (touched.includes('owner') && own !== 'owner') throw apiError('role_not_allowed', 'Only owners may make, change or remove owners.');
+  if (touched.includes('owner') && own !== 'owner')
+    throw apiError('role_not_allowed', 'Only owners may make, change or remove owners.');
 }
 
 export function checkManaging(own: Role | undefined): void {
-  if (own === undefined || !hasRole(own, 'admin')) throw apiError('role_not_allowed', 'Changing or removing a member needs the role admin.');
+  if (own === undefined || !hasRole(own, 'admin'))
+    throw apiError('role_not_allowed', 'Changing or removing a member needs the role admin.');
 }
 
-export const lastOwner = (param: string): Error => apiError('invalid_value', 'The last owner of an organization stays one. Make somebody else an owner first.', param);
+export const lastOwner = (param: string): Error =>
+  apiError('invalid_value', 'The last owner of an organization stays one. Make somebody else an owner first.', param);
 
 /** Who has deleted the account meanwhile belongs to nothing any more. */
 export function knownPerson(user: User | undefined): User {
@@ -66,10 +81,12 @@ export function knownPerson(user: User | undefined): User {
 
 /** Of one more. */
 export function checkMembers(count: number): void {
-  if (count >= MAX_MEMBERS) throw apiError('too_many_entries', `An organization may have at most ${MAX_MEMBERS} members.`);
+  if (count >= MAX_MEMBERS)
+    throw apiError('too_many_entries', `An organization may have at most ${MAX_MEMBERS} members.`);
 }
 
 /** Of one more. */
 export function checkBelonging(count: number): void {
-  if (count >= MAX_ORGANIZATIONS_OF_USER) throw apiError('too_many_entries', `Nobody may belong to more than ${MAX_ORGANIZATIONS_OF_USER} organizations.`);
+  if (count >= MAX_ORGANIZATIONS_OF_USER)
+    throw apiError('too_many_entries', `Nobody may belong to more than ${MAX_ORGANIZATIONS_OF_USER} organizations.`);
 }

@@ -26,10 +26,15 @@ export interface OrganizationSettings {
 export const NO_SETTINGS: OrganizationSettings = Object.freeze({ limits: Object.freeze({}), monthlyTokenCap: null });
 
 /** With what an operator set for it. */
-export interface OrganizationView extends Organization { readonly settings: OrganizationSettings }
+export interface OrganizationView extends Organization {
+  readonly settings: OrganizationSettings;
+}
 
 /** With what operators see of it besides. */
-export interface OrganizationOverview extends OrganizationView { readonly members: number; readonly activeKeys: number }
+export interface OrganizationOverview extends OrganizationView {
+  readonly members: number;
+  readonly activeKeys: number;
+}
 
 /** What an operator may change of an organization; undefined stays. */
 export interface OrganizationChange {
@@ -71,6 +76,11 @@ export interface Organizations {
 /** A new organization has limits of its own: nobody gets round theirs, or out of a suspension, by making some. Throws ApiError 403, 422. */
 export function checkOwned({ operator }: User, owned: readonly Organization[], most: number): void {
   if (operator) return;
-  if (owned.some(({ status }) => status === 'suspended')) throw apiError('organization_suspended', 'Whose organization is suspended cannot make another.');
-  if (owned.length >= most) throw apiError('too_many_entries', `Nobody may own more than ${most} organizations here; ask the operator of this server.`);
+  if (owned.some(({ status }) => status === 'suspended'))
+    throw apiError('organization_suspended', 'Whose organization is suspended cannot make another.');
+  if (owned.length >= most)
+    throw apiError(
+      'too_many_entries',
+      `Nobody may own more than ${most} organizations here; ask the operator of this server.`,
+    );
 }

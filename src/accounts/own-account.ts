@@ -6,7 +6,10 @@ import type { Actor } from './audit.js';
 import type { User } from './users.js';
 
 /** Whose address was changed, and from which. */
-export interface ChangedEmail { readonly user: User; readonly before: string }
+export interface ChangedEmail {
+  readonly user: User;
+  readonly before: string;
+}
 
 export interface OwnAccount {
   /** The token of a link that goes to the new address by mail alone; it replaces the one before. Rejects with ApiError 422 email_taken. */
@@ -23,13 +26,23 @@ export interface OwnAccount {
   delete(user: User, actor: Actor): Promise<void>;
 }
 
-export const emailTaken = (): Error => apiError('email_taken', 'There is an account with this e-mail address already.', 'email');
+export const emailTaken = (): Error =>
+  apiError('email_taken', 'There is an account with this e-mail address already.', 'email');
 
 /** `organizations`: names of those that would be left without an owner. Throws ApiError 422. */
 export function checkLeaving(organizations: readonly string[], lastOperator: boolean): void {
   if (organizations.length > 0) {
     const names = organizations.map((name) => `"${name}"`).join(', ');
-    throw apiError('last_owner', `You are the last owner of ${names}. Make somebody else an owner there, or delete the organization, first.`, 'organizations');
+    throw apiError(
+      'last_owner',
+      `You are the last owner of ${names}. Make somebody else an owner there, or delete the organization, first.`,
+      'organizations',
+    );
   }
-  if (lastOperator) throw apiError('invalid_value', 'You are the last operator who can sign in. Make somebody else an operator first.', 'operator');
+  if (lastOperator)
+    throw apiError(
+      'invalid_value',
+      'You are the last operator who can sign in. Make somebody else an operator first.',
+      'operator',
+    );
 }

@@ -5,7 +5,11 @@
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { apiError } from '../errors.js';
 
-interface Cost { ln: number; r: number; p: number }
+interface Cost {
+  ln: number;
+  r: number;
+  p: number;
+}
 
 /** Of new hashes. As strong as OWASP's first choice for scrypt (N = 2^17, r = 8, p = 1) is asked to be, in a quarter of its memory. */
 const COST: Cost = { ln: 15, r: 8, p: 3 };
@@ -46,9 +50,14 @@ export function isOutdated(encoded: string): boolean {
 }
 
 function parse(encoded: string): { cost: Cost; salt: Buffer; hash: Buffer } | null {
-  const [, ln, r, p, salt, hash] = /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,3}),p=(\d{1,3})\$([\w+/=]+)\$([\w+/=]+)$/.exec(encoded) ?? [];
+  const [, ln, r, p, salt, hash] =
+    /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,3}),p=(\d{1,3})\$([\w+/=]+)\$([\w+/=]+)$/.exec(encoded) ?? [];
   if (salt === undefined || hash === undefined) return null;
-  return { cost: { ln: Number(ln), r: Number(r), p: Number(p) }, salt: Buffer.from(salt, 'base64'), hash: Buffer.from(hash, 'base64') };
+  return {
+    cost: { ln: Number(ln), r: Number(r), p: Number(p) },
+    salt: Buffer.from(salt, 'base64'),
+    hash: Buffer.from(hash, 'base64'),
+  };
 }
 
 async function derive(password: string, salt: Buffer, { ln, r, p }: Cost, bytes: number): Promise<Buffer> {
@@ -72,9 +81,14 @@ function turn(): Promise<void> {
     running++;
     return Promise.resolve();
   }
-  if (line.length >= MAX_WAITING) throw apiError('capacity_exhausted', 'Too many people are signing in at this moment.', null, { retryAfterMs: RETRY_MS });
-  return new Promise((resolve) => line.push(() => {
-    running++;
-    resolve();
-  }));
+  if (line.length >= MAX_WAITING)
+    throw apiError('capacity_exhausted', 'Too many people are signing in at this moment.', null, {
+      retryAfterMs: RETRY_MS,
+    });
+  return new Promise((resolve) =>
+    line.push(() => {
+      running++;
+      resolve();
+    }),
+  );
 }

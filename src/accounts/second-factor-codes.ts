@@ -15,10 +15,18 @@ export const RECOVERY_CODES = 10;
 const RECOVERY_BYTES = 10;
 
 /** What is shown once, for an authenticator app. */
-export interface Proposal { readonly secret: string; readonly uri: string }
+export interface Proposal {
+  readonly secret: string;
+  readonly uri: string;
+}
 
 export class SecondFactorCodes {
-  constructor(private readonly factors: SecondFactors, private readonly attempts: Attempts, private readonly box: SecretBox, private readonly now: () => number = Date.now) {}
+  constructor(
+    private readonly factors: SecondFactors,
+    private readonly attempts: Attempts,
+    private readonly box: SecretBox,
+    private readonly now: () => number = Date.now,
+  ) {}
 
   /** `issuer`: what the app shows beside the e-mail address. */
   async propose(user: User, issuer: string): Promise<Proposal> {
@@ -32,12 +40,22 @@ export class SecondFactorCodes {
     await this.attempts.count('code', [user.id]);
     const sealed = await this.factors.proposed(user.id);
     const secret = sealed === null ? null : this.#secret(user.id, sealed);
-    if (sealed === null || secret === null) throw apiError('invalid_value', 'The secret was shown too long ago, or a newer one was shown since. Begin again.', 'code');
+    if (sealed === null || secret === null)
+      throw apiError(
+        'invalid_value',
+        'The secret was shown too long ago, or a newer one was shown since. Begin again.',
+        'code',
+      );
     const step = stepOf(secret, compact(code), this.now());
-    if (step === null) throw wrongCode('The code is not of this secret and this moment. Check that the clock of the device is right.');
+    if (step === null)
+      throw wrongCode('The code is not of this secret and this moment. Check that the clock of the device is right.');
     const codes = recoveryCodes();
-    if (!await this.factors.enable(user, { sealed, step, recovery: codes.map(hashOf) }, sessionId, actor)) {
-      throw apiError('invalid_value', 'A second factor was turned on, or begun with, elsewhere meanwhile. Load the page again.', 'code');
+    if (!(await this.factors.enable(user, { sealed, step, recovery: codes.map(hashOf) }, sessionId, actor))) {
+      throw apiError(
+        'invalid_value',
+        'A second factor was turned on, or begun with, elsewhere meanwhile. Load the page again.',
+        'code',
+      );
     }
     return codes;
   }
@@ -47,25 +65,35 @@ export class SecondFactorCodes {
     const code = compact(given);
     await this.attempts.count('code', [user.id]);
     const factor = await this.factors.get(user.id);
-    if (factor === null) throw apiError('invalid_value', 'The second factor has been turned off meanwhile. Load the page again.', 'code');
+    if (factor === null)
+      throw apiError('invalid_value', 'The second factor has been turned off meanwhile. Load the page again.', 'code');
     if (code.length > 6) {
       const left = await this.factors.useRecovery(user, hashOf(code), ip);
-      if (left === null) throw wrongCode('This is no recovery code of this account, or it has been used: each works once.');
+      if (left === null)
+        throw wrongCode('This is no recovery code of this account, or it has been used: each works once.');
       return left;
     }
     const secret = this.#secret(user.id, factor.sealed);
     // Its key is not among secrets.signing_keys any more: nobody can compute the codes.
-    if (secret === null) throw apiError('invalid_value', 'The codes of this account cannot be checked any more, because the server\'s keys were changed. Use a recovery code, or ask the operator to reset the second factor.', 'code');
+    if (secret === null)
+      throw apiError(
+        'invalid_value',
+        "The codes of this account cannot be checked any more, because the server's keys were changed. Use a recovery code, or ask the operator to reset the second factor.",
+        'code',
+      );
     const step = stepOf(secret, code, this.now());
-    if (step === null) throw wrongCode('The code is wrong. Codes change every 30 seconds; the clock of the device has to be right.');
-    if (!await this.factors.useStep(user.id, step)) throw wrongCode('This code has been used already. Wait for the next one.');
+    if (step === null)
+      throw wrongCode('The code is wrong. Codes change every 30 seconds; the clock of the device has to be right.');
+    if (!(await this.factors.useStep(user.id, step)))
+      throw wrongCode('This code has been used already. Wait for the next one.');
     return factor.recovery.length;
   }
 
   /** New recovery codes, shown this once; those before are void. */
   async replaceRecovery(user: User, actor: Actor): Promise<string[]> {
     const codes = recoveryCodes();
-    if (!await this.factors.replaceRecovery(user, codes.map(hashOf), actor)) throw apiError('invalid_value', 'The second factor is off.', 'code');
+    if (!(await this.factors.replaceRecovery(user, codes.map(hashOf), actor)))
+      throw apiError('invalid_value', 'The second factor is off.', 'code');
     return codes;
   }
 
@@ -89,7 +117,9 @@ const wrongCode = (message: string): Error => apiError('invalid_code', message, 
 /** As people type them: with spaces, dashes, small letters. */
 const compact = (code: string): string => code.replace(/[\s-]/g, '').toUpperCase();
 
-const hashOf = (compacted: string): string => createHash('sha256').update(compacted.replace(/-/g, '')).digest('base64url');
+const hashOf = (compacted: string): string =>
+  createHash('sha256').update(compacted.replace(/-/g, '')).digest('base64url');
 
 /** XXXX-XXXX-XXXX-XXXX, each of base32. */
-const recoveryCodes = (): string[] => Array.from({ length: RECOVERY_CODES }, () => (base32(randomBytes(RECOVERY_BYTES)).match(/.{4}/g) ?? []).join('-'));
+const recoveryCodes = (): string[] =>
+  Array.from({ length: RECOVERY_CODES }, () => (base32(randomBytes(RECOVERY_BYTES)).match(/.{4}/g) ?? []).join('-'));

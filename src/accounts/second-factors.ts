@@ -11,7 +11,7 @@ export const PROPOSAL_MS = 15 * 60_000;
 export interface SecondFactor {
   /** Of the codes' secret: see SecretBox. */
   readonly sealed: string;
-  readonly since: string;           // RFC 3339
+  readonly since: string; // RFC 3339
   /** Codes up to this step have been used, or might have been. */
   readonly lastStep: number;
   /** SHA-256 of the recovery codes that are left. */
@@ -19,7 +19,11 @@ export interface SecondFactor {
 }
 
 /** What a user turns on: the proposal that was proved, by the code of `step`. */
-export interface ProvedFactor { readonly sealed: string; readonly step: number; readonly recovery: readonly string[] }
+export interface ProvedFactor {
+  readonly sealed: string;
+  readonly step: number;
+  readonly recovery: readonly string[];
+}
 
 export interface SecondFactors {
   /** Null: it is off. */

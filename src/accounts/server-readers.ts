@@ -14,16 +14,28 @@ import type { Users } from './users.js';
 export class ServerReaders {
   readonly #token: Buffer | null;
 
-  constructor(token: string | null, private readonly accounts: Accounts, private readonly users: Users) {
+  constructor(
+    token: string | null,
+    private readonly accounts: Accounts,
+    private readonly users: Users,
+  ) {
     this.#token = token === null ? null : digest(token);
   }
 
   /** Rejects with ApiError 401, 403. */
   async check(exchange: Exchange): Promise<void> {
-    const who = await identify<Identity | null>((name) => exchange.header(name), exchange, (key, from) => (this.#isToken(key) ? null : this.accounts.authenticate(key, from)));
+    const who = await identify<Identity | null>(
+      (name) => exchange.header(name),
+      exchange,
+      (key, from) => (this.#isToken(key) ? null : this.accounts.authenticate(key, from)),
+    );
     if (who === null) return;
     exchange.actAs(who);
-    if (!await this.#isOperators(who)) throw apiError('endpoint_not_allowed', 'This takes the key of an operator, or the token of the setting metrics.token.');
+    if (!(await this.#isOperators(who)))
+      throw apiError(
+        'endpoint_not_allowed',
+        'This takes the key of an operator, or the token of the setting metrics.token.',
+      );
   }
 
   /** As check(), for what strangers get less of. */

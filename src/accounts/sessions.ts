@@ -11,9 +11,9 @@ export const SEEN_MS = 60_000;
 const MAX_USER_AGENT = 256;
 
 export interface Session {
-  id: string;                  // sess_…
+  id: string; // sess_…
   userId: string;
-  createdAt: number;           // milliseconds
+  createdAt: number; // milliseconds
   lastSeenAt: number;
   ip: string;
   userAgent: string;

@@ -8,10 +8,18 @@ import type { User, Users } from './users.js';
 
 export const TICKET_MS = 10 * 60_000;
 
-interface Ticket { user: string; password: string; until: number }
+interface Ticket {
+  user: string;
+  password: string;
+  until: number;
+}
 
 export class SignInTickets {
-  constructor(private readonly box: SecretBox, private readonly users: Pick<Users, 'get'>, private readonly now: () => number = Date.now) {}
+  constructor(
+    private readonly box: SecretBox,
+    private readonly users: Pick<Users, 'get'>,
+    private readonly now: () => number = Date.now,
+  ) {}
 
   issue(user: User): { ticket: string; expiresAt: number } {
     const until = this.now() + TICKET_MS;
@@ -22,13 +30,18 @@ export class SignInTickets {
   /** Rejects with ApiError 400 invalid_token. */
   async open(sealed: string): Promise<User> {
     const opened = this.box.open('sign-in ticket', '', sealed);
-    const ticket = opened === null ? null : JSON.parse(opened.text) as Ticket;
+    const ticket = opened === null ? null : (JSON.parse(opened.text) as Ticket);
     const user = ticket === null || ticket.until <= this.now() ? null : await this.users.get(ticket.user);
     if (ticket === null || user === null || ticket.password !== markOf(user)) {
-      throw apiError('invalid_token', 'This sign-in was begun more than ten minutes ago, or the password was changed since. Sign in again.', 'ticket');
+      throw apiError(
+        'invalid_token',
+        'This sign-in was begun more than ten minutes ago, or the password was changed since. Sign in again.',
+        'ticket',
+      );
     }
     return user;
   }
 }
 
-const markOf = ({ passwordHash }: User): string => createHash('sha256').update(passwordHash).digest('base64url').slice(0, 16);
+const markOf = ({ passwordHash }: User): string =>
+  createHash('sha256').update(passwordHash).digest('base64url').slice(0, 16);

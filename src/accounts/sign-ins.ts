@@ -6,9 +6,15 @@ import type { Actor } from './audit.js';
 import type { Session } from './sessions.js';
 import type { User } from './users.js';
 
-export interface SignedIn { readonly user: User; readonly session: Session }
+export interface SignedIn {
+  readonly user: User;
+  readonly session: Session;
+}
 
-export interface Client { readonly ip: string; readonly userAgent: string }
+export interface Client {
+  readonly ip: string;
+  readonly userAgent: string;
+}
 
 /** Why somebody who knows the password does not get in. */
 export type Refused = 'changed' | 'locked';
@@ -25,7 +31,13 @@ export interface SignIns {
    * password's hash as it is to be from now on. `counted`: the attempts that were none; null: there were none, or they
    * are forgiven already. 'changed': the password meanwhile, or a second factor was turned on, which has not been asked for.
    */
-  begin(known: User, upgraded: string | null, client: Client, before: string | null, counted: CountedLogin | null): Promise<{ user: User; cookie: string } | Refused>;
+  begin(
+    known: User,
+    upgraded: string | null,
+    client: Client,
+    before: string | null,
+    counted: CountedLogin | null,
+  ): Promise<{ user: User; cookie: string } | Refused>;
   /** A login that was counted was not looked at. */
   forgive(counted: CountedLogin): Promise<void>;
   /** Last used first. */
@@ -49,7 +61,10 @@ export interface SignIns {
 }
 
 /** Shares of both are taken before the password is looked at. */
-export interface CountedLogin { readonly address: string; readonly email: string }
+export interface CountedLogin {
+  readonly address: string;
+  readonly email: string;
+}
 
 /** Whether what was shown of `known` to sign in is what is to be shown now. */
 export function isAsKnown(current: User, known: User): boolean {

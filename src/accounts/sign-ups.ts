@@ -18,7 +18,7 @@ export interface SignUpPolicy {
 }
 
 export interface SignUp {
-  email: string;               // as normalEmail() gives it
+  email: string; // as normalEmail() gives it
   name: string;
   organizationName: string | null;
   invite: string | null;
@@ -27,7 +27,12 @@ export interface SignUp {
   identity?: ForeignIdentity;
 }
 
-export interface SignedUp { user: User; organization: OrganizationView; role: Role; cookie: string }
+export interface SignedUp {
+  user: User;
+  organization: OrganizationView;
+  role: Role;
+  cookie: string;
+}
 
 export interface SignUps {
   /** Nobody has signed up yet. */
@@ -42,23 +47,35 @@ export interface SignUps {
 
 export const SETUP_CODE_CHARACTERS = 24;
 
-export const signUpTaken = (): Error => apiError('email_taken', 'There is an account with this e-mail address already. Sign in instead.', 'email');
-export const personKnown = (): Error => apiError('email_taken', 'There is an account for this person already. Sign in instead.', 'email');
+export const signUpTaken = (): Error =>
+  apiError('email_taken', 'There is an account with this e-mail address already. Sign in instead.', 'email');
+export const personKnown = (): Error =>
+  apiError('email_taken', 'There is an account for this person already. Sign in instead.', 'email');
 
 export type Permission = { as: 'first' } | { as: 'invited'; invite: Invite } | { as: 'new' };
 
 /** What whoever keeps the sign-ups knows when it is asked. `invite` throws ApiError 400 if the token is no pending one's. */
-export interface SignUpFacts { isFirst: boolean; hasCode(code: string): boolean; invite(token: string): Invite }
+export interface SignUpFacts {
+  isFirst: boolean;
+  hasCode(code: string): boolean;
+  invite(token: string): Invite;
+}
 
 /** Throws ApiError. */
-export function permission({ isFirst, hasCode, invite: ofToken }: SignUpFacts, policy: SignUpPolicy, { email, invite, code }: SignUp): Permission {
+export function permission(
+  { isFirst, hasCode, invite: ofToken }: SignUpFacts,
+  policy: SignUpPolicy,
+  { email, invite, code }: SignUp,
+): Permission {
   if (isFirst) {
-    if (!policy.local && (code === null || !hasCode(code))) throw apiError('signup_closed', 'The first user signs up with the link that the server shows when it starts.');
+    if (!policy.local && (code === null || !hasCode(code)))
+      throw apiError('signup_closed', 'The first user signs up with the link that the server shows when it starts.');
     return { as: 'first' };
   }
   if (invite !== null) {
     const found = ofToken(invite);
-    if (found.email !== email) throw apiError('invalid_value', 'This invitation is for another e-mail address.', 'email');
+    if (found.email !== email)
+      throw apiError('invalid_value', 'This invitation is for another e-mail address.', 'email');
     return { as: 'invited', invite: found };
   }
   if (!policy.open) throw apiError('signup_closed', 'Signing up needs an invitation.');

@@ -7,7 +7,12 @@ export interface Slice<T> {
 }
 
 /** A part of a list that is at hand whole. Null if `after` names none of it. */
-export function sliceOf<T>(all: readonly T[], limit: number, after: string | null, cursor: (entry: T) => string): Slice<T> | null {
+export function sliceOf<T>(
+  all: readonly T[],
+  limit: number,
+  after: string | null,
+  cursor: (entry: T) => string,
+): Slice<T> | null {
   const at = after === null ? -1 : all.findIndex((entry) => cursor(entry) === after);
   if (after !== null && at < 0) return null;
   const data = all.slice(at + 1, at + 1 + limit);

@@ -13,7 +13,9 @@ export class Sweeping {
 
   /** Sweeps now, every hour and when the gate opens, as far as it allows; `also` is done at the same times. */
   keep(also: () => Promise<void>, onError: (error: unknown) => void, gate: EraseGate): void {
-    const sweep = (): void => { if (gate.allows()) this.sweep(also).catch(onError); };
+    const sweep = (): void => {
+      if (gate.allows()) this.sweep(also).catch(onError);
+    };
     sweep();
     this.#stopListening = gate.onAllowed(sweep);
     this.#timer = setInterval(sweep, SWEEP_MS);

@@ -12,7 +12,7 @@ export const TOKEN_PURPOSES: readonly TokenPurpose[] = ['password', 'email', 'ne
 export interface Token {
   userId: string;
   purpose: TokenPurpose;
-  expiresAt: number;           // milliseconds
+  expiresAt: number; // milliseconds
   /** It left by mail only, so whoever has it reads that address's mail. */
   mailed: boolean;
   /** Of 'new-email': the address. */
@@ -27,4 +27,5 @@ export const tokenHash = (token: string): string => createHash('sha256').update(
 
 export const accountGone = (): Error => apiError('invalid_token', 'This account is gone.', 'token');
 
-export const invalidLink = (): Error => apiError('invalid_token', 'This link is not valid any more: it works once, for an hour. Ask for a new one.', 'token');
+export const invalidLink = (): Error =>
+  apiError('invalid_token', 'This link is not valid any more: it works once, for an hour. Ask for a new one.', 'token');

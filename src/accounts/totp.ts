@@ -20,7 +20,7 @@ export function codeAt(secret: Uint8Array, step: number): string {
   const counter = Buffer.alloc(8);
   counter.writeBigUInt64BE(BigInt(step));
   const mac = createHmac('sha1', secret).update(counter).digest();
-  const number = mac.readUInt32BE(mac.readUInt8(19) & 15) & 0x7fff_ffff;   // RFC 4226, 5.3: four bytes from where the last one points
+  const number = mac.readUInt32BE(mac.readUInt8(19) & 15) & 0x7fff_ffff; // RFC 4226, 5.3: four bytes from where the last one points
   return String(number % 10 ** DIGITS).padStart(DIGITS, '0');
 }
 
@@ -30,7 +30,8 @@ export function stepOf(secret: Uint8Array, code: string, milliseconds: number): 
   const now = stepAt(milliseconds);
   let found: number | null = null;
   // All are compared, the youngest last: how long it takes tells nothing.
-  for (let step = now - SKEW; step <= now + SKEW; step++) if (timingSafeEqual(Buffer.from(codeAt(secret, step)), Buffer.from(code))) found = step;
+  for (let step = now - SKEW; step <= now + SKEW; step++)
+    if (timingSafeEqual(Buffer.from(codeAt(secret, step)), Buffer.from(code))) found = step;
   return found;
 }
 

@@ -23,7 +23,11 @@ export class UnknownKeys {
   readonly #words: BigUint64Array;
 
   /** `buffer`: UNKNOWN_KEY_BYTES of zeros at first, shared by all threads. `seed`: the same for all, unknown to clients. `now`: monotonic seconds. */
-  constructor(buffer: SharedArrayBuffer, private readonly seed: string, private readonly now: () => number = elapsedS) {
+  constructor(
+    buffer: SharedArrayBuffer,
+    private readonly seed: string,
+    private readonly now: () => number = elapsedS,
+  ) {
     this.#words = new BigUint64Array(buffer);
   }
 
@@ -35,7 +39,7 @@ export class UnknownKeys {
       const index = this.#find(place, now);
       const at = index ?? this.#room(place, now);
       const before = Atomics.load(this.#words, at);
-      if (index !== null && !isOf(before, place, now)) continue;   // another thread has just taken it
+      if (index !== null && !isOf(before, place, now)) continue; // another thread has just taken it
       const { began, count } = index === null ? { began: now, count: 0 } : entryOf(before);
       if (count >= MAX_UNKNOWN_KEYS) return waitMs(began, now);
       if (Atomics.compareExchange(this.#words, at, before, wordOf(place.tag, began, count + 1)) === before) return 0;
@@ -62,7 +66,11 @@ export class UnknownKeys {
       const before = Atomics.load(this.#words, index);
       if (!isOf(before, place, now)) continue;
       const { began, count } = entryOf(before);
-      if (count === 0 || Atomics.compareExchange(this.#words, index, before, wordOf(place.tag, began, count - 1)) === before) return;
+      if (
+        count === 0 ||
+        Atomics.compareExchange(this.#words, index, before, wordOf(place.tag, began, count - 1)) === before
+      )
+        return;
     }
   }
 
@@ -73,7 +81,8 @@ export class UnknownKeys {
 
   /** The entry of the address, if its minute is not over. */
   #find(place: Place, now: number): number | null {
-    for (let at = place.first; at < place.first + WAYS; at++) if (isOf(Atomics.load(this.#words, at), place, now)) return at;
+    for (let at = place.first; at < place.first + WAYS; at++)
+      if (isOf(Atomics.load(this.#words, at), place, now)) return at;
     return null;
   }
 
@@ -89,13 +98,17 @@ export class UnknownKeys {
   }
 }
 
-interface Place { readonly first: number; readonly tag: bigint }
+interface Place {
+  readonly first: number;
+  readonly tag: bigint;
+}
 
 const ageS = (began: number, now: number): number => (now - began + SECONDS) % SECONDS;
 const isOver = (began: number, now: number): boolean => ageS(began, now) >= WINDOW_S;
 const waitMs = (began: number, now: number): number => Math.max(1, WINDOW_S - ageS(began, now)) * 1_000;
 const wordOf = (tag: bigint, began: number, count: number): bigint => (tag << 32n) | BigInt(began * 256 + count);
-const isOf = (word: bigint, { tag }: Place, now: number): boolean => word >> 32n === tag && !isOver(entryOf(word).began, now);
+const isOf = (word: bigint, { tag }: Place, now: number): boolean =>
+  word >> 32n === tag && !isOver(entryOf(word).began, now);
 
 function entryOf(word: bigint): { began: number; count: number } {
   const low = Number(word & 0xffff_ffffn);

@@ -7,25 +7,31 @@ import type { Actor } from './audit.js';
 import type { Slice } from './slice.js';
 
 export interface User {
-  id: string;                  // user_…
-  email: string;               // lower case; unique
+  id: string; // user_…
+  email: string; // lower case; unique
   name: string;
   /** Encoded with its parameters, see passwords.ts. */
   passwordHash: string;
   emailVerified: boolean;
   operator: boolean;
   locked: boolean;
-  createdAt: string;           // RFC 3339
+  createdAt: string; // RFC 3339
   lastLoginAt: string | null;
   /** A code is asked for at each sign-in: see second-factors.ts. Rows of before there were any have none. */
   secondFactor?: boolean;
 }
 
 /** With the organizations they belong to, oldest membership first. */
-export interface ListedUser { readonly user: User; readonly organizations: { id: string; name: string; role: Role }[] }
+export interface ListedUser {
+  readonly user: User;
+  readonly organizations: { id: string; name: string; role: Role }[];
+}
 
 /** What an operator may change of a user; undefined stays. */
-export interface UserRights { locked: boolean | undefined; operator: boolean | undefined }
+export interface UserRights {
+  locked: boolean | undefined;
+  operator: boolean | undefined;
+}
 
 export interface Users {
   get(id: string): Promise<User | null>;
@@ -39,14 +45,30 @@ export interface Users {
 }
 
 /** Whether a user's rights may become these. `otherOperator`: whether anybody else is one who can sign in. Throws ApiError 422. */
-function checkRights(user: User, { locked, operator }: { locked: boolean; operator: boolean }, by: string | null, otherOperator: () => boolean): void {
+function checkRights(
+  user: User,
+  { locked, operator }: { locked: boolean; operator: boolean },
+  by: string | null,
+  otherOperator: () => boolean,
+): void {
   const param = locked === user.locked ? 'operator' : 'locked';
-  if (user.id === by) throw apiError('invalid_value', 'Nobody can lock themselves or take their own operator right away. Another operator can.', param);
-  if (user.operator && !user.locked && (locked || !operator) && !otherOperator()) throw apiError('invalid_value', 'This is the last operator who can sign in.', param);
+  if (user.id === by)
+    throw apiError(
+      'invalid_value',
+      'Nobody can lock themselves or take their own operator right away. Another operator can.',
+      param,
+    );
+  if (user.operator && !user.locked && (locked || !operator) && !otherOperator())
+    throw apiError('invalid_value', 'This is the last operator who can sign in.', param);
 }
 
 /** What a user's rights become; null: they are so already. Throws ApiError 422. */
-export function changedRights(user: User, rights: UserRights, by: string | null, otherOperator: () => boolean): { locked: boolean; operator: boolean } | null {
+export function changedRights(
+  user: User,
+  rights: UserRights,
+  by: string | null,
+  otherOperator: () => boolean,
+): { locked: boolean; operator: boolean } | null {
   const locked = rights.locked ?? user.locked;
   const operator = rights.operator ?? user.operator;
   if (locked === user.locked && operator === user.operator) return null;

@@ -38,7 +38,10 @@ export interface Reservation {
 }
 
 /** Where an organization's own limits stand on a model, and its requests there that are not finished. */
-export interface Standing { state: LimitState; unfinished: number }
+export interface Standing {
+  state: LimitState;
+  unfinished: number;
+}
 
 /** Of counters that several processes share. */
 export interface CountersHealth {

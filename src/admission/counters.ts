@@ -12,7 +12,11 @@ import type { RecordTable } from './record-table.js';
 const NS_PER_MINUTE = 60_000_000_000n;
 
 /** A limit and what the bucket holds now. */
-export interface BucketState { limit: number; remaining: number; resetMs: number }
+export interface BucketState {
+  limit: number;
+  remaining: number;
+  resetMs: number;
+}
 
 type Bucket = 'rpm' | 'tpm';
 
@@ -57,12 +61,12 @@ export class Counters {
 /** Of a bucket that is full in so many nanoseconds. */
 export function bucketState(limit: number, missingNs: number): BucketState {
   // Rounded to a thousandth first: 1 − 59.999999999 / 60 of a limit must not lose a whole unit to division.
-  const level = limit - missingNs * limit / Number(NS_PER_MINUTE);
+  const level = limit - (missingNs * limit) / Number(NS_PER_MINUTE);
   return { limit, remaining: Math.max(0, Math.floor(level + 1e-3)), resetMs: missingNs / 1e6 };
 }
 
 const waitMs = (missing: bigint): number => Math.max(1, Number(missing - NS_PER_MINUTE) / 1e6);
 
 function costOf(amount: number, limit: number): bigint {
-  return amount === limit ? NS_PER_MINUTE : BigInt(Math.round(amount / limit * 60_000_000_000));
+  return amount === limit ? NS_PER_MINUTE : BigInt(Math.round((amount / limit) * 60_000_000_000));
 }

@@ -7,20 +7,33 @@ import { keyLimits, organizationLimits } from './limits.js';
 import type { Limits } from './limits.js';
 import { recordKey } from './record-key.js';
 
-export interface Gate { readonly whose: 'organization' | 'API key'; readonly key: Int32Array; readonly limits: Limits }
+export interface Gate {
+  readonly whose: 'organization' | 'API key';
+  readonly key: Int32Array;
+  readonly limits: Limits;
+}
 
 export class Gates {
   /** `part`: what of each limit holds here; absent: all of it. */
-  constructor(private readonly settings: Config['limits'], private readonly part: ((limits: Limits) => Limits) | null = null) {}
+  constructor(
+    private readonly settings: Config['limits'],
+    private readonly part: ((limits: Limits) => Limits) | null = null,
+  ) {}
 
   of(identity: Limited, model: string): Gate[] {
     const own = keyLimits(identity.keyLimits, model);
     const organization = this.organization(identity, model);
-    return own === null ? [organization] : [organization, { whose: 'API key', key: recordKey('key', identity.keyId, model), limits: this.here(own) }];
+    return own === null
+      ? [organization]
+      : [organization, { whose: 'API key', key: recordKey('key', identity.keyId, model), limits: this.here(own) }];
   }
 
   organization(organization: LimitedOrganization, model: string): Gate {
-    return { whose: 'organization', key: recordKey('organization', organization.organizationId, model), limits: this.here(this.limitsOf(organization, model)) };
+    return {
+      whose: 'organization',
+      key: recordKey('organization', organization.organizationId, model),
+      limits: this.here(this.limitsOf(organization, model)),
+    };
   }
 
   /** Whole, whatever part of them holds here. */

@@ -4,14 +4,18 @@ import type { WireShape } from '../errors.js';
 import type { BucketState } from './counters.js';
 
 export interface LimitState {
-  requests: BucketState | null;        // null: the limit is off and sends no header
+  requests: BucketState | null; // null: the limit is off and sends no header
   tokens: BucketState | null;
   concurrency: { limit: number; remaining: number } | null;
 }
 
 /** Of two that both hold, what is nearer its end, each with its own limit. */
 export function tighter(one: LimitState, other: LimitState): LimitState {
-  return { requests: less(one.requests, other.requests), tokens: less(one.tokens, other.tokens), concurrency: less(one.concurrency, other.concurrency) };
+  return {
+    requests: less(one.requests, other.requests),
+    tokens: less(one.tokens, other.tokens),
+    concurrency: less(one.concurrency, other.concurrency),
+  };
 }
 
 function less<T extends { limit: number; remaining: number }>(one: T | null, other: T | null): T | null {
@@ -26,7 +30,10 @@ export function rateLimitHeaders(state: LimitState, shape: WireShape, nowMs: num
   const name = (field: 'limit' | 'remaining' | 'reset', what: string): string =>
     shape === 'chat' ? `x-ratelimit-${field}-${what}` : `anthropic-ratelimit-${what}-${field}`;
   const reset = (ms: number): string => (shape === 'chat' ? duration(ms) : new Date(nowMs + ms).toISOString());
-  for (const [what, bucket] of [['requests', state.requests], ['tokens', state.tokens]] as const) {
+  for (const [what, bucket] of [
+    ['requests', state.requests],
+    ['tokens', state.tokens],
+  ] as const) {
     if (bucket === null) continue;
     headers.push([name('limit', what), String(bucket.limit)]);
     headers.push([name('remaining', what), String(bucket.remaining)]);

@@ -4,7 +4,11 @@ import type { LimitOverride } from '../config/kinds.js';
 import type { Config } from '../config/settings.js';
 
 /** Null: the limit is off. */
-export interface Limits { rpm: number | null; tpm: number | null; concurrency: number | null }
+export interface Limits {
+  rpm: number | null;
+  tpm: number | null;
+  concurrency: number | null;
+}
 
 type Layer = Readonly<Record<string, LimitOverride>> | undefined;
 
@@ -12,7 +16,12 @@ type Layer = Readonly<Record<string, LimitOverride>> | undefined;
  * An organization's limits on a model. Field by field the most specific that is set: what an operator set for the
  * organization and model, then for all its models, then `limits.overrides` for it and for everybody, then the general settings.
  */
-export function organizationLimits(settings: Config['limits'], organizationId: string, set: Layer, model: string): Limits {
+export function organizationLimits(
+  settings: Config['limits'],
+  organizationId: string,
+  set: Layer,
+  model: string,
+): Limits {
   const { overrides } = settings;
   return resolve([set, overrides[organizationId], overrides['*']], model, settings);
 }

@@ -16,7 +16,16 @@ import { monthNumber, MonthUse } from './month-use.js';
 import type { StoredMonth } from './month-use.js';
 import { recordKey } from './record-key.js';
 import { FULL, OVER, RecordTable } from './record-table.js';
-import { capUsed, countsFull, nextPlaceMs, noPlace, promptTooLong, tooManyChoices, tooManyRequests, tooManyTokens } from './refusals.js';
+import {
+  capUsed,
+  countsFull,
+  nextPlaceMs,
+  noPlace,
+  promptTooLong,
+  tooManyChoices,
+  tooManyRequests,
+  tooManyTokens,
+} from './refusals.js';
 
 export interface LocalOptions {
   /** Monotonic nanoseconds; tests turn the clock. */
@@ -33,7 +42,12 @@ export interface LocalOptions {
 }
 
 /** A gate that the request is in; `tokens`: reserved there. */
-interface Taken { readonly record: number; readonly limits: Limits; request: boolean; tokens: number }
+interface Taken {
+  readonly record: number;
+  readonly limits: Limits;
+  request: boolean;
+  tokens: number;
+}
 
 export class LocalAdmission implements Admission {
   private readonly table: RecordTable;
@@ -43,10 +57,17 @@ export class LocalAdmission implements Admission {
   private readonly now: () => bigint;
   private readonly wall: () => number;
 
-  constructor(private readonly limits: Config['limits'], options: LocalOptions = {}) {
+  constructor(
+    private readonly limits: Config['limits'],
+    options: LocalOptions = {},
+  ) {
     this.now = options.now ?? process.hrtime.bigint;
     this.wall = options.wall ?? Date.now;
-    this.table = new RecordTable(options.buffer ?? new SharedArrayBuffer(COUNTER_BYTES), { now: this.now, month: () => monthNumber(this.wall()), ledger: options.ledger });
+    this.table = new RecordTable(options.buffer ?? new SharedArrayBuffer(COUNTER_BYTES), {
+      now: this.now,
+      month: () => monthNumber(this.wall()),
+      ledger: options.ledger,
+    });
     this.counters = new Counters(this.table);
     this.gates = new Gates(limits, options.part);
     this.months = new MonthUse(this.table, options.storedMonth ?? (() => Promise.resolve(0)), this.wall);
@@ -78,7 +99,7 @@ export class LocalAdmission implements Admission {
       const at = this.now();
       if (!refunded) {
         for (const one of taken) {
-          one.request = false;   // stays counted
+          one.request = false; // stays counted
           this.table.took(one.record, Number(at - now) / 1e6);
         }
         this.months.add(identity.organizationId, tokens, identity.monthlyTokenCap !== null);
@@ -94,7 +115,11 @@ export class LocalAdmission implements Admission {
 
   headers(identity: Limited, model: string, shape: WireShape): [string, string][] {
     const [organization, key] = this.gates.of(identity, model).map((gate) => this.stateOf(gate));
-    return rateLimitHeaders(key === undefined ? organization as LimitState : tighter(organization as LimitState, key), shape, this.wall());
+    return rateLimitHeaders(
+      key === undefined ? (organization as LimitState) : tighter(organization as LimitState, key),
+      shape,
+      this.wall(),
+    );
   }
 
   standing(organization: LimitedOrganization, model: string): Standing {
@@ -131,14 +156,24 @@ export class LocalAdmission implements Admission {
     const wait = this.counters.take(record, 'rpm', 1, limit, this.now());
     this.table.leave(record, 1);
     if (wait > 0) {
-      throw apiError('rpm_limit_exceeded', `Too many requests per minute of this API key for models, counts and stored responses; the limit is ${limit}.`, null, { retryAfterMs: wait });
+      throw apiError(
+        'rpm_limit_exceeded',
+        `Too many requests per minute of this API key for models, counts and stored responses; the limit is ${limit}.`,
+        null,
+        { retryAfterMs: wait },
+      );
     }
   }
 
   connect(organizationId: string, limit: number): () => void {
     const record = this.table.enter(recordKey('sockets', organizationId), 1, limit);
     if (record === OVER) {
-      throw apiError('concurrency_limit_exceeded', `This organization has ${limit} WebSocket connections open, the most it may have.`, null, { retryAfterMs: 1000 });
+      throw apiError(
+        'concurrency_limit_exceeded',
+        `This organization has ${limit} WebSocket connections open, the most it may have.`,
+        null,
+        { retryAfterMs: 1000 },
+      );
     }
     if (record < 0) throw countsFull();
     let open = true;
@@ -179,19 +214,34 @@ export class LocalAdmission implements Admission {
     return record < 0 ? 0 : this.table.count(record);
   }
 
-  private takeRequest({ whose, limits }: Gate, one: Taken, taken: readonly Taken[], request: ReserveRequest, wanted: number, now: bigint): void {
+  private takeRequest(
+    { whose, limits }: Gate,
+    one: Taken,
+    taken: readonly Taken[],
+    request: ReserveRequest,
+    wanted: number,
+    now: bigint,
+  ): void {
     if (limits.rpm === null) return;
     one.request = this.counters.take(one.record, 'rpm', 1, limits.rpm, now) === 0;
     if (one.request) return;
     throw tooManyRequests(whose, request.model, limits.rpm, this.waitMs(taken, wanted, now), this.headersFor(request));
   }
 
-  private takeTokens({ whose, limits }: Gate, one: Taken, taken: readonly Taken[], request: ReserveRequest, wanted: number, now: bigint): void {
+  private takeTokens(
+    { whose, limits }: Gate,
+    one: Taken,
+    taken: readonly Taken[],
+    request: ReserveRequest,
+    wanted: number,
+    now: bigint,
+  ): void {
     const { tpm } = limits;
     if (tpm === null) return;
     const { promptTokens, model } = request;
     // For good, so not on an estimate: that takes the whole bucket.
-    if (promptTokens.exact && promptTokens.tokens > tpm) throw promptTooLong(whose, model, promptTokens.tokens, tpm, this.headersFor(request));
+    if (promptTokens.exact && promptTokens.tokens > tpm)
+      throw promptTooLong(whose, model, promptTokens.tokens, tpm, this.headersFor(request));
     const reserved = Math.min(wanted, tpm);
     if (this.counters.take(one.record, 'tpm', reserved, tpm, now) === 0) {
       one.tokens = reserved;
@@ -207,10 +257,16 @@ export class LocalAdmission implements Admission {
   /** Until all buckets hold the request, not only the one that refused it first. */
   private waitMs(taken: readonly Taken[], wanted: number, now: bigint): number {
     let wait = 1;
-    for (const { record, limits: { rpm, tpm }, request, tokens } of taken) {
+    for (const {
+      record,
+      limits: { rpm, tpm },
+      request,
+      tokens,
+    } of taken) {
       // What this request has taken already it will give back.
       if (rpm !== null && !request) wait = Math.max(wait, this.counters.wait(record, 'rpm', 1, rpm, now));
-      if (tpm !== null && tokens === 0) wait = Math.max(wait, this.counters.wait(record, 'tpm', Math.min(wanted, tpm), tpm, now));
+      if (tpm !== null && tokens === 0)
+        wait = Math.max(wait, this.counters.wait(record, 'tpm', Math.min(wanted, tpm), tpm, now));
     }
     return wait;
   }
@@ -230,8 +286,13 @@ export class LocalAdmission implements Admission {
     return {
       requests: limits.rpm === null ? null : this.counters.state(record, 'rpm', limits.rpm, now),
       tokens: limits.tpm === null ? null : this.counters.state(record, 'tpm', limits.tpm, now),
-      concurrency: limits.concurrency === null ? null
-        : { limit: limits.concurrency, remaining: Math.max(0, limits.concurrency - (record < 0 ? 0 : this.table.count(record))) },
+      concurrency:
+        limits.concurrency === null
+          ? null
+          : {
+              limit: limits.concurrency,
+              remaining: Math.max(0, limits.concurrency - (record < 0 ? 0 : this.table.count(record))),
+            },
     };
   }
 }

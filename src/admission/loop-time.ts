@@ -18,23 +18,29 @@ export class LoopTime {
   #lookAt = MANY;
 
   /** `msPerSecond` null: no limit. `now` in milliseconds, from whatever beginning. */
-  constructor(private readonly msPerSecond: number | null, private readonly now: () => number = () => performance.now()) {}
+  constructor(
+    private readonly msPerSecond: number | null,
+    private readonly now: () => number = () => performance.now(),
+  ) {}
 
   /** Before something is begun. Throws ApiError 429 if the organization has used up its time. */
   check(organizationId: string): void {
     if (this.msPerSecond === null) return;
     const waitMs = this.#missing(organizationId, this.now()) - BURST_MS;
     if (waitMs < 0) return;
-    throw apiError('rpm_limit_exceeded',
+    throw apiError(
+      'rpm_limit_exceeded',
       `Reading and checking this organization's large requests and stored conversations takes too much of the server's time; the limit is ${this.msPerSecond} ms per second.`,
-      null, { retryAfterMs: Math.max(1, waitMs) });
+      null,
+      { retryAfterMs: Math.max(1, waitMs) },
+    );
   }
 
   /** So much time has gone to something of the organization's. */
   charge(organizationId: string, ms: number): void {
     if (this.msPerSecond === null) return;
     const now = this.now();
-    this.#fullAt.set(organizationId, now + this.#missing(organizationId, now) + ms * 1000 / this.msPerSecond);
+    this.#fullAt.set(organizationId, now + this.#missing(organizationId, now) + (ms * 1000) / this.msPerSecond);
     if (this.#fullAt.size > this.#lookAt) this.#forgetFull(now);
   }
 

@@ -23,7 +23,8 @@ export function monthNumber(ms: number): number {
 }
 
 /** `2026-11`: how stored sums name it. */
-export const monthName = (month: number): string => `${Math.floor(month / 100)}-${String(month % 100).padStart(2, '0')}`;
+export const monthName = (month: number): string =>
+  `${Math.floor(month / 100)}-${String(month % 100).padStart(2, '0')}`;
 
 /** When the month after that of `ms` begins. */
 export function nextMonth(ms: number): Date {
@@ -34,14 +35,19 @@ export function nextMonth(ms: number): Date {
 /** Tokens stored of an organization's month. */
 export type StoredMonth = (organizationId: string, month: string) => Promise<number>;
 
-const claimOf = (month: number, attempt: number): number => -(month * CLAIMS + attempt % CLAIMS);
+const claimOf = (month: number, attempt: number): number => -(month * CLAIMS + (attempt % CLAIMS));
 const isClaimOf = (state: number, month: number): boolean => state < 0 && Math.floor(-state / CLAIMS) === month;
 
 export class MonthUse {
   /** What this thread begins or waits for, by organization. */
   private readonly beginning = new Map<string, Promise<void>>();
 
-  constructor(private readonly table: RecordTable, private readonly stored: StoredMonth, private readonly wall: () => number, private readonly patienceMs = PATIENCE_MS) {}
+  constructor(
+    private readonly table: RecordTable,
+    private readonly stored: StoredMonth,
+    private readonly wall: () => number,
+    private readonly patienceMs = PATIENCE_MS,
+  ) {}
 
   /** A promise: of the time when it can be told, ask again then. Null: nothing can be said now. */
   used(organizationId: string): number | Promise<void> | null {
@@ -79,7 +85,7 @@ export class MonthUse {
     try {
       const month = monthNumber(this.wall());
       const claim = this.claim(record, month, false);
-      if (claim === null && this.table.month(record) !== month) return;   // another thread begins it
+      if (claim === null && this.table.month(record) !== month) return; // another thread begins it
       this.table.store(record, 'tokens', BigInt(Math.round(tokens)));
       if (claim !== null) this.table.turnMonth(record, claim, month);
     } finally {
@@ -97,7 +103,7 @@ export class MonthUse {
   }
 
   private async beginOnce(organizationId: string): Promise<void> {
-    const record = this.table.enter(recordKey('month', organizationId), 1, null);   // until it is begun
+    const record = this.table.enter(recordKey('month', organizationId), 1, null); // until it is begun
     if (record <= FULL) return;
     try {
       const month = monthNumber(this.wall());
@@ -114,13 +120,13 @@ export class MonthUse {
     const found = this.table.month(record);
     if (found === month) return null;
     if (isClaimOf(found, month)) {
-      const next = claimOf(month, -found % CLAIMS + 1);
+      const next = claimOf(month, (-found % CLAIMS) + 1);
       return anew && this.table.turnMonth(record, found, next) ? next : null;
     }
     const before = this.table.load(record, 'tokens');
     const claim = claimOf(month, 0);
     if (!this.table.turnMonth(record, found, claim)) return null;
-    this.table.add(record, 'tokens', -before);   // of another month
+    this.table.add(record, 'tokens', -before); // of another month
     return claim;
   }
 
@@ -128,7 +134,7 @@ export class MonthUse {
     try {
       const stored = BigInt(Math.round(await this.stored(organizationId, monthName(month))));
       this.table.add(record, 'tokens', stored);
-      if (!this.table.turnMonth(record, claim, month)) this.table.add(record, 'tokens', -stored);   // another thread began it
+      if (!this.table.turnMonth(record, claim, month)) this.table.add(record, 'tokens', -stored); // another thread began it
     } catch (error) {
       this.table.turnMonth(record, claim, 0);
       throw error;
@@ -137,7 +143,7 @@ export class MonthUse {
 
   /** Waits for the thread that has claimed the month. */
   private async claimed(organizationId: string, record: number, month: number): Promise<void> {
-    for (const since = performance.now(); performance.now() - since < this.patienceMs;) {
+    for (const since = performance.now(); performance.now() - since < this.patienceMs; ) {
       if (!isClaimOf(this.table.month(record), month)) return;
       await sleep(LOOK_MS);
     }

@@ -13,7 +13,10 @@ export interface OpenOptions extends Pick<SharedOptions, 'process' | 'thread' | 
 }
 
 /** Rejects with StartError if the processes' counters cannot be reached. */
-export async function openAdmission({ limits, counters }: Pick<Config, 'limits' | 'counters'>, options: OpenOptions): Promise<Admission> {
+export async function openAdmission(
+  { limits, counters }: Pick<Config, 'limits' | 'counters'>,
+  options: OpenOptions,
+): Promise<Admission> {
   const { url } = counters;
   if (url === null) return new LocalAdmission(limits, options);
   const { SharedAdmission } = await import('./shared/shared-admission.js');

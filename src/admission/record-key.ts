@@ -24,5 +24,10 @@ export function recordKey(kind: RecordKind, id: string, model = ''): Int32Array 
   c = Math.imul(a ^ (c >>> 17), 951_274_213);
   d = Math.imul(b ^ (d >>> 19), -1_578_923_117);
   a ^= b ^ c ^ d;
-  return Int32Array.of(a === 0 ? 1 : a, (b ^ a) === 0 ? 1 : b ^ a, (c ^ a) === 0 ? 1 : c ^ a, (d ^ a) === 0 ? 1 : d ^ a);
+  return Int32Array.of(
+    a === 0 ? 1 : a,
+    (b ^ a) === 0 ? 1 : b ^ a,
+    (c ^ a) === 0 ? 1 : c ^ a,
+    (d ^ a) === 0 ? 1 : d ^ a,
+  );
 }

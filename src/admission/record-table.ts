@@ -57,7 +57,10 @@ export class RecordTable {
   private readonly replacing: BigInt64Array;
 
   /** Views a buffer that all threads have; it began as zeros. */
-  constructor(buffer: SharedArrayBuffer, private readonly options: TableOptions) {
+  constructor(
+    buffer: SharedArrayBuffer,
+    private readonly options: TableOptions,
+  ) {
     this.capacity = Math.floor((buffer.byteLength - HEADER_BYTES) / (INTS * 4));
     this.ints = new Int32Array(buffer, HEADER_BYTES);
     this.words = new BigInt64Array(buffer, HEADER_BYTES);
@@ -97,7 +100,7 @@ export class RecordTable {
           this.note(record, count);
           return record;
         }
-        Atomics.sub(this.ints, at, count);   // changed hands since claim()
+        Atomics.sub(this.ints, at, count); // changed hands since claim()
         break;
       }
     }
@@ -188,8 +191,12 @@ export class RecordTable {
 
   private holds(record: number, key: Int32Array): boolean {
     const at = record * INTS;
-    return Atomics.load(this.ints, at) === key[0] && Atomics.load(this.ints, at + 1) === key[1]
-      && Atomics.load(this.ints, at + 2) === key[2] && Atomics.load(this.ints, at + 3) === key[3];
+    return (
+      Atomics.load(this.ints, at) === key[0] &&
+      Atomics.load(this.ints, at + 1) === key[1] &&
+      Atomics.load(this.ints, at + 2) === key[2] &&
+      Atomics.load(this.ints, at + 3) === key[3]
+    );
   }
 
   /** The key's record, made if need be. FULL: all places of its window are in use; OVER: somebody is changing it, look again. */
@@ -221,7 +228,7 @@ export class RecordTable {
     const until = Atomics.load(this.replacing, 0);
     if (until > now || Atomics.compareExchange(this.replacing, 0, until, now + REPLACE_NS) !== until) return OVER;
     try {
-      const made = this.find(key);   // by who was here before
+      const made = this.find(key); // by who was here before
       if (made !== FULL) return made;
       for (let step = 0; step < Math.min(WINDOW, this.capacity); step++) {
         const record = (first + step) % this.capacity;
@@ -245,6 +252,8 @@ export class RecordTable {
 
   /** With nothing running and full buckets a record says no more than a new one would. */
   private isFresh(record: number, now: bigint): boolean {
-    return this.load(record, 'rpm') <= now && this.load(record, 'tpm') <= now && this.month(record) !== this.options.month();
+    return (
+      this.load(record, 'rpm') <= now && this.load(record, 'tpm') <= now && this.month(record) !== this.options.month()
+    );
   }
 }

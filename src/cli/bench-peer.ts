@@ -8,22 +8,38 @@ import { UsageError } from './output.js';
 
 const PROLONG_MS = 600_000;
 
-export interface Peer { readonly url: string; readonly headers: Readonly<Record<string, string>>; close(): Promise<void> }
+export interface Peer {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  close(): Promise<void>;
+}
 
 /** The one asked for, or the one that runs on the data folder, with a key that is revoked afterwards. `command`: who asks. */
-export async function findPeer(command: string, wanted: { readonly url: string | undefined; readonly headers: Readonly<Record<string, string>> }, config: Config): Promise<Peer> {
+export async function findPeer(
+  command: string,
+  wanted: { readonly url: string | undefined; readonly headers: Readonly<Record<string, string>> },
+  config: Config,
+): Promise<Peer> {
   const key = config.api_key;
   const bearer = (secret: string): Record<string, string> => ({ authorization: `Bearer ${secret}`, ...wanted.headers });
   const nothing = (): Promise<void> => Promise.resolve();
-  if (wanted.url !== undefined) return { url: apiUrl(wanted.url), headers: key === null ? wanted.headers : bearer(key), close: nothing };
+  if (wanted.url !== undefined)
+    return { url: apiUrl(wanted.url), headers: key === null ? wanted.headers : bearer(key), close: nothing };
   const record = readServerRecord(config.data_dir);
   if (record === null) throw new UsageError(`${command}: no server runs on ${config.data_dir}; --url says whom to ask`);
-  if (key !== null || wanted.headers['authorization'] !== undefined) return { url: apiUrl(record.url), headers: key === null ? wanted.headers : bearer(key), close: nothing };
-  const own = new ChatKey(accountsOf(config), Date.now, { name: 'monolith bench', scopes: ['inference', 'models.read', 'tokens.count'] });
+  if (key !== null || wanted.headers['authorization'] !== undefined)
+    return { url: apiUrl(record.url), headers: key === null ? wanted.headers : bearer(key), close: nothing };
+  const own = new ChatKey(accountsOf(config), Date.now, {
+    name: 'monolith bench',
+    scopes: ['inference', 'models.read', 'tokens.count'],
+  });
   const headers = bearer(await own.current());
-  const prolonging = setInterval(() => { void own.current().catch(() => undefined); }, PROLONG_MS).unref();
+  const prolonging = setInterval(() => {
+    void own.current().catch(() => undefined);
+  }, PROLONG_MS).unref();
   return {
-    url: apiUrl(record.url), headers,
+    url: apiUrl(record.url),
+    headers,
     close: async () => {
       clearInterval(prolonging);
       await own.revoke();

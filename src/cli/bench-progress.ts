@@ -5,7 +5,11 @@ import type { ProgressOutput } from './progress.js';
 
 const LINE_MS = 10_000;
 const BAR = 20;
-const PHASES: Readonly<Record<LoadProgress['phase'], string>> = { warmup: 'warming up', measured: 'measuring', ending: 'ending' };
+const PHASES: Readonly<Record<LoadProgress['phase'], string>> = {
+  warmup: 'warming up',
+  measured: 'measuring',
+  ending: 'ending',
+};
 
 export class BenchProgress {
   #saidAt = 0;
@@ -13,7 +17,10 @@ export class BenchProgress {
   #before: LoadProgress | null = null;
 
   /** `label` stands before each line: which run it is. */
-  constructor(private readonly out: ProgressOutput, private readonly label: string) {}
+  constructor(
+    private readonly out: ProgressOutput,
+    private readonly label: string,
+  ) {}
 
   at(progress: LoadProgress): void {
     const { elapsedMs, phase, answered, failed, running, outputTokens, done } = progress;
@@ -22,8 +29,12 @@ export class BenchProgress {
     const tokens = outputTokens - (this.#before?.outputTokens ?? 0);
     if (this.out.isTTY !== true || since > 2000) this.#before = progress;
     const facts = [
-      `${String(Math.floor(done * 100)).padStart(3)} %`, `${(elapsedMs / 1000).toFixed(0)} s`, `${answered} answered`, ...(failed > 0 ? [`${failed} failed`] : []), `${running} running`,
-      ...(since > 0 && tokens > 0 ? [`${Math.round(tokens * 1000 / since)} tokens/s`] : []),
+      `${String(Math.floor(done * 100)).padStart(3)} %`,
+      `${(elapsedMs / 1000).toFixed(0)} s`,
+      `${answered} answered`,
+      ...(failed > 0 ? [`${failed} failed`] : []),
+      `${running} running`,
+      ...(since > 0 && tokens > 0 ? [`${Math.round((tokens * 1000) / since)} tokens/s`] : []),
     ].join('  ');
     this.#saidAt = elapsedMs;
     if (this.out.isTTY !== true) {

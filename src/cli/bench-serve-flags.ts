@@ -13,11 +13,43 @@ import { UsageError } from './output.js';
 
 /** Whether each takes a value. */
 export const FLAGS = {
-  '--url': true, '--model': true, '--dialect': true, '--header': true, '--body': true, '--ignore-eos': false, '--timeout': true,
-  '--concurrency': true, '--rate': true, '--arrival': true, '--burstiness': true, '--bursts': true, '--as-traced': false, '--speed': true, '--max-concurrency': true,
-  '--requests': true, '--duration': true, '--warmup': true, '--grace': true, '--runs': true, '--rounds': true, '--seed': true, '--threads': true,
-  '--prompt-tokens': true, '--output-tokens': true, '--prefixes': true, '--prefix-tokens': true, '--turns': true, '--think': true, '--stored': false, '--schema': true,
-  '--sharegpt': true, '--mooncake': true, '--burstgpt': true, '--slo': true, '--out': true, '--json': false,
+  '--url': true,
+  '--model': true,
+  '--dialect': true,
+  '--header': true,
+  '--body': true,
+  '--ignore-eos': false,
+  '--timeout': true,
+  '--concurrency': true,
+  '--rate': true,
+  '--arrival': true,
+  '--burstiness': true,
+  '--bursts': true,
+  '--as-traced': false,
+  '--speed': true,
+  '--max-concurrency': true,
+  '--requests': true,
+  '--duration': true,
+  '--warmup': true,
+  '--grace': true,
+  '--runs': true,
+  '--rounds': true,
+  '--seed': true,
+  '--threads': true,
+  '--prompt-tokens': true,
+  '--output-tokens': true,
+  '--prefixes': true,
+  '--prefix-tokens': true,
+  '--turns': true,
+  '--think': true,
+  '--stored': false,
+  '--schema': true,
+  '--sharegpt': true,
+  '--mooncake': true,
+  '--burstgpt': true,
+  '--slo': true,
+  '--out': true,
+  '--json': false,
 } as const satisfies Readonly<Record<string, boolean>>;
 export type Flag = keyof typeof FLAGS;
 
@@ -32,20 +64,22 @@ export function givenIn(rest: readonly string[]): { given: Given; words: string[
     if (!Object.hasOwn(FLAGS, argument)) words.push(argument);
     else {
       const flag = argument as Flag;
-      given.set(flag, [...(given.get(flag) ?? []), FLAGS[flag] ? rest[++at] ?? '' : 'true']);
+      given.set(flag, [...(given.get(flag) ?? []), FLAGS[flag] ? (rest[++at] ?? '') : 'true']);
     }
   }
   return { given, words };
 }
 
 const last = (given: Given, flag: Flag): string | undefined => given.get(flag)?.at(-1);
-const wrong = (flag: Flag, value: string, wanted: string): UsageError => new UsageError(`bench serve: ${flag}: "${value}" is not ${wanted}`);
+const wrong = (flag: Flag, value: string, wanted: string): UsageError =>
+  new UsageError(`bench serve: ${flag}: "${value}" is not ${wanted}`);
 
 function numberOf(given: Given, flag: Flag, fallback: number, least: number, isWhole = true): number {
   const value = last(given, flag);
   if (value === undefined) return fallback;
   const read = Number(value.replace(/[_,]/g, ''));
-  if (value.trim() === '' || !Number.isFinite(read) || read < least || (isWhole && !Number.isInteger(read))) throw wrong(flag, value, `a ${isWhole ? 'whole ' : ''}number${least > 0 ? ` of ${least} or more` : ''}`);
+  if (value.trim() === '' || !Number.isFinite(read) || read < least || (isWhole && !Number.isInteger(read)))
+    throw wrong(flag, value, `a ${isWhole ? 'whole ' : ''}number${least > 0 ? ` of ${least} or more` : ''}`);
   return read;
 }
 
@@ -66,7 +100,8 @@ function time(value: string, flag: Flag): number {
 /** As a command of lists and numbers is written: `N` requests or a time. */
 function extentOf(value: string | undefined, flag: Flag): Extent {
   if (value === undefined) return { requests: null, durationMs: null };
-  if (/^\s*[0-9][0-9_,]*\s*$/.test(value)) return { requests: Number(value.replace(/[_,]/g, '')) || null, durationMs: null };
+  if (/^\s*[0-9][0-9_,]*\s*$/.test(value))
+    return { requests: Number(value.replace(/[_,]/g, '')) || null, durationMs: null };
   return { requests: null, durationMs: time(value, flag) };
 }
 
@@ -108,22 +143,44 @@ export async function wantedOf(given: Given, now: Date): Promise<Wanted> {
 
 async function read(given: Given, now: Date): Promise<Wanted> {
   const arrival = arrivalOf(given);
-  const extent = { requests: given.has('--requests') ? numberOf(given, '--requests', 0, 1) : null, durationMs: given.has('--duration') ? timeOf(given, '--duration', 0) : null };
+  const extent = {
+    requests: given.has('--requests') ? numberOf(given, '--requests', 0, 1) : null,
+    durationMs: given.has('--duration') ? timeOf(given, '--duration', 0) : null,
+  };
   const { workload, about } = await workloadOf(given);
   const isEndless = extent.requests === null && extent.durationMs === null && workload.kind !== 'trace';
   const rounds = numberOf(given, '--rounds', 1, 1);
-  if (rounds > 1 && extent.durationMs !== null) throw new UsageError('bench serve: --rounds needs --requests, not --duration: each round asks the same questions');
+  if (rounds > 1 && extent.durationMs !== null)
+    throw new UsageError('bench serve: --rounds needs --requests, not --duration: each round asks the same questions');
   const slo = last(given, '--slo');
   const dialect = dialectOf(given);
-  if (given.has('--stored') && dialect !== 'responses') throw new UsageError('bench serve: --stored needs --dialect responses');
-  if (arrival.kind === 'trace' && workload.kind !== 'trace') throw new UsageError('bench serve: --as-traced needs --mooncake or --burstgpt');
+  if (given.has('--stored') && dialect !== 'responses')
+    throw new UsageError('bench serve: --stored needs --dialect responses');
+  if (arrival.kind === 'trace' && workload.kind !== 'trace')
+    throw new UsageError('bench serve: --as-traced needs --mooncake or --burstgpt');
   return {
-    url: last(given, '--url'), model: last(given, '--model'), dialect, headers: headersOf(given), body: bodyOf(given), ignoreEos: given.has('--ignore-eos'),
-    timeoutMs: timeOf(given, '--timeout', 600_000), arrival, maxConcurrency: given.has('--max-concurrency') ? numberOf(given, '--max-concurrency', 0, 1) : null,
-    extent: isEndless ? { requests: 100, durationMs: null } : extent, warmup: extentOf(last(given, '--warmup'), '--warmup'), graceMs: timeOf(given, '--grace', 30_000),
-    runs: numberOf(given, '--runs', 1, 1), rounds, seed: numberOf(given, '--seed', 1, 0), threads: numberOf(given, '--threads', 1, 1),
-    conversation: given.has('--stored') ? 'stored' : 'history', objectives: slo === undefined ? [] : parseObjectives(slo), workload, about,
-    out: last(given, '--out') ?? `bench-${now.toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}`, isJson: given.has('--json'),
+    url: last(given, '--url'),
+    model: last(given, '--model'),
+    dialect,
+    headers: headersOf(given),
+    body: bodyOf(given),
+    ignoreEos: given.has('--ignore-eos'),
+    timeoutMs: timeOf(given, '--timeout', 600_000),
+    arrival,
+    maxConcurrency: given.has('--max-concurrency') ? numberOf(given, '--max-concurrency', 0, 1) : null,
+    extent: isEndless ? { requests: 100, durationMs: null } : extent,
+    warmup: extentOf(last(given, '--warmup'), '--warmup'),
+    graceMs: timeOf(given, '--grace', 30_000),
+    runs: numberOf(given, '--runs', 1, 1),
+    rounds,
+    seed: numberOf(given, '--seed', 1, 0),
+    threads: numberOf(given, '--threads', 1, 1),
+    conversation: given.has('--stored') ? 'stored' : 'history',
+    objectives: slo === undefined ? [] : parseObjectives(slo),
+    workload,
+    about,
+    out: last(given, '--out') ?? `bench-${now.toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}`,
+    isJson: given.has('--json'),
   };
 }
 
@@ -135,12 +192,14 @@ function dialectOf(given: Given): Dialect {
 }
 
 function headersOf(given: Given): Record<string, string> {
-  return Object.fromEntries((given.get('--header') ?? []).map((one) => {
-    const [, name, value = ''] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([\t\x20-\x7e\x80-\xff]*)$/.exec(one) ?? [];
-    // Its value may be a secret.
-    if (name === undefined) throw new UsageError('bench serve: --header: not "Name: value"');
-    return [name.toLowerCase(), value];
-  }));
+  return Object.fromEntries(
+    (given.get('--header') ?? []).map((one) => {
+      const [, name, value = ''] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([\t\x20-\x7e\x80-\xff]*)$/.exec(one) ?? [];
+      // Its value may be a secret.
+      if (name === undefined) throw new UsageError('bench serve: --header: not "Name: value"');
+      return [name.toLowerCase(), value];
+    }),
+  );
 }
 
 function objectIn(text: string, flag: Flag, source: string): Record<string, unknown> {
@@ -150,11 +209,16 @@ function objectIn(text: string, flag: Flag, source: string): Record<string, unkn
   } catch (error) {
     throw new UsageError(`bench serve: ${flag}: ${source} is no JSON: ${(error as Error).message}`, error);
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new UsageError(`bench serve: ${flag}: ${source} is no JSON object`);
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new UsageError(`bench serve: ${flag}: ${source} is no JSON object`);
   return value as Record<string, unknown>;
 }
 
-const bodyOf = (given: Given): Record<string, unknown> => Object.assign({}, ...(given.get('--body') ?? []).map((text) => objectIn(text, '--body', 'it'))) as Record<string, unknown>;
+const bodyOf = (given: Given): Record<string, unknown> =>
+  Object.assign({}, ...(given.get('--body') ?? []).map((text) => objectIn(text, '--body', 'it'))) as Record<
+    string,
+    unknown
+  >;
 
 function schemaOf(given: Given): Record<string, unknown> | null {
   const path = last(given, '--schema');
@@ -170,18 +234,25 @@ function schemaOf(given: Given): Record<string, unknown> | null {
 
 function arrivalOf(given: Given): Arrival {
   const kinds = (['--concurrency', '--rate', '--bursts', '--as-traced'] as const).filter((flag) => given.has(flag));
-  if (kinds.length > 1) throw new UsageError(`bench serve: ${kinds.join(' and ')} contradict each other (--max-concurrency bounds an open loop)`);
+  if (kinds.length > 1)
+    throw new UsageError(
+      `bench serve: ${kinds.join(' and ')} contradict each other (--max-concurrency bounds an open loop)`,
+    );
   const [kind] = kinds;
-  const only = (flag: Flag, with_: Flag): void => { if (given.has(flag) && kind !== with_) throw new UsageError(`bench serve: ${flag} needs ${with_}`); };
+  const only = (flag: Flag, with_: Flag): void => {
+    if (given.has(flag) && kind !== with_) throw new UsageError(`bench serve: ${flag} needs ${with_}`);
+  };
   only('--arrival', '--rate');
   only('--burstiness', '--rate');
   only('--speed', '--as-traced');
-  if (given.has('--max-concurrency') && (kind === undefined || kind === '--concurrency')) throw new UsageError('bench serve: --max-concurrency needs --rate, --bursts or --as-traced');
+  if (given.has('--max-concurrency') && (kind === undefined || kind === '--concurrency'))
+    throw new UsageError('bench serve: --max-concurrency needs --rate, --bursts or --as-traced');
   if (kind === '--as-traced') return { kind: 'trace', speed: numberOf(given, '--speed', 1, 1e-6, false) };
   if (kind === '--bursts') {
     const value = last(given, '--bursts') ?? '';
     const [, size, every] = /^\s*([0-9]+)\s*\/\s*(.+)$/.exec(value) ?? [];
-    if (size === undefined || every === undefined || Number(size) === 0) throw wrong('--bursts', value, 'a number of requests and a time, such as 20/5s');
+    if (size === undefined || every === undefined || Number(size) === 0)
+      throw wrong('--bursts', value, 'a number of requests and a time, such as 20/5s');
     return { kind: 'bursts', size: Number(size), everyMs: time(every, '--bursts') };
   }
   if (kind !== '--rate') return { kind: 'closed', concurrency: numberOf(given, '--concurrency', 1, 1) };
@@ -189,11 +260,13 @@ function arrivalOf(given: Given): Arrival {
   const process = last(given, '--arrival') ?? (given.has('--burstiness') ? 'gamma' : 'poisson');
   if (process === 'gamma') return { kind: 'gamma', rate, burstiness: numberOf(given, '--burstiness', 1, 1e-3, false) };
   if (given.has('--burstiness')) throw new UsageError('bench serve: --burstiness needs --arrival gamma');
-  if (process !== 'poisson' && process !== 'constant') throw wrong('--arrival', process, 'one of poisson, constant, gamma');
+  if (process !== 'poisson' && process !== 'constant')
+    throw wrong('--arrival', process, 'one of poisson, constant, gamma');
   return { kind: process, rate };
 }
 
-const lengthsOf = (given: Given, flag: Flag, fallback: string): Lengths => parseLengths(last(given, flag) ?? fallback, flag);
+const lengthsOf = (given: Given, flag: Flag, fallback: string): Lengths =>
+  parseLengths(last(given, flag) ?? fallback, flag);
 const ONE: Lengths = { kind: 'fixed', tokens: 1 };
 
 async function workloadOf(given: Given): Promise<{ workload: WorkloadSpec; about: string }> {
@@ -201,31 +274,56 @@ async function workloadOf(given: Given): Promise<{ workload: WorkloadSpec; about
   if (files.length > 1) throw new UsageError(`bench serve: ${files.join(' and ')} contradict each other`);
   const [file] = files;
   const common = { seed: numberOf(given, '--seed', 1, 0), schema: schemaOf(given) };
-  const path = file === undefined ? '' : last(given, file) ?? '';
+  const path = file === undefined ? '' : (last(given, file) ?? '');
   const refuse = (...flags: Flag[]): void => {
     const given_ = flags.find((flag) => given.has(flag));
-    if (given_ !== undefined && file !== undefined) throw new UsageError(`bench serve: ${given_}: ${file} has lengths of its own`);
+    if (given_ !== undefined && file !== undefined)
+      throw new UsageError(`bench serve: ${given_}: ${file} has lengths of its own`);
   };
   if (file === '--mooncake' || file === '--burstgpt') {
     refuse('--prompt-tokens', '--output-tokens', '--prefixes', '--prefix-tokens', '--turns', '--think');
-    const { rows, left } = file === '--mooncake' ? { rows: await readMooncake(path), left: 0 } : await readBurstGpt(path);
-    return { workload: { kind: 'trace', rows, blockTokens: MOONCAKE_BLOCK_TOKENS, ...common }, about: `${path}: ${rows.length} requests${left > 0 ? `, ${left} without an answer left out` : ''}` };
+    const { rows, left } =
+      file === '--mooncake' ? { rows: await readMooncake(path), left: 0 } : await readBurstGpt(path);
+    return {
+      workload: { kind: 'trace', rows, blockTokens: MOONCAKE_BLOCK_TOKENS, ...common },
+      about: `${path}: ${rows.length} requests${left > 0 ? `, ${left} without an answer left out` : ''}`,
+    };
   }
   const thinkMs = timeOf(given, '--think', 0);
   if (file === '--sharegpt') {
     refuse('--prompt-tokens', '--prefixes', '--prefix-tokens');
     const turns = lengthsOf(given, '--turns', '1');
     const output = given.has('--output-tokens') ? lengthsOf(given, '--output-tokens', '1') : null;
-    if (turns.kind !== 'fixed' || (output !== null && output.kind !== 'fixed')) throw new LoadError('--sharegpt: --turns and --output-tokens are single numbers');
-    const sessions = await readShareGpt(path, { turns: turns.tokens, most: 20_000, outputTokens: output?.tokens ?? null, thinkMs });
-    return { workload: { kind: 'conversations', sessions, ...common }, about: `${path}: ${sessions.length} conversations` };
+    if (turns.kind !== 'fixed' || (output !== null && output.kind !== 'fixed'))
+      throw new LoadError('--sharegpt: --turns and --output-tokens are single numbers');
+    const sessions = await readShareGpt(path, {
+      turns: turns.tokens,
+      most: 20_000,
+      outputTokens: output?.tokens ?? null,
+      thinkMs,
+    });
+    return {
+      workload: { kind: 'conversations', sessions, ...common },
+      about: `${path}: ${sessions.length} conversations`,
+    };
   }
-  const [prompt, output, turns] = [lengthsOf(given, '--prompt-tokens', '256'), lengthsOf(given, '--output-tokens', '128'), given.has('--turns') ? lengthsOf(given, '--turns', '1') : ONE];
-  if (given.has('--prefixes') && !given.has('--prefix-tokens')) throw new UsageError('bench serve: --prefixes needs --prefix-tokens');
-  const prefixes = given.has('--prefix-tokens') ? { count: numberOf(given, '--prefixes', 1, 1), tokens: numberOf(given, '--prefix-tokens', 0, 1) } : null;
+  const [prompt, output, turns] = [
+    lengthsOf(given, '--prompt-tokens', '256'),
+    lengthsOf(given, '--output-tokens', '128'),
+    given.has('--turns') ? lengthsOf(given, '--turns', '1') : ONE,
+  ];
+  if (given.has('--prefixes') && !given.has('--prefix-tokens'))
+    throw new UsageError('bench serve: --prefixes needs --prefix-tokens');
+  const prefixes = given.has('--prefix-tokens')
+    ? { count: numberOf(given, '--prefixes', 1, 1), tokens: numberOf(given, '--prefix-tokens', 0, 1) }
+    : null;
   const about = [
-    `prompts of ${showLengths(prompt)} tokens, answers of ${showLengths(output)}`, ...(prefixes === null ? [] : [`behind ${prefixes.count === 1 ? 'one prefix' : `one of ${prefixes.count} prefixes`} of ${prefixes.tokens}`]),
-    ...(turns === ONE ? [] : [`${showLengths(turns)} turns`]), ...(common.schema === null ? [] : ['answers of a schema']),
+    `prompts of ${showLengths(prompt)} tokens, answers of ${showLengths(output)}`,
+    ...(prefixes === null
+      ? []
+      : [`behind ${prefixes.count === 1 ? 'one prefix' : `one of ${prefixes.count} prefixes`} of ${prefixes.tokens}`]),
+    ...(turns === ONE ? [] : [`${showLengths(turns)} turns`]),
+    ...(common.schema === null ? [] : ['answers of a schema']),
   ].join(', ');
   return { workload: { kind: 'synthetic', prompt, output, prefixes, turns, thinkMs, ...common }, about };
 }

@@ -8,7 +8,15 @@ import { runLoad } from '../loadtest/driver.js';
 import { modelsOf, prepare } from '../loadtest/prepare.js';
 import { finite, repeatedFigures } from '../loadtest/report/report.js';
 import type { FinishedRun, LoadReport } from '../loadtest/report/report.js';
-import { errorRows, LATENCY_HEAD, latencyRows, rateTables, requestsLine, runName, verdictRows } from '../loadtest/report/table.js';
+import {
+  errorRows,
+  LATENCY_HEAD,
+  latencyRows,
+  rateTables,
+  requestsLine,
+  runName,
+  verdictRows,
+} from '../loadtest/report/table.js';
 import { writeReport } from '../loadtest/report/write.js';
 import { summarize } from '../loadtest/summary.js';
 import type { LoadRun, Target, TextMeasure } from '../loadtest/types.js';
@@ -73,15 +81,23 @@ export async function benchServe(argv: string[]): Promise<number> {
   for (const signal of SIGNALS) process.on(signal, onSignal);
   const peer = await findPeer('bench serve', wanted, config);
   try {
-    const model = wanted.model ?? (await modelsOf(peer.url, peer.headers))[0] as string;
+    const model = wanted.model ?? ((await modelsOf(peer.url, peer.headers))[0] as string);
     const asked: Target = {
-      url: peer.url, dialect: wanted.dialect, model, headers: peer.headers, body: wanted.body, ignoreEos: wanted.ignoreEos, capField: 'max_tokens', timeoutMs: wanted.timeoutMs,
+      url: peer.url,
+      dialect: wanted.dialect,
+      model,
+      headers: peer.headers,
+      body: wanted.body,
+      ignoreEos: wanted.ignoreEos,
+      capField: 'max_tokens',
+      timeoutMs: wanted.timeoutMs,
     };
     const { target, measure } = await prepare(asked, wanted.workload);
     isRunning = true;
     const runs: FinishedRun[] = [];
     for (let number = 0; number < wanted.runs; number++) {
-      for (let round = 1; round <= wanted.rounds && !stop.signal.aborted; round++) runs.push(await once(wanted, target, measure, number, round, stop.signal));
+      for (let round = 1; round <= wanted.rounds && !stop.signal.aborted; round++)
+        runs.push(await once(wanted, target, measure, number, round, stop.signal));
     }
     const report = reportOf(wanted, target, measure, runs, argv);
     await writeReport(wanted.out, report, runs);
@@ -96,11 +112,33 @@ export async function benchServe(argv: string[]): Promise<number> {
 }
 
 /** Each run has prompts of its own, so that none finds another run's in a cache. Its rounds have the same. */
-async function once(wanted: Wanted, target: Target, measure: TextMeasure, number: number, round: number, signal: AbortSignal): Promise<FinishedRun> {
+async function once(
+  wanted: Wanted,
+  target: Target,
+  measure: TextMeasure,
+  number: number,
+  round: number,
+  signal: AbortSignal,
+): Promise<FinishedRun> {
   const { workload, arrival, extent, warmup, graceMs, maxConcurrency, conversation, threads } = wanted;
   const seed = wanted.seed + number;
-  const run: LoadRun = { target, workload: { ...workload, seed }, measure, arrival, extent, warmup, graceMs, maxConcurrency, conversation, seed, threads };
-  const parts = [...wanted.runs > 1 ? [`run ${number + 1} of ${wanted.runs}`] : [], ...wanted.rounds > 1 ? [`round ${round} of ${wanted.rounds}`] : []];
+  const run: LoadRun = {
+    target,
+    workload: { ...workload, seed },
+    measure,
+    arrival,
+    extent,
+    warmup,
+    graceMs,
+    maxConcurrency,
+    conversation,
+    seed,
+    threads,
+  };
+  const parts = [
+    ...(wanted.runs > 1 ? [`run ${number + 1} of ${wanted.runs}`] : []),
+    ...(wanted.rounds > 1 ? [`round ${round} of ${wanted.rounds}`] : []),
+  ];
   const progress = new BenchProgress(process.stderr, parts.length > 0 ? `${parts.join(', ')}: ` : '');
   try {
     const result = await runLoad(run, { signal, onProgress: (at) => progress.at(at) });
@@ -122,26 +160,53 @@ function commandLine(argv: readonly string[]): string {
       shown.push(flag, '…');
     }
   }
-  return `monolith bench serve ${shown.map((word) => (/^[A-Za-z0-9_./:=,%~…-]+$/.test(word) ? word : `'${word.replaceAll('\'', '\'\\\'\'')}'`)).join(' ')}`.trim();
+  return `monolith bench serve ${shown.map((word) => (/^[A-Za-z0-9_./:=,%~…-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(' ')}`.trim();
 }
 
-function reportOf(wanted: Wanted, target: Target, measure: TextMeasure, finished: readonly FinishedRun[], argv: readonly string[]): LoadReport {
-  const runs = finished.map(({ run, round, result, summary }) => ({ startedAt: result.startedAt, seed: run.seed, round, summary }));
+function reportOf(
+  wanted: Wanted,
+  target: Target,
+  measure: TextMeasure,
+  finished: readonly FinishedRun[],
+  argv: readonly string[],
+): LoadReport {
+  const runs = finished.map(({ run, round, result, summary }) => ({
+    startedAt: result.startedAt,
+    seed: run.seed,
+    round,
+    summary,
+  }));
   const { url, dialect, model, ignoreEos, body } = target;
   return {
-    tool: 'monolith bench serve', version: VERSION, command: commandLine(argv), target: { url, dialect, model, ignoreEos, body }, workload: wanted.about, arrival: showArrival(wanted.arrival),
-    conversation: wanted.conversation, exactLengths: measure.exact, threads: wanted.threads, objectives: wanted.objectives, runs,
+    tool: 'monolith bench serve',
+    version: VERSION,
+    command: commandLine(argv),
+    target: { url, dialect, model, ignoreEos, body },
+    workload: wanted.about,
+    arrival: showArrival(wanted.arrival),
+    conversation: wanted.conversation,
+    exactLengths: measure.exact,
+    threads: wanted.threads,
+    objectives: wanted.objectives,
+    runs,
     ...repeatedFigures(runs),
   };
 }
 
 function told(report: LoadReport, runs: readonly FinishedRun[], folder: string): string {
-  const parts = [`${report.target.model} (${report.target.dialect} at ${report.target.url}); ${report.arrival}; ${report.workload}\n`];
+  const parts = [
+    `${report.target.model} (${report.target.dialect} at ${report.target.url}); ${report.arrival}; ${report.workload}\n`,
+  ];
   for (const [at, { summary }] of runs.entries()) {
-    parts.push(`${runs.length > 1 ? `${runName(report, at)}: ` : ''}${requestsLine(summary)}\n`, ...summary.doubts.map((doubt) => `  ! ${doubt}\n`));
-    for (const rows of [[[...LATENCY_HEAD], ...latencyRows(summary)], verdictRows(summary), errorRows(summary)]) if (rows.length > 0) parts.push(`\n${table(rows)}`);
+    parts.push(
+      `${runs.length > 1 ? `${runName(report, at)}: ` : ''}${requestsLine(summary)}\n`,
+      ...summary.doubts.map((doubt) => `  ! ${doubt}\n`),
+    );
+    for (const rows of [[[...LATENCY_HEAD], ...latencyRows(summary)], verdictRows(summary), errorRows(summary)])
+      if (rows.length > 0) parts.push(`\n${table(rows)}`);
     parts.push('\n');
   }
-  for (const { title, rows } of rateTables(report)) if (rows.length > 0) parts.push(...(title === null ? [] : [`${title}\n`]), `${table(rows)}\n`);
+  for (const { title, rows } of rateTables(report))
+    if (rows.length > 0) parts.push(...(title === null ? [] : [`${title}\n`]), `${table(rows)}\n`);
   return `${parts.join('')}${join(folder, 'report.html')}\n`;
 }

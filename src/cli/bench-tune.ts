@@ -43,8 +43,22 @@ Results:   --apply             sets what is found, if it is surely better and ke
 `;
 
 const FLAGS = {
-  '--url': true, '--admin-url': true, '--model': true, '--slo': true, '--prompt-tokens': true, '--output-tokens': true, '--mooncake': true, '--burstgpt': true,
-  '--load': true, '--max-load': true, '--trials': true, '--trial-seconds': true, '--seed': true, '--apply': false, '--out': true, '--json': false,
+  '--url': true,
+  '--admin-url': true,
+  '--model': true,
+  '--slo': true,
+  '--prompt-tokens': true,
+  '--output-tokens': true,
+  '--mooncake': true,
+  '--burstgpt': true,
+  '--load': true,
+  '--max-load': true,
+  '--trials': true,
+  '--trial-seconds': true,
+  '--seed': true,
+  '--apply': false,
+  '--out': true,
+  '--json': false,
 } as const;
 type Values = ReadonlyMap<string, string>;
 
@@ -72,25 +86,43 @@ export async function benchTune(argv: string[]): Promise<number> {
   for (const signal of SIGNALS) process.on(signal, onSignal);
   const peer = await findPeer('bench tune', { url: values.get('--url'), headers: {} }, config);
   try {
-    const asked = values.get('--model') ?? (await api.call<{ data: { model: string }[] }>('GET', '/tunables')).data[0]?.model;
+    const asked =
+      values.get('--model') ?? (await api.call<{ data: { model: string }[] }>('GET', '/tunables')).data[0]?.model;
     if (asked === undefined) throw new UsageError('bench tune: the server has no engine that runs');
     const engine = await api.engine(asked);
     const loadKind = loadKindOf(values);
     const workload = await workloadFor(values, loadKind, api, asked);
     const plan: TunePlan = {
-      id: newAccountId('tun'), model: engine.model, by: BY_COMMAND, startedAt: new Date().toISOString(),
-      objectives: objectives.map(showObjective), workload: workloadText(workload, values.has('--mooncake') || values.has('--burstgpt') ? 'trace' : 'recent'), loadKind,
-      minLoad: loadKind === 'concurrency' ? 1 : 0.05, maxLoad: maxLoadOf(values, loadKind, settingsOf(engine, 'max').max_sequences),
-      trials: whole(values, '--trials', 40, LEAST_TRIALS, MOST_TRIALS), trialSeconds: amount(values, '--trial-seconds', 10, 0.2, MOST_TRIAL_S), seed: whole(values, '--seed', 1, 0, 1e9), apply: values.has('--apply'),
+      id: newAccountId('tun'),
+      model: engine.model,
+      by: BY_COMMAND,
+      startedAt: new Date().toISOString(),
+      objectives: objectives.map(showObjective),
+      workload: workloadText(workload, values.has('--mooncake') || values.has('--burstgpt') ? 'trace' : 'recent'),
+      loadKind,
+      minLoad: loadKind === 'concurrency' ? 1 : 0.05,
+      maxLoad: maxLoadOf(values, loadKind, settingsOf(engine, 'max').max_sequences),
+      trials: whole(values, '--trials', 40, LEAST_TRIALS, MOST_TRIALS),
+      trialSeconds: amount(values, '--trial-seconds', 10, 0.2, MOST_TRIAL_S),
+      seed: whole(values, '--seed', 1, 0, 1e9),
+      apply: values.has('--apply'),
     };
-    const measure = await measuringLoad({ target: { url: peer.url, model: asked, headers: peer.headers }, workload, objectives, loadKind, seconds: plan.trialSeconds });
+    const measure = await measuringLoad({
+      target: { url: peer.url, model: asked, headers: peer.headers },
+      workload,
+      objectives,
+      loadKind,
+      seconds: plan.trialSeconds,
+    });
     const held = await ApiEngine.hold(api, engine, plan.id);
-    process.stderr.write(`${engine.names.join(', ')}: ${plan.objectives.join(', ')}; ${plan.workload}; at most ${plan.trials} measurements of ${plan.trialSeconds} s\nnow      ${settingsText(held.before)}\n`);
+    process.stderr.write(
+      `${engine.names.join(', ')}: ${plan.objectives.join(', ')}; ${plan.workload}; at most ${plan.trials} measurements of ${plan.trialSeconds} s\nnow      ${settingsText(held.before)}\n`,
+    );
     let telling = Promise.resolve();
     let said = 0;
     const run = await tune(plan, held, measure, stop.signal, (now) => {
       const snapshot = structuredClone(now);
-      telling = telling.then(() => api.tell(snapshot)).catch(() => undefined);      // seen on the dashboard, where there is one
+      telling = telling.then(() => api.tell(snapshot)).catch(() => undefined); // seen on the dashboard, where there is one
       for (const trial of now.trials.slice(said)) process.stderr.write(`${trialLine(trial, loadKind)}\n`);
       said = now.trials.length;
     });
@@ -106,21 +138,36 @@ export async function benchTune(argv: string[]): Promise<number> {
 }
 
 function operatorApi(values: Values, { admin }: Config): OperatorApi {
-  if (admin.token === null) throw new UsageError('bench tune: settings are tried through the operator API: --admin-token (or MONOLITH_ADMIN_TOKEN) is the server\'s');
-  const given = values.get('--admin-url') ?? `http://${admin.host.includes(':') ? `[${admin.host}]` : admin.host}:${admin.port}`;
-  if (!URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol)) throw new UsageError(`bench tune: --admin-url: "${given}" is no address such as http://127.0.0.1:8081`);
+  if (admin.token === null)
+    throw new UsageError(
+      "bench tune: settings are tried through the operator API: --admin-token (or MONOLITH_ADMIN_TOKEN) is the server's",
+    );
+  const given =
+    values.get('--admin-url') ?? `http://${admin.host.includes(':') ? `[${admin.host}]` : admin.host}:${admin.port}`;
+  if (!URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol))
+    throw new UsageError(`bench tune: --admin-url: "${given}" is no address such as http://127.0.0.1:8081`);
   const url = new URL(given);
-  return new OperatorApi(`${url.origin}${url.pathname === '/' ? '/admin/api' : url.pathname.replace(/\/+$/, '')}`, admin.token);
+  return new OperatorApi(
+    `${url.origin}${url.pathname === '/' ? '/admin/api' : url.pathname.replace(/\/+$/, '')}`,
+    admin.token,
+  );
 }
 
 function loadKindOf(values: Values): TuneLoadKind {
   const kind = values.get('--load') ?? 'concurrency';
-  if (kind !== 'concurrency' && kind !== 'rate' && kind !== 'speed') throw new UsageError(`bench tune: --load: "${kind}" is none of concurrency, rate, speed`);
-  if (kind === 'speed' && !values.has('--mooncake') && !values.has('--burstgpt')) throw new UsageError('bench tune: --load speed needs a trace: --mooncake or --burstgpt');
+  if (kind !== 'concurrency' && kind !== 'rate' && kind !== 'speed')
+    throw new UsageError(`bench tune: --load: "${kind}" is none of concurrency, rate, speed`);
+  if (kind === 'speed' && !values.has('--mooncake') && !values.has('--burstgpt'))
+    throw new UsageError('bench tune: --load speed needs a trace: --mooncake or --burstgpt');
   return kind;
 }
 
-async function workloadFor(values: Values, loadKind: TuneLoadKind, api: OperatorApi, model: string): Promise<TuneWorkload> {
+async function workloadFor(
+  values: Values,
+  loadKind: TuneLoadKind,
+  api: OperatorApi,
+  model: string,
+): Promise<TuneWorkload> {
   const given = (['--prompt-tokens', '--mooncake', '--burstgpt'] as const).filter((flag) => values.has(flag));
   if (given.length > 1) throw new UsageError(`bench tune: ${given.join(' and ')} contradict each other`);
   const mooncake = values.get('--mooncake');
@@ -130,17 +177,25 @@ async function workloadFor(values: Values, loadKind: TuneLoadKind, api: Operator
     return { kind: 'rows', rows, blockTokens: MOONCAKE_BLOCK_TOKENS };
   }
   if (values.has('--prompt-tokens') || values.has('--output-tokens')) {
-    return { kind: 'fixed', promptTokens: whole(values, '--prompt-tokens', 256, 1, 1e6), outputTokens: whole(values, '--output-tokens', 128, 1, 1e6) };
+    return {
+      kind: 'fixed',
+      promptTokens: whole(values, '--prompt-tokens', 256, 1, 1e6),
+      outputTokens: whole(values, '--output-tokens', 128, 1, 1e6),
+    };
   }
   const shapes = await api.shapes(model);
-  if (shapes.length < LEAST_SHAPES) throw new UsageError(`bench tune: the server's request log has ${shapes.length} answered requests of ${model}, a workload takes ${LEAST_SHAPES}: give --prompt-tokens and --output-tokens, or a trace`);
+  if (shapes.length < LEAST_SHAPES)
+    throw new UsageError(
+      `bench tune: the server's request log has ${shapes.length} answered requests of ${model}, a workload takes ${LEAST_SHAPES}: give --prompt-tokens and --output-tokens, or a trace`,
+    );
   if (loadKind === 'speed') throw new UsageError('bench tune: --load speed needs a trace');
   return workloadOf(shapes);
 }
 
 function maxLoadOf(values: Values, kind: TuneLoadKind, mostSequences: number): number {
   if (kind === 'concurrency') return whole(values, '--max-load', Math.min(MOST_LOAD, 2 * mostSequences), 1, 20_000);
-  if (kind === 'rate' && !values.has('--max-load')) throw new UsageError('bench tune: --load rate needs --max-load: the most requests a second to try');
+  if (kind === 'rate' && !values.has('--max-load'))
+    throw new UsageError('bench tune: --load rate needs --max-load: the most requests a second to try');
   return amount(values, '--max-load', 10, 0.05, 20_000);
 }
 
@@ -148,28 +203,47 @@ function amount(values: Values, flag: string, fallback: number, least: number, m
   const text = values.get(flag);
   if (text === undefined) return fallback;
   const value = Number(text);
-  if (text.trim() === '' || !(value >= least && value <= most)) throw new UsageError(`bench tune: ${flag}: "${text}" is not a number from ${least} to ${most}`);
+  if (text.trim() === '' || !(value >= least && value <= most))
+    throw new UsageError(`bench tune: ${flag}: "${text}" is not a number from ${least} to ${most}`);
   return value;
 }
 
 function whole(values: Values, flag: string, fallback: number, least: number, most: number): number {
   const value = amount(values, flag, fallback, least, most);
-  if (!Number.isInteger(value)) throw new UsageError(`bench tune: ${flag}: "${values.get(flag) ?? ''}" is not a whole number`);
+  if (!Number.isInteger(value))
+    throw new UsageError(`bench tune: ${flag}: "${values.get(flag) ?? ''}" is not a whole number`);
   return value;
 }
 
 const shown = (value: number): string => (value >= 100 ? value.toFixed(0) : value.toPrecision(3));
 
-function trialLine({ number, phase, settings, load, goodput, verdicts, met, stopped }: TuneTrial, kind: TuneLoadKind): string {
-  const values = verdicts.map(({ name, value }) => `${name} ${value === null ? '-' : name === 'errors' ? `${(value * 100).toFixed(1)}%` : `${shown(value)} ms`}`).join(', ');
+function trialLine(
+  { number, phase, settings, load, goodput, verdicts, met, stopped }: TuneTrial,
+  kind: TuneLoadKind,
+): string {
+  const values = verdicts
+    .map(
+      ({ name, value }) =>
+        `${name} ${value === null ? '-' : name === 'errors' ? `${(value * 100).toFixed(1)}%` : `${shown(value)} ms`}`,
+    )
+    .join(', ');
   return `${String(number).padStart(3)} ${phase.padEnd(7)} ${settingsText(settings)}, ${loadText(kind, load)}: ${shown(goodput)} good/s, ${values}${met ? '' : stopped ? ' (missed, ended early)' : ' (missed)'}`;
 }
 
 function told({ result, error, trials, load_kind: kind }: TuneRun): string {
-  const front = trials.filter(({ front: isFront }) => isFront).sort((a, b) => (a.ttft_ms?.[1] ?? 0) - (b.ttft_ms?.[1] ?? 0));
+  const front = trials
+    .filter(({ front: isFront }) => isFront)
+    .sort((a, b) => (a.ttft_ms?.[1] ?? 0) - (b.ttft_ms?.[1] ?? 0));
   const rows = [
     ['first token p99', 'good/s', 'tokens/s', 'load', 'settings', ''],
-    ...front.map(({ ttft_ms: ttft, goodput, output_tokens_per_s: tokens, load, settings, met }) => [`${shown(ttft?.[1] ?? 0)} ms`, shown(goodput), shown(tokens), loadText(kind, load), settingsText(settings), met ? '' : 'misses an objective']),
+    ...front.map(({ ttft_ms: ttft, goodput, output_tokens_per_s: tokens, load, settings, met }) => [
+      `${shown(ttft?.[1] ?? 0)} ms`,
+      shown(goodput),
+      shown(tokens),
+      loadText(kind, load),
+      settingsText(settings),
+      met ? '' : 'misses an objective',
+    ]),
   ];
   const head = front.length === 0 ? '' : `\nMeasurements that no other beats in both:\n${table(rows)}`;
   return `${head}\n${result?.says ?? error ?? ''}\n`;

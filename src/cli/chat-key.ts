@@ -14,7 +14,10 @@ const ENOUGH_MS = LIFE_MS / 2;
 
 const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
 
-export interface KeyUse { readonly name: string; readonly scopes: Scope[] }
+export interface KeyUse {
+  readonly name: string;
+  readonly scopes: Scope[];
+}
 
 const CONVERSATION: KeyUse = { name: 'monolith chat', scopes: ['inference', 'models.read'] };
 
@@ -31,7 +34,11 @@ export class ChatKey {
   private secret = '';
 
   /** `use`: what it is called and may do; a conversation unless said otherwise. */
-  constructor(private readonly withAccounts: WithAccounts, private readonly now: () => number = Date.now, private readonly use: KeyUse = CONVERSATION) {}
+  constructor(
+    private readonly withAccounts: WithAccounts,
+    private readonly now: () => number = Date.now,
+    private readonly use: KeyUse = CONVERSATION,
+  ) {}
 
   /** One that is good for a while. */
   async current(): Promise<string> {
@@ -39,7 +46,10 @@ export class ChatKey {
     if (key !== null && Date.parse(key.expiresAt ?? '') - this.now() >= ENOUGH_MS) return this.secret;
     const expiresAt = new Date(this.now() + LIFE_MS);
     await this.withAccounts(async (accounts) => {
-      this.key = key === null || (await accounts.keys.get(key.organizationId, key.id))?.revokedAt !== null ? null : await accounts.keys.change(key.organizationId, key.id, { expiresAt }, ACTOR);
+      this.key =
+        key === null || (await accounts.keys.get(key.organizationId, key.id))?.revokedAt !== null
+          ? null
+          : await accounts.keys.change(key.organizationId, key.id, { expiresAt }, ACTOR);
       if (this.key !== null) return;
       const made = await accounts.createKey({ ...this.use, expiresAt }, undefined, ACTOR);
       this.key = made.key;

@@ -1,8 +1,14 @@
 // A small client of POST /v1/chat/completions: one streamed answer as pieces of text.
 
-export interface ChatMessage { role: 'system' | 'user' | 'assistant'; content: string }
+export interface ChatMessage {
+  role: 'system' | 'user' | 'assistant';
+  content: string;
+}
 
-export interface ChatPiece { content: string; reasoning: string }
+export interface ChatPiece {
+  content: string;
+  reasoning: string;
+}
 
 interface ChunkBody {
   error?: { message?: string };
@@ -13,19 +19,23 @@ interface ChunkBody {
 export function unreachable(url: string, error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const { message, code } = cause as NodeJS.ErrnoException;
-  return `${url} cannot be reached: ${message || code || String(cause)}`;   // several addresses refused: no message
+  return `${url} cannot be reached: ${message || code || String(cause)}`; // several addresses refused: no message
 }
 
 /** Throws an Error that says what happened if the server refuses or fails or goes away. */
 export async function* streamChat(
-  peer: { url: string; key: string }, request: { model: string; messages: readonly ChatMessage[] }, signal: AbortSignal,
+  peer: { url: string; key: string },
+  request: { model: string; messages: readonly ChatMessage[] },
+  signal: AbortSignal,
 ): AsyncGenerator<ChatPiece> {
   const response = await fetch(`${peer.url}/v1/chat/completions`, {
-    method: 'POST', signal, body: JSON.stringify({ ...request, stream: true }),
+    method: 'POST',
+    signal,
+    body: JSON.stringify({ ...request, stream: true }),
     headers: { 'content-type': 'application/json', authorization: `Bearer ${peer.key}` },
   });
   if (!response.ok || response.body === null) {
-    const body = await response.json().catch(() => ({})) as ChunkBody;
+    const body = (await response.json().catch(() => ({}))) as ChunkBody;
     throw new Error(body.error?.message ?? `the server answered ${response.status}`);
   }
   const decoder = new TextDecoder();

@@ -30,7 +30,11 @@ const FLAGS = { '--url': true, '--model': true, '--system': true };
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 const COMMANDS = '/model shows the models, /model NAME takes one, /reset forgets the conversation, /exit ends it';
 
-export interface Peer { url: string; key(): Promise<string>; close(): Promise<void> }
+export interface Peer {
+  url: string;
+  key(): Promise<string>;
+  close(): Promise<void>;
+}
 
 export async function chat(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
@@ -51,13 +55,24 @@ export async function chat(argv: string[]): Promise<number> {
     stop.abort();
   };
   for (const signal of SIGNALS) process.on(signal, onSignal);
-  const peer = await findPeer(values.get('--url'), config, () => { begun = true; });
+  const peer = await findPeer(values.get('--url'), config, () => {
+    begun = true;
+  });
   try {
     const models = await modelsOf(peer);
     const model = wanted ?? config.model[0]?.name ?? models[0]?.id;
-    if (!models.some(({ id }) => id === model) || model === undefined) throw new UsageError(`chat: ${model === undefined ? 'the server has no model' : `there is no model "${model}"`}; it serves ${namesOf(models)}`);
+    if (!models.some(({ id }) => id === model) || model === undefined)
+      throw new UsageError(
+        `chat: ${model === undefined ? 'the server has no model' : `there is no model "${model}"`}; it serves ${namesOf(models)}`,
+      );
     const system = values.get('--system');
-    const answered = await converse(peer, model, models, system === undefined ? [] : [{ role: 'system', content: system }], stop.signal);
+    const answered = await converse(
+      peer,
+      model,
+      models,
+      system === undefined ? [] : [{ role: 'system', content: system }],
+      stop.signal,
+    );
     if (stop.signal.aborted) return Number(process.exitCode);
     return answered || process.stdin.isTTY ? 0 : 1;
   } finally {
@@ -72,10 +87,14 @@ async function findPeer(url: string | undefined, config: Config, keyed: () => vo
   if (url !== undefined) {
     if (chosen === null) throw new UsageError('chat: --url needs --api-key, or MONOLITH_API_KEY');
     keyed();
-    return { url: url.replace(/\/+$/, '').replace(/\/v1$/, ''), key: () => Promise.resolve(chosen), close: () => Promise.resolve() };
+    return {
+      url: url.replace(/\/+$/, '').replace(/\/v1$/, ''),
+      key: () => Promise.resolve(chosen),
+      close: () => Promise.resolve(),
+    };
   }
   const record = readServerRecord(config.data_dir);
-  if (record !== null && config.model.length === 0 && await answers(record.url)) {
+  if (record !== null && config.model.length === 0 && (await answers(record.url))) {
     keyed();
     if (chosen !== null) return { url: record.url, key: () => Promise.resolve(chosen), close: () => Promise.resolve() };
     const key = new ChatKey(accountsOf(config));
@@ -85,13 +104,16 @@ async function findPeer(url: string | undefined, config: Config, keyed: () => vo
     { ...config, host: '127.0.0.1', port: 0 },
     {
       telemetry: createTelemetry({ format: 'text', level: 'error' }),
-      onLoading: ({ progress }) => { if (process.stderr.isTTY) process.stderr.write(`Loading … ${Math.floor(100 * progress)} %\r`); },
+      onLoading: ({ progress }) => {
+        if (process.stderr.isTTY) process.stderr.write(`Loading … ${Math.floor(100 * progress)} %\r`);
+      },
     },
   );
   keyed();
   const key = new ChatKey((work) => work(server.accounts));
   return {
-    url: server.url, key: () => key.current(),
+    url: server.url,
+    key: () => key.current(),
     close: async () => {
       await key.revoke();
       await server.close();
@@ -107,7 +129,10 @@ async function answers(url: string): Promise<boolean> {
   }
 }
 
-interface Listed { id: string; demonstration?: boolean }
+interface Listed {
+  id: string;
+  demonstration?: boolean;
+}
 
 const namesOf = (models: readonly Listed[]): string => models.map(({ id }) => id).join(', ');
 
@@ -118,14 +143,17 @@ async function modelsOf(peer: Peer): Promise<Listed[]> {
   } catch (error) {
     throw new UsageError(`chat: ${unreachable(peer.url, error)}`, error);
   }
-  if (!response.ok) throw new UsageError(`chat: ${peer.url} answered ${response.status} to the question which models it has`);
-  const body = await response.json().catch(() => null) as { data?: Listed[] } | null;
+  if (!response.ok)
+    throw new UsageError(`chat: ${peer.url} answered ${response.status} to the question which models it has`);
+  const body = (await response.json().catch(() => null)) as { data?: Listed[] } | null;
   if (!Array.isArray(body?.data)) throw new UsageError(`chat: ${peer.url} is not the address of a model server`);
   return body.data;
 }
 
 /** What is no answer: kept out of the output where a pipe asks. */
-const notes = (text: string): void => { (process.stdin.isTTY ? process.stdout : process.stderr).write(text); };
+const notes = (text: string): void => {
+  (process.stdin.isTTY ? process.stdout : process.stderr).write(text);
+};
 const dim = (text: string): string => (process.stdout.isTTY ? `\u001b[2m${text}\u001b[22m` : text);
 const bold = (text: string): string => (process.stdout.isTTY ? `\u001b[1m${text}\u001b[22m` : text);
 
@@ -133,11 +161,21 @@ const bold = (text: string): string => (process.stdout.isTTY ? `\u001b[1m${text}
 const DEMONSTRATION = 'A small demonstration model, trained here. A real one: monolith pull OWNER/REPO';
 
 /** Returns whether every question had an answer. */
-async function converse(peer: Peer, first: string, models: readonly Listed[], opening: readonly ChatMessage[], stop: AbortSignal): Promise<boolean> {
+async function converse(
+  peer: Peer,
+  first: string,
+  models: readonly Listed[],
+  opening: readonly ChatMessage[],
+  stop: AbortSignal,
+): Promise<boolean> {
   let model = first;
   let answered = true;
   const asked = process.stdin.isTTY === true;
-  const terminal = createInterface({ input: process.stdin, output: asked ? process.stdout : undefined, terminal: asked });
+  const terminal = createInterface({
+    input: process.stdin,
+    output: asked ? process.stdout : undefined,
+    terminal: asked,
+  });
   notes(`${bold(model)} at ${peer.url}  ${dim('/model  /reset  /exit')}\n`);
   if (models.some(({ id, demonstration }) => id === first && demonstration === true)) notes(`${dim(DEMONSTRATION)}\n`);
   let history = [...opening];
@@ -153,7 +191,9 @@ async function converse(peer: Peer, first: string, models: readonly Listed[], op
   });
   // Input may end while lines of it still wait to be answered.
   let ended = false;
-  terminal.on('close', () => { ended = true; });
+  terminal.on('close', () => {
+    ended = true;
+  });
   terminal.setPrompt(bold('> '));
   terminal.prompt();
   for await (const line of terminal as Interface & AsyncIterable<string>) {
@@ -207,7 +247,11 @@ async function say(peer: Peer, model: string, history: readonly ChatMessage[], s
   let answer = '';
   let reasoned = false;
   try {
-    for await (const piece of streamChat({ url: peer.url, key: await peer.key() }, { model, messages: history }, signal)) {
+    for await (const piece of streamChat(
+      { url: peer.url, key: await peer.key() },
+      { model, messages: history },
+      signal,
+    )) {
       if (piece.reasoning !== '') {
         reasoned = true;
         notes(dim(piece.reasoning));
@@ -219,7 +263,11 @@ async function say(peer: Peer, model: string, history: readonly ChatMessage[], s
     }
     process.stdout.write('\n');
   } catch (error) {
-    notes(signal.aborted ? dim(' …stopped\n') : `\n${error instanceof TypeError ? unreachable(peer.url, error) : (error as Error).message}\n`);
+    notes(
+      signal.aborted
+        ? dim(' …stopped\n')
+        : `\n${error instanceof TypeError ? unreachable(peer.url, error) : (error as Error).message}\n`,
+    );
   }
   return answer;
 }

@@ -25,7 +25,10 @@ const FLAGS = { '--confirm': false };
 export async function data(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
   const { config, rest } = loadConfig({ argv }, FLAGS);
-  const { values, words: [action, path, ...others] } = ownFlags(rest, FLAGS);
+  const {
+    values,
+    words: [action, path, ...others],
+  } = ownFlags(rest, FLAGS);
   if (values.has('--confirm') && action !== 'sweep') throw new UsageError('data: --confirm goes with sweep');
   noWords(others);
   const stop = new AbortController();
@@ -44,7 +47,9 @@ export async function data(argv: string[]): Promise<number> {
     }
     case 'restore': {
       const { kept, checked } = await restore(config.data_dir, needed(action, path, 'a copy to take'), stop.signal);
-      process.stdout.write(`${config.data_dir} has the copy's data: ${told(checked)}\n${kept === null ? '' : `What was there before is kept in ${kept}\n`}`);
+      process.stdout.write(
+        `${config.data_dir} has the copy's data: ${told(checked)}\n${kept === null ? '' : `What was there before is kept in ${kept}\n`}`,
+      );
       return 0;
     }
     case 'sweep': {
@@ -53,13 +58,16 @@ export async function data(argv: string[]): Promise<number> {
       return 0;
     }
     default:
-      throw new UsageError(`data: expected check, backup, restore or sweep${action === undefined ? '' : `, not "${action}"`}`);
+      throw new UsageError(
+        `data: expected check, backup, restore or sweep${action === undefined ? '' : `, not "${action}"`}`,
+      );
   }
 }
 
 /** `confirm`: the clock of this moment is right. */
 async function sweepState(config: Pick<Config, 'data_dir' | 'state'>, confirm: boolean): Promise<string> {
-  if (confirm) return `Confirmed: it is ${(await confirmClock(config)).toISOString()}. A running server erases again within a minute.`;
+  if (confirm)
+    return `Confirmed: it is ${(await confirmClock(config)).toISOString()}. A running server erases again within a minute.`;
   const held = await heldSince(config);
   if (held === null) return 'Nothing is held: what is past its time is erased.';
   return `Nothing is erased: it is ${held.now.toISOString()}, more than a day after ${held.trusted.toISOString()}, the last time that a server stored. If the clock is right, run: monolith data sweep --confirm`;
@@ -73,10 +81,12 @@ function needed(action: string, path: string | undefined, what: string): string 
 /** In a folder, one named for the time. */
 function fileFor(path: string): string {
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
-  return isFolder ? join(resolve(path), `monolith-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}.mdb`) : resolve(path);
+  return isFolder
+    ? join(resolve(path), `monolith-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}.mdb`)
+    : resolve(path);
 }
 
 function told({ bytes, tables, pages, usedPages }: Checked): string {
   const entries = tables.reduce((sum, one) => sum + one.entries, 0);
-  return `${entries.toLocaleString('en-US')} entries in ${tables.length} tables, ${showBytes(bytes)}, ${Math.round(100 * usedPages / pages)} % of it in use`;
+  return `${entries.toLocaleString('en-US')} entries in ${tables.length} tables, ${showBytes(bytes)}, ${Math.round((100 * usedPages) / pages)} % of it in use`;
 }

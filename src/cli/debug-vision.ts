@@ -10,7 +10,12 @@ import { loadOptions } from '../service/engine-settings.js';
 import { ofAddon, UsageError } from './output.js';
 
 /** `rest`: the arguments as they came, for a flag may be given several times. */
-export async function debugVision(file: string, values: ReadonlyMap<string, string>, rest: readonly string[], config: Config): Promise<number> {
+export async function debugVision(
+  file: string,
+  values: ReadonlyMap<string, string>,
+  rest: readonly string[],
+  config: Config,
+): Promise<number> {
   const vision = values.get('--vision') ?? visionFileOf({ file })?.path;
   const prompt = values.get('--prompt');
   if (vision === undefined) throw new UsageError('debug: --vision FILE is needed: none lies beside the model');
@@ -24,30 +29,41 @@ export async function debugVision(file: string, values: ReadonlyMap<string, stri
   const result = await ofAddon(() => loadAddon().debugVision(file, vision, options, prompt, images, Number(count)));
   const { continuation } = result;
   const embeddings = result.sequence.flatMap((entry) => (entry.tokens === undefined ? [floats(entry.embeddings)] : []));
-  process.stdout.write(`${JSON.stringify({
-    model: file,
-    vision,
-    arithmetic: options.arithmetic,
-    prompt,
-    images: paths,
-    grids: result.grids.map((grid) => Array.from(grid)),
-    sequence: result.sequence.map((entry) => (entry.tokens === undefined ? piece(entry) : { tokens: Array.from(entry.tokens), position: entry.position })),
-    n_tokens: result.nTokens,
-    next_position: result.nPositions,
-    embeddings_std: moments(embeddings).std,
-    ...(continuation === null ? {} : {
-      logits: base64(continuation.logits),
-      ...moments([continuation.logits]),
-      greedy: { tokens: Array.from(continuation.tokens), margins: Array.from(continuation.margins), last_logits: base64(continuation.lastLogits) },
-    }),
-  })}\n`);
+  process.stdout.write(
+    `${JSON.stringify({
+      model: file,
+      vision,
+      arithmetic: options.arithmetic,
+      prompt,
+      images: paths,
+      grids: result.grids.map((grid) => Array.from(grid)),
+      sequence: result.sequence.map((entry) =>
+        entry.tokens === undefined ? piece(entry) : { tokens: Array.from(entry.tokens), position: entry.position },
+      ),
+      n_tokens: result.nTokens,
+      next_position: result.nPositions,
+      embeddings_std: moments(embeddings).std,
+      ...(continuation === null
+        ? {}
+        : {
+            logits: base64(continuation.logits),
+            ...moments([continuation.logits]),
+            greedy: {
+              tokens: Array.from(continuation.tokens),
+              margins: Array.from(continuation.margins),
+              last_logits: base64(continuation.lastLogits),
+            },
+          }),
+    })}\n`,
+  );
   return 0;
 }
 
 function piece(entry: DebugVisionPiece): object {
   const { positions } = entry;
   const { mean, std } = moments([floats(entry.embeddings)]);
-  const every = (offset: number): number[] => Array.from({ length: entry.nTokens }, (_, i) => positions?.[3 * i + offset] ?? 0);
+  const every = (offset: number): number[] =>
+    Array.from({ length: entry.nTokens }, (_, i) => positions?.[3 * i + offset] ?? 0);
   return {
     image: entry.image,
     part: entry.part,
@@ -73,19 +89,28 @@ function piece(entry: DebugVisionPiece): object {
 /** The picture's bytes as they are: 8 bits, alpha dropped and not blended, grey as three colours, no rotation. */
 async function decoded(path: string): Promise<RgbImage> {
   try {
-    const { data, info } = await sharp(path).removeAlpha().toColourspace('srgb').raw({ depth: 'uchar' }).toBuffer({ resolveWithObject: true });
+    const { data, info } = await sharp(path)
+      .removeAlpha()
+      .toColourspace('srgb')
+      .raw({ depth: 'uchar' })
+      .toBuffer({ resolveWithObject: true });
     return { width: info.width, height: info.height, pixels: data };
   } catch (error) {
     throw new UsageError(`debug: ${path}: ${(error as Error).message}`, error);
   }
 }
 
-const base64 = (values: Float32Array): string => Buffer.from(values.buffer, values.byteOffset, values.byteLength).toString('base64');
-const floats = (bytes: Uint8Array): Float32Array => new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
+const base64 = (values: Float32Array): string =>
+  Buffer.from(values.buffer, values.byteOffset, values.byteLength).toString('base64');
+const floats = (bytes: Uint8Array): Float32Array =>
+  new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
 
 function moments(rows: readonly Float32Array[]): { mean: number; std: number } {
-  let count = 0, sum = 0, squares = 0;
-  for (const row of rows) for (const value of row) [count, sum, squares] = [count + 1, sum + value, squares + value * value];
+  let count = 0,
+    sum = 0,
+    squares = 0;
+  for (const row of rows)
+    for (const value of row) [count, sum, squares] = [count + 1, sum + value, squares + value * value];
   const mean = sum / Math.max(1, count);
   return { mean, std: Math.sqrt(Math.max(0, squares / Math.max(1, count) - mean * mean)) };
 }

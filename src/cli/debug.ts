@@ -24,9 +24,16 @@ Engine settings (--isa, --threads, …) apply.
 `;
 
 const FLAGS = {
-  '--model': true, '--ids': true, '--positions': true, '--continue': true,
-  '--vision': true, '--prompt': true, '--image': true,
-  '--exact': false, '--no-special': false, '--parse-special': false,
+  '--model': true,
+  '--ids': true,
+  '--positions': true,
+  '--continue': true,
+  '--vision': true,
+  '--prompt': true,
+  '--image': true,
+  '--exact': false,
+  '--no-special': false,
+  '--parse-special': false,
 };
 
 const MAX_IDS = 1_000_000;
@@ -38,7 +45,8 @@ export async function debug(argv: string[]): Promise<number> {
   const [what, ...others] = words;
   noWords(others);
   const file = values.get('--model');
-  if (what !== 'tokens' && what !== 'logits' && what !== 'vision') throw new UsageError('debug: expected tokens, logits or vision');
+  if (what !== 'tokens' && what !== 'logits' && what !== 'vision')
+    throw new UsageError('debug: expected tokens, logits or vision');
   if (file === undefined) throw new UsageError('debug: --model FILE is needed');
   if (what === 'vision') return debugVision(file, values, rest, config);
   return what === 'tokens' ? tokens(file, values) : logits(file, values, config);
@@ -54,7 +62,11 @@ async function tokens(file: string, values: ReadonlyMap<string, string>): Promis
   } catch {
     throw new UsageError('debug: the text on stdin is not UTF-8');
   }
-  const ids = tokenizer.tokenize(text, { addSpecial: !values.has('--no-special'), parseSpecial: values.has('--parse-special'), guard: 0 });
+  const ids = tokenizer.tokenize(text, {
+    addSpecial: !values.has('--no-special'),
+    parseSpecial: values.has('--parse-special'),
+    guard: 0,
+  });
   process.stdout.write(`${JSON.stringify(Array.from(ids))}\n`);
   return 0;
 }
@@ -65,19 +77,30 @@ async function logits(file: string, values: ReadonlyMap<string, string>, config:
   const positions = integers(values, '--positions', MAX_IDS) ?? [ids.length - 1];
   const count = values.get('--continue') ?? '0';
   if (!/^\d{1,6}$/.test(count)) throw new UsageError(`debug: --continue takes a number of tokens, not "${count}"`);
-  const options: LoadOptions = { ...loadOptions(config), ...(values.has('--exact') ? { arithmetic: 'exact', kvType: 'f32' } : {}) };
-  const result = await ofAddon(() => loadAddon().debugLogits(file, options, Int32Array.from(ids), Int32Array.from(positions), Number(count)));
+  const options: LoadOptions = {
+    ...loadOptions(config),
+    ...(values.has('--exact') ? { arithmetic: 'exact', kvType: 'f32' } : {}),
+  };
+  const result = await ofAddon(() =>
+    loadAddon().debugLogits(file, options, Int32Array.from(ids), Int32Array.from(positions), Number(count)),
+  );
   const { continuation } = result;
-  process.stdout.write(`${JSON.stringify({
-    model: file,
-    arithmetic: options.arithmetic,
-    tokens: result.tokens,
-    positions: result.positions.map(({ position, logits: row }) => ({ position, logits: Array.from(row) })),
-    continuation: continuation === null ? null : {
-      tokens: continuation.tokens, logits: continuation.logits,
-      last: { position: continuation.last.position, logits: Array.from(continuation.last.logits) },
-    },
-  })}\n`);
+  process.stdout.write(
+    `${JSON.stringify({
+      model: file,
+      arithmetic: options.arithmetic,
+      tokens: result.tokens,
+      positions: result.positions.map(({ position, logits: row }) => ({ position, logits: Array.from(row) })),
+      continuation:
+        continuation === null
+          ? null
+          : {
+              tokens: continuation.tokens,
+              logits: continuation.logits,
+              last: { position: continuation.last.position, logits: Array.from(continuation.last.logits) },
+            },
+    })}\n`,
+  );
   return 0;
 }
 
@@ -90,7 +113,10 @@ function integers(values: ReadonlyMap<string, string>, flag: string, most: numbe
   } catch {
     parsed = null;
   }
-  const valid = Array.isArray(parsed) && parsed.length <= most && parsed.every((one) => Number.isInteger(one) && one >= 0 && one < 2 ** 31);
+  const valid =
+    Array.isArray(parsed) &&
+    parsed.length <= most &&
+    parsed.every((one) => Number.isInteger(one) && one >= 0 && one < 2 ** 31);
   if (!valid) throw new UsageError(`debug: ${flag} takes a JSON array of whole numbers, such as '[1,2,3]'`);
   return parsed as number[];
 }

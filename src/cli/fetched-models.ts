@@ -9,11 +9,18 @@ import { Progress, retryLine } from './progress.js';
 /** In a terminal progress is a bar; else it is lines of the log, or of stderr without one. Throws HubError. */
 export async function withFetchedModels(config: Config, log: Log | null): Promise<Config> {
   const isLogged = log !== null && (config.log === 'json' || !process.stderr.isTTY);
-  const lines = isLogged ? { write: (text: string): void => { log.info({}, text.trim()); } } : process.stderr;
+  const lines = isLogged
+    ? {
+        write: (text: string): void => {
+          log.info({}, text.trim());
+        },
+      }
+    : process.stderr;
   const progress = new Progress(lines);
   try {
     return await withHubModels(config, {
-      onProgress: (name, { quantization, bytes, total, waiting }) => progress.at(`fetching ${name}, ${quantization}`, bytes, total, waiting ? 'another pull brings it' : ''),
+      onProgress: (name, { quantization, bytes, total, waiting }) =>
+        progress.at(`fetching ${name}, ${quantization}`, bytes, total, waiting ? 'another pull brings it' : ''),
       onRetry: (name, why, waitMs) => {
         progress.end();
         if (log === null) process.stderr.write(`${retryLine(name, why, waitMs)}\n`);

@@ -30,11 +30,16 @@ export async function inspect(argv: string[]): Promise<number> {
   if (file === undefined) throw new UsageError('inspect: a file or folder is needed');
   const wanted = values.get('--quantize');
   const quantize = QUANTIZE_TYPES.find((type) => type === wanted);
-  if (wanted !== undefined && quantize === undefined) throw new UsageError(`inspect: --quantize takes ${QUANTIZE_TYPES.join(', ')}, not "${wanted}"`);
+  if (wanted !== undefined && quantize === undefined)
+    throw new UsageError(`inspect: --quantize takes ${QUANTIZE_TYPES.join(', ')}, not "${wanted}"`);
   const vision = visionFileOf({ file, vision: values.get('--vision') });
   let found: Inspection;
   try {
-    found = loadAddon().inspect(file, { ...loadOptions(config), ...(quantize === undefined ? {} : { quantize }), ...(vision === null ? {} : { visionPath: vision.path, visionOptional: vision.found }) });
+    found = loadAddon().inspect(file, {
+      ...loadOptions(config),
+      ...(quantize === undefined ? {} : { quantize }),
+      ...(vision === null ? {} : { visionPath: vision.path, visionOptional: vision.found }),
+    });
   } catch (error) {
     throw new UsageError(`inspect: ${(error as Error).message}`, error);
   }
@@ -59,29 +64,60 @@ function pagesIdle({ pagesFilled }: MemoryPlan): string {
 function report(file: string, found: Inspection, visionFile: string | null, allTensors: boolean): string {
   const { model, plan } = found;
   const sections: string[] = [];
-  const section = (title: string, rows: string[][]): void => { sections.push(`${title}\n${table(rows.map((row) => ['', ...row]))}`); };
+  const section = (title: string, rows: string[][]): void => {
+    sections.push(`${title}\n${table(rows.map((row) => ['', ...row]))}`);
+  };
 
-  section(`${basename(file)}  ${showBytes(found.fileBytes)}  ${found.fileHash}`, model === null
-    ? [['cannot be served', found.reason ?? 'unknown reason']]
-    : [
-      ['architecture', `${model.architecture}${model.name === null ? '' : `, "${clean(model.name)}"`}`],
-      ['parameters', `${(model.parameters / 1e6).toFixed(model.parameters < 1e8 ? 1 : 0)} M, mostly ${model.quantization}`],
-      ['layers', `${model.layers}, width ${model.embedding}, feed-forward ${model.feedForward}`
-        + (model.experts > 0 ? ` in each of ${model.experts} experts, ${model.usedExperts} for each token` : '')],
-      ['attention', `${model.heads} heads of ${model.headDim}, ${model.kvHeads} for keys and values`],
-      ['vocabulary', `${model.vocabulary} tokens; BOS ${shown(model.bos)}, EOS ${shown(model.eos)}`],
-      ['context', `${model.contextLength} tokens`],
-      ['chat template', model.chatTemplate === null ? 'none: ChatML is used' : `${model.chatTemplate.length} characters`],
-    ]);
+  section(
+    `${basename(file)}  ${showBytes(found.fileBytes)}  ${found.fileHash}`,
+    model === null
+      ? [['cannot be served', found.reason ?? 'unknown reason']]
+      : [
+          ['architecture', `${model.architecture}${model.name === null ? '' : `, "${clean(model.name)}"`}`],
+          [
+            'parameters',
+            `${(model.parameters / 1e6).toFixed(model.parameters < 1e8 ? 1 : 0)} M, mostly ${model.quantization}`,
+          ],
+          [
+            'layers',
+            `${model.layers}, width ${model.embedding}, feed-forward ${model.feedForward}` +
+              (model.experts > 0 ? ` in each of ${model.experts} experts, ${model.usedExperts} for each token` : ''),
+          ],
+          ['attention', `${model.heads} heads of ${model.headDim}, ${model.kvHeads} for keys and values`],
+          ['vocabulary', `${model.vocabulary} tokens; BOS ${shown(model.bos)}, EOS ${shown(model.eos)}`],
+          ['context', `${model.contextLength} tokens`],
+          [
+            'chat template',
+            model.chatTemplate === null ? 'none: ChatML is used' : `${model.chatTemplate.length} characters`,
+          ],
+        ],
+  );
 
   if (plan !== null) {
     section('Memory', [
       ['weights', showBytes(plan.weightBytes)],
-      ...model === null || model.guessLayers === 0 ? [] : [['of these, guessing', plan.guessWeightBytes === 0
-        ? `none: the file's ${model.guessLayers} such layer${model.guessLayers === 1 ? ' is' : 's are'} left out`
-        : `${showBytes(plan.guessWeightBytes)} (multi-token prediction: the first of ${model.guessLayers} such layer${model.guessLayers === 1 ? '' : 's'}, with keys and values of its own in the KV pages)`]],
-      ['KV pages', `${showBytes(plan.kvBytes)}${plan.kvStartBytes < plan.kvBytes ? ' at most, taken as they are first used' : ''} (${plan.pages} pages of ${showBytes(plan.pageBytes)}; ${pagesTaken(plan)}${pagesIdle(plan)}up to ${plan.context} tokens per request)`],
-      ...plan.slotBytes === 0 ? [] : [['recurrent state', `${showBytes(plan.slots * plan.slotBytes)} (${plan.slots} slots of ${showBytes(plan.slotBytes)}: of each running request, and of snapshots)`]],
+      ...(model === null || model.guessLayers === 0
+        ? []
+        : [
+            [
+              'of these, guessing',
+              plan.guessWeightBytes === 0
+                ? `none: the file's ${model.guessLayers} such layer${model.guessLayers === 1 ? ' is' : 's are'} left out`
+                : `${showBytes(plan.guessWeightBytes)} (multi-token prediction: the first of ${model.guessLayers} such layer${model.guessLayers === 1 ? '' : 's'}, with keys and values of its own in the KV pages)`,
+            ],
+          ]),
+      [
+        'KV pages',
+        `${showBytes(plan.kvBytes)}${plan.kvStartBytes < plan.kvBytes ? ' at most, taken as they are first used' : ''} (${plan.pages} pages of ${showBytes(plan.pageBytes)}; ${pagesTaken(plan)}${pagesIdle(plan)}up to ${plan.context} tokens per request)`,
+      ],
+      ...(plan.slotBytes === 0
+        ? []
+        : [
+            [
+              'recurrent state',
+              `${showBytes(plan.slots * plan.slotBytes)} (${plan.slots} slots of ${showBytes(plan.slotBytes)}: of each running request, and of snapshots)`,
+            ],
+          ]),
       ['activations', showBytes(plan.activationBytes)],
       ['together', showBytes(plan.weightBytes + plan.kvBytes + plan.slots * plan.slotBytes + plan.activationBytes)],
     ]);
@@ -90,13 +126,21 @@ function report(file: string, found: Inspection, visionFile: string | null, allT
   const { vision } = found;
   if (vision !== null) {
     // One that is left out has no more to tell.
-    section(`Vision: ${basename(visionFile ?? '')}`, vision.projector === '' ? [['not seen with', clean(vision.problem ?? '')]] : [
-      ['projector', clean(vision.projector)],
-      ...vision.problem === null || model === null ? [] : [['does not fit', clean(vision.problem)]],
-      ['weights', showBytes(vision.weightBytes)],
-      ['working memory', `${showBytes(vision.workBytes)} at most`],
-      ['tokens of an image', vision.imageTokens.map(({ width, height, tokens }) => `${tokens} of ${width} x ${height}`).join(', ')],
-    ]);
+    section(
+      `Vision: ${basename(visionFile ?? '')}`,
+      vision.projector === ''
+        ? [['not seen with', clean(vision.problem ?? '')]]
+        : [
+            ['projector', clean(vision.projector)],
+            ...(vision.problem === null || model === null ? [] : [['does not fit', clean(vision.problem)]]),
+            ['weights', showBytes(vision.weightBytes)],
+            ['working memory', `${showBytes(vision.workBytes)} at most`],
+            [
+              'tokens of an image',
+              vision.imageTokens.map(({ width, height, tokens }) => `${tokens} of ${width} x ${height}`).join(', '),
+            ],
+          ],
+    );
   }
 
   const byType = new Map<string, { count: number; bytes: number }>();
@@ -104,12 +148,26 @@ function report(file: string, found: Inspection, visionFile: string | null, allT
     const sum = byType.get(type) ?? { count: 0, bytes: 0 };
     byType.set(type, { count: sum.count + 1, bytes: sum.bytes + bytes });
   }
-  section(`Tensors (${found.tensors.length})`, allTensors
-    ? found.tensors.map((tensor) => [clean(tensor.name), tensor.type, tensor.shape.join(' × '), showBytes(tensor.bytes)])
-    : [...byType].map(([type, { count, bytes }]) => [type, String(count), showBytes(bytes)]));
+  section(
+    `Tensors (${found.tensors.length})`,
+    allTensors
+      ? found.tensors.map((tensor) => [
+          clean(tensor.name),
+          tensor.type,
+          tensor.shape.join(' × '),
+          showBytes(tensor.bytes),
+        ])
+      : [...byType].map(([type, { count, bytes }]) => [type, String(count), showBytes(bytes)]),
+  );
 
-  section(`Metadata (${found.metadata.length})`, found.metadata.map(({ key, type, value, count }) =>
-    [clean(key), type, value === null ? `${count} entries` : clean(String(value)).slice(0, 60)]));
+  section(
+    `Metadata (${found.metadata.length})`,
+    found.metadata.map(({ key, type, value, count }) => [
+      clean(key),
+      type,
+      value === null ? `${count} entries` : clean(String(value)).slice(0, 60),
+    ]),
+  );
   return sections.join('\n');
 }
 

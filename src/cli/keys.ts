@@ -32,7 +32,14 @@ Scopes: ${ALL_SCOPES.join(', ')}. --data-dir names the data folder,
 `;
 
 const FLAGS = {
-  '--name': true, '--models': true, '--scopes': true, '--expires': true, '--limits': true, '--organization': true, '--overlap': true, '--json': false,
+  '--name': true,
+  '--models': true,
+  '--scopes': true,
+  '--expires': true,
+  '--limits': true,
+  '--organization': true,
+  '--overlap': true,
+  '--json': false,
 };
 
 const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
@@ -49,7 +56,10 @@ export async function keys(argv: string[]): Promise<number> {
     switch (action) {
       case 'create':
         noWords(others);
-        return await create(accounts, values, async () => [...await (await import('./served-models.js')).configuredNames(config), ...(await served.all()).keys()]);
+        return await create(accounts, values, async () => [
+          ...(await (await import('./served-models.js')).configuredNames(config)),
+          ...(await served.all()).keys(),
+        ]);
       case 'list':
         noWords(others);
         return await list(accounts, values);
@@ -58,24 +68,44 @@ export async function keys(argv: string[]): Promise<number> {
       case 'rotate':
         return await rotate(accounts, others, values);
       default:
-        throw new UsageError(`keys: expected create, list, revoke or rotate${action === undefined ? '' : `, not "${action}"`}`);
+        throw new UsageError(
+          `keys: expected create, list, revoke or rotate${action === undefined ? '' : `, not "${action}"`}`,
+        );
     }
   });
 }
 
-async function create(accounts: Accounts, values: ReadonlyMap<string, string>, known: () => Promise<string[]>): Promise<number> {
+async function create(
+  accounts: Accounts,
+  values: ReadonlyMap<string, string>,
+  known: () => Promise<string[]>,
+): Promise<number> {
   // On a fresh folder this makes the organization; the key created here is then its first.
   await accounts.organizations.ensureFirst();
   const scopes = values.get('--scopes')?.split(',') ?? [...ALL_SCOPES];
-  for (const scope of scopes) if (!(ALL_SCOPES as readonly string[]).includes(scope)) throw new UsageError(`keys: "${scope}" is none of ${ALL_SCOPES.join(', ')}`);
+  for (const scope of scopes)
+    if (!(ALL_SCOPES as readonly string[]).includes(scope))
+      throw new UsageError(`keys: "${scope}" is none of ${ALL_SCOPES.join(', ')}`);
   const name = values.get('--name') ?? 'unnamed';
   if (name.length === 0 || name.length > 128) throw new UsageError('keys: --name takes 1 to 128 characters');
-  const models = values.get('--models')?.split(',').map((one) => one.trim()) ?? ['*'];
-  if (models.length > 100 || models.some((one) => one === '' || one.length > 128)) throw new UsageError('keys: --models takes names, separated by commas');
+  const models = values
+    .get('--models')
+    ?.split(',')
+    .map((one) => one.trim()) ?? ['*'];
+  if (models.length > 100 || models.some((one) => one === '' || one.length > 128))
+    throw new UsageError('keys: --models takes names, separated by commas');
   const perModel = limits(values.get('--limits'));
-  const made = await accounts.createKey({
-    name, models, scopes: scopes as Scope[], limits: perModel, expiresAt: expiry(values.get('--expires')),
-  }, (await organization(accounts, values))?.id, ACTOR);
+  const made = await accounts.createKey(
+    {
+      name,
+      models,
+      scopes: scopes as Scope[],
+      limits: perModel,
+      expiresAt: expiry(values.get('--expires')),
+    },
+    (await organization(accounts, values))?.id,
+    ACTOR,
+  );
   await tellUnknown(new Set([...models, ...Object.keys(perModel ?? {})]), known);
   return print(made, values);
 }
@@ -84,14 +114,20 @@ async function create(accounts: Accounts, values: ReadonlyMap<string, string>, k
 async function tellUnknown(names: ReadonlySet<string>, known: () => Promise<string[]>): Promise<void> {
   const asked = [...names].filter((name) => name !== '*');
   if (asked.length === 0) return;
-  const there = await known().catch((): string[] => []);   // settings that cannot be served are no concern of a key's
+  const there = await known().catch((): string[] => []); // settings that cannot be served are no concern of a key's
   for (const name of there.length === 0 ? [] : asked) {
-    if (!there.includes(name)) process.stderr.write(`monolith: keys: no model "${printable(name)}" is known here; there are ${there.join(', ')}.${didYouMean(name, there)} The key is for it all the same.\n`);
+    if (!there.includes(name))
+      process.stderr.write(
+        `monolith: keys: no model "${printable(name)}" is known here; there are ${there.join(', ')}.${didYouMean(name, there)} The key is for it all the same.\n`,
+      );
   }
 }
 
 /** The one that is named. Undefined if none is. */
-async function organization({ organizations }: Accounts, values: ReadonlyMap<string, string>): Promise<Organization | undefined> {
+async function organization(
+  { organizations }: Accounts,
+  values: ReadonlyMap<string, string>,
+): Promise<Organization | undefined> {
   const wanted = values.get('--organization');
   if (wanted === undefined) return undefined;
   const byId = await organizations.get(wanted);
@@ -111,7 +147,10 @@ function limits(text: string | undefined): KeyRecord['limits'] {
     throw new UsageError('keys: --limits takes JSON, such as {"*":{"rpm":10}}', error);
   }
   const parsed = limitsField.safeParse(json);
-  if (!parsed.success) throw new UsageError(`keys: --limits: ${parsed.error.issues[0]?.path.join('.') ?? ''}: ${parsed.error.issues[0]?.message ?? 'is not of models and their limits'}`);
+  if (!parsed.success)
+    throw new UsageError(
+      `keys: --limits: ${parsed.error.issues[0]?.path.join('.') ?? ''}: ${parsed.error.issues[0]?.message ?? 'is not of models and their limits'}`,
+    );
   return parsed.data;
 }
 
@@ -133,7 +172,8 @@ function expiry(text: string | undefined): Date | null {
   const from = span(text);
   const date = from === null ? new Date(text) : new Date(Date.now() + from);
   if (Number.isNaN(date.getTime())) throw new UsageError(`keys: --expires takes a date, 90d or 12h, not "${text}"`);
-  if (date.getTime() <= Date.now()) throw new UsageError(`keys: --expires ${text} is past; the key would never be valid`);
+  if (date.getTime() <= Date.now())
+    throw new UsageError(`keys: --expires ${text} is past; the key would never be valid`);
   return date;
 }
 
@@ -148,13 +188,21 @@ async function list(accounts: Accounts, values: ReadonlyMap<string, string>): Pr
   const names = new Map((await accounts.organizations.all()).map(({ id, name }) => [id, name]));
   const several = new Set(all.map(({ organizationId }) => organizationId)).size > 1;
   const day = (text: string | null): string => text?.slice(0, 16).replace('T', ' ') ?? '-';
-  process.stdout.write(table([
-    ['ID', 'KEY', ...several ? ['ORGANIZATION'] : [], 'NAME', 'STATUS', 'CREATED', 'LAST USED', 'EXPIRES'],
-    ...all.map((key) => [
-      key.id, `${key.publicId === null ? '' : `sk-${key.publicId}-`}…${key.last4}`, ...several ? [names.get(key.organizationId) ?? key.organizationId] : [], key.name, keyStatus(key, now),
-      day(key.createdAt), day(key.lastUsedAt), day(key.expiresAt),
+  process.stdout.write(
+    table([
+      ['ID', 'KEY', ...(several ? ['ORGANIZATION'] : []), 'NAME', 'STATUS', 'CREATED', 'LAST USED', 'EXPIRES'],
+      ...all.map((key) => [
+        key.id,
+        `${key.publicId === null ? '' : `sk-${key.publicId}-`}…${key.last4}`,
+        ...(several ? [names.get(key.organizationId) ?? key.organizationId] : []),
+        key.name,
+        keyStatus(key, now),
+        day(key.createdAt),
+        day(key.lastUsedAt),
+        day(key.expiresAt),
+      ]),
     ]),
-  ]));
+  );
   return 0;
 }
 
@@ -165,11 +213,16 @@ async function revoke(accounts: Accounts, words: readonly string[]): Promise<num
   return 0;
 }
 
-async function rotate(accounts: Accounts, words: readonly string[], values: ReadonlyMap<string, string>): Promise<number> {
+async function rotate(
+  accounts: Accounts,
+  words: readonly string[],
+  values: ReadonlyMap<string, string>,
+): Promise<number> {
   const key = await named(accounts, 'rotate', words);
   const text = values.get('--overlap');
   const overlapS = text === undefined ? DEFAULT_OVERLAP_S : (span(text) ?? Infinity) / 1000;
-  if (overlapS > MAX_OVERLAP_S) throw new UsageError(`keys: --overlap takes 0 to 30d, such as 24h, not "${text ?? ''}"`);
+  if (overlapS > MAX_OVERLAP_S)
+    throw new UsageError(`keys: --overlap takes 0 to 30d, such as 24h, not "${text ?? ''}"`);
   try {
     const made = await accounts.keys.rotate(key.organizationId, key.id, overlapS, ACTOR, null);
     if (made !== null) return print(made, values);

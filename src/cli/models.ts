@@ -31,12 +31,21 @@ model needs it. unserve ends that; what runs goes on to its end.
 
 const FLAGS = { '--json': false, '--idle-minutes': true, '--display-name': true };
 
-interface Line extends FileFact { name: string; served: boolean; file: string; fits: ReturnType<typeof fitOf>; [other: string]: unknown }
+interface Line extends FileFact {
+  name: string;
+  served: boolean;
+  file: string;
+  fits: ReturnType<typeof fitOf>;
+  [other: string]: unknown;
+}
 
 export async function models(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
   const { config: asked, rest } = loadConfig({ argv }, FLAGS);
-  const { values, words: [action, ...words] } = ownFlags(rest, FLAGS);
+  const {
+    values,
+    words: [action, ...words],
+  } = ownFlags(rest, FLAGS);
   if (action !== undefined) return await changeServed(asked, action, words, values);
   const facts = new FileFacts(loadOptions(asked));
   const config = await withHubModels(asked, { fetches: false });
@@ -47,13 +56,39 @@ export async function models(argv: string[]): Promise<number> {
     const fact = facts.of(file);
     return { ...more, name, served, file, ...fact, fits: fitOf(fact, memory) };
   };
-  const served: Line[] = absent.length > 0 && there.model.length === 0 ? [] : configuredModels(there).map((model) => (model.upstream === undefined ? line(model.id, true, model.file, model) : elsewhere(model, model.upstream)));
+  const served: Line[] =
+    absent.length > 0 && there.model.length === 0
+      ? []
+      : configuredModels(there).map((model) =>
+          model.upstream === undefined ? line(model.id, true, model.file, model) : elsewhere(model, model.upstream),
+        );
   const beside = await servedBeside(asked);
   const known = new Set(served.map(({ name }) => name));
-  served.push(...[...beside].filter(([name]) => !known.has(name)).map(([name, { source, path }]) => line(name, true, path, { id: name, source })));
-  const missing = absent.map(({ name, path }): Line => ({ id: name, name, served: true, file: path, problem: `not here yet: monolith pull ${path.slice(HUB_SCHEME.length)}`, bytes: null, architecture: null, parameters: null, quantization: null, memory: null, fits: null }));
+  served.push(
+    ...[...beside]
+      .filter(([name]) => !known.has(name))
+      .map(([name, { source, path }]) => line(name, true, path, { id: name, source })),
+  );
+  const missing = absent.map(
+    ({ name, path }): Line => ({
+      id: name,
+      name,
+      served: true,
+      file: path,
+      problem: `not here yet: monolith pull ${path.slice(HUB_SCHEME.length)}`,
+      bytes: null,
+      architecture: null,
+      parameters: null,
+      quantization: null,
+      memory: null,
+      fits: null,
+    }),
+  );
   const inUse = new Set(served.map(({ file }) => file));
-  const others = new Hub(config).onDisk().filter(({ path }) => !inUse.has(path)).map(({ ref, path, isOld }) => line(isOld ? `${ref} (old)` : ref, false, path));
+  const others = new Hub(config)
+    .onDisk()
+    .filter(({ path }) => !inUse.has(path))
+    .map(({ ref, path, isOld }) => line(isOld ? `${ref} (old)` : ref, false, path));
   const all = [...served, ...missing, ...others];
   if (values.has('--json')) process.stdout.write(`${JSON.stringify(all)}\n`);
   else process.stdout.write(told(served.concat(missing), others));
@@ -63,7 +98,21 @@ export async function models(argv: string[]): Promise<number> {
 /** Never with its key: what is told is fit to be shown. */
 function elsewhere({ id, display_name }: CatalogModel, { servers }: Upstream): Line {
   const at = servers.map(({ url, api, model }) => ({ url, api, model: model ?? id }));
-  return { id, display_name, name: id, served: true, file: at.map(({ url }) => url).join(', '), upstream: at, problem: null, bytes: null, architecture: null, parameters: null, quantization: null, memory: null, fits: null };
+  return {
+    id,
+    display_name,
+    name: id,
+    served: true,
+    file: at.map(({ url }) => url).join(', '),
+    upstream: at,
+    problem: null,
+    bytes: null,
+    architecture: null,
+    parameters: null,
+    quantization: null,
+    memory: null,
+    fits: null,
+  };
 }
 
 const HEAD = ['NAME', 'SIZE', 'ARCHITECTURE', 'MEMORY', 'FITS', 'FILE'];
@@ -71,11 +120,23 @@ const FITS: Record<string, string> = { yes: 'yes', later: 'not now', no: 'no' };
 
 function row({ name, file, problem, architecture, quantization, memory, fits, bytes }: Line): string[] {
   const kind = [architecture, quantization].filter((one) => one !== null).join(' ');
-  return [name, bytes === null ? '' : showBytes(bytes), kind, memory === null ? '' : showBytes(memory), FITS[fits ?? ''] ?? '', problem === null ? file : `cannot be served: ${problem}`];
+  return [
+    name,
+    bytes === null ? '' : showBytes(bytes),
+    kind,
+    memory === null ? '' : showBytes(memory),
+    FITS[fits ?? ''] ?? '',
+    problem === null ? file : `cannot be served: ${problem}`,
+  ];
 }
 
 function told(served: readonly Line[], others: readonly Line[]): string {
-  const small = served.some((one) => one['demonstration'] === true) ? '\nThese are small demonstrations, trained here. A real one: monolith pull OWNER/REPO\n' : '';
-  const rest = others.length === 0 ? '' : `\nOn disk, and served by "monolith models serve NAME MODEL":\n\n${table([HEAD, ...others.map(row)])}`;
+  const small = served.some((one) => one['demonstration'] === true)
+    ? '\nThese are small demonstrations, trained here. A real one: monolith pull OWNER/REPO\n'
+    : '';
+  const rest =
+    others.length === 0
+      ? ''
+      : `\nOn disk, and served by "monolith models serve NAME MODEL":\n\n${table([HEAD, ...others.map(row)])}`;
   return `${table([HEAD, ...served.map(row)])}${small}${rest}`;
 }

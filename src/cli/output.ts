@@ -11,8 +11,13 @@ export class UsageError extends Error {
 /** Columns padded to their widest entry, two spaces apart. */
 export function table(rows: readonly (readonly string[])[]): string {
   const widths: number[] = [];
-  for (const row of rows) row.forEach((cell, i) => { widths[i] = Math.max(widths[i] ?? 0, cell.length); });
-  return rows.map((row) => `${row.map((cell, i) => (i === row.length - 1 ? cell : cell.padEnd(widths[i] ?? 0))).join('  ')}\n`).join('');
+  for (const row of rows)
+    row.forEach((cell, i) => {
+      widths[i] = Math.max(widths[i] ?? 0, cell.length);
+    });
+  return rows
+    .map((row) => `${row.map((cell, i) => (i === row.length - 1 ? cell : cell.padEnd(widths[i] ?? 0))).join('  ')}\n`)
+    .join('');
 }
 
 /** Prints the help if it was asked for. */
@@ -26,13 +31,16 @@ export function askedForHelp(argv: readonly string[], help: string): boolean {
  * Splits the arguments that loadConfig left over into a command's own flags and words. `flags` maps each
  * flag to whether it takes a value.
  */
-export function ownFlags(rest: readonly string[], flags: Readonly<Record<string, boolean>>): { values: Map<string, string>; words: string[] } {
+export function ownFlags(
+  rest: readonly string[],
+  flags: Readonly<Record<string, boolean>>,
+): { values: Map<string, string>; words: string[] } {
   const values = new Map<string, string>();
   const words: string[] = [];
   for (let i = 0; i < rest.length; i++) {
     const argument = rest[i] as string;
     if (!Object.hasOwn(flags, argument)) words.push(argument);
-    else values.set(argument, flags[argument] === true ? rest[++i] ?? '' : 'true');
+    else values.set(argument, flags[argument] === true ? (rest[++i] ?? '') : 'true');
   }
   return { values, words };
 }

@@ -10,9 +10,14 @@ const WINDOW_MS = 10_000;
 const BAR = 24;
 
 /** What is said while a hub is not as it should be. */
-export const retryLine = (what: string, why: string, waitMs: number): string => `${what}: ${why}; trying again in ${Math.ceil(waitMs / 1000)} s`;
+export const retryLine = (what: string, why: string, waitMs: number): string =>
+  `${what}: ${why}; trying again in ${Math.ceil(waitMs / 1000)} s`;
 
-export interface ProgressOutput { readonly isTTY?: boolean; readonly columns?: number; write(text: string): unknown }
+export interface ProgressOutput {
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+  write(text: string): unknown;
+}
 
 export class Progress {
   #drawnAt = -Infinity;
@@ -20,7 +25,10 @@ export class Progress {
   readonly #seen: { at: number; bytes: number }[] = [];
   #latest = { at: 0, bytes: 0 };
 
-  constructor(private readonly out: ProgressOutput, private readonly now: () => number = () => performance.now()) {}
+  constructor(
+    private readonly out: ProgressOutput,
+    private readonly now: () => number = () => performance.now(),
+  ) {}
 
   /** `bytes` of `total` are there; drawn no more often than is of use. */
   at(label: string, bytes: number, total: number, note = ''): void {
@@ -53,7 +61,7 @@ export class Progress {
 
   #note(now: number, bytes: number): void {
     const last = this.#seen.at(-1);
-    if (last !== undefined && bytes < last.bytes) this.#seen.length = 0;      // it began anew
+    if (last !== undefined && bytes < last.bytes) this.#seen.length = 0; // it began anew
     this.#latest = { at: now, bytes };
     if (this.#seen.length > 0 && now - (this.#seen.at(-1) as { at: number }).at < REDRAW_MS) return;
     this.#seen.push(this.#latest);

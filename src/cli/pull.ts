@@ -45,9 +45,17 @@ export async function pull(argv: string[]): Promise<number> {
   const progress = new Progress(process.stderr);
   let said = false;
   const onProgress = (at: PullProgress): void => {
-    if (!said) process.stderr.write(`${ref.repo}: ${at.quantization}, ${showBytes(at.total)}${at.kept > 0 ? `, of which ${showBytes(at.kept)} are there` : ''}\n`);
+    if (!said)
+      process.stderr.write(
+        `${ref.repo}: ${at.quantization}, ${showBytes(at.total)}${at.kept > 0 ? `, of which ${showBytes(at.kept)} are there` : ''}\n`,
+      );
     said = true;
-    progress.at(printable(at.file.slice(at.file.lastIndexOf('/') + 1)), at.bytes, at.total, at.waiting ? 'another pull brings it' : '');
+    progress.at(
+      printable(at.file.slice(at.file.lastIndexOf('/') + 1)),
+      at.bytes,
+      at.total,
+      at.waiting ? 'another pull brings it' : '',
+    );
   };
   const onRetry = (why: string, waitMs: number): void => {
     progress.end();
@@ -56,7 +64,9 @@ export async function pull(argv: string[]): Promise<number> {
   try {
     const pulled = await new Hub(config).pull(ref, { memory, signal: stop.signal, onProgress, onRetry });
     progress.end();
-    process.stdout.write(values.has('--json') ? `${JSON.stringify({ ref: showModelRef(ref), ...pulled })}\n` : told(ref, pulled));
+    process.stdout.write(
+      values.has('--json') ? `${JSON.stringify({ ref: showModelRef(ref), ...pulled })}\n` : told(ref, pulled),
+    );
     return 0;
   } catch (error) {
     progress.end();
@@ -76,8 +86,14 @@ function memoryOf(text: string | undefined): number {
   return read.data;
 }
 
-function told({ repo, revision }: ModelRef, { quantization, path, projector, bytes: size, fetched }: Awaited<ReturnType<Hub['pull']>>): string {
-  const name = repo.slice(repo.indexOf('/') + 1).replace(/[-_.]?gguf$/i, '').toLowerCase();
+function told(
+  { repo, revision }: ModelRef,
+  { quantization, path, projector, bytes: size, fetched }: Awaited<ReturnType<Hub['pull']>>,
+): string {
+  const name = repo
+    .slice(repo.indexOf('/') + 1)
+    .replace(/[-_.]?gguf$/i, '')
+    .toLowerCase();
   const served = showModelRef({ repo, weights: quantization, revision });
   return `${fetched === 0 ? 'It is there already' : 'It is there'}: ${quantization}, ${showBytes(size)}${projector === null ? '' : ', with a vision projector'}
   ${path}

@@ -20,7 +20,12 @@ const EXIT_MS = 1_000;
 export async function serve(argv: string[]): Promise<number> {
   const { config: asked, rest, file } = loadConfig({ argv });
   noWords(rest);
-  const telemetry = createTelemetry({ format: asked.log, level: asked.log_level, metricNames: asked.metrics.names, traces: asked.telemetry.traces });
+  const telemetry = createTelemetry({
+    format: asked.log,
+    level: asked.log_level,
+    metricNames: asked.metrics.names,
+    traces: asked.telemetry.traces,
+  });
   if (file !== null) telemetry.log.info({ file }, 'settings read');
 
   // Signals count from the start: loading a large model takes time too.
@@ -48,7 +53,10 @@ export async function serve(argv: string[]): Promise<number> {
   let exitCode = 0;
   const failed = new Promise<void>((resolve, reject) => {
     process.on('uncaughtException', (error) => {
-      telemetry.log.error({ err: error }, exitCode === 0 ? 'uncaught exception: draining, then exiting with code 1' : 'uncaught exception while draining');
+      telemetry.log.error(
+        { err: error },
+        exitCode === 0 ? 'uncaught exception: draining, then exiting with code 1' : 'uncaught exception while draining',
+      );
       if (exitCode !== 0) return;
       exitCode = 1;
       if (server === null) void closeAnsweringThreads(EXIT_MS).then(() => process.exit(1));
@@ -58,10 +66,10 @@ export async function serve(argv: string[]): Promise<number> {
   process.on('unhandledRejection', (error) => telemetry.log.error({ err: error }, 'unhandled rejection'));
 
   tellCollector();
-  if (asked.model.some(({ path }) => path.startsWith(HUB_SCHEME))) await checkAddresses(asked);   // that may take hours; the start looks again
+  if (asked.model.some(({ path }) => path.startsWith(HUB_SCHEME))) await checkAddresses(asked); // that may take hours; the start looks again
   const config = await withFetchedModels(asked, telemetry.log);
   server = await startServer(config, { telemetry });
-  HeapRest.start(server.http);   // to the process's end
+  HeapRest.start(server.http); // to the process's end
   process.stdout.write(config.log === 'json' ? readyJson(server) : readyText(server, config));
   const lost = server.lost.then(async () => {
     await server?.drain();
@@ -76,7 +84,12 @@ export async function serve(argv: string[]): Promise<number> {
 
 function readyJson(server: Server): string {
   return `${JSON.stringify({
-    event: 'ready', url: server.url, host: server.host, port: server.port, pid: process.pid, models: server.models,
+    event: 'ready',
+    url: server.url,
+    host: server.host,
+    port: server.port,
+    pid: process.pid,
+    models: server.models,
     ...(server.adminUrl === null ? {} : { admin_url: server.adminUrl }),
     ...(server.failed.length === 0 ? {} : { failed: server.failed.map(({ name }) => name) }),
     ...(server.createdKey === null ? {} : { api_key: server.createdKey }),
@@ -88,19 +101,30 @@ function readyJson(server: Server): string {
 function readyText(server: Server, config: Config): string {
   // A key that was chosen, or shown before, is not printed: terminals are logged.
   const shownKey = server.createdKey ?? '$MONOLITH_API_KEY';
-  const keyLines = server.createdKey !== null
-    ? `  API key    ${server.createdKey}\n             Shown this once; "monolith keys create" makes another.\n`
-    : config.api_key !== null
-      ? '  API key    the one you chose\n'
-      : '  API key    as shown on the first start; "monolith keys create" makes another\n';
-  const failedLine = server.failed.length === 0 ? '' : `  Failed     ${server.failed.map(({ name }) => name).join(', ')}; the log says why\n`;
-  const dashboardLines = server.dashboardUrl === null ? '' : server.setupUrl === null
-    ? `  Dashboard  ${server.dashboardUrl}\n`
-    : `  Dashboard  ${server.dashboardUrl}\n             The first user, who becomes the operator, signs up here:\n             ${server.setupUrl}\n`;
+  const keyLines =
+    server.createdKey !== null
+      ? `  API key    ${server.createdKey}\n             Shown this once; "monolith keys create" makes another.\n`
+      : config.api_key !== null
+        ? '  API key    the one you chose\n'
+        : '  API key    as shown on the first start; "monolith keys create" makes another\n';
+  const failedLine =
+    server.failed.length === 0
+      ? ''
+      : `  Failed     ${server.failed.map(({ name }) => name).join(', ')}; the log says why\n`;
+  const dashboardLines =
+    server.dashboardUrl === null
+      ? ''
+      : server.setupUrl === null
+        ? `  Dashboard  ${server.dashboardUrl}\n`
+        : `  Dashboard  ${server.dashboardUrl}\n             The first user, who becomes the operator, signs up here:\n             ${server.setupUrl}\n`;
   const demonstrations = server.pool.list().some(({ model }) => model.demonstration === true)
     ? '             Small demonstrations, trained here. A real one: monolith pull OWNER/REPO\n'
     : '';
-  const body = JSON.stringify({ model: server.models.at(-1) ?? '', stream: true, messages: [{ role: 'user', content: 'Hello!' }] });
+  const body = JSON.stringify({
+    model: server.models.at(-1) ?? '',
+    stream: true,
+    messages: [{ role: 'user', content: 'Hello!' }],
+  });
   return `
 Monolith is ready at ${server.url}
 

@@ -26,31 +26,50 @@ export async function servedBeside(config: Config): Promise<ReadonlyMap<string, 
 }
 
 /** `serve NAME MODEL` or `unserve NAME`. Throws UsageError. */
-export async function changeServed(config: Config, action: string, words: readonly string[], values: ReadonlyMap<string, string>): Promise<number> {
+export async function changeServed(
+  config: Config,
+  action: string,
+  words: readonly string[],
+  values: ReadonlyMap<string, string>,
+): Promise<number> {
   const [name, ...others] = words;
-  if (action !== 'serve' && action !== 'unserve') throw new UsageError(`models: expected serve or unserve, not "${action}"`);
+  if (action !== 'serve' && action !== 'unserve')
+    throw new UsageError(`models: expected serve or unserve, not "${action}"`);
   if (name === undefined) throw new UsageError(`models: ${action} needs a name`);
   return await withServed(config, async (served) => {
     if (action === 'unserve') {
       noWords(others);
       const source = (await served.all()).get(name)?.source ?? null;
-      if (!await served.remove(name, { actor: ACTOR, action: 'model.unserved', detail: { model: source } })) throw new UsageError(`models: "${name}" is not served by "monolith models serve"`);
+      if (!(await served.remove(name, { actor: ACTOR, action: 'model.unserved', detail: { model: source } })))
+        throw new UsageError(`models: "${name}" is not served by "monolith models serve"`);
       process.stdout.write(`${name} is served no more; what runs goes on to its end\n`);
       return 0;
     }
     const [model, ...more] = others;
     noWords(more);
-    if (model === undefined) throw new UsageError('models: serve needs a name and a model, such as "monolith models serve small OWNER/REPO:Q4_K_M"');
+    if (model === undefined)
+      throw new UsageError(
+        'models: serve needs a name and a model, such as "monolith models serve small OWNER/REPO:Q4_K_M"',
+      );
     const minutes = values.get('--idle-minutes');
     const idleMinutes = minutes === undefined ? null : Number(minutes);
-    if (idleMinutes !== null && !(idleMinutes > 0 && idleMinutes <= MAX_IDLE_MINUTES)) throw new UsageError(`models: --idle-minutes takes a number up to ${MAX_IDLE_MINUTES}`);
+    if (idleMinutes !== null && !(idleMinutes > 0 && idleMinutes <= MAX_IDLE_MINUTES))
+      throw new UsageError(`models: --idle-minutes takes a number up to ${MAX_IDLE_MINUTES}`);
     const displayName = values.get('--display-name');
-    if (displayName !== undefined && (displayName === '' || displayName.length > 128)) throw new UsageError('models: --display-name takes 1 to 128 characters');
+    if (displayName !== undefined && (displayName === '' || displayName.length > 128))
+      throw new UsageError('models: --display-name takes 1 to 128 characters');
     try {
-      const { source } = await serveFetched({ name, model, displayName, idleMinutes }, {
-        store: served, hub: new Hub(config), fileFacts: new FileFacts(loadOptions(config)), taken: new Set(await configuredNames(config)),
-        memory: { total: totalMemory(), available: availableMemory() },
-      }, ACTOR);
+      const { source } = await serveFetched(
+        { name, model, displayName, idleMinutes },
+        {
+          store: served,
+          hub: new Hub(config),
+          fileFacts: new FileFacts(loadOptions(config)),
+          taken: new Set(await configuredNames(config)),
+          memory: { total: totalMemory(), available: availableMemory() },
+        },
+        ACTOR,
+      );
       process.stdout.write(`${name} serves ${source}: within a second where a server runs, and from every start on\n`);
       return 0;
     } catch (error) {
@@ -60,11 +79,18 @@ export async function changeServed(config: Config, action: string, words: readon
   });
 }
 
-const withServed = <T>(config: Config, work: (served: ServedModelStore) => Promise<T>): Promise<T> => withStores(config, ({ served }) => work(served));
+const withServed = <T>(config: Config, work: (served: ServedModelStore) => Promise<T>): Promise<T> =>
+  withStores(config, ({ served }) => work(served));
 
 /** Of models and aliases in the settings that this command sees; a server with others says so in its log. Throws CatalogError. */
 export async function configuredNames(config: Config): Promise<string[]> {
   const { model } = await withHubModels(config, { fetches: false });
   const there = { ...config, model: model.filter(({ path }) => !path.startsWith(HUB_SCHEME)) };
-  return [...new Set([...configuredModels(there).map(({ id }) => id), ...model.map(({ name }) => name), ...Object.keys(config.models.aliases)])];
+  return [
+    ...new Set([
+      ...configuredModels(there).map(({ id }) => id),
+      ...model.map(({ name }) => name),
+      ...Object.keys(config.models.aliases),
+    ]),
+  ];
 }

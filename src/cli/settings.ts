@@ -15,7 +15,11 @@ export function settings(argv: readonly string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return Promise.resolve(0);
   const unknown = argv.find((one) => one !== '--short');
   if (unknown !== undefined) {
-    throw new UsageError(unknown.startsWith('-') ? `${unknown}: no such flag.${didYouMean(unknown, ['--short', '--help'])}` : `unexpected argument "${unknown}"`);
+    throw new UsageError(
+      unknown.startsWith('-')
+        ? `${unknown}: no such flag.${didYouMean(unknown, ['--short', '--help'])}`
+        : `unexpected argument "${unknown}"`,
+    );
   }
   process.stdout.write(argv.includes('--short') ? settingsSummary() : settingsMarkdown());
   return Promise.resolve(0);

@@ -18,9 +18,13 @@ const FLAGS = { '--from': true };
 export async function state(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
   const { config, rest } = loadConfig({ argv }, FLAGS);
-  const { values, words: [action, ...others] } = ownFlags(rest, FLAGS);
+  const {
+    values,
+    words: [action, ...others],
+  } = ownFlags(rest, FLAGS);
   noWords(others);
-  if (action !== 'import') throw new UsageError(`state: expected import${action === undefined ? '' : `, not "${action}"`}`);
+  if (action !== 'import')
+    throw new UsageError(`state: expected import${action === undefined ? '' : `, not "${action}"`}`);
   const from = values.get('--from');
   const { url } = config.state;
   if (from === undefined) throw new UsageError('state: import needs --from FOLDER, a data folder');
@@ -28,11 +32,22 @@ export async function state(argv: string[]): Promise<number> {
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
   const { parts, responses } = await importFolder({
-    from, state: { ...config.state, url }, signal: stop.signal,
-    told: (part, rows) => { if (process.stderr.isTTY) process.stderr.write(`\r${part}: ${rows}\u001b[K`); },
+    from,
+    state: { ...config.state, url },
+    signal: stop.signal,
+    told: (part, rows) => {
+      if (process.stderr.isTTY) process.stderr.write(`\r${part}: ${rows}\u001b[K`);
+    },
   });
   if (process.stderr.isTTY) process.stderr.write('\r\u001b[K');
-  process.stdout.write(table([['PART', 'ROWS', 'SHA-256'], ...parts.map(({ part, rows, hash }) => [part, String(rows), hash.slice(0, 16)])]));
-  process.stdout.write(`All of it is in the database as it is in ${from}.${responses === 0 ? '' : ` Stored responses were not brought over: ${responses} stay in the folder.`}\n`);
+  process.stdout.write(
+    table([
+      ['PART', 'ROWS', 'SHA-256'],
+      ...parts.map(({ part, rows, hash }) => [part, String(rows), hash.slice(0, 16)]),
+    ]),
+  );
+  process.stdout.write(
+    `All of it is in the database as it is in ${from}.${responses === 0 ? '' : ` Stored responses were not brought over: ${responses} stay in the folder.`}\n`,
+  );
   return 0;
 }

@@ -19,18 +19,26 @@ class Refused extends Error {}
 
 export class OperatorApi {
   /** `url`: with its /admin/api. */
-  constructor(readonly url: string, private readonly token: string) {}
+  constructor(
+    readonly url: string,
+    private readonly token: string,
+  ) {}
 
   /** Throws UsageError where there is no such API or the token is not right, Refused, or what the network says. */
   async call<T>(method: string, path: string, body?: unknown): Promise<T> {
     let response: Response;
     try {
       response = await fetch(`${this.url}${path}`, {
-        method, headers: { authorization: `Bearer ${this.token}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }), signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+        method,
+        headers: {
+          authorization: `Bearer ${this.token}`,
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
       });
     } catch (error) {
-      const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error as Error;
+      const cause = error instanceof Error && error.cause instanceof Error ? error.cause : (error as Error);
       throw new Error(`The operator API at ${this.url} cannot be reached: ${cause.message}`, { cause: error });
     }
     const text = await response.text();
@@ -41,7 +49,8 @@ export class OperatorApi {
     } catch {
       // not from us: the status says what there is to say
     }
-    if (response.status === 401 || response.status === 404) throw new UsageError(`bench tune: ${this.url}${path}: ${message}`);
+    if (response.status === 401 || response.status === 404)
+      throw new UsageError(`bench tune: ${this.url}${path}: ${message}`);
     throw new Refused(message);
   }
 
@@ -50,8 +59,15 @@ export class OperatorApi {
   }
 
   async shapes(model: string): Promise<RequestShape[]> {
-    const { data } = await this.call<ListPage<{ at: string; input_tokens: number; cached_tokens: number; output_tokens: number }>>('GET', `/request-shapes?model=${encodeURIComponent(model)}`);
-    return data.map((one) => ({ at: Date.parse(one.at), inputTokens: one.input_tokens, cachedTokens: one.cached_tokens, outputTokens: one.output_tokens }));
+    const { data } = await this.call<
+      ListPage<{ at: string; input_tokens: number; cached_tokens: number; output_tokens: number }>
+    >('GET', `/request-shapes?model=${encodeURIComponent(model)}`);
+    return data.map((one) => ({
+      at: Date.parse(one.at),
+      inputTokens: one.input_tokens,
+      cachedTokens: one.cached_tokens,
+      outputTokens: one.output_tokens,
+    }));
   }
 
   async tell(run: TuneRun): Promise<void> {
@@ -60,7 +76,9 @@ export class OperatorApi {
 }
 
 export const settingsOf = ({ tunables }: EngineTunables, which: 'value' | 'min' | 'max' = 'value'): TuneSettings =>
-  Object.fromEntries(NAMES.map((name) => [name, tunables.find((one) => one.name === name)?.[which] ?? 0])) as unknown as TuneSettings;
+  Object.fromEntries(
+    NAMES.map((name) => [name, tunables.find((one) => one.name === name)?.[which] ?? 0]),
+  ) as unknown as TuneSettings;
 
 /** Begins the hold; it is prolonged until it is released. */
 export class ApiEngine implements HeldEngine {
@@ -70,11 +88,17 @@ export class ApiEngine implements HeldEngine {
   #values: TuneSettings | null;
   readonly #prolonging: NodeJS.Timeout;
 
-  private constructor(private readonly api: OperatorApi, private readonly engine: EngineTunables, private readonly id: string) {
+  private constructor(
+    private readonly api: OperatorApi,
+    private readonly engine: EngineTunables,
+    private readonly id: string,
+  ) {
     this.before = settingsOf(engine);
     this.#values = this.before;
     const [min, max] = [settingsOf(engine, 'min'), settingsOf(engine, 'max')];
-    this.ranges = Object.fromEntries(NAMES.map((name) => [name, { min: min[name], max: max[name] }])) as unknown as TuneRanges;
+    this.ranges = Object.fromEntries(
+      NAMES.map((name) => [name, { min: min[name], max: max[name] }]),
+    ) as unknown as TuneRanges;
     this.#prolonging = setInterval(() => void this.#prolong(), PROLONG_MS);
   }
 
@@ -89,7 +113,9 @@ export class ApiEngine implements HeldEngine {
     }
   }
 
-  get lost(): AbortSignal { return this.#lost.signal; }
+  get lost(): AbortSignal {
+    return this.#lost.signal;
+  }
 
   async set(settings: TuneSettings): Promise<void> {
     await this.#put(settings, false);
@@ -110,7 +136,10 @@ export class ApiEngine implements HeldEngine {
         return;
       } catch (error) {
         // The server puts them back by itself when the hold is over.
-        if (tries >= TRIES) throw new Error(`${(error as Error).message} (the server does it by itself within ${HOLD_S} seconds)`, { cause: error });
+        if (tries >= TRIES)
+          throw new Error(`${(error as Error).message} (the server does it by itself within ${HOLD_S} seconds)`, {
+            cause: error,
+          });
         await sleep(1_000);
       }
     }

@@ -11,25 +11,53 @@ function shownDefault(one: Declared): string {
 }
 
 const SECTIONS: Readonly<Record<string, string>> = {
-  '': 'Server', http: 'HTTP', limits: 'Limits of organizations', counters: 'Limits shared by processes', engine: 'Engine', structured_outputs: 'Structured output', images: 'Images',
-  hub: 'Hub of models', messages: 'Messages', responses: 'Stored responses', ws: 'WebSockets', state: 'Shared database', secrets: 'Secrets', models: 'Models', upstream: 'Models that run elsewhere', accounts: 'Accounts',
-  oidc: 'Sign-in by OpenID Connect', dashboard: 'Dashboard', mail: 'Mail', admin: 'Operator API', usage: 'Usage', requests: 'Request log', webhooks: 'Webhooks', metrics: 'Metrics', telemetry: 'Traces',
+  '': 'Server',
+  http: 'HTTP',
+  limits: 'Limits of organizations',
+  counters: 'Limits shared by processes',
+  engine: 'Engine',
+  structured_outputs: 'Structured output',
+  images: 'Images',
+  hub: 'Hub of models',
+  messages: 'Messages',
+  responses: 'Stored responses',
+  ws: 'WebSockets',
+  state: 'Shared database',
+  secrets: 'Secrets',
+  models: 'Models',
+  upstream: 'Models that run elsewhere',
+  accounts: 'Accounts',
+  oidc: 'Sign-in by OpenID Connect',
+  dashboard: 'Dashboard',
+  mail: 'Mail',
+  admin: 'Operator API',
+  usage: 'Usage',
+  requests: 'Request log',
+  webhooks: 'Webhooks',
+  metrics: 'Metrics',
+  telemetry: 'Traces',
 };
 
 /** The settings part of --help: those most people touch, or with `all` every one, by section. */
 export function settingsHelp({ all = false } = {}): string {
-  const rows = declared.filter((one) => all || one.setting.main === true).map((one) => ({
-    section: one.key.includes('.') || Object.hasOwn(SECTIONS, one.key) ? one.key.split('.')[0] as string : '',
-    left: `${one.aliasFlag ?? one.flag}${one.setting.kind.bare === true ? '' : ` ${one.setting.kind.metavar}`}`,
-    right: `${one.setting.help} [${shownDefault(one)}]`,
-  }));
+  const rows = declared
+    .filter((one) => all || one.setting.main === true)
+    .map((one) => ({
+      section: one.key.includes('.') || Object.hasOwn(SECTIONS, one.key) ? (one.key.split('.')[0] as string) : '',
+      left: `${one.aliasFlag ?? one.flag}${one.setting.kind.bare === true ? '' : ` ${one.setting.kind.metavar}`}`,
+      right: `${one.setting.help} [${shownDefault(one)}]`,
+    }));
   const told = (some: typeof rows): string => {
     const width = Math.max(...some.map(({ left }) => left.length)) + 4;
-    return some.map(({ left, right }) => `  ${left.padEnd(width - 2)}${wrap(right, 100 - width).join(`\n${' '.repeat(width)}`)}`).join('\n');
+    return some
+      .map(({ left, right }) => `  ${left.padEnd(width - 2)}${wrap(right, 100 - width).join(`\n${' '.repeat(width)}`)}`)
+      .join('\n');
   };
   if (!all) return told(rows);
   const sections = [...new Set(rows.map(({ section }) => section))];
-  return sections.map((section) => `${SECTIONS[section] ?? section}:\n${told(rows.filter((row) => row.section === section))}`).join('\n\n');
+  return sections
+    .map((section) => `${SECTIONS[section] ?? section}:\n${told(rows.filter((row) => row.section === section))}`)
+    .join('\n\n');
 }
 
 function wrap(text: string, width: number): string[] {
@@ -48,8 +76,12 @@ function wrap(text: string, width: number): string[] {
 
 /** The table of the README: the settings most people touch. */
 export function settingsSummary(): string {
-  const rows = declared.filter((one) => one.setting.main === true).map((one) =>
-    `| \`${one.aliasFlag ?? one.flag}\` | \`${one.aliasVariable ?? one.variable}\` | ${shownDefault(one)} | ${one.setting.help.replace(/\|/g, '\\|')} |`);
+  const rows = declared
+    .filter((one) => one.setting.main === true)
+    .map(
+      (one) =>
+        `| \`${one.aliasFlag ?? one.flag}\` | \`${one.aliasVariable ?? one.variable}\` | ${shownDefault(one)} | ${one.setting.help.replace(/\|/g, '\\|')} |`,
+    );
   return `| flag | variable | default | what it does |\n|---|---|---|---|\n${rows.join('\n')}\n`;
 }
 
@@ -57,7 +89,9 @@ export function settingsSummary(): string {
 export function settingsMarkdown(): string {
   const escape = (text: string): string => text.replace(/\|/g, '\\|');
   const rows = declared.map((one) => {
-    const flags = [one.flag, one.aliasFlag].filter((flag) => flag !== null && flag !== undefined).map((flag) => `\`${flag}\``);
+    const flags = [one.flag, one.aliasFlag]
+      .filter((flag) => flag !== null && flag !== undefined)
+      .map((flag) => `\`${flag}\``);
     return `| \`${one.key}\` | ${[...new Set(flags)].join(', ')} | ${[one.variable, ...one.others].map((name) => `\`${name}\``).join(', ')} | ${escape(one.setting.kind.expects)} | ${escape(shownDefault(one))} | ${escape(one.setting.help)} |`;
   });
   return `# Settings

@@ -23,7 +23,11 @@ export interface Kind<T> {
 const group = (value: number): string => (value < 10_000 ? String(value) : value.toLocaleString('en-US'));
 
 export function text(min: number, max: number): Kind<string> {
-  return { schema: z.string().min(min).max(max), expects: min > 1 ? `${min} to ${max} characters` : 'text', metavar: 'TEXT' };
+  return {
+    schema: z.string().min(min).max(max),
+    expects: min > 1 ? `${min} to ${max} characters` : 'text',
+    metavar: 'TEXT',
+  };
 }
 
 export const path: Kind<string> = {
@@ -34,19 +38,36 @@ export const path: Kind<string> = {
 
 /** An address with one of these schemes, such as https. */
 export function url(...schemes: string[]): Kind<string> {
-  const isOne = (value: string): boolean => URL.canParse(value) && schemes.includes(new URL(value).protocol.slice(0, -1)) && new URL(value).hostname !== '';
-  return { schema: z.string().max(512).refine(isOne), expects: `an address that begins with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}`, metavar: 'URL' };
+  const isOne = (value: string): boolean =>
+    URL.canParse(value) && schemes.includes(new URL(value).protocol.slice(0, -1)) && new URL(value).hostname !== '';
+  return {
+    schema: z.string().max(512).refine(isOne),
+    expects: `an address that begins with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}`,
+    metavar: 'URL',
+  };
 }
 
 /** Of PostgreSQL. The host may be a folder with its socket: postgres://user@/name?host=/run/postgresql. */
 export const databaseUrl: Kind<string> = {
-  schema: z.string().max(2048).refine((value) => URL.canParse(value) && /^postgres(?:ql)?:$/.test(new URL(value).protocol) && (new URL(value).host !== '' || new URL(value).searchParams.has('host')) && new URL(value).pathname.length > 1),
+  schema: z
+    .string()
+    .max(2048)
+    .refine(
+      (value) =>
+        URL.canParse(value) &&
+        /^postgres(?:ql)?:$/.test(new URL(value).protocol) &&
+        (new URL(value).host !== '' || new URL(value).searchParams.has('host')) &&
+        new URL(value).pathname.length > 1,
+    ),
   expects: 'an address such as postgres://user:password@host:5432/name',
   metavar: 'URL',
 };
 
 export function integer(min: number, max: number): Kind<number> {
-  const digits = z.string().regex(/^[0-9][0-9_,]*$/).transform((value) => Number(value.replace(/[_,]/g, '')));
+  const digits = z
+    .string()
+    .regex(/^[0-9][0-9_,]*$/)
+    .transform((value) => Number(value.replace(/[_,]/g, '')));
   return {
     schema: z.union([z.number(), digits]).pipe(z.number().int().min(min).max(max)),
     expects: `a whole number from ${group(min)} to ${group(max)}`,
@@ -56,34 +77,75 @@ export function integer(min: number, max: number): Kind<number> {
 
 /** A part of a whole. */
 export const share: Kind<number> = {
-  schema: z.union([z.number(), z.string().regex(/^\d*\.?\d+$/).transform(Number)]).pipe(z.number().min(0).max(1)),
+  schema: z
+    .union([
+      z.number(),
+      z
+        .string()
+        .regex(/^\d*\.?\d+$/)
+        .transform(Number),
+    ])
+    .pipe(z.number().min(0).max(1)),
   expects: 'a number from 0 to 1',
   metavar: 'SHARE',
 };
 
 const fieldName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/);
-const fieldValue = z.string().min(1).max(4096).regex(/^[\t\x20-\x7e]*$/);
+const fieldValue = z
+  .string()
+  .min(1)
+  .max(4096)
+  .regex(/^[\t\x20-\x7e]*$/);
 
 /** Headers of a request, by name. As text: a=b,c=d. */
 export const headerFields: Kind<Readonly<Record<string, string>>> = {
   schema: z.union([
     z.record(fieldName, fieldValue),
-    z.string().transform((value) => Object.fromEntries(value.split(',').map((one) => one.trim()).filter((one) => one !== '').map((one) => {
-      const equals = one.indexOf('=');
-      return [one.slice(0, Math.max(0, equals)).trim(), one.slice(equals + 1).trim()];
-    }))).pipe(z.record(fieldName, fieldValue)),
+    z
+      .string()
+      .transform((value) =>
+        Object.fromEntries(
+          value
+            .split(',')
+            .map((one) => one.trim())
+            .filter((one) => one !== '')
+            .map((one) => {
+              const equals = one.indexOf('=');
+              return [one.slice(0, Math.max(0, equals)).trim(), one.slice(equals + 1).trim()];
+            }),
+        ),
+      )
+      .pipe(z.record(fieldName, fieldValue)),
   ]),
   expects: 'names and values: a=b,c=d',
   metavar: 'A=B,C=D',
 };
 
-const UNITS: Readonly<Record<string, number>> = { '': 1, b: 1, k: 1024, kib: 1024, m: 1024 ** 2, mib: 1024 ** 2, g: 1024 ** 3, gib: 1024 ** 3, t: 1024 ** 4, tib: 1024 ** 4, kb: 1e3, mb: 1e6, gb: 1e9, tb: 1e12 };
+const UNITS: Readonly<Record<string, number>> = {
+  '': 1,
+  b: 1,
+  k: 1024,
+  kib: 1024,
+  m: 1024 ** 2,
+  mib: 1024 ** 2,
+  g: 1024 ** 3,
+  gib: 1024 ** 3,
+  t: 1024 ** 4,
+  tib: 1024 ** 4,
+  kb: 1e3,
+  mb: 1e6,
+  gb: 1e9,
+  tb: 1e12,
+};
 
 export function bytes(min: number, max: number): Kind<number> {
-  const size = z.string().regex(/^\s*[0-9][0-9_,]*(\.[0-9]+)?\s*([kmgt]i?b?|b)?\s*$/i).transform((value) => {
-    const [, number = '0', unit = ''] = /^\s*([0-9_,.]+)\s*([a-z]*)\s*$/i.exec(value) ?? [];
-    return Math.round(Number(number.replace(/[_,]/g, '')) * (UNITS[unit.toLowerCase()] ?? 1));
-  });
+  const size = z
+    .string()
+    .regex(/^\s*[0-9][0-9_,]*(\.[0-9]+)?\s*([kmgt]i?b?|b)?\s*$/i)
+    .transform((value) => {
+      const [, number = '0', unit = ''] = /^\s*([0-9_,.]+)\s*([a-z]*)\s*$/i.exec(value) ?? [];
+      return Math.round(Number(number.replace(/[_,]/g, '')) * (UNITS[unit.toLowerCase()] ?? 1));
+    });
   return {
     schema: z.union([z.number(), size]).pipe(z.number().int().min(min).max(max)),
     expects: `a size from ${showBytes(min)} to ${showBytes(max)}, such as 512MiB`,
@@ -105,7 +167,11 @@ export function showBytes(value: number): string {
 export const flag: Kind<boolean> = {
   schema: z.union([
     z.boolean(),
-    z.string().toLowerCase().pipe(z.enum(['true', 'on', 'yes', '1', 'false', 'off', 'no', '0'])).transform((value) => ['true', 'on', 'yes', '1'].includes(value)),
+    z
+      .string()
+      .toLowerCase()
+      .pipe(z.enum(['true', 'on', 'yes', '1', 'false', 'off', 'no', '0']))
+      .transform((value) => ['true', 'on', 'yes', '1'].includes(value)),
   ]),
   expects: 'true or false',
   metavar: '',
@@ -113,7 +179,11 @@ export const flag: Kind<boolean> = {
 };
 
 export function choice<const T extends readonly [string, ...string[]]>(...options: T): Kind<T[number]> {
-  return { schema: z.enum(options) as z.ZodType<T[number]>, expects: `one of ${options.join(', ')}`, metavar: options.join('|') };
+  return {
+    schema: z.enum(options) as z.ZodType<T[number]>,
+    expects: `one of ${options.join(', ')}`,
+    metavar: options.join('|'),
+  };
 }
 
 export const device: Kind<string> = {
@@ -124,14 +194,26 @@ export const device: Kind<string> = {
 
 /** The kind, or off / null / none. */
 export function nullable<T>(inner: Kind<T>): Kind<T | null> {
-  const off = z.union([z.null(), z.string().toLowerCase().pipe(z.enum(['off', 'null', 'none'])).transform(() => null)]);
+  const off = z.union([
+    z.null(),
+    z
+      .string()
+      .toLowerCase()
+      .pipe(z.enum(['off', 'null', 'none']))
+      .transform(() => null),
+  ]);
   return { ...inner, schema: z.union([off, inner.schema]), expects: `${inner.expects}, or off` };
 }
 
 export const list: Kind<readonly string[]> = {
   schema: z.union([
     z.array(z.string().min(1)),
-    z.string().transform((value) => value.split(',').map((one) => one.trim()).filter((one) => one !== '')),
+    z.string().transform((value) =>
+      value
+        .split(',')
+        .map((one) => one.trim())
+        .filter((one) => one !== ''),
+    ),
   ]),
   expects: 'a comma-separated list',
   metavar: 'A,B',
@@ -140,7 +222,10 @@ export const list: Kind<readonly string[]> = {
 const modelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/);
 
 /** `path`: absolute; or hf:OWNER/REPO[:WEIGHTS], or the address of a server elsewhere, as it was given. */
-export interface ModelFile { readonly name: string; readonly path: string }
+export interface ModelFile {
+  readonly name: string;
+  readonly path: string;
+}
 
 /** Of `path`. */
 export const isUpstreamAddress = (path: string): boolean => /^https?:\/\//.test(path);
@@ -149,8 +234,12 @@ const modelFile = z.string().transform((value, context): ModelFile => {
   const equals = value.indexOf('=');
   const name = value.slice(0, Math.max(0, equals)).trim();
   const file = value.slice(equals + 1).trim();
-  const wrong = equals < 0 || file === '' ? `One has no ${equals < 0 ? '"="' : 'path behind "="'}.`
-    : modelName.safeParse(name).success ? null : `${JSON.stringify(name)} cannot be a name: it begins with a letter or digit, and has at most 128 of them and . _ : / @ -`;
+  const wrong =
+    equals < 0 || file === ''
+      ? `One has no ${equals < 0 ? '"="' : 'path behind "="'}.`
+      : modelName.safeParse(name).success
+        ? null
+        : `${JSON.stringify(name)} cannot be a name: it begins with a letter or digit, and has at most 128 of them and . _ : / @ -`;
   if (wrong !== null) {
     context.addIssue({ code: 'custom', message: wrong });
     return z.NEVER;
@@ -167,16 +256,26 @@ const modelFile = z.string().transform((value, context): ModelFile => {
 
 const distinct: z.core.CheckFn<ModelFile[]> = ({ value, issues }) => {
   const twice = value.find(({ name }, index) => value.findIndex((one) => one.name === name) < index);
-  if (twice !== undefined) issues.push({ code: 'custom', input: value, message: `The name ${twice.name} is given twice.` });
+  if (twice !== undefined)
+    issues.push({ code: 'custom', input: value, message: `The name ${twice.name} is given twice.` });
 };
 
 export const modelFiles: Kind<readonly ModelFile[]> = {
-  schema: z.union([
-    z.string().transform((value) => value.split(',')).pipe(z.array(modelFile)),
-    z.array(modelFile),
-    z.record(z.string(), z.string()).transform((value) => Object.entries(value).map(([name, file]) => `${name}=${file}`)).pipe(z.array(modelFile)),
-  ]).check(distinct),
-  expects: 'NAME=PATH of a GGUF file or a Hugging Face folder, NAME=hf:OWNER/REPO[:QUANTIZATION], or NAME=URL of a server elsewhere',
+  schema: z
+    .union([
+      z
+        .string()
+        .transform((value) => value.split(','))
+        .pipe(z.array(modelFile)),
+      z.array(modelFile),
+      z
+        .record(z.string(), z.string())
+        .transform((value) => Object.entries(value).map(([name, file]) => `${name}=${file}`))
+        .pipe(z.array(modelFile)),
+    ])
+    .check(distinct),
+  expects:
+    'NAME=PATH of a GGUF file or a Hugging Face folder, NAME=hf:OWNER/REPO[:QUANTIZATION], or NAME=URL of a server elsewhere',
   metavar: 'NAME=PATH',
   repeatable: true,
 };
@@ -208,11 +307,17 @@ export const MAX_IDLE_MINUTES = 44_640;
 const limit = z.number().int().min(1).max(1e9).nullable().optional();
 
 /** Unset: the general limit. Null: no limit. */
-export interface LimitOverride { readonly rpm?: number | null | undefined; readonly tpm?: number | null | undefined; readonly concurrency?: number | null | undefined }
+export interface LimitOverride {
+  readonly rpm?: number | null | undefined;
+  readonly tpm?: number | null | undefined;
+  readonly concurrency?: number | null | undefined;
+}
 
 /** organization id or * → model or * → limits */
 export const limitOverrides: Kind<Readonly<Record<string, Readonly<Record<string, LimitOverride>>>>> = {
-  schema: json(z.record(z.string(), z.record(z.string(), z.strictObject({ rpm: limit, tpm: limit, concurrency: limit })))),
+  schema: json(
+    z.record(z.string(), z.record(z.string(), z.strictObject({ rpm: limit, tpm: limit, concurrency: limit }))),
+  ),
   expects: 'organizations → models → rpm, tpm, concurrency',
   metavar: 'JSON',
 };
@@ -237,7 +342,9 @@ export interface ModelOverride {
   readonly deprecated_at?: string | null | undefined;
   readonly retires_at?: string | null | undefined;
   readonly successor?: string | null | undefined;
-  readonly sampling?: Readonly<Partial<Record<'temperature' | 'top_p' | 'top_k' | 'min_p' | 'repetition_penalty', number>>> | undefined;
+  readonly sampling?:
+    | Readonly<Partial<Record<'temperature' | 'top_p' | 'top_k' | 'min_p' | 'repetition_penalty', number>>>
+    | undefined;
 }
 
 export interface ModelSettings {
@@ -267,16 +374,31 @@ const modelOverride = z.strictObject({
   deprecated_at: z.iso.datetime({ offset: true }).nullable().optional(),
   retires_at: z.iso.datetime({ offset: true }).nullable().optional(),
   successor: modelName.nullable().optional(),
-  sampling: z.strictObject({
-    temperature: z.number().min(0).max(2), top_p: z.number().gt(0).max(1), top_k: z.number().int().min(0),
-    min_p: z.number().min(0).max(1), repetition_penalty: z.number().gt(0).max(2),
-  }).partial().optional(),
+  sampling: z
+    .strictObject({
+      temperature: z.number().min(0).max(2),
+      top_p: z.number().gt(0).max(1),
+      top_k: z.number().int().min(0),
+      min_p: z.number().min(0).max(1),
+      repetition_penalty: z.number().gt(0).max(2),
+    })
+    .partial()
+    .optional(),
 }) as z.ZodType<ModelOverride>;
 
 /** One object: models by name, and beside them `aliases`. */
 export const modelSettings: Kind<ModelSettings> = {
-  schema: json(z.object({ aliases: z.record(modelName, modelName).optional() }).catchall(modelOverride).transform(({ aliases = {}, ...overrides }): ModelSettings =>
-    ({ aliases, overrides: overrides as Readonly<Record<string, ModelOverride>> }))),
+  schema: json(
+    z
+      .object({ aliases: z.record(modelName, modelName).optional() })
+      .catchall(modelOverride)
+      .transform(
+        ({ aliases = {}, ...overrides }): ModelSettings => ({
+          aliases,
+          overrides: overrides as Readonly<Record<string, ModelOverride>>,
+        }),
+      ),
+  ),
   expects: 'models → their settings, and aliases → names → models',
   metavar: 'JSON',
 };

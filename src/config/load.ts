@@ -43,10 +43,20 @@ export function loadConfig(sources: ConfigSources = {}, own: Readonly<Record<str
   const early = (key: string): unknown => flags.get(key)?.raw ?? variables.get(key)?.raw;
   const asked = flagFile ?? env['MONOLITH_CONFIG'];
   const dataDir = early('data_dir');
-  const fallback = join(typeof dataDir === 'string' && dataDir !== '' ? expanded(dataDir) : defaultDataDir, 'config.json');
-  const file = readFile(asked === undefined || asked === '' ? fallback : expanded(asked), asked !== undefined && asked !== '');
+  const fallback = join(
+    typeof dataDir === 'string' && dataDir !== '' ? expanded(dataDir) : defaultDataDir,
+    'config.json',
+  );
+  const file = readFile(
+    asked === undefined || asked === '' ? fallback : expanded(asked),
+    asked !== undefined && asked !== '',
+  );
 
-  return { config: checked((key) => flags.get(key) ?? variables.get(key) ?? file.values.get(key)), rest, file: file.path };
+  return {
+    config: checked((key) => flags.get(key) ?? variables.get(key) ?? file.values.get(key)),
+    rest,
+    file: file.path,
+  };
 }
 
 /** Defaults with some values replaced, checked like file keys: for tests and embedding. */
@@ -72,7 +82,8 @@ function check(declaration: Setting<unknown>, raw: unknown, source: string): unk
   if (result.success) return result.data;
   const issue = result.error.issues[0];
   // Within an object of settings the place says more than what the whole must be.
-  if (typeof issue?.path[0] === 'string') throw new ConfigError(source, `${issue.path.join('.')}: ${issue.message.replace(/\.$/, '')}.`);
+  if (typeof issue?.path[0] === 'string')
+    throw new ConfigError(source, `${issue.path.join('.')}: ${issue.message.replace(/\.$/, '')}.`);
   const at = issue !== undefined && issue.path.length > 0 ? `${issue.path.join('.')}: ` : '';
   const got = declaration.secret === true || typeof raw === 'object' ? '' : `; got ${JSON.stringify(raw)}`;
   const why = said(result.error.issues);
@@ -82,13 +93,21 @@ function check(declaration: Setting<unknown>, raw: unknown, source: string): unk
 /** What a kind itself says of the value, where the value has one of its forms. */
 function said(issues: readonly z.core.$ZodIssue[]): string | null {
   for (const issue of issues) {
-    const message = issue.code === 'custom' ? issue.message : issue.code === 'invalid_union' ? issue.errors.map(said).find((one) => one !== null) : undefined;
+    const message =
+      issue.code === 'custom'
+        ? issue.message
+        : issue.code === 'invalid_union'
+          ? issue.errors.map(said).find((one) => one !== null)
+          : undefined;
     if (message != null) return message;
   }
   return null;
 }
 
-function readFlags(argv: readonly string[], own: Readonly<Record<string, boolean>>): { values: Values; rest: string[]; file: string | undefined } {
+function readFlags(
+  argv: readonly string[],
+  own: Readonly<Record<string, boolean>>,
+): { values: Values; rest: string[]; file: string | undefined } {
   const values: Values = new Map();
   const rest: string[] = [];
   let file: string | undefined;
@@ -128,16 +147,21 @@ function readFlags(argv: readonly string[], own: Readonly<Record<string, boolean
     const one = byFlag.get(name);
     const negated = name.startsWith('--no-') ? byFlag.get(`--${name.slice(5)}`) : undefined;
     if (one !== undefined) {
-      const bare = one.setting.kind.bare === true && equals < 0 && !/^(true|false|on|off|yes|no|1|0)$/i.test(argv[i + 1] ?? '');
+      const bare =
+        one.setting.kind.bare === true && equals < 0 && !/^(true|false|on|off|yes|no|1|0)$/i.test(argv[i + 1] ?? '');
       const raw = bare ? true : next();
       const before = values.get(one.key);
       // A repeatable setting collects; any other takes the last flag.
-      const merged = one.setting.kind.repeatable === true ? [...((before?.raw as string[] | undefined) ?? []), raw] : raw;
+      const merged =
+        one.setting.kind.repeatable === true ? [...((before?.raw as string[] | undefined) ?? []), raw] : raw;
       values.set(one.key, { raw: merged, source: name });
     } else if (negated?.setting.kind.bare === true && equals < 0) {
       values.set(negated.key, { raw: false, source: name });
     } else {
-      throw new ConfigError(name, `no such flag.${didYouMean(name, [...byFlag.keys(), ...Object.keys(own), '--config', '--help'])}`);
+      throw new ConfigError(
+        name,
+        `no such flag.${didYouMean(name, [...byFlag.keys(), ...Object.keys(own), '--config', '--help'])}`,
+      );
     }
   }
   return { values, rest, file };
@@ -171,7 +195,8 @@ function readFile(path: string, required: boolean): { values: Values; path: stri
   } catch (error) {
     throw new ConfigError(path, `is not JSON: ${(error as Error).message}.`);
   }
-  if (typeof content !== 'object' || content === null || Array.isArray(content)) throw new ConfigError(path, 'must hold one JSON object.');
+  if (typeof content !== 'object' || content === null || Array.isArray(content))
+    throw new ConfigError(path, 'must hold one JSON object.');
   flatten(content, '', path, values);
   return { values, path };
 }
@@ -188,10 +213,21 @@ function flatten(content: object, prefix: string, path: string, values: Values):
       values.set('limits.overrides', { raw, source: before?.source ?? source });
     } else if (declared.some((one) => one.key === key)) {
       values.set(key, { raw: value, source });
-    } else if (declared.some((one) => one.key.startsWith(`${key}.`)) && typeof value === 'object' && value !== null && !Array.isArray(value)) {
+    } else if (
+      declared.some((one) => one.key.startsWith(`${key}.`)) &&
+      typeof value === 'object' &&
+      value !== null &&
+      !Array.isArray(value)
+    ) {
       flatten(value, `${key}.`, path, values);
     } else {
-      throw new ConfigError(source, `no such setting.${didYouMean(key, declared.map((one) => one.key))}`);
+      throw new ConfigError(
+        source,
+        `no such setting.${didYouMean(
+          key,
+          declared.map((one) => one.key),
+        )}`,
+      );
     }
   }
 }

@@ -29,23 +29,39 @@ export class DashboardOrigin {
 
   /** Cookies may be marked Secure: the browser talks TLS, to us or to what is in front of us. */
   isHttps(exchange: Exchange): boolean {
-    return this.configured?.protocol === 'https:' || (this.config.http.trust_proxy && exchange.header('x-forwarded-proto').split(',').at(-1)?.trim() === 'https');
+    return (
+      this.configured?.protocol === 'https:' ||
+      (this.config.http.trust_proxy && exchange.header('x-forwarded-proto').split(',').at(-1)?.trim() === 'https')
+    );
   }
 
   /** Nobody but who is at this machine can reach the server, as far as the settings tell. */
   get isLocal(): boolean {
     const { config, configured } = this;
     // Names of its own are for those who come by way of a proxy or a tunnel.
-    return isLoopback(config.host) && !config.http.trust_proxy && config.http.allowed_hosts.every(isLoopback) && (configured === null || isLoopback(configured.hostname));
+    return (
+      isLoopback(config.host) &&
+      !config.http.trust_proxy &&
+      config.http.allowed_hosts.every(isLoopback) &&
+      (configured === null || isLoopback(configured.hostname))
+    );
   }
 
   /** Throws ApiError 403 if the request comes of another site's page; `required`: also if it does not say. */
   check(exchange: Exchange, required: boolean): void {
     const origin = exchange.header('origin');
     if (origin === '' && !required) return;
-    if (origin !== '' && (origin === this.configured?.origin || origin === `${this.isHttps(exchange) ? 'https' : 'http'}://${exchange.header('host')}`)) return;
-    throw apiError('invalid_csrf_token', origin === ''
-      ? 'A changing request needs an Origin header: the dashboard\'s own.'
-      : 'The Origin header is not the dashboard\'s. Where a proxy speaks https, the setting dashboard.url says how the dashboard is reached.');
+    if (
+      origin !== '' &&
+      (origin === this.configured?.origin ||
+        origin === `${this.isHttps(exchange) ? 'https' : 'http'}://${exchange.header('host')}`)
+    )
+      return;
+    throw apiError(
+      'invalid_csrf_token',
+      origin === ''
+        ? "A changing request needs an Origin header: the dashboard's own."
+        : "The Origin header is not the dashboard's. Where a proxy speaks https, the setting dashboard.url says how the dashboard is reached.",
+    );
   }
 }

@@ -22,8 +22,18 @@ export const API_HEADERS: HeaderList = [
 /** Of the page: everything comes from this server, no script or style stands in the HTML. Pictures dropped into the playground are blob: and data:. */
 export const PAGE_HEADERS: HeaderList = [
   ...COMMON_HEADERS,
-  ['Content-Security-Policy', [
-    "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data: blob:", "connect-src 'self'", "font-src 'self'",
-    "base-uri 'none'", "form-action 'self'", "frame-ancestors 'none'",
-  ].join('; ')],
+  [
+    'Content-Security-Policy',
+    [
+      "default-src 'none'",
+      "script-src 'self'",
+      "style-src 'self'",
+      "img-src 'self' data: blob:",
+      "connect-src 'self'",
+      "font-src 'self'",
+      "base-uri 'none'",
+      "form-action 'self'",
+      "frame-ancestors 'none'",
+    ].join('; '),
+  ],
 ];

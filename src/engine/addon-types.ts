@@ -5,135 +5,162 @@
 // range, and an Error with `code` set to one of NativeErrorCode for everything else.
 
 export type NativeErrorCode =
-  | 'io' | 'invalid_file' | 'unsupported' | 'invalid_argument' | 'out_of_memory'
-  | 'queue_full' | 'too_long' | 'closed' | 'internal';
+  | 'io'
+  | 'invalid_file'
+  | 'unsupported'
+  | 'invalid_argument'
+  | 'out_of_memory'
+  | 'queue_full'
+  | 'too_long'
+  | 'closed'
+  | 'internal';
 
-export type Quantize = 'q8_0' | 'q6_k' | 'q4_k' | 'q4_0' | 'fp8';   // fp8: CUDA devices only
+export type Quantize = 'q8_0' | 'q6_k' | 'q4_k' | 'q4_0' | 'fp8'; // fp8: CUDA devices only
 
 export interface LoadOptions {
-  threads: number;            // 0 = one per core
-  device: string;             // 'auto' (a GPU if there is one) | 'cpu' | 'cuda' (the first GPU) | 'cuda:N'
-  isa: string;                // 'auto' | 'plain' | 'avx2' | 'avx512' | 'neon' | 'neon_i8mm'
+  threads: number; // 0 = one per core
+  device: string; // 'auto' (a GPU if there is one) | 'cpu' | 'cuda' (the first GPU) | 'cuda:N'
+  isa: string; // 'auto' | 'plain' | 'avx2' | 'avx512' | 'neon' | 'neon_i8mm'
   arithmetic: 'production' | 'exact';
-  batchInvariant?: boolean;   // false: a GPU may compute a row in another way where other rows are beside it; absent = true
-  cublaslt?: string;          // with batchInvariant false: 'auto' (where it is installed) or the library's path; absent = not used
+  batchInvariant?: boolean; // false: a GPU may compute a row in another way where other rows are beside it; absent = true
+  cublaslt?: string; // with batchInvariant false: 'auto' (where it is installed) or the library's path; absent = not used
   kvType: 'f16' | 'f32' | 'q8_0' | 'fp8';
-  quantize?: Quantize;        // store matrices of F32, F16 and BF16 so, while loading; absent = as they are
-  draftPath?: string;         // a smaller model of the same vocabulary that guesses; not loaded with speculation 'off'; absent = none
-  draftQuantize?: Quantize;   // as `quantize`, for that one
-  visionPath?: string;        // a GGUF file of the model's vision tower and projector ("mmproj"), or a folder that has them; absent = images are not seen
-  visionOptional?: boolean;   // one that does not fit the model is left out, and NativeEngine.visionProblem says why; absent = refused
-  visionMaxPixels?: number;   // of a picture as it was sent; absent = 2 ** 27
-  visionMaxTiles?: number;    // of a picture; 0 or absent = as the tower's file has it
-  visionResize?: 'llama.cpp' | 'original';   // whose way of making pieces of a picture; absent = the makers' for a folder where it is computed, else llama.cpp's
-  visionPrecision?: 'fast' | 'exact';   // of weights in 16 bits; absent = fast
-  embeddingBytes?: number;    // rows of images kept for the next time, and as much again of requests under way; absent = 256 MiB
-  maxContext: number;         // 0 = the file's own, as far as memory allows
-  kvBytes: number;            // budget of the page pool in bytes; 0 = room for a few full contexts
-  maxBatchTokens: number;     // of a step; 0 = as suits the device
+  quantize?: Quantize; // store matrices of F32, F16 and BF16 so, while loading; absent = as they are
+  draftPath?: string; // a smaller model of the same vocabulary that guesses; not loaded with speculation 'off'; absent = none
+  draftQuantize?: Quantize; // as `quantize`, for that one
+  visionPath?: string; // a GGUF file of the model's vision tower and projector ("mmproj"), or a folder that has them; absent = images are not seen
+  visionOptional?: boolean; // one that does not fit the model is left out, and NativeEngine.visionProblem says why; absent = refused
+  visionMaxPixels?: number; // of a picture as it was sent; absent = 2 ** 27
+  visionMaxTiles?: number; // of a picture; 0 or absent = as the tower's file has it
+  visionResize?: 'llama.cpp' | 'original'; // whose way of making pieces of a picture; absent = the makers' for a folder where it is computed, else llama.cpp's
+  visionPrecision?: 'fast' | 'exact'; // of weights in 16 bits; absent = fast
+  embeddingBytes?: number; // rows of images kept for the next time, and as much again of requests under way; absent = 256 MiB
+  maxContext: number; // 0 = the file's own, as far as memory allows
+  kvBytes: number; // budget of the page pool in bytes; 0 = room for a few full contexts
+  maxBatchTokens: number; // of a step; 0 = as suits the device
   maxSequences: number;
-  stepMs: number;             // pause a prompt may put between two tokens of a running answer, aimed at; 0 = no bound
-  queueMax: number;           // requests waiting
-  queueMaxTokens: number;     // tokens of their prompts; one prompt may always wait
+  stepMs: number; // pause a prompt may put between two tokens of a running answer, aimed at; 0 = no bound
+  queueMax: number; // requests waiting
+  queueMaxTokens: number; // tokens of their prompts; one prompt may always wait
   prefixCache: boolean;
-  snapshotTokens?: number;    // of models with recurrent state: how far apart a prompt leaves snapshots of it; absent = 1024
-  profile?: boolean;          // note what each operation of a step costs, for NativeEngine.profile(); absent = no
-  speculation: 'off' | 'auto' | 'always';   // auto: guesses where they pay, as measured; always: whatever they cost
-  mtp?: 'off' | 'auto' | 'always';          // the same of the model's own layer that guesses, where its file has one; off: it is not loaded; absent = auto
+  snapshotTokens?: number; // of models with recurrent state: how far apart a prompt leaves snapshots of it; absent = 1024
+  profile?: boolean; // note what each operation of a step costs, for NativeEngine.profile(); absent = no
+  speculation: 'off' | 'auto' | 'always'; // auto: guesses where they pay, as measured; always: whatever they cost
+  mtp?: 'off' | 'auto' | 'always'; // the same of the model's own layer that guesses, where its file has one; off: it is not loaded; absent = auto
 }
 
 /** Everything a file says about itself, and what loading it would allocate (from the allocating code). */
 export interface Inspection {
   fileBytes: number;
-  fileHash: string;           // 16 hex digits over metadata, tensor infos and data (samples of it beyond 64 MiB): identifies weights
-  metadata: { key: string; type: string; value: string | number | boolean | null; count: number }[];  // arrays: value null, count set
+  fileHash: string; // 16 hex digits over metadata, tensor infos and data (samples of it beyond 64 MiB): identifies weights
+  metadata: { key: string; type: string; value: string | number | boolean | null; count: number }[]; // arrays: value null, count set
   tensors: { name: string; type: string; shape: number[]; bytes: number }[];
-  model: ModelInfo | null;    // null if this build cannot run it; `reason` says why
+  model: ModelInfo | null; // null if this build cannot run it; `reason` says why
   reason: string | null;
   plan: MemoryPlan | null;
-  vision: InspectedVision | null;   // null: no LoadOptions.visionPath
+  vision: InspectedVision | null; // null: no LoadOptions.visionPath
 }
 
 export interface InspectedVision {
   projector: string;
-  weightBytes: number; workBytes: number;
-  imageTokens: { width: number; height: number; tokens: number }[];   // of some usual sizes
-  problem: string | null;     // why it does not fit the model
+  weightBytes: number;
+  workBytes: number;
+  imageTokens: { width: number; height: number; tokens: number }[]; // of some usual sizes
+  problem: string | null; // why it does not fit the model
 }
 
 /** Bytes. `claimed`: of those available, what loaded and loading models have planned and not used yet. */
-export interface MachineMemory { total: number; available: number; claimed: number }
+export interface MachineMemory {
+  total: number;
+  available: number;
+  claimed: number;
+}
 
 /** What a load allocates, at most: pages of keys and values become memory when they are first used. Every 16 tokens take `fullPages` pages, and of the last `window` tokens of a request `windowPages` more. */
 export interface MemoryPlan {
-  weightBytes: number; kvBytes: number; activationBytes: number;
-  kvStartBytes: number;       // of kvBytes, taken by the load; the rest becomes memory as pages are first used
-  guessWeightBytes: number;   // of weightBytes, those of the layer that guesses tokens; 0: there is none, or it is left out
-  hugeBytes: number;          // of a loaded model's weights, those in pages of 2 MiB; 0: not known
-  pageBytes: number;          // keys and values of 16 tokens in all layers, or in as many as share a page
+  weightBytes: number;
+  kvBytes: number;
+  activationBytes: number;
+  kvStartBytes: number; // of kvBytes, taken by the load; the rest becomes memory as pages are first used
+  guessWeightBytes: number; // of weightBytes, those of the layer that guesses tokens; 0: there is none, or it is left out
+  hugeBytes: number; // of a loaded model's weights, those in pages of 2 MiB; 0: not known
+  pageBytes: number; // keys and values of 16 tokens in all layers, or in as many as share a page
   pages: number;
-  slotBytes: number;          // recurrent state of one sequence, or of one snapshot; 0: the model has none
+  slotBytes: number; // recurrent state of one sequence, or of one snapshot; 0: the model has none
   slots: number;
-  context: number;            // tokens a request may have
-  fullPages: number;          // 0 where all layers have a window
-  windowPages: number;        // 0 where none has
-  window: number;             // of layers that see the last tokens only; 0: there are none
-  pagesFilled: number;        // share of the pages' bytes that layers keep something in; the rest lies idle
+  context: number; // tokens a request may have
+  fullPages: number; // 0 where all layers have a window
+  windowPages: number; // 0 where none has
+  window: number; // of layers that see the last tokens only; 0: there are none
+  pagesFilled: number; // share of the pages' bytes that layers keep something in; the rest lies idle
 }
 
 export interface ModelInfo {
   architecture: string;
   name: string | null;
   parameters: number;
-  contextLength: number;      // of the file
-  guessLayers: number;        // of the file, behind the others: multi-token prediction
-  layers: number; heads: number; kvHeads: number; headDim: number; embedding: number;
-  feedForward: number;        // of each expert where there are any
-  experts: number; usedExperts: number;   // of a layer, and of these for each token; 0: none
+  contextLength: number; // of the file
+  guessLayers: number; // of the file, behind the others: multi-token prediction
+  layers: number;
+  heads: number;
+  kvHeads: number;
+  headDim: number;
+  embedding: number;
+  feedForward: number; // of each expert where there are any
+  experts: number;
+  usedExperts: number; // of a layer, and of these for each token; 0: none
   vocabulary: number;
-  quantization: string;       // the type most weights have: 'Q8_0', 'Q4_K', ...
+  quantization: string; // the type most weights have: 'Q8_0', 'Q4_K', ...
   chatTemplate: string | null;
-  bos: string | null; eos: string | null;   // spellings
+  bos: string | null;
+  eos: string | null; // spellings
   endOfGeneration: number[];
-  specialTokens: string[];    // spellings of control tokens, and of user-defined tokens that begin with '<' or '['
+  specialTokens: string[]; // spellings of control tokens, and of user-defined tokens that begin with '<' or '['
 }
 
 /** What becomes of a picture of some size. */
 export interface PlannedImage {
-  readonly tokens: number;    // that it takes of the prompt: rows of embeddings, and the markers around them
-  readonly columns: number;   // of tiles; 1 x 1: it is seen in one piece; 0 x 0: and that counts as an overview
+  readonly tokens: number; // that it takes of the prompt: rows of embeddings, and the markers around them
+  readonly columns: number; // of tiles; 1 x 1: it is seen in one piece; 0 x 0: and that counts as an overview
   readonly rows: number;
-  readonly pieces: readonly ImagePiece[];   // in the order in which the model reads them
+  readonly pieces: readonly ImagePiece[]; // in the order in which the model reads them
 }
 
 export interface ImagePiece {
-  readonly part: 'image' | 'tile' | 'overview';   // all of it and nothing else; a part; all of it beside the tiles
-  readonly row: number; readonly column: number;  // of a tile, from 1; else 0
-  readonly width: number; readonly height: number; // pixels that the tower sees
-  readonly tokens: number;    // rows of embeddings
+  readonly part: 'image' | 'tile' | 'overview'; // all of it and nothing else; a part; all of it beside the tiles
+  readonly row: number;
+  readonly column: number; // of a tile, from 1; else 0
+  readonly width: number;
+  readonly height: number; // pixels that the tower sees
+  readonly tokens: number; // rows of embeddings
 }
 
 /** A picture cut and resized for one engine's tower: another engine's is a TypeError. Any number of requests share one. */
 export interface NativeImage extends PlannedImage {
-  readonly bytes: number;     // of memory
+  readonly bytes: number; // of memory
 }
 
 export interface SubmitOptions {
   prompt: Int32Array;
   /** Where pictures stand: before the token at `at`, in ascending order; several may stand at one place. Absent = none. */
   images?: { at: number; image: NativeImage }[];
-  organization: number;       // its number, 32-bit
+  organization: number; // its number, 32-bit
   n: number;
-  maxTokens: number;          // per choice: at least 1 where tokens are wanted, else 0
-  output?: 'tokens' | 'logprobs' | 'vector' | 'nothing';   // absent: tokens; logprobs: the prompt's alone; nothing: the prompt goes to the prefix cache; vector is refused
-  temperature: number; topK: number; topP: number; minP: number;
-  repetitionPenalty: number; frequencyPenalty: number; presencePenalty: number;
-  seed: bigint;               // any 64-bit value
+  maxTokens: number; // per choice: at least 1 where tokens are wanted, else 0
+  output?: 'tokens' | 'logprobs' | 'vector' | 'nothing'; // absent: tokens; logprobs: the prompt's alone; nothing: the prompt goes to the prefix cache; vector is refused
+  temperature: number;
+  topK: number;
+  topP: number;
+  minP: number;
+  repetitionPenalty: number;
+  frequencyPenalty: number;
+  presencePenalty: number;
+  seed: bigint; // any 64-bit value
   logitBias: { token: number; bias: number }[];
-  topLogprobs: number;        // -1 = no logprobs
-  promptLogprobs?: number;    // the same of the prompt's tokens, 'prompt' events; not with images; absent = -1
-  minTokens?: number;         // so many come before one that ends the answer, or a stop string; a grammar outranks it; absent = 0
-  returnTokens?: boolean;     // with 'tokens' events; absent = false
+  topLogprobs: number; // -1 = no logprobs
+  promptLogprobs?: number; // the same of the prompt's tokens, 'prompt' events; not with images; absent = -1
+  minTokens?: number; // so many come before one that ends the answer, or a stop string; a grammar outranks it; absent = 0
+  returnTokens?: boolean; // with 'tokens' events; absent = false
   stop: string[];
   stopTokens: number[];
   ignoreEos: boolean;
@@ -148,13 +175,14 @@ export interface SubmitOptions {
   /** The answer ends as `repetition` where one run of up to 64 tokens stands so often in a row, 16 tokens at least; 0 or absent: never. */
   maxRepeats?: number;
   reasoning: {
-    open: string; close: string;       // '' = none
+    open: string;
+    close: string; // '' = none
     startsInside: boolean;
-    continued?: boolean;               // the prompt holds some of the section's text: line breaks that come first are part of it
-    budget: number;                    // -1 = unlimited
-    closeText: string;                 // what the engine writes when the budget is used up, e.g. '\n</think>\n\n'
+    continued?: boolean; // the prompt holds some of the section's text: line breaks that come first are part of it
+    budget: number; // -1 = unlimited
+    closeText: string; // what the engine writes when the budget is used up, e.g. '\n</think>\n\n'
   } | null;
-  calls?: CallOptions | null;          // absent or null: no tool calls
+  calls?: CallOptions | null; // absent or null: no tool calls
   /**
    * The content is one of this grammar's texts: after the reasoning if there is any, or, with calls that are
    * neither forbidden nor required, either such a text or a call. The end of the turn is sampled only where the
@@ -170,7 +198,7 @@ export interface SubmitOptions {
 
 /** A compiled grammar, of one engine: another engine's is a TypeError. Any number of requests share one. */
 export interface NativeGrammar {
-  readonly bytes: number;      // of memory, without the masks its states get while it is used
+  readonly bytes: number; // of memory, without the masks its states get while it is used
   /**
    * For tests: what may follow `text`, byte by byte (special tokens are symbols that begin with 0xff;
    * the suffix is part of the text). Null if no text begins so, or past the limits.
@@ -180,16 +208,19 @@ export interface NativeGrammar {
 
 /** What a text has to be. compileGrammar() reads the member its kind needs and no other of the four. */
 export interface GrammarOptions {
-  kind: 'json_schema' | 'json_object' | 'json' | 'regex' | 'choice' | 'grammar';   // json: any JSON value
-  schema?: string;             // json_schema: its JSON text, at most 1 MiB
-  pattern?: string;            // regex: what the whole text matches; 1 byte to 64 KiB
-  choices?: string[];          // choice: the text is one of these, none of them empty; at most 4,096, 1 MiB together
-  grammar?: string;            // grammar: rules in GBNF, of whose root the whole text is one; 1 byte to 256 KiB, refused above 64 KiB
-  suffix?: string;             // literal text that follows the value: what ends a tool call; special tokens' spellings
-                               // are those tokens; at most 1,024 bytes
-  lead?: {                     // what the model makes up before the value: so many digits, or digits and letters, and a literal
-    letters: boolean; least: number; most: number;   // from 1 to 64
-    close: string;             // at most 1,024 bytes; special tokens as in the suffix
+  kind: 'json_schema' | 'json_object' | 'json' | 'regex' | 'choice' | 'grammar'; // json: any JSON value
+  schema?: string; // json_schema: its JSON text, at most 1 MiB
+  pattern?: string; // regex: what the whole text matches; 1 byte to 64 KiB
+  choices?: string[]; // choice: the text is one of these, none of them empty; at most 4,096, 1 MiB together
+  grammar?: string; // grammar: rules in GBNF, of whose root the whole text is one; 1 byte to 256 KiB, refused above 64 KiB
+  suffix?: string; // literal text that follows the value: what ends a tool call; special tokens' spellings
+  // are those tokens; at most 1,024 bytes
+  lead?: {
+    // what the model makes up before the value: so many digits, or digits and letters, and a literal
+    letters: boolean;
+    least: number;
+    most: number; // from 1 to 64
+    close: string; // at most 1,024 bytes; special tokens as in the suffix
   };
   /**
    * How an object is written that is no JSON text: json_schema alone, and for the outermost object, whose schema has that
@@ -197,25 +228,26 @@ export interface GrammarOptions {
    */
   spelling?: {
     nameOpen: string;
-    textOpen: string;          // not empty
-    jsonOpen: string;          // where it is not the same, each value may come as a string or as JSON, by its schema
-    valueClose: string; separator: string;   // one of them not empty
-    textEnd: string;           // in no string that stands as it is
-    stringMark: string;        // around strings within JSON, which then stand as they are; '' = quotation marks
-    nested: boolean;           // objects within are written so too, in braces
+    textOpen: string; // not empty
+    jsonOpen: string; // where it is not the same, each value may come as a string or as JSON, by its schema
+    valueClose: string;
+    separator: string; // one of them not empty
+    textEnd: string; // in no string that stands as it is
+    stringMark: string; // around strings within JSON, which then stand as they are; '' = quotation marks
+    nested: boolean; // objects within are written so too, in braces
     /**
      * Objects within are members too, without braces, and arrays are members of this name; a member ends with valueClose NAME
      * jsonOpen. What a value may be is for its schema to say, not for kinds. Absent or '': they are JSON.
      */
     item?: string;
-    python: boolean;           // members that are true, false or null begin with a capital letter: True, False, None
-    kinds: { name: string; kind: ValueKind }[];   // what members' values are
-    others: ValueKind;         // of names that are not listed
+    python: boolean; // members that are true, false or null begin with a capital letter: True, False, None
+    kinds: { name: string; kind: ValueKind }[]; // what members' values are
+    others: ValueKind; // of names that are not listed
   };
-  strict: boolean;             // a keyword that is not served: refuse, or leave it out and report it
-  oneOfAsAnyOf: boolean;       // oneOf whose branches are not shown to be disjoint is read as anyOf
-  order: 'schema' | 'any';     // of an object's properties
-  whiteSpace: 'none' | 'flexible' | 'within';   // within: none before the value
+  strict: boolean; // a keyword that is not served: refuse, or leave it out and report it
+  oneOfAsAnyOf: boolean; // oneOf whose branches are not shown to be disjoint is read as anyOf
+  order: 'schema' | 'any'; // of an object's properties
+  whiteSpace: 'none' | 'flexible' | 'within'; // within: none before the value
 }
 
 /** Any JSON value; a string as it stands; that, or null. */
@@ -224,14 +256,18 @@ export type ValueKind = 'json' | 'text' | 'nullable';
 export interface GrammarProblem {
   /** invalid: not a schema or not an expression. too_large: more memory, time or steps than a compilation gets. impossible: no text matches. */
   kind: 'invalid' | 'unsupported' | 'too_large' | 'impossible';
-  pointer: string;             // JSON pointer into the schema, '' = its root
-  keyword: string;             // '' = none in particular
+  pointer: string; // JSON pointer into the schema, '' = its root
+  keyword: string; // '' = none in particular
   what: string;
 }
 
 /** Not strict: a grammar may come with problems of kind `unsupported`, which say what it leaves out. */
 /** `compileMs`: a thread's time that this took; 0 if it was known. */
-export interface CompiledGrammar { grammar: NativeGrammar | null; problems: GrammarProblem[]; compileMs: number }
+export interface CompiledGrammar {
+  grammar: NativeGrammar | null;
+  problems: GrammarProblem[];
+  compileMs: number;
+}
 
 /**
  * Tool calls within the content. From the open marker up to and including the close marker the text goes to
@@ -240,8 +276,8 @@ export interface CompiledGrammar { grammar: NativeGrammar | null; problems: Gram
  * so spelled (then only that token counts), else its spelling in the text.
  */
 export interface CallOptions {
-  open: string;                          // e.g. '<tool_call>'; 1 to 256 bytes
-  close: string;                         // '' = the section lasts to the end of the turn
+  open: string; // e.g. '<tool_call>'; 1 to 256 bytes
+  close: string; // '' = the section lasts to the end of the turn
   /** The open marker counts only as the first thing of the content; white space before it then goes with the section. */
   atStart: boolean;
   /**
@@ -275,39 +311,68 @@ export interface CallOptions {
 }
 
 export interface NativeStats {
-  waiting: number; running: number;
-  waitingTokens: number;      // of the prompts of those that wait
-  pagesTotal: number; pagesFree: number; pagesCached: number;
-  kvUsedBytes: number;        // memory of pages that were ever used; on a GPU all of them
-  lastStepAgeMs: number; maxBatchTokens: number; maxSequences: number; failed: boolean;
-  note: string;               // what an operator should know of how it runs by now; empty: nothing
-  stepMs: number; queueMax: number; queueMaxTokens: number;
-  loadedBatchTokens: number;  // maxBatchTokens when it was loaded
-  mostBatchTokens: number; mostSequences: number;   // allocated: what configure() clamps to
-  steps: number; stepRows: number; prefillTokens: number; decodeTokens: number; cachedTokens: number;
-  imagePieces: number; imagePiecesCached: number;     // of images, computed by the tower; found among those kept
-  promptTokens: number; promptTokensCached: number;   // of requests begun; of these, found in the prefix cache
-  guessedTokens: number; guessedRight: number;        // computed beside next tokens; of these, kept
-  requests: number; finished: number; failedRequests: number; preemptions: number;
-  cancelledQueued: number; cancelledPrefill: number; cancelledDecode: number;
+  waiting: number;
+  running: number;
+  waitingTokens: number; // of the prompts of those that wait
+  pagesTotal: number;
+  pagesFree: number;
+  pagesCached: number;
+  kvUsedBytes: number; // memory of pages that were ever used; on a GPU all of them
+  lastStepAgeMs: number;
+  maxBatchTokens: number;
+  maxSequences: number;
+  failed: boolean;
+  note: string; // what an operator should know of how it runs by now; empty: nothing
+  stepMs: number;
+  queueMax: number;
+  queueMaxTokens: number;
+  loadedBatchTokens: number; // maxBatchTokens when it was loaded
+  mostBatchTokens: number;
+  mostSequences: number; // allocated: what configure() clamps to
+  steps: number;
+  stepRows: number;
+  prefillTokens: number;
+  decodeTokens: number;
+  cachedTokens: number;
+  imagePieces: number;
+  imagePiecesCached: number; // of images, computed by the tower; found among those kept
+  promptTokens: number;
+  promptTokensCached: number; // of requests begun; of these, found in the prefix cache
+  guessedTokens: number;
+  guessedRight: number; // computed beside next tokens; of these, kept
+  requests: number;
+  finished: number;
+  failedRequests: number;
+  preemptions: number;
+  cancelledQueued: number;
+  cancelledPrefill: number;
+  cancelledDecode: number;
   stepSeconds: number;
 }
 
 /** Sums over all calls of one operation of the forward pass. */
 export interface OpFigures {
-  name: string;               // products with their shape, 'matmul 2048 x 2560'
+  name: string; // products with their shape, 'matmul 2048 x 2560'
   calls: number;
   nanoseconds: number;
-  bytes: number;              // that must come from memory at least once
-  operations: number;         // multiplications and additions of its products
+  bytes: number; // that must come from memory at least once
+  operations: number; // multiplications and additions of its products
 }
 
 /** Settings that may change while an engine runs; absent ones stay as they are. 1 to 65536, 4096, 0 to 60000, 1 to 1e6, 1 to 1e9. */
 export interface NativeTunables {
-  maxBatchTokens?: number; maxSequences?: number; stepMs?: number; queueMax?: number; queueMaxTokens?: number;
+  maxBatchTokens?: number;
+  maxSequences?: number;
+  stepMs?: number;
+  queueMax?: number;
+  queueMaxTokens?: number;
 }
 
-export interface TokenizeOptions { addSpecial: boolean; parseSpecial: boolean; guard: number }
+export interface TokenizeOptions {
+  addSpecial: boolean;
+  parseSpecial: boolean;
+  guard: number;
+}
 
 export interface NativeChannel {
   submit(options: SubmitOptions): number;
@@ -317,7 +382,7 @@ export interface NativeChannel {
    * its text and its finished record follow. Unknown or ended: nothing.
    */
   finish(request: number, choice: number): void;
-  close(): void;              // cancels what this channel submitted; no events afterwards
+  close(): void; // cancels what this channel submitted; no events afterwards
 }
 
 export interface NativeEngine {
@@ -343,21 +408,21 @@ export interface NativeEngine {
    */
   open(onEvents: (events: Uint8Array, ageMs: number) => void): NativeChannel;
   tokenize(text: string, options: TokenizeOptions): Int32Array;
-  tokenizeAsync(text: string, options: TokenizeOptions): Promise<Int32Array>;   // off the event loop, for long texts
+  tokenizeAsync(text: string, options: TokenizeOptions): Promise<Int32Array>; // off the event loop, for long texts
   tokenBytes(token: number): Uint8Array;
-  findToken(spelling: string): number;      // -1 if none
+  findToken(spelling: string): number; // -1 if none
   /**
    * Compiles off the event loop, within bounds of memory, work and time; what was compiled lately is kept. A
    * grammar that cannot be is no rejection: `grammar` is null and `problems` say why.
    */
   compileGrammar(options: GrammarOptions): Promise<CompiledGrammar>;
-  detokenize(tokens: Int32Array): string;   // all tokens rendered, special ones too
+  detokenize(tokens: Int32Array): string; // all tokens rendered, special ones too
   stats(): NativeStats;
   /** What each operation has cost since the start; null unless LoadOptions.profile. For benches. */
   profile(): OpFigures[] | null;
-  configure(tunables: NativeTunables): void;   // from the next step or submission on, clamped to what was allocated
+  configure(tunables: NativeTunables): void; // from the next step or submission on, clamped to what was allocated
   drain(): void;
-  close(): Promise<void>;     // this handle; the engine stops when its last handle is closed
+  close(): Promise<void>; // this handle; the engine stops when its last handle is closed
 }
 
 export interface DebugLogits {
@@ -374,7 +439,7 @@ export interface RgbImage {
 }
 
 export interface DebugVisionTokens {
-  position: number;     // of the position counter before it
+  position: number; // of the position counter before it
   tokens: Int32Array;
 }
 
@@ -383,23 +448,23 @@ export interface DebugVisionPiece {
   tokens?: undefined;
   image: number;
   part: 'image' | 'tile' | 'overview';
-  row: number;          // of a tile, from 1; else 0
+  row: number; // of a tile, from 1; else 0
   column: number;
-  width: number;        // pixels that the tower was given
+  width: number; // pixels that the tower was given
   height: number;
   nTokens: number;
   nPositions: number;
   bidirectional: boolean;
-  positions: Int32Array | null;   // time, row and column of each token, where positions are three numbers
+  positions: Int32Array | null; // time, row and column of each token, where positions are three numbers
   hash: string;
   pixelsU8Sha256: string;
   pixelsF32Sha256: string;
   embeddingSize: number;
-  embeddings: Uint8Array;         // of float32, little-endian: [nTokens][embeddingSize]
+  embeddings: Uint8Array; // of float32, little-endian: [nTokens][embeddingSize]
 }
 
 export interface DebugVision {
-  grids: Int32Array[];  // columns and rows of each image
+  grids: Int32Array[]; // columns and rows of each image
   sequence: (DebugVisionTokens | DebugVisionPiece)[];
   nTokens: number;
   nPositions: number;
@@ -414,14 +479,16 @@ export interface NativeTokenizer {
 
 export interface Addon {
   readonly version: string;
-  readonly isas: string[];    // what this processor can run, plainest first
+  readonly isas: string[]; // what this processor can run, plainest first
   /** `path`, here and below: a GGUF file, or a Hugging Face folder, which is read as the GGUF file it would be converted to. */
   inspect(path: string, options: LoadOptions): Inspection;
   /**
    * What a GGUF file's authors recommend (its keys `general.sampling.*`), as it stands there: nothing of what is absent or no
    * number. Throws where the file cannot be read.
    */
-  recommendedSampling(path: string): Partial<Record<'temperature' | 'top_p' | 'top_k' | 'min_p' | 'repetition_penalty', number>>;
+  recommendedSampling(
+    path: string,
+  ): Partial<Record<'temperature' | 'top_p' | 'top_k' | 'min_p' | 'repetition_penalty', number>>;
   /**
    * The tensors that a GGUF file's network needs, from its metadata and from which optional tensors it lists; the data
    * is not read. For tools that write models.
@@ -430,9 +497,22 @@ export interface Addon {
   loadTokenizer(path: string): NativeTokenizer;
   /** Loads off the event loop. The same `name` in another worker thread attaches to the engine already there. */
   load(name: string, path: string, options: LoadOptions, onProgress: (fraction: number) => void): Promise<NativeEngine>;
-  debugLogits(path: string, options: LoadOptions, ids: Int32Array, positions: Int32Array, continueTokens: number): Promise<DebugLogits>;
+  debugLogits(
+    path: string,
+    options: LoadOptions,
+    ids: Int32Array,
+    positions: Int32Array,
+    continueTokens: number,
+  ): Promise<DebugLogits>;
   /** What a pair of a text model and a vision file makes of a prompt with `<__media__>` where each image comes. */
-  debugVision(path: string, visionPath: string, options: LoadOptions, prompt: string, images: readonly RgbImage[], continueTokens: number): Promise<DebugVision>;
+  debugVision(
+    path: string,
+    visionPath: string,
+    options: LoadOptions,
+    prompt: string,
+    images: readonly RgbImage[],
+    continueTokens: number,
+  ): Promise<DebugVision>;
   /**
    * Locks an open file for whoever holds this descriptor: false if another one has it. The kernel drops the lock when
    * the descriptor is closed, or with the process however it ends. `io` if the file system has no locks.

@@ -14,7 +14,12 @@ const sampling = z.strictObject({
   repetition_penalty: z.number().gt(0).max(2),
 });
 
-const id = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/, 'must be 1 to 128 letters, digits or ._:/- and begin with a letter or digit');
+const id = z
+  .string()
+  .regex(
+    /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/,
+    'must be 1 to 128 letters, digits or ._:/- and begin with a letter or digit',
+  );
 
 const catalogModel = z.strictObject({
   id,
@@ -69,13 +74,17 @@ const catalogModel = z.strictObject({
 
 const catalog = z.strictObject({
   /** Highest tier first: the order of GET /v1/models. */
-  models: z.array(catalogModel).min(1).superRefine((models, context) => {
-    const seen = new Set<string>();
-    models.forEach((model, index) => {
-      if (seen.has(model.id)) context.addIssue({ code: 'custom', path: [index, 'id'], message: `"${model.id}" is listed twice` });
-      seen.add(model.id);
-    });
-  }),
+  models: z
+    .array(catalogModel)
+    .min(1)
+    .superRefine((models, context) => {
+      const seen = new Set<string>();
+      models.forEach((model, index) => {
+        if (seen.has(model.id))
+          context.addIssue({ code: 'custom', path: [index, 'id'], message: `"${model.id}" is listed twice` });
+        seen.add(model.id);
+      });
+    }),
 });
 
 export type CatalogModel = Readonly<z.infer<typeof catalogModel>> & {
@@ -87,7 +96,26 @@ export type CatalogModel = Readonly<z.infer<typeof catalogModel>> & {
 
 /** What an operator may set otherwise for one model. */
 export type CatalogOverride = {
-  readonly [K in 'quantize' | 'draft' | 'vision' | 'vision_precision' | 'vision_resize' | 'context_window' | 'max_output_tokens' | 'max_repeats' | 'load' | 'idle_minutes' | 'pinned' | 'default_effort' | 'display_name' | 'image_input' | 'lifecycle' | 'deprecated_at' | 'retires_at' | 'successor' | 'upstream']?: CatalogModel[K] | undefined;
+  readonly [K in
+    | 'quantize'
+    | 'draft'
+    | 'vision'
+    | 'vision_precision'
+    | 'vision_resize'
+    | 'context_window'
+    | 'max_output_tokens'
+    | 'max_repeats'
+    | 'load'
+    | 'idle_minutes'
+    | 'pinned'
+    | 'default_effort'
+    | 'display_name'
+    | 'image_input'
+    | 'lifecycle'
+    | 'deprecated_at'
+    | 'retires_at'
+    | 'successor'
+    | 'upstream']?: CatalogModel[K] | undefined;
 } & { readonly sampling?: Readonly<Partial<CatalogModel['sampling']>> | undefined };
 
 /** A catalog or a model file that cannot be used; the message names the file and the place in it. */
@@ -117,19 +145,33 @@ export function readCatalog(path: string = builtInCatalog): CatalogModel[] {
     const file = resolve(dirname(path), model.file);
     if (!existsSync(file)) throw new CatalogError(path, `models "${model.id}": ${file} is not there`);
     const draft = typeof model.draft === 'string' ? resolve(dirname(path), model.draft) : '';
-    return { ...model, file, ...(existsSync(draft) ? { draft } : {}), ...(typeof model.vision === 'string' ? { vision: resolve(dirname(path), model.vision) } : {}) };
+    return {
+      ...model,
+      file,
+      ...(existsSync(draft) ? { draft } : {}),
+      ...(typeof model.vision === 'string' ? { vision: resolve(dirname(path), model.vision) } : {}),
+    };
   });
 }
 
 /** Of a model whose authors recommend nothing: as it was trained to speak. */
-export const PLAIN_SAMPLING: CatalogModel['sampling'] = { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 };
+export const PLAIN_SAMPLING: CatalogModel['sampling'] = {
+  temperature: 1,
+  top_p: 1,
+  top_k: 0,
+  min_p: 0,
+  repetition_penalty: 1,
+};
 
 /** What a model's authors recommend: each value as far as it can be offered. */
 const { temperature, top_p, top_k, min_p, repetition_penalty } = sampling.shape;
 const recommendation = z.object({
   do_sample: z.boolean().optional().catch(undefined),
-  temperature: temperature.optional().catch(undefined), top_p: top_p.optional().catch(undefined), top_k: top_k.optional().catch(undefined),
-  min_p: min_p.optional().catch(undefined), repetition_penalty: repetition_penalty.optional().catch(undefined),
+  temperature: temperature.optional().catch(undefined),
+  top_p: top_p.optional().catch(undefined),
+  top_k: top_k.optional().catch(undefined),
+  min_p: min_p.optional().catch(undefined),
+  repetition_penalty: repetition_penalty.optional().catch(undefined),
 });
 
 /**
@@ -139,7 +181,9 @@ const recommendation = z.object({
 function recommendedSampling(path: string, isFolder: boolean): Partial<CatalogModel['sampling']> {
   let found: unknown;
   try {
-    found = isFolder ? JSON.parse(readFileSync(join(path, 'generation_config.json'), 'utf8')) : withoutNoise(loadAddon().recommendedSampling(path));
+    found = isFolder
+      ? JSON.parse(readFileSync(join(path, 'generation_config.json'), 'utf8'))
+      : withoutNoise(loadAddon().recommendedSampling(path));
   } catch {
     return {};
   }
@@ -157,23 +201,33 @@ const withoutNoise = (values: Readonly<Record<string, number>>): Record<string, 
 export function modelBytes(path: string): number | null {
   const stat = statSync(path, { throwIfNoEntry: false });
   if (stat === undefined) return null;
-  if (stat.isDirectory()) return bytesOf(path, readdirSync(path).filter((name) => name.endsWith('.safetensors')));
+  if (stat.isDirectory())
+    return bytesOf(
+      path,
+      readdirSync(path).filter((name) => name.endsWith('.safetensors')),
+    );
   const [, stem, count] = /^(.*)-00001-of-(\d{5})\.gguf$/.exec(basename(path)) ?? [];
   if (stem === undefined || count === undefined) return stat.size;
   const ending = `-of-${count}.gguf`;
-  return bytesOf(dirname(path), readdirSync(dirname(path)).filter((name) => name.startsWith(`${stem}-`) && name.endsWith(ending) && name.length === basename(path).length));
+  return bytesOf(
+    dirname(path),
+    readdirSync(dirname(path)).filter(
+      (name) => name.startsWith(`${stem}-`) && name.endsWith(ending) && name.length === basename(path).length,
+    ),
+  );
 }
 
 function bytesOf(folder: string, names: readonly string[]): number {
   return names.reduce((sum, name) => sum + (statSync(join(folder, name), { throwIfNoEntry: false })?.size ?? 0), 0);
 }
 
-const isModelFolder = (path: string, stat: Stats): boolean => stat.isDirectory() && existsSync(join(path, 'config.json'));
+const isModelFolder = (path: string, stat: Stats): boolean =>
+  stat.isDirectory() && existsSync(join(path, 'config.json'));
 
 /** What a model may be called. Null: it may; else why it may not. */
 export function nameProblem(name: string): string | null {
   const checked = id.safeParse(name);
-  return checked.success ? null : checked.error.issues[0]?.message ?? 'is no name';
+  return checked.success ? null : (checked.error.issues[0]?.message ?? 'is no name');
 }
 
 /** A model that is just a file or folder under a name: everything else as it says. Throws CatalogError. */
@@ -186,8 +240,15 @@ export function modelOfFile(name: string, path: string): CatalogModel {
   const isFolder = isModelFolder(file, stat);
   if (!stat.isFile() && !isFolder) throw new CatalogError(file, 'is no file, and no folder with a config.json');
   return {
-    id: name, file, display_name: name, created: Math.floor(stat.mtimeMs / 1000), lifecycle: 'active',
-    context_window: null, max_output_tokens: null, input_modalities: ['text'], image_input: 'refuse',
+    id: name,
+    file,
+    display_name: name,
+    created: Math.floor(stat.mtimeMs / 1000),
+    lifecycle: 'active',
+    context_window: null,
+    max_output_tokens: null,
+    input_modalities: ['text'],
+    image_input: 'refuse',
     // Without effect on a model that cannot reason.
     default_effort: 'medium',
     sampling: { ...PLAIN_SAMPLING, ...recommendedSampling(file, isFolder) },
@@ -197,16 +258,29 @@ export function modelOfFile(name: string, path: string): CatalogModel {
 /** A model that runs elsewhere. What its server's own defaults are is not known. */
 export function modelElsewhere(name: string, upstream: Upstream): CatalogModel {
   const checked = id.safeParse(name);
-  if (!checked.success) throw new CatalogError(`model name "${name}"`, checked.error.issues[0]?.message ?? 'is no name');
+  if (!checked.success)
+    throw new CatalogError(`model name "${name}"`, checked.error.issues[0]?.message ?? 'is no name');
   return {
-    id: name, file: '', upstream, display_name: name, created: Math.floor(Date.now() / 1000), lifecycle: 'active',
-    context_window: null, max_output_tokens: null, input_modalities: upstream.images ? ['text', 'image'] : ['text'], image_input: 'refuse',
-    default_effort: 'medium', sampling: PLAIN_SAMPLING,
+    id: name,
+    file: '',
+    upstream,
+    display_name: name,
+    created: Math.floor(Date.now() / 1000),
+    lifecycle: 'active',
+    context_window: null,
+    max_output_tokens: null,
+    input_modalities: upstream.images ? ['text', 'image'] : ['text'],
+    image_input: 'refuse',
+    default_effort: 'medium',
+    sampling: PLAIN_SAMPLING,
   };
 }
 
 /** The models with an operator's settings applied. Settings for a model that is not there: CatalogError. */
-export function withOverrides(models: readonly CatalogModel[], overrides: Readonly<Record<string, CatalogOverride>>): CatalogModel[] {
+export function withOverrides(
+  models: readonly CatalogModel[],
+  overrides: Readonly<Record<string, CatalogOverride>>,
+): CatalogModel[] {
   for (const name of Object.keys(overrides)) {
     if (!models.some((model) => model.id === name)) {
       throw new CatalogError('models', `"${name}" is none of ${models.map((model) => model.id).join(', ')}`);
@@ -215,8 +289,14 @@ export function withOverrides(models: readonly CatalogModel[], overrides: Readon
   return models.map((model) => {
     const { sampling: ofSampling, ...others } = overrides[model.id] ?? {};
     const vision = typeof others.vision === 'string' ? resolve(others.vision) : others.vision;
-    if (typeof vision === 'string' && !existsSync(vision)) throw new CatalogError(`models "${model.id}": vision`, `${vision} is not there`);
-    return { ...model, ...given({ ...others, vision }), sampling: { ...model.sampling, ...given(ofSampling ?? {}) }, ...(model.upstream === undefined ? {} : { givenSampling: given(ofSampling ?? {}) }) };
+    if (typeof vision === 'string' && !existsSync(vision))
+      throw new CatalogError(`models "${model.id}": vision`, `${vision} is not there`);
+    return {
+      ...model,
+      ...given({ ...others, vision }),
+      sampling: { ...model.sampling, ...given(ofSampling ?? {}) },
+      ...(model.upstream === undefined ? {} : { givenSampling: given(ofSampling ?? {}) }),
+    };
   });
 }
 
@@ -233,28 +313,39 @@ export function checkedDrafts(models: readonly CatalogModel[]): ReadonlyMap<stri
     const where = `models "${name}": draft`;
     if (found?.upstream !== undefined) throw new CatalogError(where, `"${draft}" runs elsewhere`);
     if (found === undefined) {
-      if (!existsSync(draft)) throw new CatalogError(where, `"${draft}" is none of ${[...byName.keys()].join(', ')}, and no file`);
+      if (!existsSync(draft))
+        throw new CatalogError(where, `"${draft}" is none of ${[...byName.keys()].join(', ')}, and no file`);
       drafts.set(name, { file: resolve(draft) });
       continue;
     }
     if (draft === name) throw new CatalogError(where, 'is the model itself');
-    if (found.draft !== undefined && found.draft !== null) throw new CatalogError(where, `"${draft}" has a draft itself, "${found.draft}"`);
+    if (found.draft !== undefined && found.draft !== null)
+      throw new CatalogError(where, `"${draft}" has a draft itself, "${found.draft}"`);
     drafts.set(name, found);
   }
   return drafts;
 }
 
 /** Further names, checked: each of a model that is there, none a model's own. Throws CatalogError. */
-export function checkedAliases(models: readonly CatalogModel[], aliases: Readonly<Record<string, string>>): ReadonlyMap<string, string> {
+export function checkedAliases(
+  models: readonly CatalogModel[],
+  aliases: Readonly<Record<string, string>>,
+): ReadonlyMap<string, string> {
   const names = new Set(models.map((model) => model.id));
   for (const [alias, target] of Object.entries(aliases)) {
     if (names.has(alias)) throw new CatalogError('models.aliases', `"${alias}" is a model of its own`);
-    if (!names.has(target)) throw new CatalogError('models.aliases', `"${alias}" stands for "${target}", which is none of ${[...names].join(', ')}`);
+    if (!names.has(target))
+      throw new CatalogError(
+        'models.aliases',
+        `"${alias}" stands for "${target}", which is none of ${[...names].join(', ')}`,
+      );
   }
   return new Map(Object.entries(aliases));
 }
 
 /** Without the properties that are undefined. */
 function given<T extends object>(values: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as { [K in keyof T]?: Exclude<T[K], undefined> };
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]?: Exclude<T[K], undefined>;
+  };
 }

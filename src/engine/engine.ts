@@ -2,7 +2,17 @@
 // and the packed events of each step handed to the request they belong to. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 import type {
-  CompiledGrammar, GrammarOptions, ModelInfo, NativeChannel, NativeEngine, NativeImage, NativeStats, NativeTunables, OpFigures, PlannedImage, SubmitOptions,
+  CompiledGrammar,
+  GrammarOptions,
+  ModelInfo,
+  NativeChannel,
+  NativeEngine,
+  NativeImage,
+  NativeStats,
+  NativeTunables,
+  OpFigures,
+  PlannedImage,
+  SubmitOptions,
   TokenizeOptions,
 } from './addon-types.js';
 import { EventBacklog } from './event-backlog.js';
@@ -40,7 +50,7 @@ export class Engine {
   readonly #native: NativeEngine;
   readonly #channel: NativeChannel;
   readonly #listeners = new Map<number, Listener>();
-  readonly #late = new Set<Listener>();          // those whose end waits to be told
+  readonly #late = new Set<Listener>(); // those whose end waits to be told
   readonly #backlog = new EventBacklog();
   readonly #pace = new QueuePace();
   #closed: Promise<void> | null = null;
@@ -52,22 +62,42 @@ export class Engine {
     this.#channel = native.open((events, ageMs) => this.#deliver(events, ageMs));
   }
 
-  get info(): ModelInfo { return this.#native.info; }
-  get backend(): NativeEngine['backend'] { return this.#native.backend; }
-  get plan(): NativeEngine['plan'] { return this.#native.plan; }
-  get fileHash(): string { return this.#native.fileHash; }
+  get info(): ModelInfo {
+    return this.#native.info;
+  }
+  get backend(): NativeEngine['backend'] {
+    return this.#native.backend;
+  }
+  get plan(): NativeEngine['plan'] {
+    return this.#native.plan;
+  }
+  get fileHash(): string {
+    return this.#native.fileHash;
+  }
   /** Requests of this thread that have not ended. */
-  get active(): number { return this.#listeners.size + this.#late.size; }
+  get active(): number {
+    return this.#listeners.size + this.#late.size;
+  }
   /** Prompt plus completion a sequence may have, in tokens. */
-  get maxContext(): number { return this.#native.maxContext; }
+  get maxContext(): number {
+    return this.#native.maxContext;
+  }
 
   /** What sees images for it; null: nothing does. */
-  get vision(): NativeEngine['vision'] { return this.#native.vision; }
-  get visionProblem(): string | null { return this.#native.visionProblem; }
+  get vision(): NativeEngine['vision'] {
+    return this.#native.vision;
+  }
+  get visionProblem(): string | null {
+    return this.#native.visionProblem;
+  }
   /** What a picture of this size becomes. Throws what NativeEngine.planImage does. */
-  planImage(width: number, height: number, low: boolean): PlannedImage { return this.#native.planImage(width, height, low); }
+  planImage(width: number, height: number, low: boolean): PlannedImage {
+    return this.#native.planImage(width, height, low);
+  }
   /** A picture ready for SubmitOptions.images of this engine. Off the event loop. */
-  prepareImage(pixels: Uint8Array, width: number, height: number, low: boolean): Promise<NativeImage> { return this.#native.prepareImage(pixels, width, height, low); }
+  prepareImage(pixels: Uint8Array, width: number, height: number, low: boolean): Promise<NativeImage> {
+    return this.#native.prepareImage(pixels, width, height, low);
+  }
 
   /**
    * Queues a request. `onEvent` is called on this thread: one `started`, then texts, one `finished` per
@@ -98,21 +128,39 @@ export class Engine {
     return Promise.resolve(this.#native.tokenize(text, options));
   }
 
-  tokenBytes(token: number): Uint8Array { return this.#native.tokenBytes(token); }
+  tokenBytes(token: number): Uint8Array {
+    return this.#native.tokenBytes(token);
+  }
   /** The token spelled exactly so in the vocabulary, or -1. */
-  findToken(spelling: string): number { return this.#native.findToken(spelling); }
-  detokenize(tokens: Int32Array): string { return this.#native.detokenize(tokens); }
+  findToken(spelling: string): number {
+    return this.#native.findToken(spelling);
+  }
+  detokenize(tokens: Int32Array): string {
+    return this.#native.detokenize(tokens);
+  }
   /** What a text has to be, ready for SubmitOptions.format or CallOptions.grammars of this engine. Off the event loop. */
-  compileGrammar(options: GrammarOptions): Promise<CompiledGrammar> { return this.#native.compileGrammar(options); }
+  compileGrammar(options: GrammarOptions): Promise<CompiledGrammar> {
+    return this.#native.compileGrammar(options);
+  }
   /** Milliseconds until who waits now has left the queue, estimated from the recent pace of this thread's own. */
-  queueDrainMs(): number { return this.#pace.drainMs(this.#native.stats().waiting / threadCount); }
-  stats(): NativeStats { return this.#native.stats(); }
+  queueDrainMs(): number {
+    return this.#pace.drainMs(this.#native.stats().waiting / threadCount);
+  }
+  stats(): NativeStats {
+    return this.#native.stats();
+  }
   /** What each operation has cost since the start; null unless the engine was loaded with `profile`. */
-  profile(): OpFigures[] | null { return this.#native.profile(); }
+  profile(): OpFigures[] | null {
+    return this.#native.profile();
+  }
   /** From the next step or submission on, for every thread that uses this engine; clamped to what was allocated at load. */
-  configure(tunables: NativeTunables): void { this.#native.configure(tunables); }
+  configure(tunables: NativeTunables): void {
+    this.#native.configure(tunables);
+  }
   /** Ends what runs as `time_limit` and refuses new requests. */
-  drain(): void { this.#native.drain(); }
+  drain(): void {
+    this.#native.drain();
+  }
 
   /** Cancels this thread's requests without an event and lets go of the engine, which stops with its last holder. */
   close(): Promise<void> {
@@ -146,7 +194,7 @@ export class Engine {
 
   #hand(id: number, event: EngineEvent): void {
     const listener = this.#listeners.get(id);
-    if (listener === undefined) return;   // cancelled since
+    if (listener === undefined) return; // cancelled since
     if (event.type === 'started') this.#pace.started();
     if (event.type === 'failed' || (event.type === 'finished' && --listener.choicesLeft === 0)) {
       this.#listeners.delete(id);
@@ -180,7 +228,8 @@ export class Engine {
   }
 
   #tell(listener: Listener, event: EngineEvent): void {
-    if (event.type !== 'failed' && (event.type !== 'finished' || listener.choicesLeft > 0 || listener.late !== null)) return this.#call(listener, event);
+    if (event.type !== 'failed' && (event.type !== 'finished' || listener.choicesLeft > 0 || listener.late !== null))
+      return this.#call(listener, event);
     const { onEvent } = listener;
     this.#forget(listener);
     this.#call({ onEvent }, event);
@@ -199,7 +248,9 @@ export class Engine {
       listener.onEvent(event);
     } catch (error) {
       // As an uncaught exception of its own, after the other requests have got their events.
-      queueMicrotask(() => { throw error; });
+      queueMicrotask(() => {
+        throw error;
+      });
     }
   }
 }

@@ -10,7 +10,7 @@ const SLICE_MS = 5;
 export type TellSome = () => boolean;
 
 export class EventBacklog {
-  readonly #lines = new Set<TellSome>();       // whose turn it is first
+  readonly #lines = new Set<TellSome>(); // whose turn it is first
   #busy = false;
 
   add(tell: TellSome): void {
@@ -22,7 +22,8 @@ export class EventBacklog {
 
   #slice(): void {
     const began = performance.now();
-    for (const tell of this.#lines) {          // also those that are put behind the others meanwhile
+    for (const tell of this.#lines) {
+      // also those that are put behind the others meanwhile
       this.#lines.delete(tell);
       if (tell()) this.#lines.add(tell);
       if (performance.now() - began >= SLICE_MS) break;

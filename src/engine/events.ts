@@ -6,10 +6,21 @@ export type Section = 'content' | 'reasoning' | 'tool';
 export type EndReason = 'end_of_turn' | 'stop_string' | 'max_tokens' | 'context_full' | 'time_limit' | 'repetition';
 export type FailureCode = 'queue_timeout' | 'engine_error' | 'shutdown';
 
-export interface RawLogprob { token: number; logprob: number }
-export interface RawTokenLogprob extends RawLogprob { top: RawLogprob[] }
+export interface RawLogprob {
+  token: number;
+  logprob: number;
+}
+export interface RawTokenLogprob extends RawLogprob {
+  top: RawLogprob[];
+}
 
-export interface StartedEvent { type: 'started'; promptTokens: number; cachedTokens: number; queueMs: number; towerMs: number }
+export interface StartedEvent {
+  type: 'started';
+  promptTokens: number;
+  cachedTokens: number;
+  queueMs: number;
+  towerMs: number;
+}
 export interface TextEvent {
   type: 'text';
   choice: number;
@@ -31,18 +42,44 @@ export interface FinishedEvent {
   decodeMs: number;
 }
 /** Of the prompt's tokens from position `first` on. All of them come before the choices' first events. */
-export interface PromptEvent { type: 'prompt'; first: number; logprobs: RawTokenLogprob[] }
+export interface PromptEvent {
+  type: 'prompt';
+  first: number;
+  logprobs: RawTokenLogprob[];
+}
 /** What was generated, in order, before the text it begins; the token that ended it included. */
-export interface TokensEvent { type: 'tokens'; choice: number; ids: number[] }
-export interface FailedEvent { type: 'failed'; code: FailureCode; message: string }
+export interface TokensEvent {
+  type: 'tokens';
+  choice: number;
+  ids: number[];
+}
+export interface FailedEvent {
+  type: 'failed';
+  code: FailureCode;
+  message: string;
+}
 
 export type EngineEvent = StartedEvent | TextEvent | FinishedEvent | FailedEvent | PromptEvent | TokensEvent;
 
 // Values as in native/engine/events.h and request.h.
 const kHeader = 12;
-const enum Kind { Started = 1, Text = 2, Finished = 3, Failed = 4, Prompt = 5, Tokens = 6 }
+const enum Kind {
+  Started = 1,
+  Text = 2,
+  Finished = 3,
+  Failed = 4,
+  Prompt = 5,
+  Tokens = 6,
+}
 const kSections: readonly Section[] = ['content', 'reasoning', 'tool'];
-const kReasons: readonly EndReason[] = ['end_of_turn', 'stop_string', 'max_tokens', 'context_full', 'time_limit', 'repetition'];
+const kReasons: readonly EndReason[] = [
+  'end_of_turn',
+  'stop_string',
+  'max_tokens',
+  'context_full',
+  'time_limit',
+  'repetition',
+];
 const kFailures: readonly (FailureCode | undefined)[] = [undefined, 'queue_timeout', 'engine_error', 'shutdown'];
 
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
@@ -64,10 +101,13 @@ export function decodeEvents(buffer: Uint8Array, deliver: (request: number, even
   const record = new RecordReader(buffer, view);
   let at = 0;
   while (at < buffer.length) {
-    if (buffer.length - at < kHeader) throw new EventStreamError(at, `${buffer.length - at} bytes, shorter than a header`);
+    if (buffer.length - at < kHeader)
+      throw new EventStreamError(at, `${buffer.length - at} bytes, shorter than a header`);
     const size = view.getUint32(at, true);
-    if (size < kHeader || size % 4 !== 0) throw new EventStreamError(at, `size ${size} is not a multiple of 4 from ${kHeader} up`);
-    if (size > buffer.length - at) throw new EventStreamError(at, `size ${size} exceeds the ${buffer.length - at} bytes left`);
+    if (size < kHeader || size % 4 !== 0)
+      throw new EventStreamError(at, `size ${size} is not a multiple of 4 from ${kHeader} up`);
+    if (size > buffer.length - at)
+      throw new EventStreamError(at, `size ${size} exceeds the ${buffer.length - at} bytes left`);
     deliver(view.getUint32(at + 4, true), record.read(at, at + size));
     at += size;
   }
@@ -79,7 +119,10 @@ class RecordReader {
   #at = 0;
   #end = 0;
 
-  constructor(private readonly bytes: Uint8Array, private readonly view: DataView) {}
+  constructor(
+    private readonly bytes: Uint8Array,
+    private readonly view: DataView,
+  ) {}
 
   read(start: number, end: number): EngineEvent {
     this.#start = start;
@@ -97,7 +140,13 @@ class RecordReader {
   #event(kind: number, choice: number, detail: number, flags: number): EngineEvent {
     switch (kind) {
       case Kind.Started:
-        return { type: 'started', promptTokens: this.#u32(), cachedTokens: this.#u32(), queueMs: this.#f32(), towerMs: this.#f32() };
+        return {
+          type: 'started',
+          promptTokens: this.#u32(),
+          cachedTokens: this.#u32(),
+          queueMs: this.#f32(),
+          towerMs: this.#f32(),
+        };
       case Kind.Text: {
         const section = this.#known(kSections[detail], 'section', detail);
         const tokens = this.#u32();
@@ -106,9 +155,14 @@ class RecordReader {
       }
       case Kind.Finished:
         return {
-          type: 'finished', choice, reason: this.#known(kReasons[detail], 'finish reason', detail),
-          completionTokens: this.#u32(), reasoningTokens: this.#u32(), stopIndex: this.#i32(),
-          prefillMs: this.#f32(), decodeMs: this.#f32(),
+          type: 'finished',
+          choice,
+          reason: this.#known(kReasons[detail], 'finish reason', detail),
+          completionTokens: this.#u32(),
+          reasoningTokens: this.#u32(),
+          stopIndex: this.#i32(),
+          prefillMs: this.#f32(),
+          decodeMs: this.#f32(),
         };
       case Kind.Failed:
         return { type: 'failed', code: this.#known(kFailures[detail], 'failure code', detail), message: this.#text() };
@@ -155,13 +209,20 @@ class RecordReader {
   /** A count of things of at least `size` bytes each, which must fit into what is left. */
   #count(size: number): number {
     const count = this.#u32();
-    if (count * size > this.#end - this.#at) throw this.#wrong(`a count of ${count} exceeds the ${this.#end - this.#at} bytes left`);
+    if (count * size > this.#end - this.#at)
+      throw this.#wrong(`a count of ${count} exceeds the ${this.#end - this.#at} bytes left`);
     return count;
   }
 
-  #u32(): number { return this.view.getUint32(this.#take(4), true); }
-  #i32(): number { return this.view.getInt32(this.#take(4), true); }
-  #f32(): number { return this.view.getFloat32(this.#take(4), true); }
+  #u32(): number {
+    return this.view.getUint32(this.#take(4), true);
+  }
+  #i32(): number {
+    return this.view.getInt32(this.#take(4), true);
+  }
+  #f32(): number {
+    return this.view.getFloat32(this.#take(4), true);
+  }
 
   #take(size: number): number {
     const at = this.#at;

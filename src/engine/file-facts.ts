@@ -15,10 +15,14 @@ export interface FileFact {
   readonly problem: string | null;
 }
 
-export const planBytes = ({ weightBytes, kvBytes, slots, slotBytes, activationBytes }: MemoryPlan): number => weightBytes + kvBytes + slots * slotBytes + activationBytes;
+export const planBytes = ({ weightBytes, kvBytes, slots, slotBytes, activationBytes }: MemoryPlan): number =>
+  weightBytes + kvBytes + slots * slotBytes + activationBytes;
 
 /** Whether a load would find its memory: yes; later, once other programs leave some; no, not on this machine. */
-export function fitOf({ memory }: Pick<FileFact, 'memory'>, machine: { total: number; available: number }): 'yes' | 'later' | 'no' | null {
+export function fitOf(
+  { memory }: Pick<FileFact, 'memory'>,
+  machine: { total: number; available: number },
+): 'yes' | 'later' | 'no' | null {
   if (memory === null) return null;
   return memory <= machine.available ? 'yes' : memory <= machine.total ? 'later' : 'no';
 }
@@ -40,11 +44,22 @@ export class FileFacts {
     try {
       const { model, plan, reason } = loadAddon().inspect(file, this.options);
       return {
-        bytes, architecture: model?.architecture ?? null, parameters: model?.parameters ?? null, quantization: model?.quantization ?? null,
-        memory: plan === null ? null : planBytes(plan), problem: reason,
+        bytes,
+        architecture: model?.architecture ?? null,
+        parameters: model?.parameters ?? null,
+        quantization: model?.quantization ?? null,
+        memory: plan === null ? null : planBytes(plan),
+        problem: reason,
       };
     } catch (error) {
-      return { bytes, architecture: null, parameters: null, quantization: null, memory: null, problem: (error as Error).message };
+      return {
+        bytes,
+        architecture: null,
+        parameters: null,
+        quantization: null,
+        memory: null,
+        problem: (error as Error).message,
+      };
     }
   }
 }

@@ -44,16 +44,25 @@ let loaded: Addon | undefined;
 export function loadAddon(): Addon {
   if (loaded !== undefined) return loaded;
   const named = process.env['MONOLITH_ADDON'] ?? '';
-  const path = named !== '' ? resolve(named) : kPlaces.map((place) => join(packageRoot, place)).find((place) => existsSync(place)) ?? installedAddon();
+  const path =
+    named !== ''
+      ? resolve(named)
+      : (kPlaces.map((place) => join(packageRoot, place)).find((place) => existsSync(place)) ?? installedAddon());
   if (path === undefined) {
-    throw new Error(`the native addon is not built: run "npm run build" (looked for ${kPlaces.join(' and ')} in ${packageRoot})`);
+    throw new Error(
+      `the native addon is not built: run "npm run build" (looked for ${kPlaces.join(' and ')} in ${packageRoot})`,
+    );
   }
   try {
     loaded = createRequire(import.meta.url)(path) as Addon;
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    const advice = named !== '' ? 'MONOLITH_ADDON names it' : path.startsWith(packageRoot) ? 'rebuild it with "npm run build"'
-      : 'it needs glibc 2.36 or newer; without that package the engine is built from source';
+    const advice =
+      named !== ''
+        ? 'MONOLITH_ADDON names it'
+        : path.startsWith(packageRoot)
+          ? 'rebuild it with "npm run build"'
+          : 'it needs glibc 2.36 or newer; without that package the engine is built from source';
     throw new Error(`the native addon ${path} does not load (${reason}): ${advice}`, { cause: error });
   }
   return loaded;

@@ -10,17 +10,33 @@ import type { ModelPool } from './model-pool.js';
 /** Between two lines about one file. */
 const EVERY_MS = 2_000;
 
-export interface Loading { file: string; progress: number }
+export interface Loading {
+  file: string;
+  progress: number;
+}
 
 /** Logs what begins to load, how far it is, and what has been loaded; resolves when nothing loads any more. */
-export async function tellLoading(pool: ModelPool, log: Log, onLoading: (loading: Loading) => void = () => undefined, everyMs = EVERY_MS): Promise<void> {
+export async function tellLoading(
+  pool: ModelPool,
+  log: Log,
+  onLoading: (loading: Loading) => void = () => undefined,
+  everyMs = EVERY_MS,
+): Promise<void> {
   const begun = performance.now();
   const tell = (first: boolean): void => {
     for (const { file, names, status } of pool.engines()) {
       if (status.state !== 'loading') continue;
       const fields = { file, models: names.join(',') };
-      if (first) log.info({ ...fields, bytes: modelBytes(file) }, `loading ${basename(file)}, ${showBytes(modelBytes(file) ?? 0)}`);
-      else log.info({ ...fields, percent: Math.floor(100 * status.progress), ms: Math.round(performance.now() - begun) }, `loading ${basename(file)}, ${Math.floor(100 * status.progress)} %`);
+      if (first)
+        log.info(
+          { ...fields, bytes: modelBytes(file) },
+          `loading ${basename(file)}, ${showBytes(modelBytes(file) ?? 0)}`,
+        );
+      else
+        log.info(
+          { ...fields, percent: Math.floor(100 * status.progress), ms: Math.round(performance.now() - begun) },
+          `loading ${basename(file)}, ${Math.floor(100 * status.progress)} %`,
+        );
       onLoading({ file, progress: status.progress });
     }
   };
@@ -32,7 +48,19 @@ export async function tellLoading(pool: ModelPool, log: Log, onLoading: (loading
     const fields = { file, models: names.join(','), ms: performance.now() - begun };
     if (status.state === 'ready') {
       const { backend, plan, maxContext, visionProblem } = status.engine;
-      log.info({ ...fields, backend: backend.name, isa: backend.isa, threads: backend.threads, context: maxContext, weight_bytes: plan.weightBytes, ...plan.hugeBytes > 0 && { huge_page_bytes: plan.hugeBytes }, kv_bytes: plan.kvBytes }, 'model loaded');
+      log.info(
+        {
+          ...fields,
+          backend: backend.name,
+          isa: backend.isa,
+          threads: backend.threads,
+          context: maxContext,
+          weight_bytes: plan.weightBytes,
+          ...(plan.hugeBytes > 0 && { huge_page_bytes: plan.hugeBytes }),
+          kv_bytes: plan.kvBytes,
+        },
+        'model loaded',
+      );
       if (visionProblem !== null) log.warn({ ...fields, why: visionProblem }, 'images are not seen');
     }
   }

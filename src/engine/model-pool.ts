@@ -12,12 +12,12 @@ import { loadAddon } from './load-addon.js';
 import { visionFileOf, type VisionFile } from './vision-file.js';
 
 export type ModelStatus =
-  | { state: 'loading'; progress: number }      // 0 to 1
+  | { state: 'loading'; progress: number } // 0 to 1
   | { state: 'ready'; engine: Engine }
-  | { state: 'elsewhere' }                      // another server computes it
+  | { state: 'elsewhere' } // another server computes it
   | { state: 'failed'; error: Error }
-  | { state: 'idle' }                           // its memory was given back, as nobody used it; loaded when it is asked for
-  | { state: 'unloaded' };                      // its memory was given back, or soon will be: nothing new begins
+  | { state: 'idle' } // its memory was given back, as nobody used it; loaded when it is asked for
+  | { state: 'unloaded' }; // its memory was given back, or soon will be: nothing new begins
 
 export interface PooledModel {
   readonly model: CatalogModel;
@@ -46,15 +46,23 @@ class Slot implements PooledEngine {
   /** It loads because somebody waits for it, and was not loaded with the server or by an operator. */
   isAwaited = false;
   #wanted = false;
-  #resting = false;                              // given back until it is asked for, as nobody used it
+  #resting = false; // given back until it is asked for, as nobody used it
   #closed = false;
-  #leaving: Engine | null = null;                // being unloaded, and some requests still run on it
+  #leaving: Engine | null = null; // being unloaded, and some requests still run on it
 
   /** `key`: its name in the process, by which other threads share the engine. */
-  constructor(private readonly addon: Addon, readonly key: string, readonly file: string, readonly options: LoadOptions, private readonly ready: (slot: Slot, engine: Engine) => void | Promise<void>) {}
+  constructor(
+    private readonly addon: Addon,
+    readonly key: string,
+    readonly file: string,
+    readonly options: LoadOptions,
+    private readonly ready: (slot: Slot, engine: Engine) => void | Promise<void>,
+  ) {}
 
   /** Whether it is loaded, loading, or would be if it were asked for. */
-  get isOffered(): boolean { return this.#wanted || this.#resting; }
+  get isOffered(): boolean {
+    return this.#wanted || this.#resting;
+  }
 
   /** Gives its memory back until it is asked for, if nothing runs on it; or, not yet loaded, leaves it until then. */
   rest(): void {
@@ -83,7 +91,7 @@ class Slot implements PooledEngine {
     this.#wanted = loaded;
     if (!loaded && this.status.state === 'ready') {
       this.#leaving = this.status.engine;
-      this.status = this.#absent();              // from now on, not only when its turn has come
+      this.status = this.#absent(); // from now on, not only when its turn has come
     } else if (loaded) {
       this.status = { state: 'loading', progress: 0 };
     }
@@ -127,12 +135,20 @@ class Slot implements PooledEngine {
     else if (this.status.state === 'idle') this.status = { state: 'unloaded' };
   }
 
-  #absent(): ModelStatus { return { state: this.#resting ? 'idle' : 'unloaded' }; }
+  #absent(): ModelStatus {
+    return { state: this.#resting ? 'idle' : 'unloaded' };
+  }
 
-  async #load(addon: Addon, options: LoadOptions, ready: (slot: Slot, engine: Engine) => void | Promise<void>): Promise<void> {
+  async #load(
+    addon: Addon,
+    options: LoadOptions,
+    ready: (slot: Slot, engine: Engine) => void | Promise<void>,
+  ): Promise<void> {
     this.status = { state: 'loading', progress: 0 };
     try {
-      const native = await addon.load(this.key, this.file, options, (progress) => { this.status = { state: 'loading', progress }; });
+      const native = await addon.load(this.key, this.file, options, (progress) => {
+        this.status = { state: 'loading', progress };
+      });
       const engine = new Engine(native);
       await ready(this, engine);
       this.status = { state: 'ready', engine };
@@ -161,7 +177,11 @@ export class ModelPool {
   readonly #slots = new Map<string, Slot>();
 
   /** `onReady`: an engine has been loaded. Nobody uses it before that has been done. */
-  constructor(private readonly options: LoadOptions, addon: Addon = loadAddon(), private readonly onReady: (pooled: PooledEngine, engine: Engine) => void | Promise<void> = () => undefined) {
+  constructor(
+    private readonly options: LoadOptions,
+    addon: Addon = loadAddon(),
+    private readonly onReady: (pooled: PooledEngine, engine: Engine) => void | Promise<void> = () => undefined,
+  ) {
     this.#addon = addon;
   }
 
@@ -178,8 +198,12 @@ export class ModelPool {
     // By its own path: beside a link lie the links to its other parts.
     const file = resolve(model.file);
     const vision = visionFileOf(model);
-    const key = storedAs(realPath(file), model) + (draft === null ? '' : ` with draft ${storedAs(realPath(draft.file), draft)}`)
-      + (vision === null ? '' : ` seeing with ${realPath(vision.path)}${model.vision_precision === 'exact' ? ', exact' : ''}${model.vision_resize === 'original' ? ', resized as its makers do' : ''}`);
+    const key =
+      storedAs(realPath(file), model) +
+      (draft === null ? '' : ` with draft ${storedAs(realPath(draft.file), draft)}`) +
+      (vision === null
+        ? ''
+        : ` seeing with ${realPath(vision.path)}${model.vision_precision === 'exact' ? ', exact' : ''}${model.vision_resize === 'original' ? ', resized as its makers do' : ''}`);
     let slot = this.#slots.get(key);
     if (slot === undefined) {
       slot = new Slot(this.#addon, key, file, optionsFor(this.options, model, draft, vision), this.onReady);
@@ -254,7 +278,7 @@ export class ModelPool {
     if (slot === null) return;
     slot.names.splice(slot.names.indexOf(name), 1);
     await slot.settled;
-    if (slot.names.length > 0 || this.#slots.get(slot.key) !== slot) return;   // somebody has come back to it
+    if (slot.names.length > 0 || this.#slots.get(slot.key) !== slot) return; // somebody has come back to it
     this.#slots.delete(slot.key);
     await slot.close();
   }
@@ -285,30 +309,46 @@ export class ModelPool {
   }
 
   async close(): Promise<void> {
-    const slots = [...this.#slots.values()];      // those too whose names are gone while something runs on them
+    const slots = [...this.#slots.values()]; // those too whose names are gone while something runs on them
     await Promise.all([...this.#models.keys()].map((name) => this.remove(name)));
     await Promise.all(slots.map((slot) => slot.close()));
   }
 }
 
-const pooled = ({ model, slot, loaded }: { model: CatalogModel; slot: Slot | null; loaded: boolean }): PooledModel => ({ model, status: !loaded ? { state: 'unloaded' } : slot === null ? { state: 'elsewhere' } : slot.status });
+const pooled = ({ model, slot, loaded }: { model: CatalogModel; slot: Slot | null; loaded: boolean }): PooledModel => ({
+  model,
+  status: !loaded ? { state: 'unloaded' } : slot === null ? { state: 'elsewhere' } : slot.status,
+});
 
 /** A file and the way it is stored in memory. */
-const storedAs = (file: string, { quantize }: DraftFile): string => (quantize === undefined || quantize === null ? file : `${file} as ${quantize}`);
+const storedAs = (file: string, { quantize }: DraftFile): string =>
+  quantize === undefined || quantize === null ? file : `${file} as ${quantize}`;
 
-function optionsFor(options: LoadOptions, { quantize, vision_precision: precision, vision_resize: resize }: CatalogModel, draft: DraftFile | null, vision: VisionFile | null): LoadOptions {
+function optionsFor(
+  options: LoadOptions,
+  { quantize, vision_precision: precision, vision_resize: resize }: CatalogModel,
+  draft: DraftFile | null,
+  vision: VisionFile | null,
+): LoadOptions {
   return {
-    ...options, ...(quantize === undefined || quantize === null ? {} : { quantize }),
+    ...options,
+    ...(quantize === undefined || quantize === null ? {} : { quantize }),
     ...(draft === null ? {} : { draftPath: realPath(draft.file) }),
-    ...(vision === null ? {} : { visionPath: realPath(vision.path), visionOptional: vision.found, ...(precision === undefined ? {} : { visionPrecision: precision }),
-      ...(resize === undefined ? {} : { visionResize: resize }) }),
+    ...(vision === null
+      ? {}
+      : {
+          visionPath: realPath(vision.path),
+          visionOptional: vision.found,
+          ...(precision === undefined ? {} : { visionPrecision: precision }),
+          ...(resize === undefined ? {} : { visionResize: resize }),
+        }),
     ...(draft?.quantize === undefined || draft.quantize === null ? {} : { draftQuantize: draft.quantize }),
   };
 }
 
 /** Whether nothing of this thread runs on it any more, within the time and unless `stop` says so. */
 async function becomesIdle(engine: Engine, withinMs: number, stop: () => boolean): Promise<boolean> {
-  for (const end = performance.now() + withinMs; engine.active > 0;) {
+  for (const end = performance.now() + withinMs; engine.active > 0; ) {
     if (performance.now() >= end || stop()) return false;
     await sleep(IDLE_LOOK_MS, undefined, { ref: false });
   }
@@ -319,6 +359,6 @@ function realPath(path: string): string {
   try {
     return realpathSync(path);
   } catch {
-    return path;   // loading will say what is wrong with it
+    return path; // loading will say what is wrong with it
   }
 }

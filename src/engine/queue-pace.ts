@@ -7,7 +7,7 @@ const WINDOW_MS = 120_000;
 const UNKNOWN_MS = 1_000;
 
 export class QueuePace {
-  readonly #starts: number[] = [];    // ring of the latest times at which a request left the queue
+  readonly #starts: number[] = []; // ring of the latest times at which a request left the queue
   #next = 0;
 
   constructor(private readonly now: () => number = performance.now.bind(performance)) {}

@@ -30,7 +30,10 @@ export interface ResidencyOptions {
   readonly available?: () => number;
 }
 
-interface Use { requests: number; at: number }
+interface Use {
+  requests: number;
+  at: number;
+}
 
 export class Residency {
   readonly #pool: ModelPool;
@@ -74,7 +77,10 @@ export class Residency {
     const load = this.#pool.loadOf(model);
     const state = this.#pool.get(model)?.status.state;
     if (load === undefined || this.#waking.has(load.key) || (state !== 'idle' && state !== 'failed')) return;
-    this.#waking.set(load.key, this.#wake(model).finally(() => this.#waking.delete(load.key)));
+    this.#waking.set(
+      load.key,
+      this.#wake(model).finally(() => this.#waking.delete(load.key)),
+    );
   }
 
   async #wake(model: string): Promise<void> {
@@ -141,20 +147,24 @@ export class Residency {
       const { plan } = (this.options.addon ?? loadAddon()).inspect(load.file, load.options);
       return plan === null ? 0 : planBytes(plan);
     } catch {
-      return 0;           // loading will say what is wrong with it
+      return 0; // loading will say what is wrong with it
     }
   }
 
   #mayGo(except: string): { name: string; bytes: number }[] {
     const now = this.#now();
     const kept = this.#pool.loadOf(except)?.key;
-    return this.#pool.engines().flatMap(({ key, names, status }) => {
-      if (key === kept || status.state !== 'ready' || this.#models(names).some(({ pinned }) => pinned === true)) return [];
-      const { running, waiting } = status.engine.stats();
-      const at = this.#uses.get(key)?.at ?? 0;
-      if (running + waiting + status.engine.active > 0 || now - at < JUST_USED_MS) return [];
-      return [{ name: names[0] as string, bytes: planBytes(status.engine.plan), at }];
-    }).sort((a, b) => a.at - b.at);
+    return this.#pool
+      .engines()
+      .flatMap(({ key, names, status }) => {
+        if (key === kept || status.state !== 'ready' || this.#models(names).some(({ pinned }) => pinned === true))
+          return [];
+        const { running, waiting } = status.engine.stats();
+        const at = this.#uses.get(key)?.at ?? 0;
+        if (running + waiting + status.engine.active > 0 || now - at < JUST_USED_MS) return [];
+        return [{ name: names[0] as string, bytes: planBytes(status.engine.plan), at }];
+      })
+      .sort((a, b) => a.at - b.at);
   }
 
   #rest(model: string, reason: 'idle' | 'memory'): void {

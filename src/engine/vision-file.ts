@@ -28,9 +28,11 @@ export function visionFileOf({ file, vision }: Pick<CatalogModel, 'file' | 'visi
   const folder = isFolder ? file : dirname(file);
   let names: string[];
   try {
-    names = readdirSync(folder).filter((name) => name.toLowerCase().endsWith('.gguf')).sort();
+    names = readdirSync(folder)
+      .filter((name) => name.toLowerCase().endsWith('.gguf'))
+      .sort();
   } catch {
-    return null;   // loading will say what is wrong with it
+    return null; // loading will say what is wrong with it
   }
   const towers = names.filter(isTower);
   const own = isFolder ? towers : towers.filter((name) => isOf(name, basename(file)));
@@ -46,9 +48,15 @@ function tellsOfTower(folder: string): boolean {
   try {
     if (statSync(path).size > MOST_CONFIG_BYTES) return false;
     const config: unknown = JSON.parse(readFileSync(path, 'utf8'));
-    return typeof config === 'object' && config !== null && 'vision_config' in config && typeof config.vision_config === 'object' && config.vision_config !== null;
+    return (
+      typeof config === 'object' &&
+      config !== null &&
+      'vision_config' in config &&
+      typeof config.vision_config === 'object' &&
+      config.vision_config !== null
+    );
   } catch {
-    return false;   // loading will say what is wrong with it
+    return false; // loading will say what is wrong with it
   }
 }
 
@@ -56,7 +64,11 @@ const isTower = (name: string): boolean => name.toLowerCase().includes('mmproj')
 
 /** Without the ending, what says how weights are stored, and the number of the part. */
 function stemOf(name: string): string {
-  return name.toLowerCase().replace(/\.gguf$/, '').replace(/-\d{5}-of-\d{5}$/, '').replace(/[-._](?:ud-)?(?:i?q\d\w*|bf16|f16|f32|fp16|mxfp4\w*)$/, '');
+  return name
+    .toLowerCase()
+    .replace(/\.gguf$/, '')
+    .replace(/-\d{5}-of-\d{5}$/, '')
+    .replace(/[-._](?:ud-)?(?:i?q\d\w*|bf16|f16|f32|fp16|mxfp4\w*)$/, '');
 }
 
 function isOf(tower: string, model: string): boolean {

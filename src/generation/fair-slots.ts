@@ -57,17 +57,30 @@ class OwnPlaces<O extends Organization> implements Places<O> {
     else this.#atWork.delete(organization);
   }
 
-  atWork(organization: O): number { return this.#atWork.get(organization) ?? 0; }
-  lastTurn(): number { return 0; }
-  now(): number { return ++this.#now; }
+  atWork(organization: O): number {
+    return this.#atWork.get(organization) ?? 0;
+  }
+  lastTurn(): number {
+    return 0;
+  }
+  now(): number {
+    return ++this.#now;
+  }
   nobodyWaits(): void {}
   whenFree(): void {}
 }
 
-interface Waiting { readonly weight: number; readonly resume: () => void }
+interface Waiting {
+  readonly weight: number;
+  readonly resume: () => void;
+}
 
 /** Those of one organization, in the order they came. `since`: when it began, or had its last turn here. */
-interface Line { readonly waiting: Set<Waiting>; weight: number; since: number }
+interface Line {
+  readonly waiting: Set<Waiting>;
+  weight: number;
+  since: number;
+}
 
 /** Organizations whose lines are full before nobody may wait any more. */
 const FULL_LINES = 4;
@@ -75,10 +88,10 @@ const RETRY_AFTER_MS = 2_000;
 
 export class FairSlots<O extends Organization = Organization> {
   readonly #lines = new Map<O, Line>();
-  readonly #taken = new Map<O, { ms: number; at: number }>();   // of the budget
+  readonly #taken = new Map<O, { ms: number; at: number }>(); // of the budget
   readonly #places: Places<O>;
-  #isFull = false;                 // who waits had their turn and found no place
-  #looks = false;                  // for one that somebody else has
+  #isFull = false; // who waits had their turn and found no place
+  #looks = false; // for one that somebody else has
   #weight = 0;
   #wake: NodeJS.Timeout | undefined;
 
@@ -86,7 +99,14 @@ export class FairSlots<O extends Organization = Organization> {
    * `places`, or how many; `what` waits, for errors; `maxWeight` is the most one organization's may weigh together, as run() is told. One may always wait.
    * `mostOfOne`: so many an organization may have at once, whether anybody waits or not: for work that takes as long as a stranger likes.
    */
-  constructor(places: number | Places<O>, private readonly what: string, private readonly maxWeight: number, private readonly budget?: TimeBudget, private readonly now: () => number = () => performance.now(), private readonly mostOfOne = Infinity) {
+  constructor(
+    places: number | Places<O>,
+    private readonly what: string,
+    private readonly maxWeight: number,
+    private readonly budget?: TimeBudget,
+    private readonly now: () => number = () => performance.now(),
+    private readonly mostOfOne = Infinity,
+  ) {
     this.#places = typeof places === 'number' ? new OwnPlaces(places) : places;
   }
 
@@ -105,7 +125,12 @@ export class FairSlots<O extends Organization = Organization> {
 
   /** As run() begins where nobody waits. False: it has to. */
   take(organization: O): boolean {
-    return !this.#isFull && this.#delay(organization) === 0 && (this.mostOfOne === Infinity || this.#places.atWork(organization) < this.mostOfOne) && this.#places.take(organization, null);
+    return (
+      !this.#isFull &&
+      this.#delay(organization) === 0 &&
+      (this.mostOfOne === Infinity || this.#places.atWork(organization) < this.mostOfOne) &&
+      this.#places.take(organization, null)
+    );
   }
 
   release(organization: O): void {
@@ -116,7 +141,7 @@ export class FairSlots<O extends Organization = Organization> {
   /** So much time of its budget was taken. */
   charge(organization: O, ms: number): void {
     if (this.budget === undefined || ms <= 0) return;
-    for (const other of this.#taken.keys()) this.#takenBy(other);   // those that have all of it again are forgotten
+    for (const other of this.#taken.keys()) this.#takenBy(other); // those that have all of it again are forgotten
     this.#taken.set(organization, { ms: this.#takenBy(organization) + ms, at: this.now() });
   }
 
@@ -131,14 +156,18 @@ export class FairSlots<O extends Organization = Organization> {
 
   /** Milliseconds before it has something of its budget again. */
   #delay(organization: O): number {
-    return this.budget === undefined ? 0 : Math.max(0, Math.ceil((this.#takenBy(organization) - this.budget.ms) / this.budget.msPerMs));
+    return this.budget === undefined
+      ? 0
+      : Math.max(0, Math.ceil((this.#takenBy(organization) - this.budget.ms) / this.budget.msPerMs));
   }
 
   #turn({ organization, signal }: Claimant<O>, weight: number): Promise<void> {
     const line = this.#lines.get(organization) ?? { waiting: new Set(), weight: 0, since: this.#places.now() };
     const isFull = line.weight + weight > this.maxWeight || this.#weight + weight > FULL_LINES * this.maxWeight;
     if (isFull && line.waiting.size > 0) {
-      throw apiError('capacity_exhausted', `Too many ${this.what} wait already.`, null, { retryAfterMs: RETRY_AFTER_MS });
+      throw apiError('capacity_exhausted', `Too many ${this.what} wait already.`, null, {
+        retryAfterMs: RETRY_AFTER_MS,
+      });
     }
     return new Promise((resolve, reject) => {
       const leave = (): void => {
@@ -174,7 +203,11 @@ export class FairSlots<O extends Organization = Organization> {
   #serve(): void {
     clearTimeout(this.#wake);
     while (this.#lines.size > 0) {
-      let first: O | undefined, since = 0, fewest = Infinity, earliest = Infinity, soonest = Infinity;
+      let first: O | undefined,
+        since = 0,
+        fewest = Infinity,
+        earliest = Infinity,
+        soonest = Infinity;
       for (const [organization, line] of this.#lines) {
         const delay = this.#delay(organization);
         if (delay > 0) {
@@ -182,12 +215,16 @@ export class FairSlots<O extends Organization = Organization> {
           continue;
         }
         const atWork = this.#places.atWork(organization);
-        if (atWork >= this.mostOfOne) continue;    // one that ends serves the next
+        if (atWork >= this.mostOfOne) continue; // one that ends serves the next
         const turn = Math.max(line.since, this.#places.lastTurn(organization));
-        if (atWork < fewest || (atWork === fewest && turn < earliest)) [first, since, fewest, earliest] = [organization, line.since, atWork, turn];
+        if (atWork < fewest || (atWork === fewest && turn < earliest))
+          [first, since, fewest, earliest] = [organization, line.since, atWork, turn];
       }
       if (first === undefined) {
-        if (soonest < Infinity) this.#wake = setTimeout(() => { this.#serve(); }, soonest);
+        if (soonest < Infinity)
+          this.#wake = setTimeout(() => {
+            this.#serve();
+          }, soonest);
         break;
       }
       this.#isFull = !this.#places.take(first, since);
@@ -212,7 +249,7 @@ export class FairSlots<O extends Organization = Organization> {
     const [waiting] = line?.waiting ?? [];
     if (line === undefined || waiting === undefined) return;
     this.#leave(organization, line, waiting);
-    line.since = this.#places.now();     // behind the others
+    line.since = this.#places.now(); // behind the others
     waiting.resume();
   }
 }

@@ -2,5 +2,7 @@
 import type { ImagePart } from './types.js';
 
 export function imageNote({ source }: ImagePart): string {
-  return source.kind === 'loaded' ? `[image: ${source.image.format.toUpperCase()}, ${source.image.width} x ${source.image.height}]` : '[image]';
+  return source.kind === 'loaded'
+    ? `[image: ${source.image.format.toUpperCase()}, ${source.image.width} x ${source.image.height}]`
+    : '[image]';
 }

@@ -15,9 +15,9 @@ export interface ModelDescription {
   retiresAt: string | null;
   successor: string | null;
   inputModalities: readonly string[];
-  contextWindow: number;          // prompt plus completion, tokens
+  contextWindow: number; // prompt plus completion, tokens
   maxOutputTokens: number;
-  efforts: readonly ReasoningEffort[];   // ['none'] for a model without reasoning
+  efforts: readonly ReasoningEffort[]; // ['none'] for a model without reasoning
   defaultEffort: ReasoningEffort;
   sampling: { temperature: number; top_p: number; top_k: number; min_p: number; repetition_penalty: number };
 }

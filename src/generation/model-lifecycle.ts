@@ -24,14 +24,25 @@ export interface ModelLifecycle {
 export const NOTICE_DAYS = 90;
 
 /** A date that has come acts by itself; a state declared before its date holds at once. */
-export function lifecycleAt({ lifecycle, deprecated_at = null, retires_at = null, successor = null }: DeclaredLifecycle, now: number): ModelLifecycle {
+export function lifecycleAt(
+  { lifecycle, deprecated_at = null, retires_at = null, successor = null }: DeclaredLifecycle,
+  now: number,
+): ModelLifecycle {
   const passed = (date: string | null): boolean => date !== null && Date.parse(date) <= now;
-  const state = lifecycle === 'retired' || passed(retires_at) ? 'retired' : lifecycle === 'deprecated' || passed(deprecated_at) ? 'deprecated' : 'active';
+  const state =
+    lifecycle === 'retired' || passed(retires_at)
+      ? 'retired'
+      : lifecycle === 'deprecated' || passed(deprecated_at)
+        ? 'deprecated'
+        : 'active';
   return { state, deprecatedAt: deprecated_at, retiresAt: retires_at, successor };
 }
 
 /** What answers of a deprecated model carry. */
 export function lifecycleHeaders({ state, retiresAt }: ModelLifecycle): [name: string, value: string][] {
   if (state !== 'deprecated') return [];
-  return [['Deprecation', 'true'], ...(retiresAt === null ? [] : [['Sunset', new Date(retiresAt).toUTCString()] as [string, string]])];
+  return [
+    ['Deprecation', 'true'],
+    ...(retiresAt === null ? [] : [['Sunset', new Date(retiresAt).toUTCString()] as [string, string]]),
+  ];
 }

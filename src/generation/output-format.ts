@@ -16,7 +16,12 @@ export function schemaCharacters(schema: JsonSchema): number {
 
 function checkLength(schema: JsonSchema, path: string): number {
   const characters = schemaCharacters(schema);
-  if (characters > MAX_SCHEMA_CHARACTERS) throw apiError('invalid_json_schema', `${path}: the schema is longer than ${MAX_SCHEMA_CHARACTERS / 1024} KiB.`, path);
+  if (characters > MAX_SCHEMA_CHARACTERS)
+    throw apiError(
+      'invalid_json_schema',
+      `${path}: the schema is longer than ${MAX_SCHEMA_CHARACTERS / 1024} KiB.`,
+      path,
+    );
   return characters;
 }
 
@@ -24,14 +29,20 @@ export const MAX_PATTERN_CHARACTERS = 16 * 1024;
 export const MAX_GRAMMAR_CHARACTERS = 64 * 1024;
 export const MAX_CHOICES = 4_096;
 /** Of one, and of all together. */
-export const MAX_CHOICE_CHARACTERS = 16 * 1024, MAX_ALL_CHOICE_CHARACTERS = 256 * 1024;
+export const MAX_CHOICE_CHARACTERS = 16 * 1024,
+  MAX_ALL_CHOICE_CHARACTERS = 256 * 1024;
 
 /** Throws ApiError 422: invalid_json_schema, invalid_value. */
 export function checkOutputFormat(format: OutputFormat): void {
   if (format.type === 'json_schema') checkLength(format.schema, format.path);
   if (format.type !== 'choice') return;
   const characters = format.choices.reduce((sum, choice) => sum + choice.length, 0);
-  if (characters > MAX_ALL_CHOICE_CHARACTERS) throw apiError('invalid_value', `${format.path}: the choices together are longer than ${MAX_ALL_CHOICE_CHARACTERS / 1024} KiB.`, format.path);
+  if (characters > MAX_ALL_CHOICE_CHARACTERS)
+    throw apiError(
+      'invalid_value',
+      `${format.path}: the choices together are longer than ${MAX_ALL_CHOICE_CHARACTERS / 1024} KiB.`,
+      format.path,
+    );
 }
 
 /** Schemas of all tools of a request together: writing and compiling them takes time. */
@@ -43,7 +54,12 @@ export function checkToolSchemas(tools: readonly ToolDefinition[]): void {
   for (const { parameters, path } of tools) {
     if (parameters === null) continue;
     characters += checkLength(parameters, path);
-    if (characters > MAX_TOOL_CHARACTERS) throw apiError('invalid_json_schema', `${path}: the schemas of all tools together are longer than ${MAX_TOOL_CHARACTERS / 1024} KiB.`, path);
+    if (characters > MAX_TOOL_CHARACTERS)
+      throw apiError(
+        'invalid_json_schema',
+        `${path}: the schemas of all tools together are longer than ${MAX_TOOL_CHARACTERS / 1024} KiB.`,
+        path,
+      );
     if (parameters['type'] === undefined || [parameters['type']].flat().includes('object')) continue;
     throw apiError('invalid_json_schema', `${path}.type: a tool's arguments are an object.`, `${path}.type`);
   }
@@ -58,5 +74,7 @@ export function formatProblem(format: OutputFormat, text: string): string | null
   } catch {
     return 'it is not JSON';
   }
-  return format.type === 'json_schema' || (typeof value === 'object' && value !== null && !Array.isArray(value)) ? null : 'it is not a JSON object';
+  return format.type === 'json_schema' || (typeof value === 'object' && value !== null && !Array.isArray(value))
+    ? null
+    : 'it is not a JSON object';
 }

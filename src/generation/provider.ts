@@ -70,7 +70,7 @@ export interface Vocabulary {
 export interface PreparedGeneration {
   /** Of the prompt, cached ones included. An estimate is replaced by what `started` says. */
   readonly promptTokens: TokenCount;
-  readonly maxTokens: number;                    // effective cap per choice, clamped to model and context
+  readonly maxTokens: number; // effective cap per choice, clamped to model and context
   /** `maxTokens` is less than was asked for, because the context holds no more. */
   readonly cappedByContext: boolean;
   readonly n: number;

@@ -39,8 +39,11 @@ export class ServedModels {
   readonly #waiting = new Map<string, number>();
 
   constructor(
-    private readonly pool: ModelPool, private readonly limits: GenerationLimits, private readonly names: ModelNames = PLAIN_NAMES,
-    private readonly residents: Residents = ALL_STAY, private readonly upstreams: Pick<Upstreams, 'get'> = { get: () => undefined },
+    private readonly pool: ModelPool,
+    private readonly limits: GenerationLimits,
+    private readonly names: ModelNames = PLAIN_NAMES,
+    private readonly residents: Residents = ALL_STAY,
+    private readonly upstreams: Pick<Upstreams, 'get'> = { get: () => undefined },
   ) {}
 
   /** Throws ApiError 404 for an unknown or retired name. */
@@ -51,16 +54,19 @@ export class ServedModels {
     const lifecycle = lifecycleAt(this.names.declared(pooled.model), Date.now());
     if (lifecycle.state === 'retired') throw retired(asked, lifecycle);
     return {
-      name, asked, lifecycle,
+      name,
+      asked,
+      lifecycle,
       sampling: pooled.model.sampling,
       awake: (waiter) => this.#awake(name, waiter),
       ready: () => {
         const now = this.pool.get(name);
-        if (now === undefined) throw unknown(asked);      // an operator has taken the name away
+        if (now === undefined) throw unknown(asked); // an operator has taken the name away
         const elsewhere = now.status.state === 'elsewhere' ? this.upstreams.get(name) : undefined;
         if (elsewhere !== undefined) return elsewhere;
         const provider = this.#provider(now.model, engineOf(now));
-        if (provider instanceof TemplateError) throw apiError('model_unavailable', `${name} has an unusable chat template.`);
+        if (provider instanceof TemplateError)
+          throw apiError('model_unavailable', `${name} has an unusable chat template.`);
         return provider;
       },
     };
@@ -70,7 +76,9 @@ export class ServedModels {
   problems(): { model: string; message: string }[] {
     return this.pool.list().flatMap(({ model, status }) => {
       const provider = status.state === 'ready' ? this.#provider(model, status.engine) : null;
-      return provider instanceof TemplateError ? [{ model: model.id, message: `${model.file}: ${provider.message}` }] : [];
+      return provider instanceof TemplateError
+        ? [{ model: model.id, message: `${model.file}: ${provider.message}` }]
+        : [];
     });
   }
 
@@ -88,30 +96,61 @@ export class ServedModels {
   #describe({ model, status }: PooledModel): ModelDescription {
     if (status.state === 'ready') this.#provider(model, status.engine);
     const said = this.#known.get(model.id);
-    const known = this.upstreams.get(model.id) ?? (said?.file === model.file ? said : { contextWindow: model.context_window ?? 0, maxOutputTokens: model.max_output_tokens ?? 0, reasons: false, sees: false });
+    const known =
+      this.upstreams.get(model.id) ??
+      (said?.file === model.file
+        ? said
+        : {
+            contextWindow: model.context_window ?? 0,
+            maxOutputTokens: model.max_output_tokens ?? 0,
+            reasons: false,
+            sees: false,
+          });
     const { state, deprecatedAt, retiresAt, successor } = lifecycleAt(this.names.declared(model), Date.now());
     return {
-      id: model.id, displayName: model.display_name, demonstration: model.demonstration === true, createdAt: new Date(model.created * 1000),
-      contextWindow: known.contextWindow, maxOutputTokens: known.maxOutputTokens,
+      id: model.id,
+      displayName: model.display_name,
+      demonstration: model.demonstration === true,
+      createdAt: new Date(model.created * 1000),
+      contextWindow: known.contextWindow,
+      maxOutputTokens: known.maxOutputTokens,
       efforts: known.reasons ? EFFORTS : ['none'],
       defaultEffort: known.reasons ? model.default_effort : 'none',
-      sampling: model.sampling, inputModalities: known.sees ? ['text', 'image'] : model.input_modalities,
-      lifecycle: state, deprecatedAt, retiresAt, successor,
+      sampling: model.sampling,
+      inputModalities: known.sees ? ['text', 'image'] : model.input_modalities,
+      lifecycle: state,
+      deprecatedAt,
+      retiresAt,
+      successor,
     };
   }
 
   async #awake(name: string, waiter: { readonly signal?: AbortSignal | undefined } | undefined): Promise<void> {
     this.residents.touch(name);
     const status = this.pool.get(name)?.status;
-    if (status === undefined || status.state === 'ready' || status.state === 'elsewhere' || status.state === 'failed' || status.state === 'unloaded') return;
+    if (
+      status === undefined ||
+      status.state === 'ready' ||
+      status.state === 'elsewhere' ||
+      status.state === 'failed' ||
+      status.state === 'unloaded'
+    )
+      return;
     const signal = waiter?.signal;
     const waiting = this.#waiting.get(name) ?? 0;
-    if (waiting >= (this.limits.loadWaitMax ?? LOAD_WAIT_MAX)) throw apiError('model_loading', `${name} is loading, and ${waiting} requests wait for it already.`, null, { retryAfterMs: LOAD_RETRY_MS });
+    if (waiting >= (this.limits.loadWaitMax ?? LOAD_WAIT_MAX))
+      throw apiError('model_loading', `${name} is loading, and ${waiting} requests wait for it already.`, null, {
+        retryAfterMs: LOAD_RETRY_MS,
+      });
     this.#waiting.set(name, waiting + 1);
     const timeUp = new AbortController();
     const timer = setTimeout(() => timeUp.abort(), this.limits.loadWaitMs ?? LOAD_WAIT_MS);
     try {
-      await Promise.race([this.residents.wake(name), aborted(timeUp.signal), ...(signal === undefined ? [] : [aborted(signal)])]);
+      await Promise.race([
+        this.residents.wake(name),
+        aborted(timeUp.signal),
+        ...(signal === undefined ? [] : [aborted(signal)]),
+      ]);
     } finally {
       clearTimeout(timer);
       this.#waiting.set(name, (this.#waiting.get(name) ?? 1) - 1);
@@ -150,12 +189,19 @@ const ALL_STAY: Residents = { touch: () => undefined, wake: () => Promise.resolv
 const LOAD_WAIT_MS = 120_000;
 const LOAD_WAIT_MAX = 512;
 
-const aborted = (signal: AbortSignal): Promise<void> => new Promise((resolve) => {
-  if (signal.aborted) resolve();
-  else signal.addEventListener('abort', () => resolve(), { once: true });
-});
+const aborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
 
-interface Known { file: string; contextWindow: number; maxOutputTokens: number; reasons: boolean; sees: boolean }
+interface Known {
+  file: string;
+  contextWindow: number;
+  maxOutputTokens: number;
+  reasons: boolean;
+  sees: boolean;
+}
 
 /** Further names of models, and what an operator has said of their ends. */
 export interface ModelNames {
@@ -167,12 +213,20 @@ export interface ModelNames {
 const PLAIN_NAMES: ModelNames = { aliases: new Map(), declared: (model) => model };
 
 function unknown(asked: string): Error {
-  return apiError('model_not_found', `There is no model named ${JSON.stringify(asked.slice(0, 64))} on this server.`, 'model');
+  return apiError(
+    'model_not_found',
+    `There is no model named ${JSON.stringify(asked.slice(0, 64))} on this server.`,
+    'model',
+  );
 }
 
 function retired(asked: string, { successor }: ModelLifecycle): Error {
   const instead = successor === null ? '' : ` Use ${JSON.stringify(successor)} instead.`;
-  return apiError('model_not_found', `The model ${JSON.stringify(asked.slice(0, 64))} has been retired.${instead}`, 'model');
+  return apiError(
+    'model_not_found',
+    `The model ${JSON.stringify(asked.slice(0, 64))} has been retired.${instead}`,
+    'model',
+  );
 }
 
 const EFFORTS: readonly ReasoningEffort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
@@ -181,16 +235,23 @@ const EFFORTS: readonly ReasoningEffort[] = ['none', 'minimal', 'low', 'medium',
 const LOAD_RETRY_MS = 5_000;
 
 function engineOf({ model, status }: PooledModel): Engine {
-  const unavailable = (code: 'model_loading' | 'model_unavailable', message: string, extra: ErrorExtra = {}) => apiError(code, message, null, extra);
+  const unavailable = (code: 'model_loading' | 'model_unavailable', message: string, extra: ErrorExtra = {}) =>
+    apiError(code, message, null, extra);
   switch (status.state) {
-    case 'ready': return status.engine;
+    case 'ready':
+      return status.engine;
     case 'loading':
-      throw unavailable('model_loading', `${model.id} is loading (${Math.floor(status.progress * 100)} %).`, { retryAfterMs: LOAD_RETRY_MS });
+      throw unavailable('model_loading', `${model.id} is loading (${Math.floor(status.progress * 100)} %).`, {
+        retryAfterMs: LOAD_RETRY_MS,
+      });
     case 'failed':
       throw unavailable('model_unavailable', `${model.id} could not be loaded.`);
     case 'idle':
-      throw unavailable('model_loading', `${model.id} is not loaded at the moment; the next request loads it.`, { retryAfterMs: LOAD_RETRY_MS });
-    case 'unloaded': case 'elsewhere':
+      throw unavailable('model_loading', `${model.id} is not loaded at the moment; the next request loads it.`, {
+        retryAfterMs: LOAD_RETRY_MS,
+      });
+    case 'unloaded':
+    case 'elsewhere':
       throw unavailable('model_unavailable', `${model.id} is not loaded at the moment.`);
   }
 }

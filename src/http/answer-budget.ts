@@ -23,7 +23,10 @@ export class AnswerBudget {
 export class HeldAnswer {
   #bytes = 0;
 
-  constructor(private readonly held: Reading, private readonly share: number) {}
+  constructor(
+    private readonly held: Reading,
+    private readonly share: number,
+  ) {}
 
   /** Why `bytes` more must not be kept; null: they may be, and count from now on. */
   add(bytes: number): ApiError | null {
@@ -32,9 +35,17 @@ export class HeldAnswer {
       return null;
     }
     if (this.#bytes + bytes > this.share) {
-      return apiError('unsupported_value', `The answer would have more than the ${this.share} bytes that one may have. Ask for less at once: fewer prompts, choices, log-probabilities or items.`);
+      return apiError(
+        'unsupported_value',
+        `The answer would have more than the ${this.share} bytes that one may have. Ask for less at once: fewer prompts, choices, log-probabilities or items.`,
+      );
     }
-    return apiError('capacity_exhausted', 'The server is holding too many large responses in memory. Retry shortly.', null, { retryAfterMs: 1000 });
+    return apiError(
+      'capacity_exhausted',
+      'The server is holding too many large responses in memory. Retry shortly.',
+      null,
+      { retryAfterMs: 1000 },
+    );
   }
 
   /** As add(), but throws why not: ApiError 503, 422. */

@@ -81,7 +81,7 @@ export class HttpServer {
   private readonly turns = new ParseTurns();
   private readonly starts = new StartQueue();
   private readonly loopTime: LoopTime;
-  private live = 0;               // requests that are not answered completely
+  private live = 0; // requests that are not answered completely
   private answeredOnes = 0;
   private readonly idleCallbacks: (() => void)[] = [];
   private listenSocket: us_listen_socket | null = null;
@@ -90,7 +90,10 @@ export class HttpServer {
   constructor(private readonly options: HttpOptions) {
     const { config, telemetry } = options;
     const socketRoutes = options.sockets ?? [];
-    this.router = new Router(options.routes, socketRoutes.map(({ path }) => path));
+    this.router = new Router(
+      options.routes,
+      socketRoutes.map(({ path }) => path),
+    );
     this.reading = new ReadingBudget(shareOf(config.http.max_reading_bytes), config.http.max_body_bytes);
     this.loopTime = new LoopTime(config.limits.loop_ms);
     this.acceptsHost = hostGuard(config.host, config.http.allowed_hosts);
@@ -108,7 +111,8 @@ export class HttpServer {
         this.told(record);
         this.settleIdle();
       },
-      unexpected: (error, requestId) => telemetry.log.error({ err: error, request_id: requestId }, 'unexpected failure'),
+      unexpected: (error, requestId) =>
+        telemetry.log.error({ err: error, request_id: requestId }, 'unexpected failure'),
     };
     this.sockets = new UwsSockets({
       config,
@@ -129,7 +133,9 @@ export class HttpServer {
     hideLibraryHeader(this.uws);
     this.app = this.uws.App();
     for (const route of socketRoutes) {
-      this.sockets.register(this.app, route, (res, req, context, admit) => this.upgrade(route, res, req, context, admit));
+      this.sockets.register(this.app, route, (res, req, context, admit) =>
+        this.upgrade(route, res, req, context, admit),
+      );
     }
     this.app.any('/*', (res, req) => this.receive(res, req));
   }
@@ -235,7 +241,13 @@ export class HttpServer {
   }
 
   // The library sends here what has a key for a handshake; what does not ask for one is a plain request.
-  private upgrade(route: SocketRoute, res: HttpResponse, req: HttpRequest, context: us_socket_context_t, admit: Admit): void {
+  private upgrade(
+    route: SocketRoute,
+    res: HttpResponse,
+    req: HttpRequest,
+    context: us_socket_context_t,
+    admit: Admit,
+  ): void {
     if (req.getHeader('upgrade').toLowerCase() !== 'websocket') {
       this.receive(res, req);
       return;
@@ -247,9 +259,11 @@ export class HttpServer {
       exchange.label = route.path;
       const known = identify(header, exchange, this.options.authenticate);
       if (known instanceof Promise) {
-        known.then((identity) => {
-          if (!exchange.aborted) res.cork(() => this.upgradeAs(identity, route, exchange, context, admit));
-        }).catch((error: unknown) => exchange.fail(error));
+        known
+          .then((identity) => {
+            if (!exchange.aborted) res.cork(() => this.upgradeAs(identity, route, exchange, context, admit));
+          })
+          .catch((error: unknown) => exchange.fail(error));
       } else {
         this.upgradeAs(known, route, exchange, context, admit);
       }
@@ -258,15 +272,24 @@ export class HttpServer {
     }
   }
 
-  private upgradeAs(identity: Identity, route: SocketRoute, exchange: UwsExchange, context: us_socket_context_t, admit: Admit): void {
+  private upgradeAs(
+    identity: Identity,
+    route: SocketRoute,
+    exchange: UwsExchange,
+    context: us_socket_context_t,
+    admit: Admit,
+  ): void {
     const header = (name: string): string => exchange.header(name);
     exchange.identity = identity;
     if (this.draining) throw shuttingDown();
-    if (header('sec-websocket-version') !== '13') throw apiError('invalid_header', 'Sec-WebSocket-Version must be 13.', 'Sec-WebSocket-Version');
+    if (header('sec-websocket-version') !== '13')
+      throw apiError('invalid_header', 'Sec-WebSocket-Version must be 13.', 'Sec-WebSocket-Version');
     checkScope(route.scope, identity.scopes);
-    const from = { remoteAddress: exchange.remoteAddress };   // after the upgrade it is not known
+    const from = { remoteAddress: exchange.remoteAddress }; // after the upgrade it is not known
     const socket = admit({
-      requestId: exchange.requestId, identity, header,
+      requestId: exchange.requestId,
+      identity,
+      header,
       identify: () => identify(header, from, this.options.authenticate),
     });
     exchange.upgrade<SocketData>(context, { socket });
@@ -274,7 +297,11 @@ export class HttpServer {
 
   private checkHost(header: (name: string) => string): void {
     if (!this.acceptsHost(header('host'))) {
-      throw apiError('invalid_header', 'This server does not answer to the host name in the Host header; the setting http.allowed_hosts adds names.', 'Host');
+      throw apiError(
+        'invalid_header',
+        'This server does not answer to the host name in the Host header; the setting http.allowed_hosts adds names.',
+        'Host',
+      );
     }
   }
 
@@ -293,25 +320,41 @@ export class HttpServer {
       exchange.sameOrigin = this.router.isSameOrigin(path);
       exchange.setHeader('Allow', match.allow);
       const hint = match.socket && method === 'GET' ? ' without an upgrade to WebSocket' : '';
-      throw apiError('method_not_allowed', `${match.path} does not support ${method}${hint}; it supports ${match.allow}.`);
+      throw apiError(
+        'method_not_allowed',
+        `${match.path} does not support ${method}${hint}; it supports ${match.allow}.`,
+      );
     }
     const { route } = match;
     exchange.label = route.path;
     exchange.params = match.params;
     exchange.sameOrigin = route.sameOrigin === true;
-    if (route.generates === true) exchange.trace = this.options.telemetry.trace({ method, path: route.countedAs ?? route.path, receivedAt: exchange.receivedAt, header });
+    if (route.generates === true)
+      exchange.trace = this.options.telemetry.trace({
+        method,
+        path: route.countedAs ?? route.path,
+        receivedAt: exchange.receivedAt,
+        header,
+      });
     for (const [name, value] of route.headers ?? []) exchange.setHeader(name, value);
     if (route.public === true) {
       this.enter(route, exchange, res);
       return;
     }
     const known = identify(header, exchange, this.options.authenticate);
-    if (known instanceof Promise) void this.later(known, route, exchange, res, (identity, body) => this.enterAs(identity, route, exchange, body));
+    if (known instanceof Promise)
+      void this.later(known, route, exchange, res, (identity, body) => this.enterAs(identity, route, exchange, body));
     else this.enterAs(known, route, exchange, res);
   }
 
   /** Goes on when `pending` has resolved; what comes of the body meanwhile is held. Never rejects. */
-  private async later<T>(pending: Promise<T>, route: Route, exchange: UwsExchange, source: BodySource, goOn: (value: T, source: BodySource) => void): Promise<void> {
+  private async later<T>(
+    pending: Promise<T>,
+    route: Route,
+    exchange: UwsExchange,
+    source: BodySource,
+    goOn: (value: T, source: BodySource) => void,
+  ): Promise<void> {
     const body = hasBody(route) ? new HeldBody(source) : null;
     try {
       const value = await pending;
@@ -333,35 +376,59 @@ export class HttpServer {
   private enter(route: Route, exchange: UwsExchange, source: BodySource): void {
     if (!hasBody(route) || (route.bodyOptional === true && hasNoBody((name) => exchange.header(name)))) {
       if (route.public === true) this.serve(route, exchange);
-      else this.starts.add(exchange.organizationId, () => { if (!exchange.aborted) this.serve(route, exchange); });
+      else
+        this.starts.add(exchange.organizationId, () => {
+          if (!exchange.aborted) this.serve(route, exchange);
+        });
       return;
     }
     const before = route.before?.(exchange);
-    if (before instanceof Promise) void this.later(before, route, exchange, source, (_, body) => this.read(route, exchange, body));
+    if (before instanceof Promise)
+      void this.later(before, route, exchange, source, (_, body) => this.read(route, exchange, body));
     else this.read(route, exchange, source);
   }
 
   private read(route: Route, exchange: UwsExchange, source: BodySource): void {
     const header = (name: string): string => exchange.header(name);
     const limit = Math.min(route.maxBodyBytes ?? Infinity, this.options.config.http.max_body_bytes);
-    const state = checkBodyHeaders({
-      contentLength: header('content-length'), contentType: exchange.hasHeader('content-type') ? header('content-type') : null, contentEncoding: header('content-encoding'),
-    }, limit);
+    const state = checkBodyHeaders(
+      {
+        contentLength: header('content-length'),
+        contentType: exchange.hasHeader('content-type') ? header('content-type') : null,
+        contentEncoding: header('content-encoding'),
+      },
+      limit,
+    );
     const { organizationId, account } = exchange;
     const refused = state.oversized ? null : account.refusal(Number(header('content-length')));
     const reading = this.reading.open(organizationId);
-    const limits = { maxBytes: limit, timeoutMs: this.options.bodyTimeoutMs ?? BODY_TIMEOUT_MS, chunkSilenceMs: this.options.chunkSilenceMs };
-    const forget = readJsonBody(source, limits, { ...state, refused, chunked: exchange.hasHeader('transfer-encoding') }, reading, { turns: this.turns, starts: this.starts }, organizationId, account, () => exchange.aborted, (body, bytes) => {
-      exchange.body = body;
-      exchange.bodyBytes = bytes;
-      const ahead = bytes < SMALL_BYTES ? null : route.ahead?.(body) ?? null;
-      if (ahead !== null) return slicesOf(ahead, exchange, () => this.serve(route, exchange));
-      this.serve(route, exchange);
-      return undefined;
-    }, (error, unread) => {
-      exchange.closes ||= unread;
-      exchange.fail(error);
-    });
+    const limits = {
+      maxBytes: limit,
+      timeoutMs: this.options.bodyTimeoutMs ?? BODY_TIMEOUT_MS,
+      chunkSilenceMs: this.options.chunkSilenceMs,
+    };
+    const forget = readJsonBody(
+      source,
+      limits,
+      { ...state, refused, chunked: exchange.hasHeader('transfer-encoding') },
+      reading,
+      { turns: this.turns, starts: this.starts },
+      organizationId,
+      account,
+      () => exchange.aborted,
+      (body, bytes) => {
+        exchange.body = body;
+        exchange.bodyBytes = bytes;
+        const ahead = bytes < SMALL_BYTES ? null : (route.ahead?.(body) ?? null);
+        if (ahead !== null) return slicesOf(ahead, exchange, () => this.serve(route, exchange));
+        this.serve(route, exchange);
+        return undefined;
+      },
+      (error, unread) => {
+        exchange.closes ||= unread;
+        exchange.fail(error);
+      },
+    );
     exchange.onAborted(forget);
   }
 
@@ -386,12 +453,15 @@ export class HttpServer {
       this.serveNow(route, exchange);
       return;
     }
-    route.enter(exchange).then(() => {
-      if (!exchange.aborted) exchange.charged(exchange.bodyBytes, () => this.serveNow(route, exchange));
-    }).catch((error: unknown) => {
-      exchange.body = undefined;
-      exchange.fail(error);
-    });
+    route
+      .enter(exchange)
+      .then(() => {
+        if (!exchange.aborted) exchange.charged(exchange.bodyBytes, () => this.serveNow(route, exchange));
+      })
+      .catch((error: unknown) => {
+        exchange.body = undefined;
+        exchange.fail(error);
+      });
   }
 
   private serveNow(route: Route, exchange: UwsExchange): void {
@@ -402,7 +472,7 @@ export class HttpServer {
     } catch (error) {
       exchange.fail(error);
     } finally {
-      exchange.body = undefined;   // read by now; it may be large, and the answer may take an hour
+      exchange.body = undefined; // read by now; it may be large, and the answer may take an hour
     }
   }
 
@@ -435,7 +505,7 @@ function slicesOf(work: Iterator<unknown>, exchange: UwsExchange, serve: () => v
     if (exchange.aborted) return undefined;
     try {
       return exchange.charged(exchange.bodyBytes, () => {
-        for (const end = performance.now() + SLICE_MS; performance.now() < end;) {
+        for (const end = performance.now() + SLICE_MS; performance.now() < end; ) {
           if (work.next().done !== true) continue;
           return () => {
             if (!exchange.aborted) exchange.charged(exchange.bodyBytes, serve);
@@ -453,11 +523,13 @@ function slicesOf(work: Iterator<unknown>, exchange: UwsExchange, serve: () => v
 }
 
 function checkScope(scope: Scope | null, granted: readonly string[]): void {
-  if (scope !== null && !granted.includes(scope)) throw apiError('endpoint_not_allowed', `This API key does not have the permission "${scope}".`);
+  if (scope !== null && !granted.includes(scope))
+    throw apiError('endpoint_not_allowed', `This API key does not have the permission "${scope}".`);
 }
 
 const hasBody = ({ method }: Route): boolean => method !== 'GET' && method !== 'DELETE';
-const hasNoBody = (header: (name: string) => string): boolean => /^0*$/.test(header('content-length')) && header('transfer-encoding') === '';
+const hasNoBody = (header: (name: string) => string): boolean =>
+  /^0*$/.test(header('content-length')) && header('transfer-encoding') === '';
 
 const shuttingDown = (): Error => apiError('shutting_down', 'The server is shutting down and takes no new requests.');
 
@@ -476,8 +548,19 @@ interface ChildApps {
 
 // Option 1 is LIBUS_LISTEN_EXCLUSIVE_PORT: without it two servers share a port and split the requests between
 // them. The library takes host and options together, its type declarations do not say so.
-function listenExclusive(app: TemplatedApp, host: string, port: number, callback: (socket: us_listen_socket | false) => void): void {
-  const listen = app.listen as unknown as (this: TemplatedApp, host: string, port: number, options: 1, callback: (socket: us_listen_socket | false) => void) => void;
+function listenExclusive(
+  app: TemplatedApp,
+  host: string,
+  port: number,
+  callback: (socket: us_listen_socket | false) => void,
+): void {
+  const listen = app.listen as unknown as (
+    this: TemplatedApp,
+    host: string,
+    port: number,
+    options: 1,
+    callback: (socket: us_listen_socket | false) => void,
+  ) => void;
   listen.call(app, host, port, 1, callback);
 }
 
@@ -490,6 +573,8 @@ function commonHeaders(origins: readonly string[]): ExchangeHost['commonHeaders'
     return (_origin, sameOrigin) => (sameOrigin ? closed : open);
   }
   const vary = [...always, ['Vary', 'Origin'] as const];
-  const allowed = new Map(origins.map((origin) => [origin, [...vary, ['Access-Control-Allow-Origin', origin] as const]]));
-  return (origin, sameOrigin) => (sameOrigin ? closed : allowed.get(origin) ?? vary);
+  const allowed = new Map(
+    origins.map((origin) => [origin, [...vary, ['Access-Control-Allow-Origin', origin] as const]]),
+  );
+  return (origin, sameOrigin) => (sameOrigin ? closed : (allowed.get(origin) ?? vary));
 }

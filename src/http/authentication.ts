@@ -5,17 +5,26 @@ import { apiError } from '../errors.js';
 import type { Identity } from '../identity/identity.js';
 
 /** The client of a request: its address is read only when it is needed. */
-export interface Sender { readonly remoteAddress: string }
+export interface Sender {
+  readonly remoteAddress: string;
+}
 
 /** Looks a key up, synchronously or with a promise. Throws or rejects with ApiError 401, 403, 429, 503. */
 export type Authenticate<T = Identity> = (key: string, from: Sender) => T | Promise<T>;
 
 /** `header` returns '' for an absent header. Throws or rejects with ApiError. */
-export function identify<T = Identity>(header: (name: string) => string, from: Sender, authenticate: Authenticate<T>): T | Promise<T> {
+export function identify<T = Identity>(
+  header: (name: string) => string,
+  from: Sender,
+  authenticate: Authenticate<T>,
+): T | Promise<T> {
   const bearer = /^bearer\s+(\S+)\s*$/i.exec(header('authorization'))?.[1] ?? '';
   const apiKey = header('x-api-key').trim();
   if (bearer === '' && apiKey === '') {
-    throw apiError('missing_api_key', 'No API key was sent. Send it as "Authorization: Bearer <key>" or as "x-api-key: <key>".');
+    throw apiError(
+      'missing_api_key',
+      'No API key was sent. Send it as "Authorization: Bearer <key>" or as "x-api-key: <key>".',
+    );
   }
   if (bearer === '') return authenticate(apiKey, from);
   if (apiKey === '' || apiKey === bearer) return authenticate(bearer, from);

@@ -37,7 +37,11 @@ export interface BodyLimits {
 }
 
 /** `contentType` null: absent; '': none that is text. */
-export interface BodyHeaders { contentLength: string; contentType: string | null; contentEncoding: string }
+export interface BodyHeaders {
+  contentLength: string;
+  contentType: string | null;
+  contentEncoding: string;
+}
 
 /** What decides over a body before it is read. */
 export interface BodyState {
@@ -51,9 +55,11 @@ export interface BodyState {
 /** Throws ApiError for headers that already decide against the body. Returns whether it is compressed. */
 export function checkBodyHeaders(headers: BodyHeaders, maxBytes: number): BodyState {
   const { contentLength } = headers;
-  if (contentLength !== '' && !/^\d+$/.test(contentLength)) throw apiError('invalid_header', 'Content-Length must be a whole number.', 'Content-Length');
+  if (contentLength !== '' && !/^\d+$/.test(contentLength))
+    throw apiError('invalid_header', 'Content-Length must be a whole number.', 'Content-Length');
   if (Number(contentLength) > maxBytes) return { gzip: false, oversized: true };
-  const mediaType = headers.contentType === null ? null : (headers.contentType.split(';')[0] as string).trim().toLowerCase();
+  const mediaType =
+    headers.contentType === null ? null : (headers.contentType.split(';')[0] as string).trim().toLowerCase();
   if (mediaType !== null && mediaType !== 'application/json') {
     throw apiError('unsupported_media_type', `Content-Type must be application/json, not ${quoted(mediaType)}.`);
   }
@@ -71,7 +77,10 @@ export function tooLarge(maxBytes: number): ApiError {
 }
 
 /** Where a body waits before it is parsed: a small one in `starts`, a large one in `turns`. */
-export interface BodyQueues { turns: ParseTurns; starts: StartQueue }
+export interface BodyQueues {
+  turns: ParseTurns;
+  starts: StartQueue;
+}
 
 /**
  * Reads and parses the body, then calls exactly one of the two, unless the client goes away first; what `done`
@@ -79,35 +88,46 @@ export interface BodyQueues { turns: ParseTurns; starts: StartQueue }
  * `onAborted` must be registered already, and call what this returns: it lets go of everything.
  */
 export function readJsonBody(
-  res: BodySource, { maxBytes, timeoutMs, chunkSilenceMs = CHUNK_SILENCE_MS }: BodyLimits, state: BodyState, reading: Reading, { turns, starts }: BodyQueues,
-  organizationId: string, account: LoopAccount, gone: () => boolean, done: (body: object, bytes: number) => Turn | undefined, failed: (error: unknown, unread: boolean) => void,
+  res: BodySource,
+  { maxBytes, timeoutMs, chunkSilenceMs = CHUNK_SILENCE_MS }: BodyLimits,
+  state: BodyState,
+  reading: Reading,
+  { turns, starts }: BodyQueues,
+  organizationId: string,
+  account: LoopAccount,
+  gone: () => boolean,
+  done: (body: object, bytes: number) => Turn | undefined,
+  failed: (error: unknown, unread: boolean) => void,
 ): () => void {
   const gathered = new Gathered();
   let size = 0;
-  let refusal: ApiError | null = null;   // what is left of the body is swallowed
-  let held = false;              // nothing is read for a while
+  let refusal: ApiError | null = null; // what is left of the body is swallowed
+  let held = false; // nothing is read for a while
   let complete = false;
   let settled = false;
   let timer: NodeJS.Timeout | undefined;
   const began = performance.now();
-  let heard = began;             // something of the body came last
+  let heard = began; // something of the body came last
   const overdue = (): string | null => {
     const now = performance.now();
     if (now - began >= timeoutMs) return `The request body was not complete after ${timeoutMs / 1000} seconds.`;
     if (state.chunked !== true || now - heard < chunkSilenceMs) return null;
     return `The request body is not complete and nothing of it came for ${chunkSilenceMs / 1000} seconds. Chunks with extensions are not supported.`;
   };
-  const renewal = setInterval(() => {
-    if (held) return;
-    const late = overdue();
-    if (late === null) {
-      res.pause();
-      res.resume();   // without the pause it would stop reading
-    } else if (settle()) {
-      reading.release();
-      failed(apiError('request_timeout', late), true);
-    }
-  }, Math.min(RENEW_MS, timeoutMs, chunkSilenceMs));
+  const renewal = setInterval(
+    () => {
+      if (held) return;
+      const late = overdue();
+      if (late === null) {
+        res.pause();
+        res.resume(); // without the pause it would stop reading
+      } else if (settle()) {
+        reading.release();
+        failed(apiError('request_timeout', late), true);
+      }
+    },
+    Math.min(RENEW_MS, timeoutMs, chunkSilenceMs),
+  );
   renewal.unref();
 
   /** False if it was settled before. */
@@ -202,33 +222,45 @@ export function readJsonBody(
 
   /** In steps: of a large body others are let in between them. `whole` makes one piece of it. */
   function parse(whole: () => Uint8Array, length: number): void {
-    const read = (): void => turns.take(organizationId, length, step(() => {
-      const bytes = account.run(length, () => {
-        const all = whole();
-        checkJsonExtent(all);
-        return all;
-      });
-      return decoding(bytes, length);
-    }));
+    const read = (): void =>
+      turns.take(
+        organizationId,
+        length,
+        step(() => {
+          const bytes = account.run(length, () => {
+            const all = whole();
+            checkJsonExtent(all);
+            return all;
+          });
+          return decoding(bytes, length);
+        }),
+      );
     if (length < SMALL_BYTES) starts.add(organizationId, read);
     else read();
   }
 
   function decoding(bytes: Uint8Array, length: number): Turn {
-    return step(() => parsing(account.charged(length, () => jsonText(bytes)), length));
+    return step(() =>
+      parsing(
+        account.charged(length, () => jsonText(bytes)),
+        length,
+      ),
+    );
   }
 
   function parsing(text: string, length: number): Turn {
-    return step(() => account.charged(length, () => {
-      const body = jsonObject(text);
-      reading.release();   // before anything comes of it
-      return done(body, length);
-    }));
+    return step(() =>
+      account.charged(length, () => {
+        const body = jsonObject(text);
+        reading.release(); // before anything comes of it
+        return done(body, length);
+      }),
+    );
   }
 
   function step(work: () => Turn | undefined): Turn {
     return () => {
-      if (gone()) return undefined;   // who let go of everything
+      if (gone()) return undefined; // who let go of everything
       try {
         return work();
       } catch (error) {
@@ -244,7 +276,7 @@ export function readJsonBody(
 class Gathered {
   private blocks: Buffer[] = [];
   private size = 0;
-  private room = 0;              // left in the last block
+  private room = 0; // left in the last block
 
   add(piece: Uint8Array): void {
     const fits = Math.min(piece.length, this.room);

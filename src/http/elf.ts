@@ -48,12 +48,17 @@ export function readElf(file: Buffer): Elf | null {
   const u16 = (at: number): number => file.readUInt16LE(at);
   const u32 = (at: number): number => file.readUInt32LE(at);
   const u64 = (at: number): number => Number(file.readBigUInt64LE(at));
-  const table = (start: number, count: number, size: number): number[] => Array.from({ length: count }, (_, i) => start + i * size);
+  const table = (start: number, count: number, size: number): number[] =>
+    Array.from({ length: count }, (_, i) => start + i * size);
   const loads = table(u64(0x20), u16(0x38), u16(0x36))
     .filter((at) => u32(at) === LOAD)
     .map((at) => ({ offset: u64(at + 8), address: u64(at + 16), size: u64(at + 32) }));
-  const sections = table(u64(0x28), u16(0x3c), u16(0x3a))
-    .map((at) => ({ type: u32(at + 4), start: u64(at + 24), size: u64(at + 32), link: u32(at + 40) }));
+  const sections = table(u64(0x28), u16(0x3c), u16(0x3a)).map((at) => ({
+    type: u32(at + 4),
+    start: u64(at + 24),
+    size: u64(at + 32),
+    link: u32(at + 40),
+  }));
   const ofType = (type: number): typeof sections => sections.filter((one) => one.type === type);
   const textAt = (section: number, offset: number): string => {
     const at = (sections[section]?.start ?? file.length) + offset;
@@ -69,28 +74,46 @@ export function readElf(file: Buffer): Elf | null {
       const load = loads.find((one) => address >= one.address && address < one.address + one.size);
       return load === undefined ? null : address - load.address + load.offset;
     },
-    relocationsTo: (address) => ofType(RELA).flatMap(({ start, size }) => table(start, Math.floor(size / 24), 24)
-      .filter((at) => u64(at + 16) === address)
-      .map((at) => ({ target: u64(at), addendAt: at + 16 }))),
+    relocationsTo: (address) =>
+      ofType(RELA).flatMap(({ start, size }) =>
+        table(start, Math.floor(size / 24), 24)
+          .filter((at) => u64(at + 16) === address)
+          .map((at) => ({ target: u64(at), addendAt: at + 16 })),
+      ),
     symbols: () => {
       const [versions] = ofType(VERSYM);
-      return ofType(DYNSYM).flatMap(({ start, size, link }) => table(start, Math.floor(size / SYMBOL_BYTES), SYMBOL_BYTES).map((at, i) => {
-        const versionAt = (versions?.start ?? file.length) + i * 2;
-        return { name: textAt(link, u32(at)), foreign: u16(at + 6) === 0, version: u16(versionAt) & 0x7fff, nameAt: at, versionAt };
-      }));
+      return ofType(DYNSYM).flatMap(({ start, size, link }) =>
+        table(start, Math.floor(size / SYMBOL_BYTES), SYMBOL_BYTES).map((at, i) => {
+          const versionAt = (versions?.start ?? file.length) + i * 2;
+          return {
+            name: textAt(link, u32(at)),
+            foreign: u16(at + 6) === 0,
+            version: u16(versionAt) & 0x7fff,
+            nameAt: at,
+            versionAt,
+          };
+        }),
+      );
     },
-    needs: () => ofType(VERNEED).flatMap(({ start, size, link }) => {
-      const found: ElfNeed[] = [];
-      // Two chained lists; neither may lead backwards.
-      for (let at = start, step = 1; step > 0 && at + 16 <= start + size; at += step) {
-        const library = textAt(link, u32(at + 4));
-        for (let need = at + u32(at + 8), next = 1; next > 0 && need + 16 <= start + size; need += next) {
-          found.push({ library, version: textAt(link, u32(need + 8)), number: u16(need + 6), hashAt: need, nameAt: need + 8 });
-          next = u32(need + 12);
+    needs: () =>
+      ofType(VERNEED).flatMap(({ start, size, link }) => {
+        const found: ElfNeed[] = [];
+        // Two chained lists; neither may lead backwards.
+        for (let at = start, step = 1; step > 0 && at + 16 <= start + size; at += step) {
+          const library = textAt(link, u32(at + 4));
+          for (let need = at + u32(at + 8), next = 1; next > 0 && need + 16 <= start + size; need += next) {
+            found.push({
+              library,
+              version: textAt(link, u32(need + 8)),
+              number: u16(need + 6),
+              hashAt: need,
+              nameAt: need + 8,
+            });
+            next = u32(need + 12);
+          }
+          step = u32(at + 12);
         }
-        step = u32(at + 12);
-      }
-      return found;
-    }),
+        return found;
+      }),
   };
 }

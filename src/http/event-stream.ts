@@ -28,11 +28,14 @@ export interface StreamOptions {
 const due: SseStream[] = [];
 
 function writeDue(): void {
-  for (let i = 0; i < due.length; i++) {         // what is added meanwhile is written as well
+  for (let i = 0; i < due.length; i++) {
+    // what is added meanwhile is written as well
     try {
       (due[i] as SseStream).flushDue();
     } catch (error) {
-      queueMicrotask(() => { throw error; });    // as an uncaught exception of its own: the others are written
+      queueMicrotask(() => {
+        throw error;
+      }); // as an uncaught exception of its own: the others are written
     }
   }
   due.length = 0;
@@ -43,9 +46,9 @@ export class SseStream implements EventStream {
   /** What the last events tell of. */
   error: ApiError | null = null;
   private queue = '';
-  private queueBytes = 0;        // counted only while the socket is full
-  private unsentBytes = 0;       // upper bound of what the server library still holds
-  private blocked = false;       // the socket is full: wait for onWritable
+  private queueBytes = 0; // counted only while the socket is full
+  private unsentBytes = 0; // upper bound of what the server library still holds
+  private blocked = false; // the socket is full: wait for onWritable
   private overflowed = false;
   private scheduled = false;
   private ending = false;
@@ -53,7 +56,10 @@ export class SseStream implements EventStream {
   private readonly clock: NodeJS.Timeout;
   private readonly corked = (): void => this.write();
 
-  constructor(private readonly res: HttpResponse, private readonly options: StreamOptions) {
+  constructor(
+    private readonly res: HttpResponse,
+    private readonly options: StreamOptions,
+  ) {
     // The timer is re-armed by every write (refresh), so it measures silence, not progress of the engine.
     this.clock = setTimeout(() => this.keepAlive(), options.keepaliveMs);
     this.clock.unref();
@@ -125,7 +131,7 @@ export class SseStream implements EventStream {
     this.clock.refresh();
     if (this.ending) {
       this.close();
-      if (queue !== '') this.res.write(queue);   // end(queue) alone would make a short stream a body with a length
+      if (queue !== '') this.res.write(queue); // end(queue) alone would make a short stream a body with a length
       this.res.end();
       this.options.onEnd(false);
       return;
@@ -148,7 +154,7 @@ export class SseStream implements EventStream {
   private keepAlive(): void {
     if (this.closed) return;
     this.clock.refresh();
-    if (this.blocked) return;   // bytes are waiting already: silence is the reader's
+    if (this.blocked) return; // bytes are waiting already: silence is the reader's
     this.queue += this.options.keepalive;
     this.flush();
   }

@@ -6,7 +6,7 @@ import type { Identity, Scope } from '../identity/identity.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 
 export interface Exchange {
-  readonly requestId: string;                    // req_…, already set as x-request-id and request-id
+  readonly requestId: string; // req_…, already set as x-request-id and request-id
   readonly identity: Identity;
   /** From here on the request counts as this caller's: for routes that know their callers by something else than an API key. */
   actAs(identity: Identity): void;
@@ -14,15 +14,15 @@ export interface Exchange {
   onAccountOf(organizationId: string): void;
   /** Of the client: the connection's, or with http.trust_proxy what the proxy says. '' once the client has gone. */
   readonly remoteAddress: string;
-  readonly method: string;                       // capitals
-  readonly receivedAt: number;                   // performance.now()
+  readonly method: string; // capitals
+  readonly receivedAt: number; // performance.now()
   /** Parsed JSON; undefined for GET, and once serve() has returned or awaited: what generates must not hold it. */
   readonly body: unknown;
   /** How many bytes it had, also afterwards. */
   readonly bodyBytes: number;
   readonly query: URLSearchParams;
-  readonly params: Readonly<Record<string, string>>;   // of the path pattern
-  header(name: string): string;                  // lower-case name; '' if absent
+  readonly params: Readonly<Record<string, string>>; // of the path pattern
+  header(name: string): string; // lower-case name; '' if absent
   readonly aborted: boolean;
   /** Does work on so many bytes or characters on the account of the organization (limits.loop_ms), which it may overdraw. */
   charged<T>(bytes: number, work: () => T): T;
@@ -65,9 +65,16 @@ export interface Exchange {
 }
 
 /** What is kept of an answer in the making, counted with those of all requests; hold() as that of an exchange. */
-export interface KeptAnswer { hold(bytes: number): void; free(bytes: number): void; release(): void }
+export interface KeptAnswer {
+  hold(bytes: number): void;
+  free(bytes: number): void;
+  release(): void;
+}
 
-export interface StreamEvent { data: string; event?: string }
+export interface StreamEvent {
+  data: string;
+  event?: string;
+}
 
 export interface EventStream {
   /** Queues one event; `event` is the SSE event name if the format has one. Writes of one engine step are corked together. */
@@ -82,7 +89,7 @@ export interface EventStream {
 
 export interface Route {
   method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
-  path: string;                                  // pattern: '/v1/models/:id'
+  path: string; // pattern: '/v1/models/:id'
   scope: Scope | null;
   /** The route calls permit() itself, after it knows that the model exists (404 comes before 403). */
   checksScope?: true;

@@ -58,24 +58,28 @@ export interface HealthOptions {
 /** Why nothing but a new process would help, or null. A model that could not be loaded is none: it would not load again. */
 export function notAlive(health: Health): string | null {
   const model = health.models.find(({ stopped }) => stopped);
-  return model === undefined ? null : `${model.name}: its engine has stopped on an internal error and computes nothing until the server is started again`;
+  return model === undefined
+    ? null
+    : `${model.name}: its engine has stopped on an internal error and computes nothing until the server is started again`;
 }
 
 /** Why the server is not ready, or null. */
 export function notReady(health: Health, stallMs: number): string | null {
-  if (health.storage !== null && health.storage !== undefined) return health.storage;   // before the drain that follows from it
+  if (health.storage !== null && health.storage !== undefined) return health.storage; // before the drain that follows from it
   if (health.draining) return 'draining';
   if (health.models.length === 0) return 'no model';
   // With its share of the limits it serves on; without any it would refuse everybody.
-  if (health.counters?.state === 'away' && health.counters.policy === 'refuse') return 'the shared counters cannot be reached';
+  if (health.counters?.state === 'away' && health.counters.policy === 'refuse')
+    return 'the shared counters cannot be reached';
   // One that is started again, or lost, leaves the others serving: that is shown, and no reason to send nobody.
   if (health.threads.length > 0 && !health.threads.includes('serving')) return 'no answering thread serves';
   for (const model of health.models) {
-    if (model.state === 'unloaded' || model.state === 'idle') continue;   // as an operator wants it; as nobody has asked for it
+    if (model.state === 'unloaded' || model.state === 'idle') continue; // as an operator wants it; as nobody has asked for it
     if (model.state === 'loading' && model.awaited) continue;
     if (model.state !== 'ready') return `${model.name} is ${model.state}`;
     // Waiting counts too: requests that came while a step hangs are as stuck as those in it.
-    if (model.running + model.waiting > 0 && model.lastStepAgeMs > stallMs) return `${model.name} has requests but ended no step for ${Math.round(model.lastStepAgeMs)} ms`;
+    if (model.running + model.waiting > 0 && model.lastStepAgeMs > stallMs)
+      return `${model.name} has requests but ended no step for ${Math.round(model.lastStepAgeMs)} ms`;
   }
   return null;
 }
@@ -84,49 +88,89 @@ export function healthRoutes(options: HealthOptions): Route[] {
   const { telemetry } = options;
   return [
     {
-      method: 'GET', path: '/livez', scope: null, public: true,
+      method: 'GET',
+      path: '/livez',
+      scope: null,
+      public: true,
       serve: (exchange) => {
         const reason = notAlive(options.health());
         exchange.json(reason === null ? 200 : 503, {
-          status: reason === null ? 'ok' : 'failed', ...(reason === null ? {} : { reason }),
-          pid: process.pid, uptime_s: Math.round(process.uptime()), event_loop_lag_ms: round(telemetry.loopLagMs()),
+          status: reason === null ? 'ok' : 'failed',
+          ...(reason === null ? {} : { reason }),
+          pid: process.pid,
+          uptime_s: Math.round(process.uptime()),
+          event_loop_lag_ms: round(telemetry.loopLagMs()),
         });
       },
     },
     // As inference servers have it, whose harnesses wait until it says 200.
     {
-      method: 'GET', path: '/health', scope: null, public: true,
+      method: 'GET',
+      path: '/health',
+      scope: null,
+      public: true,
       serve: (exchange) => {
         const reason = notReady(options.health(), options.stallMs);
         exchange.json(reason === null ? 200 : 503, { status: reason === null ? 'ok' : 'not_ready' });
       },
     },
-    { method: 'GET', path: '/version', scope: null, public: true, serve: (exchange) => exchange.json(200, { version: VERSION }) },
-    { method: 'GET', path: '/healthz', scope: null, public: true, serve: (exchange) => exchange.json(200, { status: 'ok' }) },
     {
-      method: 'GET', path: '/readyz', scope: null, public: true,
+      method: 'GET',
+      path: '/version',
+      scope: null,
+      public: true,
+      serve: (exchange) => exchange.json(200, { version: VERSION }),
+    },
+    {
+      method: 'GET',
+      path: '/healthz',
+      scope: null,
+      public: true,
+      serve: (exchange) => exchange.json(200, { status: 'ok' }),
+    },
+    {
+      method: 'GET',
+      path: '/readyz',
+      scope: null,
+      public: true,
       serve: async (exchange) => {
         const health = options.health();
         const reason = notReady(health, options.stallMs);
-        const whole = await options.readers.has(exchange);   // errors name files, and what runs is other people's
+        const whole = await options.readers.has(exchange); // errors name files, and what runs is other people's
         exchange.json(reason === null ? 200 : 503, {
           status: reason === null ? 'ready' : 'not_ready',
           ...(whole ? { reason } : {}),
           draining: health.draining,
           ...(whole ? { stall_ms: options.stallMs } : {}),
           ...(health.threads.length === 0 ? {} : { threads: health.threads }),
-          ...(health.counters === null || health.counters === undefined ? {} : { counters: whole ? health.counters : { state: health.counters.state } }),
+          ...(health.counters === null || health.counters === undefined
+            ? {}
+            : { counters: whole ? health.counters : { state: health.counters.state } }),
           ...(health.skew === null || health.skew === undefined ? {} : { clock: clockBody(health.skew, whole) }),
-          ...(health.erasure === null || health.erasure === undefined ? {} : { erasure: erasureBody(health.erasure, whole) }),
+          ...(health.erasure === null || health.erasure === undefined
+            ? {}
+            : { erasure: erasureBody(health.erasure, whole) }),
           models: health.models.map((model) => ({
-            name: model.name, state: model.state, progress: round(model.progress),
-            ...(whole ? { error: model.error, running: model.running, waiting: model.waiting, last_step_age_ms: round(model.lastStepAgeMs) } : {}),
+            name: model.name,
+            state: model.state,
+            progress: round(model.progress),
+            ...(whole
+              ? {
+                  error: model.error,
+                  running: model.running,
+                  waiting: model.waiting,
+                  last_step_age_ms: round(model.lastStepAgeMs),
+                }
+              : {}),
           })),
         });
       },
     },
     {
-      method: 'GET', path: '/metrics', scope: null, public: true,
+      method: 'GET',
+      path: '/metrics',
+      scope: null,
+      public: true,
       serve: async (exchange) => {
         if (!options.metricsPublic) await options.readers.check(exchange);
         const body = await telemetry.scrape();
@@ -141,6 +185,9 @@ const clockBody = (skew: ClockSkew, whole: boolean): object => ({
   ...(whole ? { skew_ms: Math.round(skew.skewMs), spread_ms: Math.round(skew.spreadMs), threads: skew.threads } : {}),
 });
 
-const erasureBody = ({ aheadMs, leftMs }: HeldErasure, whole: boolean): object => ({ state: 'held', ...(whole ? { clock_ahead_ms: Math.round(aheadMs), held_for_ms: Math.round(leftMs) } : {}) });
+const erasureBody = ({ aheadMs, leftMs }: HeldErasure, whole: boolean): object => ({
+  state: 'held',
+  ...(whole ? { clock_ahead_ms: Math.round(aheadMs), held_for_ms: Math.round(leftMs) } : {}),
+});
 
 const round = (value: number): number => Math.round(value * 1000) / 1000;

@@ -21,7 +21,7 @@ export class HeldBody implements BodySource {
         this.#take(piece, isLast);
         return;
       }
-      this.#pieces.push({ piece: piece.slice(0), isLast });   // the memory is the library's
+      this.#pieces.push({ piece: piece.slice(0), isLast }); // the memory is the library's
       if (!isLast) source.pause();
     });
   }

@@ -23,7 +23,7 @@ export function hostGuard(listenHost: string, allowedHosts: readonly string[]): 
   if (allowedHosts.includes('*') || (allowedHosts.length === 0 && !isLoopback(listenHost))) return () => true;
   const names = new Set([listenHost, ...allowedHosts].map((name) => name.toLowerCase()));
   return (header) => {
-    if (header === '') return true;   // HTTP without a Host header comes from no browser
+    if (header === '') return true; // HTTP without a Host header comes from no browser
     const name = hostName(header);
     return isIP(name) !== 0 || isLoopback(name) || names.has(name);
   };

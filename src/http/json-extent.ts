@@ -3,19 +3,37 @@
 // fifty times the bytes and seconds of everybody's time; counting takes one pass. Pure.
 
 /** What a text may hold. */
-export interface JsonLimits { depth: number; values: number; members: number }
+export interface JsonLimits {
+  depth: number;
+  values: number;
+  members: number;
+}
 
 /** What there is too much of: the limit's name, or `number` for one that is not finite. */
 export type JsonExcess = keyof JsonLimits | 'number';
 
 // What a byte means outside of strings. Any other byte, UTF-8's above 127 included, means nothing.
-const OPENS = 1, CLOSES = 2, SEPARATES = 3, NAMES = 4, QUOTES = 5, RAISES = 6;
+const OPENS = 1,
+  CLOSES = 2,
+  SEPARATES = 3,
+  NAMES = 4,
+  QUOTES = 5,
+  RAISES = 6;
 const MEANINGS = new Uint8Array(256);
-for (const [meaning, characters] of [[OPENS, '{['], [CLOSES, '}]'], [SEPARATES, ','], [NAMES, ':'], [QUOTES, '"'], [RAISES, 'eE']] as const) {
+for (const [meaning, characters] of [
+  [OPENS, '{['],
+  [CLOSES, '}]'],
+  [SEPARATES, ','],
+  [NAMES, ':'],
+  [QUOTES, '"'],
+  [RAISES, 'eE'],
+] as const) {
   for (const character of characters) MEANINGS[character.charCodeAt(0)] = meaning;
 }
 
-const QUOTE = 0x22, BACKSLASH = 0x5c, MINUS = 0x2d;
+const QUOTE = 0x22,
+  BACKSLASH = 0x5c,
+  MINUS = 0x2d;
 /** Bytes of a string looked at one by one before it is worth a native search, whose call costs as much as some fifty. */
 const NEAR = 64;
 /** Without an exponent, or with a negative one, a number of fewer digits is finite. */
@@ -30,14 +48,17 @@ export function jsonExcess(text: Uint8Array, limits: JsonLimits): JsonExcess | n
   // A Buffer searches with the C library; a plain Uint8Array does not.
   const bytes = Buffer.from(text.buffer, text.byteOffset, text.byteLength);
   const maxStrings = limits.values + limits.members + 1;
-  let depth = 0, values = 0, members = 0, strings = 0;
-  let before = -1;               // the last bracket, comma, colon or quote
-  let raised = false;            // there is an exponent after it
+  let depth = 0,
+    values = 0,
+    members = 0,
+    strings = 0;
+  let before = -1; // the last bracket, comma, colon or quote
+  let raised = false; // there is an exponent after it
   for (let at = 0; at < bytes.length; at++) {
     const meaning = MEANINGS[bytes[at] as number];
     if (meaning === 0) continue;
     if (meaning === RAISES) {
-      raised ||= isDigit(bytes[at - 1]) && bytes[at + 1] !== MINUS;   // the e of `true` follows no digit
+      raised ||= isDigit(bytes[at - 1]) && bytes[at + 1] !== MINUS; // the e of `true` follows no digit
       continue;
     }
     if ((raised || at - before > LONG_NUMBER) && isInfinite(bytes, before + 1, at)) return 'number';

@@ -20,7 +20,7 @@ const TOO_MUCH: Readonly<Record<JsonExcess, string>> = {
   number: 'contains a number that is not finite',
 };
 
-const decoder = new TextDecoder('utf-8', { fatal: true });   // skips one leading byte-order mark
+const decoder = new TextDecoder('utf-8', { fatal: true }); // skips one leading byte-order mark
 
 const BODY = 'request body';
 
@@ -56,7 +56,10 @@ export function jsonObject(text: string, what = BODY): object {
     throw apiError('invalid_json', `The ${what} is not valid JSON${position(error)}.`);
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw apiError('invalid_body', `The ${what} must be a JSON object, not ${Array.isArray(value) ? 'an array' : value === null ? 'null' : `a ${typeof value}`}.`);
+    throw apiError(
+      'invalid_body',
+      `The ${what} must be a JSON object, not ${Array.isArray(value) ? 'an array' : value === null ? 'null' : `a ${typeof value}`}.`,
+    );
   }
   keepLiterals(text, value);
   return value;

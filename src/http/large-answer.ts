@@ -14,15 +14,20 @@ const TURN_BYTES = 1 << 20;
  * Within a cork, after the headers. `sent` is called once, when the last byte has been handed over; not if the client leaves.
  * `isGone`: the client has left, and `res` must not be used any more.
  */
-export function sendLarge(res: HttpResponse, pieces: readonly Uint8Array[], isGone: () => boolean, sent: () => void): void {
+export function sendLarge(
+  res: HttpResponse,
+  pieces: readonly Uint8Array[],
+  isGone: () => boolean,
+  sent: () => void,
+): void {
   const total = pieces.reduce((sum, piece) => sum + piece.length, 0);
-  let at = 0;                    // the piece that the next byte is in
-  let begin = 0;                 // where it begins
+  let at = 0; // the piece that the next byte is in
+  let begin = 0; // where it begins
   let paused = false;
   const push = (from: number): boolean => {
     if (paused) return true;
     let offset = from;
-    for (const end = from + TURN_BYTES; offset < end;) {
+    for (const end = from + TURN_BYTES; offset < end; ) {
       let piece = pieces[at] as Uint8Array;
       while (offset >= begin + piece.length) {
         begin += piece.length;

@@ -13,7 +13,10 @@ const REASONS: Readonly<Record<string, string>> = {
 
 /** Before anything is fetched or loaded: whether the addresses can be had. Somebody may still take them meanwhile. Throws StartError. */
 export async function checkAddresses({ host, port, admin }: Pick<Config, 'host' | 'port' | 'admin'>): Promise<void> {
-  const asked = [{ host, port, flag: '--port' }, ...(admin.token === null ? [] : [{ host: admin.host, port: admin.port, flag: '--admin-port' }])];
+  const asked = [
+    { host, port, flag: '--port' },
+    ...(admin.token === null ? [] : [{ host: admin.host, port: admin.port, flag: '--admin-port' }]),
+  ];
   for (const one of asked) {
     const code = await failure(one.host, one.port);
     if (code !== null) throw new StartError(told(one.host, one.port, one.flag, code));
@@ -22,7 +25,7 @@ export async function checkAddresses({ host, port, admin }: Pick<Config, 'host' 
 
 /** As a sentence that ends with what to do. `flag`: names the port. */
 export async function listenProblem(host: string, port: number, flag: string): Promise<string> {
-  return told(host, port, flag, await failure(host, port) ?? 'EADDRINUSE');   // what is free by now was in use a moment ago
+  return told(host, port, flag, (await failure(host, port)) ?? 'EADDRINUSE'); // what is free by now was in use a moment ago
 }
 
 function told(host: string, port: number, flag: string, code: string): string {

@@ -53,7 +53,11 @@ interface Noted {
 
 export class LoopAccount {
   /** `organizationId` '': of nobody known, never charged. */
-  constructor(private readonly time: LoopTime, private readonly organizationId: string, private readonly noted: Noted) {}
+  constructor(
+    private readonly time: LoopTime,
+    private readonly organizationId: string,
+    private readonly noted: Noted,
+  ) {}
 
   /** Why nothing of so many bytes is read now. */
   refusal(bytes: number): ApiError | null {
@@ -77,7 +81,7 @@ export class LoopAccount {
 
   /** Goes on with what has been read. */
   charged<T>(bytes: number, work: () => T): T {
-    if (!this.#counts(bytes) || this.noted.loop.runs) return work();   // within other work it is measured with that
+    if (!this.#counts(bytes) || this.noted.loop.runs) return work(); // within other work it is measured with that
     this.noted.loop.begin();
     try {
       return work();

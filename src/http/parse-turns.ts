@@ -9,17 +9,19 @@ import { performance } from 'node:perf_hooks';
 export const SMALL_BYTES = 131_072;
 
 /** Work of one slice. Returns what goes on with it, if anything is left. */
-export interface Turn { (): Turn | undefined | void }
+export interface Turn {
+  (): Turn | undefined | void;
+}
 
 export class ParseTurns {
-  readonly #lines = new Map<string, Turn[]>();   // whose turn it is first
-  #rest: Turn | undefined;                       // of the body whose turn it is
+  readonly #lines = new Map<string, Turn[]>(); // whose turn it is first
+  #rest: Turn | undefined; // of the body whose turn it is
   #busy = false;
 
   /** Calls `parse`, at once for a body of few bytes; else later, and nothing it throws is caught. */
   take(organizationId: string, bytes: number, parse: Turn): void {
     if (bytes < SMALL_BYTES) {
-      for (let turn: Turn | undefined | void = parse; turn !== undefined;) turn = turn();
+      for (let turn: Turn | undefined | void = parse; turn !== undefined; ) turn = turn();
       return;
     }
     this.#wait(organizationId, (line) => line.push(parse));
@@ -43,10 +45,10 @@ export class ParseTurns {
     const began = performance.now();
     try {
       const turn = this.#rest ?? this.#first();
-      this.#rest = undefined;   // should it throw
+      this.#rest = undefined; // should it throw
       this.#rest = turn?.() ?? undefined;
     } finally {
-      setImmediate(() => this.#goOn(began));   // behind what came of it at once, such as an answer being made: that counts too
+      setImmediate(() => this.#goOn(began)); // behind what came of it at once, such as an answer being made: that counts too
     }
   }
 
@@ -61,7 +63,7 @@ export class ParseTurns {
     for (const [organizationId, line] of this.#lines) {
       const parse = line.shift();
       this.#lines.delete(organizationId);
-      if (line.length > 0) this.#lines.set(organizationId, line);   // behind the others
+      if (line.length > 0) this.#lines.set(organizationId, line); // behind the others
       return parse;
     }
     return undefined;

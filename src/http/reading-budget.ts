@@ -18,7 +18,7 @@ export class ReadingBudget {
   readonly #share: number;
   #taken = 0;
   #lookAt = MANY;
-  readonly #perOrganization = new Map<string, number>();   // some hold nothing now: a table that shrinks and grows with each body keeps old ones alive
+  readonly #perOrganization = new Map<string, number>(); // some hold nothing now: a table that shrinks and grows with each body keeps old ones alive
 
   /** A body of `maxBodyBytes` and what it decompresses to fit in whatever `maxBytes` says. */
   constructor(maxBytes: number, maxBodyBytes: number) {
@@ -57,7 +57,8 @@ export class ReadingBudget {
   }
 
   #forgetIdle(): void {
-    for (const [organizationId, bytes] of this.#perOrganization) if (bytes === 0) this.#perOrganization.delete(organizationId);
+    for (const [organizationId, bytes] of this.#perOrganization)
+      if (bytes === 0) this.#perOrganization.delete(organizationId);
     this.#lookAt = Math.max(MANY, 2 * this.#perOrganization.size);
   }
 }
@@ -66,7 +67,10 @@ export class ReadingBudget {
 export class Reading {
   #bytes = 0;
 
-  constructor(private readonly budget: ReadingBudget, private readonly organizationId: string) {}
+  constructor(
+    private readonly budget: ReadingBudget,
+    private readonly organizationId: string,
+  ) {}
 
   /** Before `bytes` more are kept. False: they must not be. */
   add(bytes: number): boolean {
@@ -90,5 +94,10 @@ export class Reading {
 }
 
 export function tooMuchToRead(): ApiError {
-  return apiError('capacity_exhausted', 'Too many request bodies are being read at the moment. Send the request again shortly.', null, { retryAfterMs: 1000 });
+  return apiError(
+    'capacity_exhausted',
+    'Too many request bodies are being read at the moment. Send the request again shortly.',
+    null,
+    { retryAfterMs: 1000 },
+  );
 }

@@ -4,10 +4,10 @@
 import type { Route } from './exchange.js';
 
 interface Pattern {
-  path: string;                 // as declared: '/v1/models/:id'
+  path: string; // as declared: '/v1/models/:id'
   segments: string[];
-  routes: Map<string, Route>;   // by method
-  socket: boolean;              // a WebSocket may be opened here
+  routes: Map<string, Route>; // by method
+  socket: boolean; // a WebSocket may be opened here
   sameOrigin: boolean;
 }
 
@@ -47,7 +47,8 @@ export class Router {
     const found = this.find(trimSlash(path));
     if (found === null) return { kind: 'none' };
     const route = found.pattern.routes.get(method === 'HEAD' ? 'GET' : method);
-    if (route === undefined) return { kind: 'method', path: found.pattern.path, allow: allowed(found.pattern), socket: found.pattern.socket };
+    if (route === undefined)
+      return { kind: 'method', path: found.pattern.path, allow: allowed(found.pattern), socket: found.pattern.socket };
     return { kind: 'route', route, params: found.params };
   }
 
@@ -92,7 +93,7 @@ function matchSegments(pattern: readonly string[], segments: readonly string[]):
     try {
       params[wanted.slice(1)] = decodeURIComponent(given);
     } catch {
-      return null;   // a broken percent escape names nothing
+      return null; // a broken percent escape names nothing
     }
   }
   return params;

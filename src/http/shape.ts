@@ -5,9 +5,18 @@ import type { WireShape } from '../errors.js';
 /** `header` returns '' for an absent header. */
 export function wireShape(path: string, header: (name: string) => string): WireShape {
   if (under(path, '/v1/messages')) return 'messages';
-  if (path === '/v1/completions' || path.startsWith('/v1/chat/') || under(path, '/v1/responses') || path.startsWith('/dashboard/api/') || path.startsWith('/admin/api/')) return 'chat';
+  if (
+    path === '/v1/completions' ||
+    path.startsWith('/v1/chat/') ||
+    under(path, '/v1/responses') ||
+    path.startsWith('/dashboard/api/') ||
+    path.startsWith('/admin/api/')
+  )
+    return 'chat';
   const messagesClient =
-    header('anthropic-version') !== '' || header('compat-version') !== '' || header('x-api-key') !== '' ||
+    header('anthropic-version') !== '' ||
+    header('compat-version') !== '' ||
+    header('x-api-key') !== '' ||
     header('user-agent').startsWith('Anthropic/');
   return messagesClient ? 'messages' : 'chat';
 }

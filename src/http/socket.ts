@@ -7,11 +7,17 @@ import type { KeptAnswer } from './exchange.js';
 import type { Identity, Scope } from '../identity/identity.js';
 
 /** The close codes of RFC 6455 that this server sends. */
-export const CLOSE = { goingAway: 1001, policyViolation: 1008, tooBig: 1009, internalError: 1011, serviceRestart: 1012 } as const;
+export const CLOSE = {
+  goingAway: 1001,
+  policyViolation: 1008,
+  tooBig: 1009,
+  internalError: 1011,
+  serviceRestart: 1012,
+} as const;
 export type CloseCode = (typeof CLOSE)[keyof typeof CLOSE];
 
 export interface SocketRoute {
-  path: string;                                  // exact, no pattern
+  path: string; // exact, no pattern
   scope: Scope | null;
   /** A handshake that passed every check. Never called while the server drains. */
   open(socket: ServerSocket): SocketListener;
@@ -28,9 +34,9 @@ export interface SocketListener {
 }
 
 export interface ServerSocket {
-  readonly requestId: string;                    // of the handshake
-  readonly identity: Identity;                   // as of the handshake, or of the last identify()
-  readonly openedAt: number;                     // performance.now()
+  readonly requestId: string; // of the handshake
+  readonly identity: Identity; // as of the handshake, or of the last identify()
+  readonly openedAt: number; // performance.now()
   readonly open: boolean;
   readonly draining: boolean;
   /** A header of the handshake: lower-case name; '' if absent. */
@@ -48,8 +54,8 @@ export interface ServerSocket {
 }
 
 export interface SocketTurn {
-  readonly requestId: string;                    // req_…, of its own
-  readonly receivedAt: number;                   // performance.now()
+  readonly requestId: string; // req_…, of its own
+  readonly receivedAt: number; // performance.now()
   /** Of a turn that is recorded. */
   readonly trace: RequestTrace | null;
   /** Runs what reads and checks a message of so many bytes, on the organization's account (limits.loop_ms). Throws ApiError 429 instead if that is used up. */

@@ -7,8 +7,8 @@
 const SLICE_MS = 3;
 
 export class StartQueue {
-  readonly #lines = new Map<string, (() => void)[]>();   // the organization whose turn it is comes first
-  readonly #started = new Set<string>();                 // in this iteration of the loop
+  readonly #lines = new Map<string, (() => void)[]>(); // the organization whose turn it is comes first
+  readonly #started = new Set<string>(); // in this iteration of the loop
   #scheduled = false;
 
   /** Calls `start`, now or in one of the next iterations, in order of arrival within the organization. `willWait` is called first if it has to wait. */
@@ -51,7 +51,7 @@ export class StartQueue {
     for (const [organizationId, line] of this.#lines) {
       const start = line.shift();
       this.#lines.delete(organizationId);
-      if (line.length > 0) this.#lines.set(organizationId, line);   // after the others
+      if (line.length > 0) this.#lines.set(organizationId, line); // after the others
       return start;
     }
     return undefined;

@@ -42,9 +42,19 @@ export interface ExchangeHost {
 }
 
 const STATUS_LINES: Readonly<Record<number, string>> = {
-  101: '101 Switching Protocols', 200: '200 OK', 204: '204 No Content', 303: '303 See Other', 400: '400 Bad Request', 401: '401 Unauthorized', 403: '403 Forbidden',
-  404: '404 Not Found', 413: '413 Content Too Large', 422: '422 Unprocessable Content', 429: '429 Too Many Requests',
-  500: '500 Internal Server Error', 503: '503 Service Unavailable',
+  101: '101 Switching Protocols',
+  200: '200 OK',
+  204: '204 No Content',
+  303: '303 See Other',
+  400: '400 Bad Request',
+  401: '401 Unauthorized',
+  403: '403 Forbidden',
+  404: '404 Not Found',
+  413: '413 Content Too Large',
+  422: '422 Unprocessable Content',
+  429: '429 Too Many Requests',
+  500: '500 Internal Server Error',
+  503: '503 Service Unavailable',
 };
 
 /** Milliseconds of one slice of an answer that is made in turn. */
@@ -65,12 +75,13 @@ const MAX_METHOD = 17;
 const MAY_HAVE_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
 
 /** An address as some proxies write it, with the client's port, which is another one each time. */
-const withoutPort = (address: string): string => /^\[([^\]]*)\](?::\d+)?$/.exec(address)?.[1] ?? /^([\d.]+):\d+$/.exec(address)?.[1] ?? address;
+const withoutPort = (address: string): string =>
+  /^\[([^\]]*)\](?::\d+)?$/.exec(address)?.[1] ?? /^([\d.]+):\d+$/.exec(address)?.[1] ?? address;
 
 export class UwsExchange implements Exchange {
   readonly requestId = newRequestId();
   readonly receivedAt = performance.now();
-  readonly method: string;       // capitals
+  readonly method: string; // capitals
   readonly path: string;
   readonly shape: WireShape;
   readonly query: URLSearchParams;
@@ -94,14 +105,19 @@ export class UwsExchange implements Exchange {
   private readonly fields: Record<string, string | number | boolean | null> = {};
   private known: Identity | null = null;
   private knownAt = -Infinity;
-  private payer = '';            // without an identity: the organization whose time and room it takes
+  private payer = ''; // without an identity: the organization whose time and room it takes
   private stream: SseStream | null = null;
   private onFailure: ((error: ApiError) => Iterable<StreamEvent>) | undefined;
-  private open = true;           // the response object may be used
+  private open = true; // the response object may be used
   private held: HeldAnswer | null = null;
-  private sending: { readonly status: number; readonly error: ApiError | null; readonly timer: NodeJS.Timeout } | null = null;   // a large answer, not all of it taken yet
+  private sending: { readonly status: number; readonly error: ApiError | null; readonly timer: NodeJS.Timeout } | null =
+    null; // a large answer, not all of it taken yet
 
-  constructor(private readonly res: HttpResponse, req: HttpRequest, private readonly host: ExchangeHost) {
+  constructor(
+    private readonly res: HttpResponse,
+    req: HttpRequest,
+    private readonly host: ExchangeHost,
+  ) {
     const method = req.getMethod().toUpperCase();
     this.method = method.length > MAX_METHOD ? `${method.slice(0, MAX_METHOD)}…` : method;
     this.path = req.getUrl();
@@ -112,15 +128,18 @@ export class UwsExchange implements Exchange {
       const first = this.requestHeaders.get(name);
       if (name === 'transfer-encoding') codings++;
       if (first === undefined) this.requestHeaders.set(name, value);
-      else if (name.startsWith('x-forwarded-')) this.requestHeaders.set(name, `${first}, ${value}`);   // a proxy may add a line of its own behind the client's
+      else if (name.startsWith('x-forwarded-'))
+        this.requestHeaders.set(name, `${first}, ${value}`); // a proxy may add a line of its own behind the client's
       else if (name === 'content-length' && first !== value) lengthsDiffer = true;
       else if (name === 'tracestate') this.requestHeaders.set(name, `${first},${value}`);
-      else if (name === 'traceparent') this.requestHeaders.set(name, '');   // two are none
+      else if (name === 'traceparent') this.requestHeaders.set(name, ''); // two are none
     });
-    this.unclearEnd = lengthsDiffer ? apiError('invalid_header', 'The request has two Content-Length headers that differ.', 'Content-Length')
-      // The library takes any for `chunked`, and an empty one for none.
-      : codings > 1 || (codings === 1 && this.header('transfer-encoding').toLowerCase() !== 'chunked')
-        ? apiError('invalid_header', 'Transfer-Encoding may only be chunked, once.', 'Transfer-Encoding') : null;
+    this.unclearEnd = lengthsDiffer
+      ? apiError('invalid_header', 'The request has two Content-Length headers that differ.', 'Content-Length')
+      : // The library takes any for `chunked`, and an empty one for none.
+        codings > 1 || (codings === 1 && this.header('transfer-encoding').toLowerCase() !== 'chunked')
+        ? apiError('invalid_header', 'Transfer-Encoding may only be chunked, once.', 'Transfer-Encoding')
+        : null;
     // A request that may have a body and says nothing of it has none. But a header that the library does not show may
     // say otherwise, so what follows on the connection cannot be trusted.
     const saysNoLength = MAY_HAVE_BODY.has(this.method) && !this.hasHeader('content-length') && codings === 0;
@@ -158,7 +177,7 @@ export class UwsExchange implements Exchange {
   }
 
   get remoteAddress(): string {
-    const forwarded = this.host.trustProxy ? this.header('x-forwarded-for').split(',').at(-1)?.trim() ?? '' : '';
+    const forwarded = this.host.trustProxy ? (this.header('x-forwarded-for').split(',').at(-1)?.trim() ?? '') : '';
     if (forwarded !== '') return withoutPort(forwarded);
     return this.open ? Buffer.from(this.res.getRemoteAddressAsText()).toString('latin1') : '';
   }
@@ -214,10 +233,20 @@ export class UwsExchange implements Exchange {
 
   json(status: number, body: unknown): void {
     if (!this.open || this.stream?.started === true) return;
-    if (this.path.startsWith('/v1/') && this.shape === 'chat') {   // the messages format has no such header
+    if (this.path.startsWith('/v1/') && this.shape === 'chat') {
+      // the messages format has no such header
       this.setHeader('openai-processing-ms', String(Math.round(performance.now() - this.receivedAt)));
     }
-    this.whole(status, JSON_TYPE, body instanceof JsonText ? (body.isShort ? body.toString() : body.pieces()) : this.account.measured(() => stringifyExact(body)), null);
+    this.whole(
+      status,
+      JSON_TYPE,
+      body instanceof JsonText
+        ? body.isShort
+          ? body.toString()
+          : body.pieces()
+        : this.account.measured(() => stringifyExact(body)),
+      null,
+    );
   }
 
   jsonInTurn(bytes: number, status: number, body: unknown): void {
@@ -282,7 +311,7 @@ export class UwsExchange implements Exchange {
       onEnd: (dropped) => {
         if (dropped) {
           this.annotate({ dropped: 'slow reader' });
-          return;   // the connection is closed next, which aborts
+          return; // the connection is closed next, which aborts
         }
         this.open = false;
         this.finish(200, this.stream?.error ?? null);
@@ -317,8 +346,20 @@ export class UwsExchange implements Exchange {
     Object.assign(this.fields, fields);
   }
 
-  private whole(status: number, contentType: string, answer: string | Uint8Array | readonly Uint8Array[], error: ApiError | null): void {
-    const pieces = typeof answer === 'string' ? (answer.length < LARGE_ANSWER_BYTES ? [] : [this.account.measured(() => Buffer.from(answer))]) : answer instanceof Uint8Array ? [answer] : answer;
+  private whole(
+    status: number,
+    contentType: string,
+    answer: string | Uint8Array | readonly Uint8Array[],
+    error: ApiError | null,
+  ): void {
+    const pieces =
+      typeof answer === 'string'
+        ? answer.length < LARGE_ANSWER_BYTES
+          ? []
+          : [this.account.measured(() => Buffer.from(answer))]
+        : answer instanceof Uint8Array
+          ? [answer]
+          : answer;
     const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
     if (bytes >= LARGE_ANSWER_BYTES && this.method !== 'HEAD' && !this.closes) {
       this.large(status, contentType, pieces, answer instanceof Uint8Array ? 0 : bytes, error);
@@ -343,7 +384,13 @@ export class UwsExchange implements Exchange {
   }
 
   /** `own`: bytes of it that are nobody else's too. */
-  private large(status: number, contentType: string, pieces: readonly Uint8Array[], own: number, error: ApiError | null): void {
+  private large(
+    status: number,
+    contentType: string,
+    pieces: readonly Uint8Array[],
+    own: number,
+    error: ApiError | null,
+  ): void {
     const refusal = own === 0 ? null : (this.held ??= this.host.answers.open(this.organizationId)).settle(own);
     if (refusal !== null) {
       this.fail(refusal);
@@ -354,13 +401,18 @@ export class UwsExchange implements Exchange {
     const timer = setTimeout(() => {
       if (this.sending === null) return;
       this.annotate({ dropped: 'slow reader' });
-      this.res.close();   // which aborts
+      this.res.close(); // which aborts
     }, this.host.answerTimeoutMs);
     timer.unref();
     this.sending = { status, error, timer };
     this.res.cork(() => {
       this.writeHead(status, contentType);
-      sendLarge(this.res, pieces, () => this.aborted, () => this.finish(status, error));
+      sendLarge(
+        this.res,
+        pieces,
+        () => this.aborted,
+        () => this.finish(status, error),
+      );
     });
   }
 
@@ -369,9 +421,12 @@ export class UwsExchange implements Exchange {
     if (contentType !== undefined) this.res.writeHeader('Content-Type', contentType);
     this.res.writeHeader('x-request-id', this.requestId);
     this.res.writeHeader('request-id', this.requestId);
-    if (this.shape === 'messages' && this.known !== null) this.res.writeHeader('anthropic-organization-id', this.known.organizationId);
-    for (const [name, value] of this.host.commonHeaders(this.header('origin'), this.sameOrigin)) this.res.writeHeader(name, value);
-    for (const [name, value] of this.answerHeaders.values()) this.res.writeHeader(name, value.replace(/[^\t\x20-\x7e]/g, ' '));
+    if (this.shape === 'messages' && this.known !== null)
+      this.res.writeHeader('anthropic-organization-id', this.known.organizationId);
+    for (const [name, value] of this.host.commonHeaders(this.header('origin'), this.sameOrigin))
+      this.res.writeHeader(name, value);
+    for (const [name, value] of this.answerHeaders.values())
+      this.res.writeHeader(name, value.replace(/[^\t\x20-\x7e]/g, ' '));
   }
 
   private abort(): void {
@@ -396,20 +451,22 @@ export class UwsExchange implements Exchange {
     clearTimeout(this.sending?.timer);
     this.sending = null;
     this.held?.release();
-    this.host.finished(finished({
-      requestId: this.requestId,
-      clientRequestId: this.header('x-client-request-id').slice(0, 128) || null,
-      method: this.method,
-      path: this.label,
-      status,
-      failure,
-      organizationId: this.known?.organizationId ?? null,
-      keyId: this.known?.keyId ?? null,
-      durationMs: performance.now() - this.receivedAt,
-      aborted: this.aborted,
-      loopMs: this.loop.ms,
-      fields: this.fields,
-      trace: this.trace,
-    }));
+    this.host.finished(
+      finished({
+        requestId: this.requestId,
+        clientRequestId: this.header('x-client-request-id').slice(0, 128) || null,
+        method: this.method,
+        path: this.label,
+        status,
+        failure,
+        organizationId: this.known?.organizationId ?? null,
+        keyId: this.known?.keyId ?? null,
+        durationMs: performance.now() - this.receivedAt,
+        aborted: this.aborted,
+        loopMs: this.loop.ms,
+        fields: this.fields,
+        trace: this.trace,
+      }),
+    );
   }
 }

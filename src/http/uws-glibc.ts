@@ -28,7 +28,8 @@ export function withOlderGlibc(original: Buffer): Buffer {
   const oldest = needs.find(({ library, version }) => library === need?.library && version === OLDEST[elf.machine]);
   if (need === undefined || wanted.length !== 1 || oldest === undefined) return original;
   const users = elf.symbols().filter(({ version }) => version === need.number);
-  if (!users.every(({ name, foreign }) => foreign && name.startsWith(PREFIX) && SAME.has(name.slice(PREFIX.length)))) return original;
+  if (!users.every(({ name, foreign }) => foreign && name.startsWith(PREFIX) && SAME.has(name.slice(PREFIX.length))))
+    return original;
 
   const binary = Buffer.from(original);
   for (const { nameAt, versionAt } of users) {

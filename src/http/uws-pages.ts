@@ -13,7 +13,11 @@ import { apiError, chatErrorBody } from '../errors.js';
 import type { ErrorCode } from '../errors.js';
 import { readElf } from './elf.js';
 
-const PAGES = ['HTTP/1.1 505 HTTP Version Not Supported\r\n', 'HTTP/1.1 431 Request Header Fields Too Large\r\n', 'HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n<h1>'];
+const PAGES = [
+  'HTTP/1.1 505 HTTP Version Not Supported\r\n',
+  'HTTP/1.1 431 Request Header Fields Too Large\r\n',
+  'HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n<h1>',
+];
 
 function page(code: ErrorCode, message: string): string {
   const body = JSON.stringify(chatErrorBody(apiError(code, message)));
@@ -34,7 +38,8 @@ export function withJsonPages(original: Buffer): Buffer | null {
     return { at, length: binary.indexOf(0, at) - at, unique: at >= 0 && binary.indexOf(start, at + 1) < 0 };
   });
   const [first, second, third] = texts;
-  if (first === undefined || second === undefined || third === undefined || texts.some(({ unique }) => !unique)) return null;
+  if (first === undefined || second === undefined || third === undefined || texts.some(({ unique }) => !unique))
+    return null;
   const adjacent = second.at === first.at + first.length + 1 && third.at === second.at + second.length + 1;
   const room = third.at + third.length - first.at;
   if (!adjacent || JSON_PAGES.length > room) return null;
@@ -44,7 +49,11 @@ export function withJsonPages(original: Buffer): Buffer | null {
   const base = elf.addressOf(first.at);
   if (base === null) return null;
   // Both the 505 and the 400 page become "malformed"; the 431 page becomes "headers too large".
-  const replacements = [{ start: 0, text: MALFORMED }, { start: MALFORMED.length, text: TOO_LARGE }, { start: 0, text: MALFORMED }];
+  const replacements = [
+    { start: 0, text: MALFORMED },
+    { start: MALFORMED.length, text: TOO_LARGE },
+    { start: 0, text: MALFORMED },
+  ];
   for (const [i, { at, length }] of texts.entries()) {
     const address = elf.addressOf(at);
     const entries = elf.relocationsTo(address ?? -1);

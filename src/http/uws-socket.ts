@@ -22,13 +22,15 @@ import type { CloseCode, ServerSocket, SocketListener, SocketTurn } from './sock
 import type { StartQueue } from './start-queue.js';
 
 /** What the library keeps with a connection. It copies the fields of this object, so ours is one of them. */
-export interface SocketData { socket: UwsSocket }
+export interface SocketData {
+  socket: UwsSocket;
+}
 
 /** Pings in a row that may stay unanswered: with the second, a minute has passed. */
 const UNANSWERED_PINGS = 2;
 
 export interface SocketHost {
-  path: string;                                  // of the route, for the request log
+  path: string; // of the route, for the request log
   bufferBytes: number;
   pingMs: number;
   maxMessageBytes: number;
@@ -63,15 +65,18 @@ export class UwsSocket implements ServerSocket {
   private library: WebSocket<SocketData> | null = null;
   private listener: SocketListener | null = null;
   private queue: string[] = [];
-  private queueBytes = 0;                        // counted only while the socket is full
+  private queueBytes = 0; // counted only while the socket is full
   private full = false;
-  private leftBytes = 0;                         // of the message that filled the socket, at most
+  private leftBytes = 0; // of the message that filled the socket, at most
   private scheduled = false;
   private dropping = false;
   private unanswered = 0;
   private pings: NodeJS.Timeout | undefined;
 
-  constructor(private readonly handshake: Handshake, private readonly host: SocketHost) {
+  constructor(
+    private readonly handshake: Handshake,
+    private readonly host: SocketHost,
+  ) {
     this.requestId = handshake.requestId;
     this.identity = handshake.identity;
   }
@@ -81,7 +86,7 @@ export class UwsSocket implements ServerSocket {
   }
 
   get bufferedBytes(): number {
-    return this.queueBytes + (this.open ? this.library?.getBufferedAmount() ?? 0 : 0);
+    return this.queueBytes + (this.open ? (this.library?.getBufferedAmount() ?? 0) : 0);
   }
 
   header(name: string): string {
@@ -90,7 +95,10 @@ export class UwsSocket implements ServerSocket {
 
   identify(): Promise<void> | void {
     const known = this.handshake.identify();
-    if (known instanceof Promise) return known.then((identity) => { this.identity = identity; });
+    if (known instanceof Promise)
+      return known.then((identity) => {
+        this.identity = identity;
+      });
     this.identity = known;
   }
 
@@ -100,7 +108,9 @@ export class UwsSocket implements ServerSocket {
     this.open = true;
     this.pings = setInterval(() => this.ping(), this.host.pingMs);
     this.pings.unref();
-    this.guard(() => { this.listener = open(this); });
+    this.guard(() => {
+      this.listener = open(this);
+    });
   }
 
   received(bytes: Uint8Array, binary: boolean): void {
@@ -111,9 +121,15 @@ export class UwsSocket implements ServerSocket {
       return;
     }
     let message = bytes;
-    this.host.starts.add(this.identity.organizationId, () => {
-      if (this.open) this.guard(() => this.listener?.message(message, binary));
-    }, () => { message = bytes.slice(); });      // the memory is the library's
+    this.host.starts.add(
+      this.identity.organizationId,
+      () => {
+        if (this.open) this.guard(() => this.listener?.message(message, binary));
+      },
+      () => {
+        message = bytes.slice();
+      },
+    ); // the memory is the library's
   }
 
   ponged(): void {
@@ -163,7 +179,7 @@ export class UwsSocket implements ServerSocket {
     // The library sends all it holds before the close frame.
     library.cork(() => {
       for (const text of this.queue.splice(0)) library.send(text, false, false);
-      library.end(code, reason);                 // calls closed()
+      library.end(code, reason); // calls closed()
     });
   }
 
@@ -201,7 +217,9 @@ export class UwsSocket implements ServerSocket {
     if (this.dropping) return;
     this.dropping = true;
     this.queue = [];
-    queueMicrotask(() => { if (this.open) this.library?.close(); });
+    queueMicrotask(() => {
+      if (this.open) this.library?.close();
+    });
   }
 
   private ping(): void {
@@ -233,8 +251,16 @@ class Turn implements SocketTurn {
   private held: HeldAnswer | null = null;
   private ended = false;
 
-  constructor(private readonly socket: UwsSocket, private readonly host: SocketHost) {
-    this.trace = host.trace({ method: 'WEBSOCKET', path: host.path, receivedAt: this.receivedAt, header: (name) => socket.header(name) });
+  constructor(
+    private readonly socket: UwsSocket,
+    private readonly host: SocketHost,
+  ) {
+    this.trace = host.trace({
+      method: 'WEBSOCKET',
+      path: host.path,
+      receivedAt: this.receivedAt,
+      header: (name) => socket.header(name),
+    });
     this.fields = { connection: socket.requestId };
     host.turnBegun(this);
   }
@@ -268,12 +294,23 @@ class Turn implements SocketTurn {
     this.ended = true;
     this.held?.release();
     const { socket } = this;
-    this.host.turnEnded(this, finished({
-      requestId: this.requestId, clientRequestId: socket.header('x-client-request-id').slice(0, 128) || null,
-      method: 'WEBSOCKET', path: this.host.path, status, failure,
-      organizationId: socket.identity.organizationId, keyId: socket.identity.keyId,
-      loopMs: this.loop.ms,
-      durationMs: performance.now() - this.receivedAt, aborted: !socket.open, fields: this.fields, trace: this.trace,
-    }));
+    this.host.turnEnded(
+      this,
+      finished({
+        requestId: this.requestId,
+        clientRequestId: socket.header('x-client-request-id').slice(0, 128) || null,
+        method: 'WEBSOCKET',
+        path: this.host.path,
+        status,
+        failure,
+        organizationId: socket.identity.organizationId,
+        keyId: socket.identity.keyId,
+        loopMs: this.loop.ms,
+        durationMs: performance.now() - this.receivedAt,
+        aborted: !socket.open,
+        fields: this.fields,
+        trace: this.trace,
+      }),
+    );
   }
 }

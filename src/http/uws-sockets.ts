@@ -36,7 +36,7 @@ export type Admit = (handshake: Handshake) => UwsSocket;
 export type Connect = (organizationId: string, limit: number) => () => void;
 
 export class UwsSockets {
-  private readonly open = new Map<UwsSocket, () => void>();   // with how to give its place back
+  private readonly open = new Map<UwsSocket, () => void>(); // with how to give its place back
   private readonly connect: Connect;
   private readonly turns = new Set<SocketTurn>();
 
@@ -50,13 +50,21 @@ export class UwsSockets {
   }
 
   /** `upgrade` gets every request that asks for a WebSocket on the path; others go on to the app's routes. */
-  register(app: TemplatedApp, route: SocketRoute, upgrade: (res: HttpResponse, req: HttpRequest, context: us_socket_context_t, admit: Admit) => void): void {
+  register(
+    app: TemplatedApp,
+    route: SocketRoute,
+    upgrade: (res: HttpResponse, req: HttpRequest, context: us_socket_context_t, admit: Admit) => void,
+  ): void {
     const { config } = this.options;
     const limit = config.ws.max_message_bytes;
     const host: SocketHost = {
-      path: route.path, bufferBytes: config.http.stream_buffer_bytes, maxMessageBytes: limit,
+      path: route.path,
+      bufferBytes: config.http.stream_buffer_bytes,
+      maxMessageBytes: limit,
       pingMs: this.options.pingMs ?? PING_MS,
-      loopTime: this.options.loopTime, answers: this.options.answers, starts: this.options.starts,
+      loopTime: this.options.loopTime,
+      answers: this.options.answers,
+      starts: this.options.starts,
       trace: (request) => this.options.trace(request),
       draining: () => this.options.draining(),
       turnBegun: (turn) => this.turns.add(turn),
@@ -74,8 +82,8 @@ export class UwsSockets {
         // somewhat too long is therefore let in and answered with 1009. Not much: the library keeps what it has of
         // an unfinished message, and tells nobody how much that is.
         maxPayloadLength: Math.min(Math.ceil(limit * 1.125), 2 ** 31 - 1),
-        maxBackpressure: 0,                      // ours is in UwsSocket.send
-        idleTimeout: 0,                          // pings are ours: the library knows no close code for silence
+        maxBackpressure: 0, // ours is in UwsSocket.send
+        idleTimeout: 0, // pings are ours: the library knows no close code for silence
         sendPingsAutomatically: false,
         upgrade: (res, req, context) => upgrade(res, req, context, admit),
         open: (library) => library.getUserData().socket.opened(library, (socket) => route.open(socket)),
@@ -112,7 +120,12 @@ export class UwsSockets {
       return this.connect(organizationId, fit);
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== 'concurrency_limit_exceeded') throw error;
-      throw apiError('capacity_exhausted', `The incomplete messages of more than ${fit} WebSocket connections may need more memory than an organization may use (half of http.max_reading_bytes; ws.max_message_bytes each).`, null, { retryAfterMs: 1000 });
+      throw apiError(
+        'capacity_exhausted',
+        `The incomplete messages of more than ${fit} WebSocket connections may need more memory than an organization may use (half of http.max_reading_bytes; ws.max_message_bytes each).`,
+        null,
+        { retryAfterMs: 1000 },
+      );
     }
   }
 
@@ -127,8 +140,16 @@ function ownPlaces(): Connect {
   const taken = new Map<string, number>();
   return (organizationId, limit) => {
     const before = taken.get(organizationId) ?? 0;
-    if (before >= limit) throw apiError('concurrency_limit_exceeded', `This organization has ${before} WebSocket connections open, the most it may have.`, null, { retryAfterMs: 1000 });
+    if (before >= limit)
+      throw apiError(
+        'concurrency_limit_exceeded',
+        `This organization has ${before} WebSocket connections open, the most it may have.`,
+        null,
+        { retryAfterMs: 1000 },
+      );
     taken.set(organizationId, before + 1);
-    return () => { taken.set(organizationId, (taken.get(organizationId) ?? 1) - 1); };
+    return () => {
+      taken.set(organizationId, (taken.get(organizationId) ?? 1) - 1);
+    };
   };
 }

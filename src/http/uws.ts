@@ -11,7 +11,16 @@
 // threads of the process. It is therefore loaded by the first server there is, with that server's setting.
 
 import { createHash } from 'node:crypto';
-import { existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -47,7 +56,8 @@ export function loadUws(maxHeaderBytes: number, library: string | null = null): 
   try {
     loaded = load(library === null ? installedBinary() : namedBinary(library));
   } finally {
-    if (before === undefined) delete process.env[HEADER_BYTES_VARIABLE];   // no child process shall have it
+    if (before === undefined)
+      delete process.env[HEADER_BYTES_VARIABLE]; // no child process shall have it
     else process.env[HEADER_BYTES_VARIABLE] = before;
   }
   return loaded;
@@ -68,7 +78,9 @@ function namedBinary(library: string): string {
   const status = statSync(library, { throwIfNoEntry: false });
   const path = status?.isDirectory() === true ? binaryIn(library) : library;
   if (status === undefined || path === null) {
-    throw new StartError(`http.library: ${status === undefined ? `${library} is not there` : `${library} has no ${binaryName}, which Node.js ${process.version} needs`}.`);
+    throw new StartError(
+      `http.library: ${status === undefined ? `${library} is not there` : `${library} has no ${binaryName}, which Node.js ${process.version} needs`}.`,
+    );
   }
   return path;
 }
@@ -82,11 +94,18 @@ function installedBinary(): string {
   }
   const path = folders.map(binaryIn).find((one) => one !== null);
   if (path !== undefined && path !== null) return path;
-  const known = folders.flatMap((folder) => (existsSync(folder) ? readdirSync(folder) : []))
-    .filter((name) => name.startsWith(kind)).map((name) => name.slice(kind.length).replace('.node', ''));
-  const have = known.length === 0 ? 'none for this platform' : `those for modules ${known.join(', ')} (Node.js 20 is 115, 22 is 127, 24 is 137)`;
-  throw new StartError(`The HTTP library uWebSockets.js has no binary for Node.js ${process.version} on ${process.platform} ${process.arch} ` +
-    `(modules ${process.versions.modules}); there are ${have}. The setting http.library names another one.`);
+  const known = folders
+    .flatMap((folder) => (existsSync(folder) ? readdirSync(folder) : []))
+    .filter((name) => name.startsWith(kind))
+    .map((name) => name.slice(kind.length).replace('.node', ''));
+  const have =
+    known.length === 0
+      ? 'none for this platform'
+      : `those for modules ${known.join(', ')} (Node.js 20 is 115, 22 is 127, 24 is 137)`;
+  throw new StartError(
+    `The HTTP library uWebSockets.js has no binary for Node.js ${process.version} on ${process.platform} ${process.arch} ` +
+      `(modules ${process.versions.modules}); there are ${have}. The setting http.library names another one.`,
+  );
 }
 
 function load(binary: string): LoadedUws {
@@ -97,14 +116,16 @@ function load(binary: string): LoadedUws {
     patched = content.includes(JSON_PAGES);
     if (changed) path = placeCopy(content);
   } catch {
-    patched = false;   // no folder to write a copy to, or a file that is no binary: loading it says what is wrong
+    patched = false; // no folder to write a copy to, or a file that is no binary: loading it says what is wrong
     path = binary;
   }
   try {
     return { uws: require(path) as Uws, patched };
   } catch (error) {
     const reason = error instanceof Error ? error.message.split('\n')[0] : String(error);
-    throw new StartError(`The HTTP library does not load (${reason}). It needs Node.js ${process.version} and glibc 2.36 or newer; the setting http.library names another one.`);
+    throw new StartError(
+      `The HTTP library does not load (${reason}). It needs Node.js ${process.version} and glibc 2.36 or newer; the setting http.library names another one.`,
+    );
   }
 }
 
@@ -133,7 +154,7 @@ function placeIn(folder: string, name: string, content: Buffer): string {
   if (existsSync(copy) && readFileSync(copy).equals(content)) return copy;
   const partial = `${copy}.${process.pid}`;
   writeFileSync(partial, content, { mode: 0o755 });
-  renameSync(partial, copy);   // never half a file under the final name
+  renameSync(partial, copy); // never half a file under the final name
   return copy;
 }
 
@@ -143,6 +164,7 @@ function privateFolder(): string {
   const folder = join(tmpdir(), `monolith-${uid}`);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const status = lstatSync(folder);
-  if (!status.isDirectory() || status.uid !== uid || (status.mode & 0o077) !== 0) throw new Error(`${folder} is somebody else's`);
+  if (!status.isDirectory() || status.uid !== uid || (status.mode & 0o077) !== 0)
+    throw new Error(`${folder} is somebody else's`);
   return folder;
 }

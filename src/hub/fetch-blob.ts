@@ -3,7 +3,18 @@
 
 import { createHash } from 'node:crypto';
 import type { Hash } from 'node:crypto';
-import { closeSync, createReadStream, fsyncSync, ftruncateSync, mkdirSync, openSync, renameSync, rmSync, statSync, write } from 'node:fs';
+import {
+  closeSync,
+  createReadStream,
+  fsyncSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+  write,
+} from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -45,8 +56,17 @@ export async function fetchBlob(file: HubFile, job: BlobJob): Promise<void> {
     if (error instanceof HubError) throw error;
     if (job.signal?.aborted === true) throw cancelled(error);
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOSPC') throw new HubError('no_space', `no room is left for ${file.path} of ${repo} in ${cache.root}; what there is of it is kept`, error);
-    throw new HubError('cache', `${file.path} of ${repo} cannot be written to ${cache.root}: ${(error as Error).message}`, error);
+    if (code === 'ENOSPC')
+      throw new HubError(
+        'no_space',
+        `no room is left for ${file.path} of ${repo} in ${cache.root}; what there is of it is kept`,
+        error,
+      );
+    throw new HubError(
+      'cache',
+      `${file.path} of ${repo} cannot be written to ${cache.root}: ${(error as Error).message}`,
+      error,
+    );
   } finally {
     unlock();
   }
@@ -79,7 +99,10 @@ class Partial {
   bytes = 0;
   #hash: Hash;
 
-  constructor(readonly descriptor: number, private readonly file: HubFile) {
+  constructor(
+    readonly descriptor: number,
+    private readonly file: HubFile,
+  ) {
     this.#hash = begun(file);
   }
 
@@ -91,7 +114,8 @@ class Partial {
   }
 
   async add(chunk: Uint8Array): Promise<void> {
-    for (let at = 0; at < chunk.length;) at += (await writeAll(this.descriptor, chunk, at, chunk.length - at, this.bytes + at)).bytesWritten;
+    for (let at = 0; at < chunk.length; )
+      at += (await writeAll(this.descriptor, chunk, at, chunk.length - at, this.bytes + at)).bytesWritten;
     this.#hash.update(chunk);
     this.bytes += chunk.length;
   }
@@ -117,7 +141,7 @@ async function download(file: HubFile, job: BlobJob): Promise<void> {
   const path = cache.partial(repo, file.hash);
   if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > file.bytes) rmSync(path);
   for (let attempt = 1; attempt <= 2; attempt++) {
-    const descriptor = openSync(path, 'a+');   // appends would ignore positions, but there is one writer, who writes at the end
+    const descriptor = openSync(path, 'a+'); // appends would ignore positions, but there is one writer, who writes at the end
     try {
       const partial = new Partial(descriptor, file);
       await partial.read(path);
@@ -132,27 +156,32 @@ async function download(file: HubFile, job: BlobJob): Promise<void> {
     } finally {
       closeSync(descriptor);
     }
-    rmSync(path, { force: true });   // nothing of it can be trusted
+    rmSync(path, { force: true }); // nothing of it can be trusted
   }
-  throw new HubError('wrong_hash', `${file.path} of ${repo} came with other bytes than its hash says, twice; it is not kept`);
+  throw new HubError(
+    'wrong_hash',
+    `${file.path} of ${repo} came with other bytes than its hash says, twice; it is not kept`,
+  );
 }
 
 /** Until all bytes are there. A connection that breaks is taken up again where it broke, as long as each comes further than any before. */
 async function receive(file: HubFile, partial: Partial, job: BlobJob): Promise<void> {
   const { client, repo, commit, signal } = job;
   let furthest = partial.bytes;
-  for (let attempt = 1; partial.bytes < file.bytes;) {
+  for (let attempt = 1; partial.bytes < file.bytes; ) {
     let failure: unknown;
     const { response, stall } = await client.open(repo, commit, file.path, partial.bytes, signal);
     try {
       if (response.status === 416 || (partial.bytes > 0 && !goesOn(response, partial.bytes))) {
         partial.restart();
-        if (response.status === 416 || response.status === 206) throw new Error('the server sends another part than was asked for');
+        if (response.status === 416 || response.status === 206)
+          throw new Error('the server sends another part than was asked for');
       }
       if (response.body === null) throw new Error('the answer has no body');
       for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
         stall.tick();
-        if (partial.bytes + chunk.length > file.bytes) throw new HubError('wrong_hash', `${file.path} of ${repo} is longer than the hub says`);
+        if (partial.bytes + chunk.length > file.bytes)
+          throw new HubError('wrong_hash', `${file.path} of ${repo} is longer than the hub says`);
         await partial.add(chunk);
         job.progress(partial.bytes);
       }
@@ -169,7 +198,11 @@ async function receive(file: HubFile, partial: Partial, job: BlobJob): Promise<v
     furthest = Math.max(furthest, partial.bytes);
     const why = failure instanceof Error ? failure.message : 'the connection ends early';
     if (attempt > MAX_ATTEMPTS) {
-      throw new HubError('unreachable', `${file.path} of ${repo} broke off at ${partial.bytes} of ${file.bytes} bytes, ${MAX_ATTEMPTS} times in a row (${why}); the next pull goes on from there`, failure);
+      throw new HubError(
+        'unreachable',
+        `${file.path} of ${repo} broke off at ${partial.bytes} of ${file.bytes} bytes, ${MAX_ATTEMPTS} times in a row (${why}); the next pull goes on from there`,
+        failure,
+      );
     }
     await client.pause(attempt, `${file.path} broke off at ${showBytes(partial.bytes)} (${printable(why)})`, signal);
   }
@@ -177,7 +210,11 @@ async function receive(file: HubFile, partial: Partial, job: BlobJob): Promise<v
 
 /** Whether an answer has the rest from `from` on, and not all of it, or another part. */
 function goesOn(response: Response, from: number): boolean {
-  return response.status === 206 && Number(/^bytes (\d+)-/.exec(response.headers.get('content-range') ?? '')?.[1] ?? NaN) === from;
+  return (
+    response.status === 206 &&
+    Number(/^bytes (\d+)-/.exec(response.headers.get('content-range') ?? '')?.[1] ?? NaN) === from
+  );
 }
 
-const isOfDisk = (error: unknown): boolean => ['ENOSPC', 'EIO', 'EDQUOT', 'EROFS', 'EFBIG'].includes((error as NodeJS.ErrnoException).code ?? '');
+const isOfDisk = (error: unknown): boolean =>
+  ['ENOSPC', 'EIO', 'EDQUOT', 'EROFS', 'EFBIG'].includes((error as NodeJS.ErrnoException).code ?? '');

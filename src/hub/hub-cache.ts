@@ -6,7 +6,20 @@
 //   models--OWNER--REPO/refs/REVISION                     the commit of a branch or a tag
 //   .locks/models--OWNER--REPO/HASH.monolith.lock         held by who downloads
 
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 import { HubError, isShown } from './hub-error.js';
 import type { HubFile } from './hub-files.js';
@@ -17,28 +30,46 @@ const MAX_FILES = 10_000;
 export class HubCache {
   constructor(readonly root: string) {}
 
-  folder(repo: string): string { return join(this.root, `models--${repo.replace('/', '--')}`); }
-  blob(repo: string, hash: string): string { return join(this.folder(repo), 'blobs', hash); }
-  partial(repo: string, hash: string): string { return `${this.blob(repo, hash)}.monolith.incomplete`; }
-  lock(repo: string, hash: string): string { return join(this.root, '.locks', `models--${repo.replace('/', '--')}`, `${hash}.monolith.lock`); }
-  snapshot(repo: string, commit: string): string { return join(this.folder(repo), 'snapshots', commit); }
+  folder(repo: string): string {
+    return join(this.root, `models--${repo.replace('/', '--')}`);
+  }
+  blob(repo: string, hash: string): string {
+    return join(this.folder(repo), 'blobs', hash);
+  }
+  partial(repo: string, hash: string): string {
+    return `${this.blob(repo, hash)}.monolith.incomplete`;
+  }
+  lock(repo: string, hash: string): string {
+    return join(this.root, '.locks', `models--${repo.replace('/', '--')}`, `${hash}.monolith.lock`);
+  }
+  snapshot(repo: string, commit: string): string {
+    return join(this.folder(repo), 'snapshots', commit);
+  }
 
   /** Repositories that have a snapshot, by name. */
   repos(): string[] {
-    return names(this.root).flatMap((name) => {
-      const [, owner, repo] = /^models--(.+?)--(.+)$/.exec(name) ?? [];
-      return owner === undefined || repo === undefined ? [] : [`${owner}/${repo}`];
-    }).sort();
+    return names(this.root)
+      .flatMap((name) => {
+        const [, owner, repo] = /^models--(.+?)--(.+)$/.exec(name) ?? [];
+        return owner === undefined || repo === undefined ? [] : [`${owner}/${repo}`];
+      })
+      .sort();
   }
 
   /** Commits there are snapshots of: that of the revision first, then the newest. */
   commits(repo: string, revision: string): string[] {
     const folder = join(this.folder(repo), 'snapshots');
-    const dated = names(folder).filter((name) => COMMIT.test(name)).map((name) => ({ name, time: statSync(join(folder, name), { throwIfNoEntry: false })?.mtimeMs ?? 0 }));
+    const dated = names(folder)
+      .filter((name) => COMMIT.test(name))
+      .map((name) => ({ name, time: statSync(join(folder, name), { throwIfNoEntry: false })?.mtimeMs ?? 0 }));
     const all = dated.sort((a, b) => b.time - a.time).map(({ name }) => name);
     const first = COMMIT.test(revision) ? revision : this.#ref(repo, revision);
     if (COMMIT.test(revision)) return all.filter((name) => name === revision);
-    return first !== null && all.includes(first) ? [first, ...all.filter((name) => name !== first)] : revision === 'main' ? all : [];
+    return first !== null && all.includes(first)
+      ? [first, ...all.filter((name) => name !== first)]
+      : revision === 'main'
+        ? all
+        : [];
   }
 
   /** The files of a snapshot that are there in whole. */
@@ -51,7 +82,7 @@ export class HubCache {
       return [];
     }
     return entries.slice(0, MAX_FILES).flatMap((path) => {
-      const stat = statSync(join(folder, path), { throwIfNoEntry: false });   // of what a link leads to
+      const stat = statSync(join(folder, path), { throwIfNoEntry: false }); // of what a link leads to
       return stat?.isFile() === true ? [{ path: path.split(sep).join('/'), bytes: stat.size, hash: '' }] : [];
     });
   }
@@ -96,7 +127,8 @@ let made = 0;
 
 /** Creates or replaces `at` atomically. The temporary name has a fixed length, so that it fits wherever the final one does. */
 function replace(at: string, make: (temporary: string) => void): void {
-  const failed = (error: unknown): HubError => new HubError('cache', `${at} cannot be written: ${(error as Error).message}`, error);
+  const failed = (error: unknown): HubError =>
+    new HubError('cache', `${at} cannot be written: ${(error as Error).message}`, error);
   const temporary = join(dirname(at), `.${process.pid}-${++made}.new`);
   try {
     mkdirSync(dirname(at), { recursive: true });
@@ -131,8 +163,15 @@ const MAX_NAME_BYTES = 255;
  * and no character in it controls a terminal or reorders the text around it.
  */
 export function isSafePath(path: string): boolean {
-  return path.length > 0 && path.length <= 512 && !path.includes('\\') && isShown(path) &&
-    path.split('/').every((part) => part !== '' && part !== '.' && part !== '..' && Buffer.byteLength(part) <= MAX_NAME_BYTES);
+  return (
+    path.length > 0 &&
+    path.length <= 512 &&
+    !path.includes('\\') &&
+    isShown(path) &&
+    path
+      .split('/')
+      .every((part) => part !== '' && part !== '.' && part !== '..' && Buffer.byteLength(part) <= MAX_NAME_BYTES)
+  );
 }
 
 /** Whether all shards that a folder's index names are there. */
@@ -141,7 +180,9 @@ export function hasAllShards(folder: string): boolean {
   if (!existsSync(index)) return true;
   try {
     const { weight_map: map } = JSON.parse(readFileSync(index, 'utf8')) as { weight_map?: Record<string, unknown> };
-    return Object.values(map ?? {}).every((name) => typeof name === 'string' && isSafePath(name) && existsSync(join(folder, name)));
+    return Object.values(map ?? {}).every(
+      (name) => typeof name === 'string' && isSafePath(name) && existsSync(join(folder, name)),
+    );
   } catch {
     return false;
   }

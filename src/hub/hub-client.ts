@@ -40,20 +40,28 @@ const HASH = /^([0-9a-f]{64}|[0-9a-f]{40})$/;
 const COMMIT = /^[0-9a-f]{40}$/;
 
 /** An answer whose body is read within `signal`, which also ends it when nothing has come for a while. */
-export interface HubAnswer { readonly response: Response; readonly stall: StallClock }
+export interface HubAnswer {
+  readonly response: Response;
+  readonly stall: StallClock;
+}
 
 /** Ends a request that stands still. */
 export class StallClock {
   readonly #controller = new AbortController();
   #timer: NodeJS.Timeout;
 
-  constructor(private readonly ms: number, private readonly outer: AbortSignal | undefined) {
+  constructor(
+    private readonly ms: number,
+    private readonly outer: AbortSignal | undefined,
+  ) {
     this.#timer = this.#start();
     outer?.addEventListener('abort', this.#abort, { once: true });
     if (outer?.aborted === true) this.#abort();
   }
 
-  get signal(): AbortSignal { return this.#controller.signal; }
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
 
   /** Something has come. */
   tick(): void {
@@ -67,14 +75,28 @@ export class StallClock {
   }
 
   #start(): NodeJS.Timeout {
-    return setTimeout(() => this.#controller.abort(new Error(`nothing came for ${Math.round(this.ms / 1000)} s`)), this.ms);
+    return setTimeout(
+      () => this.#controller.abort(new Error(`nothing came for ${Math.round(this.ms / 1000)} s`)),
+      this.ms,
+    );
   }
 
   readonly #abort = (): void => this.#controller.abort(this.outer?.reason);
 }
 
-interface TreeEntry { type?: unknown; path?: unknown; size?: unknown; oid?: unknown; lfs?: { oid?: unknown; sha256?: unknown; size?: unknown } | null }
-interface Sibling { rfilename?: unknown; size?: unknown; blobId?: unknown; lfs?: { sha256?: unknown; size?: unknown } | null }
+interface TreeEntry {
+  type?: unknown;
+  path?: unknown;
+  size?: unknown;
+  oid?: unknown;
+  lfs?: { oid?: unknown; sha256?: unknown; size?: unknown } | null;
+}
+interface Sibling {
+  rfilename?: unknown;
+  size?: unknown;
+  blobId?: unknown;
+  lfs?: { sha256?: unknown; size?: unknown } | null;
+}
 
 export class HubClient {
   readonly #base: URL;
@@ -94,8 +116,11 @@ export class HubClient {
 
   /** The commit that a branch, a tag or a commit is. Throws HubError. */
   async commit(repo: string, revision: string, signal?: AbortSignal): Promise<string> {
-    const { sha } = objectIn(await this.#json(`api/models/${repo}/revision/${encodeURIComponent(revision)}`, `${repo}@${revision}`, signal)) as { sha?: unknown };
-    if (typeof sha !== 'string' || !COMMIT.test(sha)) throw new HubError('bad_answer', `${this.#base.host} names no commit of ${repo}@${revision}`);
+    const { sha } = objectIn(
+      await this.#json(`api/models/${repo}/revision/${encodeURIComponent(revision)}`, `${repo}@${revision}`, signal),
+    ) as { sha?: unknown };
+    if (typeof sha !== 'string' || !COMMIT.test(sha))
+      throw new HubError('bad_answer', `${this.#base.host} names no commit of ${repo}@${revision}`);
     return sha;
   }
 
@@ -150,8 +175,11 @@ export class HubClient {
   }
 
   async #siblings(repo: string, commit: string, signal: AbortSignal | undefined): Promise<HubFile[]> {
-    const { siblings } = objectIn(await this.#json(`api/models/${repo}/revision/${commit}?blobs=true`, repo, signal)) as { siblings?: unknown };
-    if (!Array.isArray(siblings) || siblings.length > MAX_FILES) throw new HubError('bad_answer', `${this.#base.host} lists no files of ${repo}`);
+    const { siblings } = objectIn(
+      await this.#json(`api/models/${repo}/revision/${commit}?blobs=true`, repo, signal),
+    ) as { siblings?: unknown };
+    if (!Array.isArray(siblings) || siblings.length > MAX_FILES)
+      throw new HubError('bad_answer', `${this.#base.host} lists no files of ${repo}`);
     const found: HubFile[] = [];
     const unsized: string[] = [];
     for (const sibling of siblings as unknown[]) {
@@ -163,34 +191,60 @@ export class HubClient {
       else if (isServed(path)) unsized.push(path);
     }
     // A mirror may list names only. Each size then costs a request, so only files that can be served are looked up.
-    const sized = await mapLimited(unsized, MAX_HEADS, (path, stopped) => this.#head(repo, commit, path, signal === undefined ? stopped : AbortSignal.any([signal, stopped])));
+    const sized = await mapLimited(unsized, MAX_HEADS, (path, stopped) =>
+      this.#head(repo, commit, path, signal === undefined ? stopped : AbortSignal.any([signal, stopped])),
+    );
     return [...found, ...sized];
   }
 
   /** Size and hash of one file from the headers of its own URL. Throws HubError. */
   async #head(repo: string, commit: string, path: string, signal: AbortSignal): Promise<HubFile> {
     const seen: { linked?: Headers } = {};
-    const { response, stall } = await this.#asked(this.#resolve(repo, commit, path), `${path} of ${repo}`, { method: 'HEAD', headers: { 'accept-encoding': 'identity' }, signal, seen });
+    const { response, stall } = await this.#asked(this.#resolve(repo, commit, path), `${path} of ${repo}`, {
+      method: 'HEAD',
+      headers: { 'accept-encoding': 'identity' },
+      signal,
+      seen,
+    });
     stall.stop();
     const header = (name: string): string | null => seen.linked?.get(name) ?? response.headers.get(name);
     const etag = (header('x-linked-etag') ?? response.headers.get('etag') ?? '').replace(/^W\//, '').replace(/"/g, '');
-    return this.#file(repo, path, Number(header('x-linked-size') ?? response.headers.get('content-length') ?? NaN), etag);
+    return this.#file(
+      repo,
+      path,
+      Number(header('x-linked-size') ?? response.headers.get('content-length') ?? NaN),
+      etag,
+    );
   }
 
   /** A listed file name. Throws HubError if it cannot be a path in the cache. */
   #path(repo: string, path: unknown): string {
-    if (typeof path !== 'string' || !isSafePath(path)) throw new HubError('bad_answer', `${repo} lists a file whose name cannot be used: ${printable(JSON.stringify(path) ?? '')}`);
+    if (typeof path !== 'string' || !isSafePath(path))
+      throw new HubError(
+        'bad_answer',
+        `${repo} lists a file whose name cannot be used: ${printable(JSON.stringify(path) ?? '')}`,
+      );
     return path;
   }
 
   #file(repo: string, listed: unknown, bytes: unknown, hash: unknown): HubFile {
     const path = this.#path(repo, listed);
-    if (typeof bytes !== 'number' || !Number.isSafeInteger(bytes) || bytes < 0) throw new HubError('bad_answer', `${this.#base.host} does not report the size of ${printable(path)} of ${repo}`);
-    if (typeof hash !== 'string' || !HASH.test(hash)) throw new HubError('bad_answer', `${this.#base.host} does not report a hash of ${printable(path)} of ${repo}, so the file could not be verified`);
+    if (typeof bytes !== 'number' || !Number.isSafeInteger(bytes) || bytes < 0)
+      throw new HubError('bad_answer', `${this.#base.host} does not report the size of ${printable(path)} of ${repo}`);
+    if (typeof hash !== 'string' || !HASH.test(hash))
+      throw new HubError(
+        'bad_answer',
+        `${this.#base.host} does not report a hash of ${printable(path)} of ${repo}, so the file could not be verified`,
+      );
     return { path, bytes, hash };
   }
 
-  async #json(at: string | URL, what: string, signal: AbortSignal | undefined, link?: { next: URL | null }): Promise<unknown> {
+  async #json(
+    at: string | URL,
+    what: string,
+    signal: AbortSignal | undefined,
+    link?: { next: URL | null },
+  ): Promise<unknown> {
     const url = at instanceof URL ? at : new URL(at, this.#base);
     for (let attempt = 1; ; attempt++) {
       const { response, stall } = await this.#asked(url, what, { headers: { accept: 'application/json' }, signal });
@@ -201,14 +255,20 @@ export class HubClient {
           stall.tick();
           chunks.push(chunk);
           size += chunk.length;
-          if (size > MAX_JSON_BYTES) throw new HubError('bad_answer', `the answer of ${this.#base.host} about ${what} is too long`);
+          if (size > MAX_JSON_BYTES)
+            throw new HubError('bad_answer', `the answer of ${this.#base.host} about ${what} is too long`);
         }
         if (link !== undefined) link.next = this.#nextPage(response, url);
         return JSON.parse(Buffer.concat(chunks).toString('utf8')) as unknown;
       } catch (error) {
         if (error instanceof HubError) throw error;
         if (signal?.aborted === true) throw cancelled(error);
-        if (error instanceof SyntaxError) throw new HubError('bad_answer', `${this.#base.host} answered about ${what} with something that is no JSON: is it the address of a hub?`, error);
+        if (error instanceof SyntaxError)
+          throw new HubError(
+            'bad_answer',
+            `${this.#base.host} answered about ${what} with something that is no JSON: is it the address of a hub?`,
+            error,
+          );
         const failure = this.#unreachable(error);
         if (attempt === MAX_ATTEMPTS) throw failure;
         await this.pause(attempt, failure.message, signal);
@@ -227,8 +287,19 @@ export class HubClient {
   }
 
   /** An answer that is fine, after redirects and attempts. Throws HubError. */
-  async #asked(url: URL, what: string, options: { method?: string; headers: Record<string, string>; signal?: AbortSignal | undefined; alsoFine?: readonly number[]; seen?: { linked?: Headers } }): Promise<HubAnswer> {
-    if (this.options.offline === true) throw new HubError('offline', `${what} is not in the cache, and hub.offline keeps it from being fetched`);
+  async #asked(
+    url: URL,
+    what: string,
+    options: {
+      method?: string;
+      headers: Record<string, string>;
+      signal?: AbortSignal | undefined;
+      alsoFine?: readonly number[];
+      seen?: { linked?: Headers };
+    },
+  ): Promise<HubAnswer> {
+    if (this.options.offline === true)
+      throw new HubError('offline', `${what} is not in the cache, and hub.offline keeps it from being fetched`);
     for (let attempt = 1; ; attempt++) {
       const stall = new StallClock(this.#stallMs, options.signal);
       let response: Response;
@@ -255,13 +326,27 @@ export class HubClient {
     }
   }
 
-  async #followed(first: URL, { method = 'GET', headers, seen }: { method?: string; headers: Record<string, string>; seen?: { linked?: Headers } }, signal: AbortSignal): Promise<Response> {
+  async #followed(
+    first: URL,
+    {
+      method = 'GET',
+      headers,
+      seen,
+    }: { method?: string; headers: Record<string, string>; seen?: { linked?: Headers } },
+    signal: AbortSignal,
+  ): Promise<Response> {
     let url = first;
     for (let hops = 0; hops <= MAX_REDIRECTS; hops++) {
       const own = url.origin === this.#base.origin;
       const response = await fetch(url, {
-        method, signal, redirect: 'manual',
-        headers: { ...headers, 'user-agent': `monolith/${VERSION}`, ...(own && this.options.token !== null ? { authorization: `Bearer ${this.options.token}` } : {}) },
+        method,
+        signal,
+        redirect: 'manual',
+        headers: {
+          ...headers,
+          'user-agent': `monolith/${VERSION}`,
+          ...(own && this.options.token !== null ? { authorization: `Bearer ${this.options.token}` } : {}),
+        },
       });
       if (![301, 302, 303, 307, 308].includes(response.status)) return response;
       await response.body?.cancel().catch(() => undefined);
@@ -269,7 +354,8 @@ export class HubClient {
       const location = response.headers.get('location') ?? '';
       if (!URL.canParse(location, url.href)) throw new HubError('bad_answer', `${url.host} sends on to no address`);
       const next = new URL(location, url);
-      if (next.protocol !== 'https:' && (next.protocol !== 'http:' || url.protocol === 'https:')) throw new HubError('bad_answer', `${url.host} sends on to ${next.protocol}//, which is not followed`);
+      if (next.protocol !== 'https:' && (next.protocol !== 'http:' || url.protocol === 'https:'))
+        throw new HubError('bad_answer', `${url.host} sends on to ${next.protocol}//, which is not followed`);
       url = next;
     }
     throw new HubError('bad_answer', `${first.host} sends on from address to address without end`);
@@ -278,23 +364,52 @@ export class HubClient {
   #unreachable(error: unknown): HubError {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
     const { message, code } = cause as NodeJS.ErrnoException;
-    return new HubError('unreachable', `${this.#base.origin} cannot be reached: ${printable(message || code || String(cause))}`, error);
+    return new HubError(
+      'unreachable',
+      `${this.#base.origin} cannot be reached: ${printable(message || code || String(cause))}`,
+      error,
+    );
   }
 
   #refused(response: Response, what: string): HubError {
     const { status } = response;
     const code = response.headers.get('x-error-code') ?? '';
     const said = printable(response.headers.get('x-error-message') ?? '');
-    const token = this.options.token === null ? 'a token is needed (hub.token, or HF_TOKEN)' : 'the token given does not allow it';
-    if (code === 'GatedRepo' || (status === 403 && code === '')) return new HubError('not_allowed', `${what} is gated: its terms have to be accepted on ${this.#base.host} first, and ${token}`);
-    if (status === 401) return new HubError(code === 'RepoNotFound' ? 'not_found' : 'not_allowed', `${what}: ${this.#base.host} knows no such repository, or it is private and ${token}`);
-    if (status === 403) return new HubError('not_allowed', `${what}: ${this.#base.host} refuses it (${said === '' ? status : said}); ${token}`);
+    const token =
+      this.options.token === null ? 'a token is needed (hub.token, or HF_TOKEN)' : 'the token given does not allow it';
+    if (code === 'GatedRepo' || (status === 403 && code === ''))
+      return new HubError(
+        'not_allowed',
+        `${what} is gated: its terms have to be accepted on ${this.#base.host} first, and ${token}`,
+      );
+    if (status === 401)
+      return new HubError(
+        code === 'RepoNotFound' ? 'not_found' : 'not_allowed',
+        `${what}: ${this.#base.host} knows no such repository, or it is private and ${token}`,
+      );
+    if (status === 403)
+      return new HubError(
+        'not_allowed',
+        `${what}: ${this.#base.host} refuses it (${said === '' ? status : said}); ${token}`,
+      );
     if (status === 404) {
-      const thing = code === 'RevisionNotFound' ? 'no such revision' : code === 'EntryNotFound' ? 'no such file' : 'no such repository';
+      const thing =
+        code === 'RevisionNotFound'
+          ? 'no such revision'
+          : code === 'EntryNotFound'
+            ? 'no such file'
+            : 'no such repository';
       return new HubError('not_found', `${what}: ${this.#base.host} has ${thing}`);
     }
-    if (status === 429) return new HubError('too_many_requests', `${this.#base.host} asks for fewer requests; try again later${this.options.token === null ? ', or give a token (hub.token, or HF_TOKEN)' : ''}`);
-    return new HubError('bad_answer', `${what}: ${this.#base.host} answered ${status}${said === '' ? '' : ` (${said})`}`);
+    if (status === 429)
+      return new HubError(
+        'too_many_requests',
+        `${this.#base.host} asks for fewer requests; try again later${this.options.token === null ? ', or give a token (hub.token, or HF_TOKEN)' : ''}`,
+      );
+    return new HubError(
+      'bad_answer',
+      `${what}: ${this.#base.host} answered ${status}${said === '' ? '' : ` (${said})`}`,
+    );
   }
 }
 
@@ -302,7 +417,11 @@ export class HubClient {
 const objectIn = (value: unknown): object => (typeof value === 'object' && value !== null ? value : {});
 
 export function cancelled(cause?: unknown): HubError {
-  return new HubError('cancelled', 'the download was stopped; what there is of it is kept, and the next one goes on from there', cause);
+  return new HubError(
+    'cancelled',
+    'the download was stopped; what there is of it is kept, and the next one goes on from there',
+    cause,
+  );
 }
 
 /** Seconds or a date; 0 if it says nothing. */

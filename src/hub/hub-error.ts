@@ -2,12 +2,27 @@
 
 /** What kind of failure: the same words as in logs and in the operator's API. */
 export type HubFailure =
-  | 'bad_name' | 'not_found' | 'not_allowed' | 'no_such_weights' | 'too_large' | 'no_space' | 'unreachable' | 'bad_answer'
-  | 'wrong_hash' | 'too_many_requests' | 'offline' | 'cache' | 'cancelled';
+  | 'bad_name'
+  | 'not_found'
+  | 'not_allowed'
+  | 'no_such_weights'
+  | 'too_large'
+  | 'no_space'
+  | 'unreachable'
+  | 'bad_answer'
+  | 'wrong_hash'
+  | 'too_many_requests'
+  | 'offline'
+  | 'cache'
+  | 'cancelled';
 
 /** The message says all there is to say: which repository or file, and what to do. It never has the token in it. */
 export class HubError extends Error {
-  constructor(readonly failure: HubFailure, message: string, cause?: unknown) {
+  constructor(
+    readonly failure: HubFailure,
+    message: string,
+    cause?: unknown,
+  ) {
     super(message, cause === undefined ? undefined : { cause });
     this.name = 'HubError';
   }

@@ -23,20 +23,23 @@ export interface Weights {
 }
 
 const SPLIT = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/;
-const QUANTIZATION = /(?:^|[-._/])((?:UD-)?(?:I?Q\d(?:_[A-Z0-9]+)*|TQ\d_0|MXFP4(?:_MOE)?|NVFP4|BF16|F16|FP16|F32|FP32))(?=[-.]|$)/gi;
+const QUANTIZATION =
+  /(?:^|[-._/])((?:UD-)?(?:I?Q\d(?:_[A-Z0-9]+)*|TQ\d_0|MXFP4(?:_MOE)?|NVFP4|BF16|F16|FP16|F32|FP32))(?=[-.]|$)/gi;
 /** Of repacked tensors that today's engines do no more read. */
 const REPACKED = /^Q4_0_\d_\d$/i;
 /** More than a byte and a bit for each weight. */
 const WIDE = /^(BF16|F16|FP16|F32|FP32)$/i;
 
 /** Of a folder: what the loader reads. Nothing that could hold code. */
-const OF_FOLDER = /^(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab|chat_template|preprocessor_config|processor_config|video_preprocessor_config|model\.safetensors\.index)\.json$|^(merges\.txt|tokenizer\.model|chat_template\.jinja)$/;
+const OF_FOLDER =
+  /^(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab|chat_template|preprocessor_config|processor_config|video_preprocessor_config|model\.safetensors\.index)\.json$|^(merges\.txt|tokenizer\.model|chat_template\.jinja)$/;
 const SAFETENSORS = /^(?!consolidated)[^/]+\.safetensors$/;
 
 const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
 const folderOf = (path: string): string => path.slice(0, path.lastIndexOf('/') + 1);
 /** Whether a file of this name can be part of what is served. */
-export const isServed = (path: string): boolean => path.endsWith('.gguf') || OF_FOLDER.test(path) || SAFETENSORS.test(path);
+export const isServed = (path: string): boolean =>
+  path.endsWith('.gguf') || OF_FOLDER.test(path) || SAFETENSORS.test(path);
 const isProjector = (path: string): boolean => /mmproj/i.test(nameOf(path));
 
 /** The last one that a file's name has, or its folders' if that has none. */
@@ -100,11 +103,16 @@ export function projectorFor(weights: Weights, files: readonly HubFile[]): HubFi
  * a weight that take no more than half of `memory`, else the smallest. Throws HubError `no_such_weights`, `too_large`.
  */
 export function chooseWeights(repo: string, all: readonly Weights[], wanted: string | null, memory: number): Weights {
-  if (all.length === 0) throw new HubError('no_such_weights', `${repo} holds nothing that can be served: no GGUF file, and no config.json with *.safetensors. (Pickled weights, *.bin and *.pth, are never read.)`);
+  if (all.length === 0)
+    throw new HubError(
+      'no_such_weights',
+      `${repo} holds nothing that can be served: no GGUF file, and no config.json with *.safetensors. (Pickled weights, *.bin and *.pth, are never read.)`,
+    );
   return wanted === null ? byMemory(repo, all, memory) : named(repo, all, wanted);
 }
 
-const listed = (all: readonly Weights[]): string => all.map(({ quantization, bytes }) => `${quantization} (${showBytes(bytes)})`).join(', ');
+const listed = (all: readonly Weights[]): string =>
+  all.map(({ quantization, bytes }) => `${quantization} (${showBytes(bytes)})`).join(', ');
 
 function named(repo: string, all: readonly Weights[], wanted: string): Weights {
   const asked = wanted.toUpperCase();
@@ -112,7 +120,11 @@ function named(repo: string, all: readonly Weights[], wanted: string): Weights {
   const found = byFile.length > 0 ? byFile : all.filter(({ quantization }) => quantization.toUpperCase() === asked);
   const [one, other] = found;
   if (one === undefined) throw new HubError('no_such_weights', `${repo} has no "${wanted}"; it has ${listed(all)}`);
-  if (other !== undefined) throw new HubError('no_such_weights', `${repo} has "${wanted}" ${found.length} times; name the file: ${found.map(({ entry }) => `${repo}:${entry}`).join(', ')}`);
+  if (other !== undefined)
+    throw new HubError(
+      'no_such_weights',
+      `${repo} has "${wanted}" ${found.length} times; name the file: ${found.map(({ entry }) => `${repo}:${entry}`).join(', ')}`,
+    );
   return one;
 }
 
@@ -125,11 +137,14 @@ function byMemory(repo: string, all: readonly Weights[], memory: number): Weight
   }
   const narrow = files.filter(({ quantization }) => !WIDE.test(quantization));
   const candidates = narrow.length > 0 ? narrow : files;
-  const chosen = candidates.filter(({ bytes }) => bytes <= memory / 2).at(-1) ?? candidates[0] as Weights;
+  const chosen = candidates.filter(({ bytes }) => bytes <= memory / 2).at(-1) ?? (candidates[0] as Weights);
   if (chosen.bytes > memory) throw tooLarge(repo, chosen, memory);
   return chosen;
 }
 
 function tooLarge(repo: string, { quantization, bytes }: Weights, memory: number): HubError {
-  return new HubError('too_large', `the smallest weights of ${repo}, ${quantization}, take ${showBytes(bytes)}, and this machine has ${showBytes(memory)}. To have them all the same: ${repo}:${quantization}`);
+  return new HubError(
+    'too_large',
+    `the smallest weights of ${repo}, ${quantization}, take ${showBytes(bytes)}, and this machine has ${showBytes(memory)}. To have them all the same: ${repo}:${quantization}`,
+  );
 }

@@ -59,11 +59,16 @@ export class Hub {
           seen.add(weights.entry);
           const folder = cache.snapshot(repo, commit);
           const projector = projectorFor(weights, files);
-          return [{
-            ref: showModelRef({ repo, weights: weights.quantization, revision: 'main' }), quantization: weights.quantization,
-            path: weights.entry === '' ? folder : `${folder}/${weights.entry}`, bytes: weights.bytes,
-            projector: projector === null ? null : `${folder}/${projector.path}`, isOld: at > 0,
-          }];
+          return [
+            {
+              ref: showModelRef({ repo, weights: weights.quantization, revision: 'main' }),
+              quantization: weights.quantization,
+              path: weights.entry === '' ? folder : `${folder}/${weights.entry}`,
+              bytes: weights.bytes,
+              projector: projector === null ? null : `${folder}/${projector.path}`,
+              isOld: at > 0,
+            },
+          ];
         });
       });
     });
@@ -80,7 +85,10 @@ export interface HubModelOptions extends Partial<Omit<PullOptions, 'onProgress' 
 }
 
 /** The settings with the models of a hub (`hf:OWNER/REPO`) named by their paths, fetched if they are not there. Throws HubError. */
-export async function withHubModels(config: Config, { fetches = true, onProgress, onRetry, onPulled, ...options }: HubModelOptions = {}): Promise<Config> {
+export async function withHubModels(
+  config: Config,
+  { fetches = true, onProgress, onRetry, onPulled, ...options }: HubModelOptions = {},
+): Promise<Config> {
   if (!config.model.some(({ path }) => path.startsWith(HUB_SCHEME))) return config;
   const hub = new Hub(config);
   const model: { name: string; path: string }[] = [];
@@ -93,9 +101,14 @@ export async function withHubModels(config: Config, { fetches = true, onProgress
     let found = hub.cached(ref, options.memory);
     if (found === null && fetches) {
       try {
-        found = await hub.pull(ref, { ...options, onProgress: (progress) => onProgress?.(one.name, progress), onRetry: (why, waitMs) => onRetry?.(one.name, why, waitMs) });
+        found = await hub.pull(ref, {
+          ...options,
+          onProgress: (progress) => onProgress?.(one.name, progress),
+          onRetry: (why, waitMs) => onRetry?.(one.name, why, waitMs),
+        });
       } catch (error) {
-        if (error instanceof HubError) throw new HubError(error.failure, `model "${one.name}": ${error.message}`, error);
+        if (error instanceof HubError)
+          throw new HubError(error.failure, `model "${one.name}": ${error.message}`, error);
         throw error;
       }
       onPulled?.(one.name, found);

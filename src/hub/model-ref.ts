@@ -24,9 +24,15 @@ export function parseModelRef(text: string): ModelRef {
   const bare = text.startsWith(HUB_SCHEME) ? text.slice(HUB_SCHEME.length) : text;
   const [, repo = '', weights, revision] = /^([^:@]*)(?::([^@]*))?(?:@(.*))?$/s.exec(bare) ?? [];
   const parts = repo.split('/');
-  const wrong = (what: string): HubError => new HubError('bad_name', `${JSON.stringify(text.slice(0, 200))} names no model: ${what}. Expected OWNER/REPO[:QUANTIZATION][@REVISION], such as owner/model-GGUF:Q4_K_M`);
-  if (parts.length !== 2 || !parts.every((part) => PART.test(part))) throw wrong(`${JSON.stringify(repo.slice(0, 100))} is no OWNER/REPO`);
-  if (weights !== undefined && (!WEIGHTS.test(weights) || weights.split('/').includes('..'))) throw wrong('what stands behind ":" is no quantization and no file');
+  const wrong = (what: string): HubError =>
+    new HubError(
+      'bad_name',
+      `${JSON.stringify(text.slice(0, 200))} names no model: ${what}. Expected OWNER/REPO[:QUANTIZATION][@REVISION], such as owner/model-GGUF:Q4_K_M`,
+    );
+  if (parts.length !== 2 || !parts.every((part) => PART.test(part)))
+    throw wrong(`${JSON.stringify(repo.slice(0, 100))} is no OWNER/REPO`);
+  if (weights !== undefined && (!WEIGHTS.test(weights) || weights.split('/').includes('..')))
+    throw wrong('what stands behind ":" is no quantization and no file');
   if (revision !== undefined && !REVISION.test(revision)) throw wrong('what stands behind "@" is no revision');
   return { repo, weights: weights ?? null, revision: revision ?? 'main' };
 }

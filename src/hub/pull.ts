@@ -52,7 +52,12 @@ export interface Pulled {
 const RESERVE = 256 * 1024 * 1024;
 
 /** Throws HubError. What has come of it by then is kept, and used by the next one. */
-export async function pull({ repo, weights: wanted, revision }: ModelRef, hub: HubClient, cache: HubCache, options: PullOptions): Promise<Pulled> {
+export async function pull(
+  { repo, weights: wanted, revision }: ModelRef,
+  hub: HubClient,
+  cache: HubCache,
+  options: PullOptions,
+): Promise<Pulled> {
   const { signal } = options;
   const client = hub.telling(options.onRetry?.bind(options));
   const commit = await client.commit(repo, revision, signal);
@@ -68,11 +73,29 @@ export async function pull({ repo, weights: wanted, revision }: ModelRef, hub: H
   const kept = done + missing.reduce((bytes, file) => bytes + partBytes(cache, repo, file), 0);
   for (const file of missing) {
     let waiting = false;
-    const tell = (bytes: number): void => options.onProgress?.({ quantization: weights.quantization, file: file.path, bytes: done + bytes, total, kept, waiting });
+    const tell = (bytes: number): void =>
+      options.onProgress?.({
+        quantization: weights.quantization,
+        file: file.path,
+        bytes: done + bytes,
+        total,
+        kept,
+        waiting,
+      });
     await fetchBlob(file, {
-      client, cache, repo, commit, signal,
-      progress: (bytes) => { waiting = false; tell(bytes); },
-      waiting: () => { waiting = true; tell(0); },
+      client,
+      cache,
+      repo,
+      commit,
+      signal,
+      progress: (bytes) => {
+        waiting = false;
+        tell(bytes);
+      },
+      waiting: () => {
+        waiting = true;
+        tell(0);
+      },
     });
     done += file.bytes;
   }
@@ -102,11 +125,20 @@ export function wholeWeights(cache: HubCache, repo: string, commit: string, file
   return weightsOf(files).filter(({ entry }) => entry !== '' || hasAllShards(cache.snapshot(repo, commit)));
 }
 
-function placed(cache: HubCache, repo: string, commit: string, weights: Weights, projector: HubFile | null): Omit<Pulled, 'fetched'> {
+function placed(
+  cache: HubCache,
+  repo: string,
+  commit: string,
+  weights: Weights,
+  projector: HubFile | null,
+): Omit<Pulled, 'fetched'> {
   const folder = cache.snapshot(repo, commit);
   return {
-    quantization: weights.quantization, path: join(folder, weights.entry), projector: projector === null ? null : join(folder, projector.path),
-    commit, bytes: sum(weights.files) + (projector?.bytes ?? 0),
+    quantization: weights.quantization,
+    path: join(folder, weights.entry),
+    projector: projector === null ? null : join(folder, projector.path),
+    commit,
+    bytes: sum(weights.files) + (projector?.bytes ?? 0),
   };
 }
 
@@ -121,8 +153,13 @@ function checkRoom(cache: HubCache, repo: string, missing: readonly HubFile[]): 
   } catch (error) {
     throw new HubError('cache', `the folder ${cache.root} cannot be used: ${(error as Error).message}`, error);
   }
-  if (wanted + RESERVE > free) throw new HubError('no_space', `${showBytes(wanted)} of ${repo} are to be fetched, and ${cache.root} has ${showBytes(free)} free (${showBytes(RESERVE)} of it stay so). hub.cache names another folder`);
+  if (wanted + RESERVE > free)
+    throw new HubError(
+      'no_space',
+      `${showBytes(wanted)} of ${repo} are to be fetched, and ${cache.root} has ${showBytes(free)} free (${showBytes(RESERVE)} of it stay so). hub.cache names another folder`,
+    );
 }
 
-const partBytes = (cache: HubCache, repo: string, { hash, bytes }: HubFile): number => Math.min(bytes, statSync(cache.partial(repo, hash), { throwIfNoEntry: false })?.size ?? 0);
+const partBytes = (cache: HubCache, repo: string, { hash, bytes }: HubFile): number =>
+  Math.min(bytes, statSync(cache.partial(repo, hash), { throwIfNoEntry: false })?.size ?? 0);
 const sum = (files: readonly HubFile[]): number => files.reduce((total, { bytes }) => total + bytes, 0);

@@ -5,10 +5,10 @@ import type { LimitOverride } from '../config/kinds.js';
 export type Scope = 'inference' | 'models.read' | 'responses.read' | 'responses.delete' | 'tokens.count';
 
 export interface Identity {
-  readonly organizationId: string;               // org_…
-  readonly organizationNumber: number;           // 32-bit, of the organization: prefix-cache namespace, fairness
-  readonly keyId: string;                        // key_…
-  readonly models: readonly string[];            // ['*'] or model names the key may use
+  readonly organizationId: string; // org_…
+  readonly organizationNumber: number; // 32-bit, of the organization: prefix-cache namespace, fairness
+  readonly keyId: string; // key_…
+  readonly models: readonly string[]; // ['*'] or model names the key may use
   readonly scopes: readonly string[];
   /** Limits an operator set for the organization, by model or `*`. Absent ones are as the settings have them. */
   readonly limits: Readonly<Record<string, LimitOverride>>;

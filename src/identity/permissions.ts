@@ -10,6 +10,8 @@ export function mayUse(identity: Identity, model: string): boolean {
 
 /** Throws ApiError 403 `model_not_allowed` or `endpoint_not_allowed`. */
 export function permit(identity: Identity, scope: Scope, model: string): void {
-  if (!mayUse(identity, model)) throw apiError('model_not_allowed', `This API key may not use the model "${model}".`, 'model');
-  if (!identity.scopes.includes(scope)) throw apiError('endpoint_not_allowed', `This API key does not have the permission "${scope}".`);
+  if (!mayUse(identity, model))
+    throw apiError('model_not_allowed', `This API key may not use the model "${model}".`, 'model');
+  if (!identity.scopes.includes(scope))
+    throw apiError('endpoint_not_allowed', `This API key does not have the permission "${scope}".`);
 }

@@ -6,7 +6,11 @@ import type { Arrival } from './types.js';
 export type OpenArrival = Exclude<Arrival, { kind: 'closed' }>;
 
 /** Without end; a trace's are its sessions' own, by `traceAt`, and end with it (null). */
-export function* arrivalTimes(arrival: OpenArrival, seed: number, traceAt: (session: number) => number | null): Generator<number, void> {
+export function* arrivalTimes(
+  arrival: OpenArrival,
+  seed: number,
+  traceAt: (session: number) => number | null,
+): Generator<number, void> {
   if (arrival.kind === 'trace') {
     for (let session = 0; ; session++) {
       const at = traceAt(session);
@@ -29,23 +33,29 @@ function gapsOf(arrival: Renewal, seed: number): () => number {
   if (arrival.kind === 'constant') return () => mean;
   if (arrival.kind === 'poisson') return () => mean * draws.exponential();
   const { burstiness } = arrival;
-  return () => mean * draws.gamma(burstiness) / burstiness;
+  return () => (mean * draws.gamma(burstiness)) / burstiness;
 }
 
 /** Sessions a second in the long run; null of a trace, which has its own. */
 export function rateOf(arrival: OpenArrival): number | null {
   if (arrival.kind === 'trace') return null;
-  return arrival.kind === 'bursts' ? arrival.size * 1000 / arrival.everyMs : arrival.rate;
+  return arrival.kind === 'bursts' ? (arrival.size * 1000) / arrival.everyMs : arrival.rate;
 }
 
 /** As a person says it. */
 export function showArrival(arrival: Arrival): string {
   switch (arrival.kind) {
-    case 'closed': return `closed loop, ${arrival.concurrency} at once`;
-    case 'poisson': return `Poisson, ${arrival.rate}/s`;
-    case 'gamma': return `gamma, ${arrival.rate}/s, burstiness ${arrival.burstiness}`;
-    case 'constant': return `constant, ${arrival.rate}/s`;
-    case 'bursts': return `bursts of ${arrival.size} every ${arrival.everyMs} ms`;
-    case 'trace': return `as the trace has it${arrival.speed === 1 ? '' : `, ${arrival.speed} times as fast`}`;
+    case 'closed':
+      return `closed loop, ${arrival.concurrency} at once`;
+    case 'poisson':
+      return `Poisson, ${arrival.rate}/s`;
+    case 'gamma':
+      return `gamma, ${arrival.rate}/s, burstiness ${arrival.burstiness}`;
+    case 'constant':
+      return `constant, ${arrival.rate}/s`;
+    case 'bursts':
+      return `bursts of ${arrival.size} every ${arrival.everyMs} ms`;
+    case 'trace':
+      return `as the trace has it${arrival.speed === 1 ? '' : `, ${arrival.speed} times as fast`}`;
   }
 }

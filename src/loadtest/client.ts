@@ -15,11 +15,16 @@ const LONGEST_REFUSAL = 64 * 1024;
 const LONGEST_MESSAGE = 300;
 
 /** What a record says of one request, by the client's clock, and its answer. */
-export type Asked = Pick<RequestRecord, 'sent' | 'headers' | 'firstToken' | 'end' | 'gaps' | 'status' | 'error'> & { readonly answer: Answer };
+export type Asked = Pick<RequestRecord, 'sent' | 'headers' | 'firstToken' | 'end' | 'gaps' | 'status' | 'error'> & {
+  readonly answer: Answer;
+};
 
 /** What has become of a request that is not answered. */
 class Failure extends Error {
-  constructor(readonly kind: ErrorKind, message: string) {
+  constructor(
+    readonly kind: ErrorKind,
+    message: string,
+  ) {
     super(message.slice(0, LONGEST_MESSAGE));
   }
 }
@@ -34,7 +39,10 @@ export class LoadClient {
   #closed = false;
 
   /** `now`: milliseconds of any origin. */
-  constructor(private readonly target: Target, private readonly now: () => number) {
+  constructor(
+    private readonly target: Target,
+    private readonly now: () => number,
+  ) {
     this.#rules = rulesOf(target.dialect);
     const url = new URL(`${target.url.replace(/\/+$/, '')}${this.#rules.path}`);
     const isSecure = url.protocol === 'https:';
@@ -42,7 +50,12 @@ export class LoadClient {
     this.#agent = isSecure ? new SecureAgent(pooled) : new Agent(pooled);
     this.#send = isSecure ? httpsRequest : httpRequest;
     this.#options = {
-      method: 'POST', protocol: url.protocol, hostname: url.hostname.replace(/^\[|\]$/g, ''), port: url.port, path: url.pathname + url.search, agent: this.#agent,
+      method: 'POST',
+      protocol: url.protocol,
+      hostname: url.hostname.replace(/^\[|\]$/g, ''),
+      port: url.port,
+      path: url.pathname + url.search,
+      agent: this.#agent,
       headers: { 'content-type': 'application/json', accept: 'text/event-stream', ...target.headers },
     };
   }
@@ -60,7 +73,8 @@ export class LoadClient {
     try {
       await this.#exchange(body, timing, answer);
     } catch (thrown) {
-      const { kind, message } = thrown instanceof Failure ? thrown : new Failure('connection', String((thrown as Error).message));
+      const { kind, message } =
+        thrown instanceof Failure ? thrown : new Failure('connection', String((thrown as Error).message));
       error = { kind, message };
     }
     const { sent, headers, firstToken, gaps, status } = timing;
@@ -83,7 +97,10 @@ export class LoadClient {
         return;
       } catch (thrown) {
         // The server had closed a connection that lay idle: nobody has seen the request.
-        const lost = request.reusedSocket && timing.headers === null && ['ECONNRESET', 'EPIPE'].includes((thrown as NodeJS.ErrnoException).code ?? '');
+        const lost =
+          request.reusedSocket &&
+          timing.headers === null &&
+          ['ECONNRESET', 'EPIPE'].includes((thrown as NodeJS.ErrnoException).code ?? '');
         if (!lost || tries > 0) throw thrown;
       }
     }
@@ -102,7 +119,10 @@ export class LoadClient {
         settle(failure);
         request.destroy();
       };
-      const timer = setTimeout(() => fail(new Failure('timeout', `no end within ${this.target.timeoutMs} ms`)), this.target.timeoutMs);
+      const timer = setTimeout(
+        () => fail(new Failure('timeout', `no end within ${this.target.timeoutMs} ms`)),
+        this.target.timeoutMs,
+      );
       this.#running.add(fail);
       request.on('error', settle);
       request.on('response', (response) => {
@@ -116,7 +136,13 @@ export class LoadClient {
     });
   }
 
-  #read(response: IncomingMessage, timing: Timing, answer: Answer, settle: (failure: Error | null) => void, fail: (failure: Failure) => void): void {
+  #read(
+    response: IncomingMessage,
+    timing: Timing,
+    answer: Answer,
+    settle: (failure: Error | null) => void,
+    fail: (failure: Failure) => void,
+  ): void {
     const events = new EventData();
     const onData = (data: string): void => {
       if (!this.#rules.take(answer, data)) return;
@@ -129,13 +155,19 @@ export class LoadClient {
       try {
         events.take(piece, onData);
       } catch (error) {
-        fail(new Failure('malformed', `an event is not of the ${this.target.dialect} dialect: ${(error as Error).message}`));
+        fail(
+          new Failure(
+            'malformed',
+            `an event is not of the ${this.target.dialect} dialect: ${(error as Error).message}`,
+          ),
+        );
       }
     });
     response.on('end', () => {
       if (answer.error !== null) settle(new Failure('stream_error', answer.error));
       else if (answer.ended || answer.finish !== null) settle(null);
-      else if (timing.firstToken === null) settle(new Failure('malformed', `the answer has no event of the ${this.target.dialect} dialect`));
+      else if (timing.firstToken === null)
+        settle(new Failure('malformed', `the answer has no event of the ${this.target.dialect} dialect`));
       else settle(new Failure('truncated', 'the answer ended before its end'));
     });
   }
@@ -157,7 +189,9 @@ function refused(response: IncomingMessage, status: number, settle: (failure: Er
     if (bytes < LONGEST_REFUSAL) pieces.push(piece);
     bytes += piece.length;
   });
-  response.on('end', () => settle(new Failure(`http_${status}`, refusal(Buffer.concat(pieces).toString('utf8'), status))));
+  response.on('end', () =>
+    settle(new Failure(`http_${status}`, refusal(Buffer.concat(pieces).toString('utf8'), status))),
+  );
 }
 
 /** The server's own words, if it has any. */

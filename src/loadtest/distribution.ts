@@ -4,11 +4,11 @@ import type { Distribution, Repeated } from './types.js';
 
 /** Linear between the two nearest ranks, as NumPy has it. `sorted`: ascending, not empty; `percentile`: 0 to 100. */
 export function percentileOf(sorted: ArrayLike<number>, percentile: number): number {
-  const place = (sorted.length - 1) * percentile / 100;
+  const place = ((sorted.length - 1) * percentile) / 100;
   const below = Math.floor(place);
   const low = sorted[below] ?? NaN;
   const high = sorted[Math.min(sorted.length - 1, below + 1)] ?? NaN;
-  return low === high || place === below ? low : low + (high - low) * (place - below);   // two infinities have no difference
+  return low === high || place === below ? low : low + (high - low) * (place - below); // two infinities have no difference
 }
 
 /** `sorted`: ascending. Null of nothing. The deviation is the population's, as vLLM's and NumPy's is. */
@@ -22,7 +22,16 @@ export function distributionOf(sorted: ArrayLike<number>): Distribution | null {
   for (let i = 0; i < count; i++) squares += ((sorted[i] as number) - mean) ** 2;
   const at = (percentile: number): number => percentileOf(sorted, percentile);
   return {
-    count, mean, deviation: Math.sqrt(squares / count), min: at(0), p50: at(50), p75: at(75), p90: at(90), p95: at(95), p99: at(99), max: at(100),
+    count,
+    mean,
+    deviation: Math.sqrt(squares / count),
+    min: at(0),
+    p50: at(50),
+    p75: at(75),
+    p90: at(90),
+    p95: at(95),
+    p99: at(99),
+    max: at(100),
   };
 }
 
@@ -30,8 +39,8 @@ export const ascending = (values: readonly number[]): Float64Array => Float64Arr
 
 // Two-sided 95 percent quantiles of Student's t by degrees of freedom from 1; behind them the next lower entry is used.
 const T95 = [
-  12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131, 2.12, 2.11, 2.101, 2.093, 2.086,
-  2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042,
+  12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131, 2.12, 2.11,
+  2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
 /** The mean of runs with the interval in which it lies with 95 percent confidence. `runs`: at least one. */

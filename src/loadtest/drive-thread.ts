@@ -7,7 +7,12 @@ import type { DriveResult, Share } from './drive.js';
 import type { LedgerMemory } from './ledger.js';
 import type { LoadRun } from './types.js';
 
-interface Task { readonly loadtest: true; readonly run: LoadRun; readonly memory: LedgerMemory; readonly share: Share }
+interface Task {
+  readonly loadtest: true;
+  readonly run: LoadRun;
+  readonly memory: LedgerMemory;
+  readonly share: Share;
+}
 
 /** The calling thread's end. */
 export class DriveThread {
@@ -25,7 +30,7 @@ export class DriveThread {
 
   async go(startedAt: number): Promise<DriveResult> {
     this.#worker.postMessage(startedAt);
-    return await this.#next() as DriveResult;
+    return (await this.#next()) as DriveResult;
   }
 
   stop(): void {

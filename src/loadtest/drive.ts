@@ -15,7 +15,10 @@ import { openWorkload } from './workload.js';
 import type { Workload } from './workload.js';
 
 /** Of how many threads this is which one. */
-export interface Share { readonly index: number; readonly count: number }
+export interface Share {
+  readonly index: number;
+  readonly count: number;
+}
 
 /** A closed loop whose server refuses would else ask as fast as it can. */
 const PAUSE_AFTER_FAILURE_MS = 200;
@@ -39,7 +42,12 @@ export class Drive {
 
   #startedAt = 0;
 
-  constructor(private readonly run: LoadRun, memory: LedgerMemory, private readonly share: Share, private readonly onRecord?: (record: RequestRecord) => void) {
+  constructor(
+    private readonly run: LoadRun,
+    memory: LedgerMemory,
+    private readonly share: Share,
+    private readonly onRecord?: (record: RequestRecord) => void,
+  ) {
     this.#ledger = new Ledger(memory, run.warmup, run.extent);
     this.#client = new LoadClient(run.target, () => this.now());
     this.#workload = openWorkload(run.workload, run.measure);
@@ -57,12 +65,18 @@ export class Drive {
     const before = performance.eventLoopUtilization();
     const cpu = process.cpuUsage();
     const { arrival } = this.run;
-    const all = arrival.kind === 'closed' ? this.#closed(portion(arrival.concurrency, this.share)) : this.#open(arrival);
+    const all =
+      arrival.kind === 'closed' ? this.#closed(portion(arrival.concurrency, this.share)) : this.#open(arrival);
     await this.#withGrace(all);
     this.#client.close();
     const { user, system } = process.cpuUsage(cpu);
     const { utilization } = performance.eventLoopUtilization(before);
-    return { records: this.#records, utilization, cpuSeconds: (user + system) / 1e6, lags: Float32Array.from(this.#lags) };
+    return {
+      records: this.#records,
+      utilization,
+      cpuSeconds: (user + system) / 1e6,
+      lags: Float32Array.from(this.#lags),
+    };
   }
 
   /** Begins nothing more and cancels what is under way, and with it whatever waits for its place. */
@@ -82,7 +96,7 @@ export class Drive {
     let isOver = false;
     const watch = async (): Promise<void> => {
       while (!isOver && !this.#ledger.isSpent) await this.#sleep(50);
-      for (const end = this.now() + this.run.graceMs; !isOver && this.now() < end;) await this.#sleep(50);
+      for (const end = this.now() + this.run.graceMs; !isOver && this.now() < end; ) await this.#sleep(50);
       if (!isOver) this.stop();
     };
     const watching = watch();
@@ -92,15 +106,17 @@ export class Drive {
   }
 
   async #closed(slots: number): Promise<void> {
-    await Promise.all(Array.from({ length: slots }, async () => {
-      while (!this.#ledger.isSpent) {
-        const number = this.#ledger.nextSession();
-        const session = this.#workload.session(number);
-        if (session === null) return;
-        const fine = await this.#converse(number, session, this.now());
-        if (!fine && !this.#ledger.isSpent) await this.#sleep(PAUSE_AFTER_FAILURE_MS);
-      }
-    }));
+    await Promise.all(
+      Array.from({ length: slots }, async () => {
+        while (!this.#ledger.isSpent) {
+          const number = this.#ledger.nextSession();
+          const session = this.#workload.session(number);
+          if (session === null) return;
+          const fine = await this.#converse(number, session, this.now());
+          if (!fine && !this.#ledger.isSpent) await this.#sleep(PAUSE_AFTER_FAILURE_MS);
+        }
+      }),
+    );
   }
 
   async #open(arrival: Exclude<LoadRun['arrival'], { kind: 'closed' }>): Promise<void> {
@@ -112,7 +128,8 @@ export class Drive {
       // Made before its time has come.
       const session = this.#workload.session(number);
       if (session === null) break;
-      for (let wait = at - this.now(); wait > 0 && !this.#ledger.isSpent; wait = at - this.now()) await this.#sleep(Math.min(1000, Math.ceil(wait)));
+      for (let wait = at - this.now(); wait > 0 && !this.#ledger.isSpent; wait = at - this.now())
+        await this.#sleep(Math.min(1000, Math.ceil(wait)));
       if (this.#ledger.isSpent) break;
       const conversation = this.#converse(number, session, at);
       running.add(conversation);
@@ -129,7 +146,12 @@ export class Drive {
     for (const [place, turn] of session.turns.entries()) {
       if (place > 0 && turn.thinkMs > 0) await this.#sleep(turn.thinkMs);
       if (place > 0) intended = this.now();
-      const question: Question = { system: session.system, before, turn, stored: this.run.conversation === 'stored' ? { previous } : null };
+      const question: Question = {
+        system: session.system,
+        before,
+        turn,
+        stored: this.run.conversation === 'stored' ? { previous } : null,
+      };
       const asked = await this.#ask(question, number, place, intended);
       if (asked === null) return true;
       if (asked.error !== null) return false;
@@ -151,12 +173,28 @@ export class Drive {
     this.#places?.leave();
     const { answer, error, sent, headers, firstToken, end, gaps, status } = asked;
     if (!waited) this.#lags.push(sent - intended);
-    this.#ledger.end(error === null ? 'answered' : error.kind === 'cancelled' ? 'cancelled' : 'failed', answer.outputTokens ?? 0);
+    this.#ledger.end(
+      error === null ? 'answered' : error.kind === 'cancelled' ? 'cancelled' : 'failed',
+      answer.outputTokens ?? 0,
+    );
     const { promptTokens, maxTokens } = question.turn;
     const record: RequestRecord = {
-      session, turn, phase, intended, sent, headers, firstToken, end, gaps, status, error, finish: answer.finish,
+      session,
+      turn,
+      phase,
+      intended,
+      sent,
+      headers,
+      firstToken,
+      end,
+      gaps,
+      status,
+      error,
+      finish: answer.finish,
       wanted: { promptTokens: turn === 0 ? promptTokens : null, outputTokens: maxTokens },
-      promptTokens: answer.promptTokens, cachedTokens: answer.cachedTokens, outputTokens: answer.outputTokens,
+      promptTokens: answer.promptTokens,
+      cachedTokens: answer.cachedTokens,
+      outputTokens: answer.outputTokens,
     };
     this.#records.push(record);
     this.onRecord?.(record);
@@ -170,4 +208,5 @@ export class Drive {
 }
 
 /** This thread's part of `total`; the first ones have one more. */
-const portion = (total: number, { index, count }: Share): number => Math.floor(total / count) + (index < total % count ? 1 : 0);
+const portion = (total: number, { index, count }: Share): number =>
+  Math.floor(total / count) + (index < total % count ? 1 : 0);

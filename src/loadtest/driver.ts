@@ -18,7 +18,8 @@ const PROGRESS_MS = 200;
 /** Throws LoadError that names the field. */
 function check({ arrival, extent, threads, target, conversation, workload, maxConcurrency }: LoadRun): void {
   const positive = (what: string, value: number, most = Infinity): void => {
-    if (!(value > 0 && value <= most && Number.isFinite(value))) throw new LoadError(`${what}: ${value} is not above 0${most === Infinity ? '' : ` and at most ${most}`}`);
+    if (!(value > 0 && value <= most && Number.isFinite(value)))
+      throw new LoadError(`${what}: ${value} is not above 0${most === Infinity ? '' : ` and at most ${most}`}`);
   };
   positive('threads', threads, MOST_THREADS);
   if (arrival.kind === 'closed') positive('concurrency', arrival.concurrency, MOST_AT_ONCE);
@@ -31,12 +32,18 @@ function check({ arrival, extent, threads, target, conversation, workload, maxCo
   if (maxConcurrency !== null) positive('max concurrency', maxConcurrency, MOST_AT_ONCE);
   if (extent.requests !== null) positive('requests', extent.requests);
   if (extent.durationMs !== null) positive('duration', extent.durationMs);
-  if (extent.requests === null && extent.durationMs === null && arrival.kind !== 'trace' && workload.kind !== 'trace') throw new LoadError('a load needs a number of requests or a duration');
-  if (conversation === 'stored' && target.dialect !== 'responses') throw new LoadError(`only the responses dialect has stored responses, not ${target.dialect}`);
-  if (!URL.canParse(target.url) || !/^https?:$/.test(new URL(target.url).protocol)) throw new LoadError(`"${target.url}" is no address that begins with http:// or https://`);
-  const times = workload.kind === 'trace' || (workload.kind === 'conversations' && workload.sessions.some(({ at }) => at !== null));
-  if (arrival.kind === 'trace' && !times) throw new LoadError('this workload has no times of its own; give a rate or a concurrency');
-  if (workload.kind === 'conversations' && workload.sessions.length === 0) throw new LoadError('a workload without conversations');
+  if (extent.requests === null && extent.durationMs === null && arrival.kind !== 'trace' && workload.kind !== 'trace')
+    throw new LoadError('a load needs a number of requests or a duration');
+  if (conversation === 'stored' && target.dialect !== 'responses')
+    throw new LoadError(`only the responses dialect has stored responses, not ${target.dialect}`);
+  if (!URL.canParse(target.url) || !/^https?:$/.test(new URL(target.url).protocol))
+    throw new LoadError(`"${target.url}" is no address that begins with http:// or https://`);
+  const times =
+    workload.kind === 'trace' || (workload.kind === 'conversations' && workload.sessions.some(({ at }) => at !== null));
+  if (arrival.kind === 'trace' && !times)
+    throw new LoadError('this workload has no times of its own; give a rate or a concurrency');
+  if (workload.kind === 'conversations' && workload.sessions.length === 0)
+    throw new LoadError('a workload without conversations');
   if (workload.kind === 'trace' && workload.rows.length === 0) throw new LoadError('a trace without requests');
 }
 
@@ -47,11 +54,15 @@ export async function runLoad(asked: LoadRun, hooks: LoadHooks = {}): Promise<Lo
   const { signal, onProgress, onRecord } = hooks;
   const memory = newLedgerMemory();
   const ledger = new Ledger(memory, run.warmup, run.extent);
-  const parts = run.threads === 1 ? [new Drive(run, memory, { index: 0, count: 1 }, onRecord)] : await threads(run, memory);
+  const parts =
+    run.threads === 1 ? [new Drive(run, memory, { index: 0, count: 1 }, onRecord)] : await threads(run, memory);
   const startedAt = performance.timeOrigin + performance.now();
   const elapsed = (): number => performance.timeOrigin + performance.now() - startedAt;
-  const stop = (): void => { for (const part of parts) part.stop(); };
-  const ticking = onProgress === undefined ? undefined : setInterval(() => onProgress(ledger.progress(elapsed())), PROGRESS_MS);
+  const stop = (): void => {
+    for (const part of parts) part.stop();
+  };
+  const ticking =
+    onProgress === undefined ? undefined : setInterval(() => onProgress(ledger.progress(elapsed())), PROGRESS_MS);
   signal?.addEventListener('abort', stop);
   try {
     if (signal?.aborted === true) stop();
@@ -73,7 +84,10 @@ function withEnd(run: LoadRun): LoadRun {
 }
 
 async function threads(run: LoadRun, memory: LedgerMemory): Promise<DriveThread[]> {
-  const all = Array.from({ length: run.threads }, (_, index) => new DriveThread(run, memory, { index, count: run.threads }));
+  const all = Array.from(
+    { length: run.threads },
+    (_, index) => new DriveThread(run, memory, { index, count: run.threads }),
+  );
   await Promise.all(all.map((one) => one.ready()));
   return all;
 }

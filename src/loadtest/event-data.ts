@@ -16,11 +16,14 @@ export class EventData {
       this.#keep(piece);
       return;
     }
-    const whole = this.#restBytes === 0 ? piece.toString('utf8', 0, end) : Buffer.concat([...this.#rest, piece.subarray(0, end)]).toString('utf8');
+    const whole =
+      this.#restBytes === 0
+        ? piece.toString('utf8', 0, end)
+        : Buffer.concat([...this.#rest, piece.subarray(0, end)]).toString('utf8');
     this.#rest = [];
     this.#restBytes = 0;
     if (end + 1 < piece.length) this.#keep(piece.subarray(end + 1));
-    for (let from = 0; from <= whole.length;) {
+    for (let from = 0; from <= whole.length; ) {
       let to = whole.indexOf('\n', from);
       if (to < 0) to = whole.length;
       if (whole.startsWith('data:', from)) {

@@ -3,23 +3,42 @@
 
 import type { Extent, LoadProgress } from './types.js';
 
-const SESSION = 0, WARM = 1, MEASURED = 2, IS_MEASURING = 3, IS_SPENT = 4, SENT = 5, ANSWERED = 6, FAILED = 7, RUNNING = 8, TOKENS = 9, COUNTERS = 10;
+const SESSION = 0,
+  WARM = 1,
+  MEASURED = 2,
+  IS_MEASURING = 3,
+  IS_SPENT = 4,
+  SENT = 5,
+  ANSWERED = 6,
+  FAILED = 7,
+  RUNNING = 8,
+  TOKENS = 9,
+  COUNTERS = 10;
 // Microseconds from the start at which the measured phase began.
 const MEASURED_FROM = 0;
 
 /** A run keeps a record of each request in memory. */
 export const MOST_REQUESTS = 2_000_000;
 
-export interface LedgerMemory { readonly counters: SharedArrayBuffer; readonly times: SharedArrayBuffer }
+export interface LedgerMemory {
+  readonly counters: SharedArrayBuffer;
+  readonly times: SharedArrayBuffer;
+}
 
-export const newLedgerMemory = (): LedgerMemory =>
-  ({ counters: new SharedArrayBuffer(COUNTERS * 4), times: new SharedArrayBuffer(8) });
+export const newLedgerMemory = (): LedgerMemory => ({
+  counters: new SharedArrayBuffer(COUNTERS * 4),
+  times: new SharedArrayBuffer(8),
+});
 
 export class Ledger {
   readonly #counters: Int32Array;
   readonly #times: BigInt64Array;
 
-  constructor(memory: LedgerMemory, private readonly warmup: Extent, private readonly extent: Extent) {
+  constructor(
+    memory: LedgerMemory,
+    private readonly warmup: Extent,
+    private readonly extent: Extent,
+  ) {
     this.#counters = new Int32Array(memory.counters);
     this.#times = new BigInt64Array(memory.times);
   }
@@ -33,7 +52,8 @@ export class Ledger {
     if (this.isSpent) return null;
     if (Atomics.load(this.#counters, IS_MEASURING) === 0) {
       if (this.#isWarming(intended)) return 'warmup';
-      if (Atomics.compareExchange(this.#counters, IS_MEASURING, 0, 1) === 0) Atomics.store(this.#times, MEASURED_FROM, BigInt(Math.round(intended * 1000)));
+      if (Atomics.compareExchange(this.#counters, IS_MEASURING, 0, 1) === 0)
+        Atomics.store(this.#times, MEASURED_FROM, BigInt(Math.round(intended * 1000)));
     }
     const { requests, durationMs } = this.extent;
     const before = Atomics.add(this.#counters, MEASURED, 1);
@@ -74,8 +94,14 @@ export class Ledger {
     const byCount = requests === null ? 0 : (read(ANSWERED) + read(FAILED)) / (requests + (this.warmup.requests ?? 0));
     const byTime = durationMs === null || !isMeasuring ? 0 : (elapsedMs - this.#measuredFrom) / durationMs;
     return {
-      elapsedMs, phase: this.isSpent ? 'ending' : isMeasuring ? 'measured' : 'warmup', sent: read(SENT), answered: read(ANSWERED), failed: read(FAILED),
-      running: read(RUNNING), outputTokens: read(TOKENS), done: Math.min(1, Math.max(byCount, byTime)),
+      elapsedMs,
+      phase: this.isSpent ? 'ending' : isMeasuring ? 'measured' : 'warmup',
+      sent: read(SENT),
+      answered: read(ANSWERED),
+      failed: read(FAILED),
+      running: read(RUNNING),
+      outputTokens: read(TOKENS),
+      done: Math.min(1, Math.max(byCount, byTime)),
     };
   }
 

@@ -14,15 +14,24 @@ const MOST = 10_000_000;
 export function parseLengths(text: string, what: string, least = 1): Lengths {
   const number = (digits: string): number => {
     const value = Number(digits.replace(/[_,]/g, ''));
-    if (!(value >= least && value <= MOST)) throw new LoadError(`${what}: ${digits} is not between ${least} and ${MOST}`);
+    if (!(value >= least && value <= MOST))
+      throw new LoadError(`${what}: ${digits} is not between ${least} and ${MOST}`);
     return value;
   };
-  const [, one = '', sign, other = ''] = /^\s*([0-9][0-9_,]*)\s*(?:(\.\.|±|\+-|~)\s*([0-9][0-9_,]*))?\s*$/.exec(text) ?? [];
-  if (one === '') throw new LoadError(`${what}: "${text}" is no length; 512, 256..1024 or 512~128 (mean and standard deviation)`);
+  const [, one = '', sign, other = ''] =
+    /^\s*([0-9][0-9_,]*)\s*(?:(\.\.|±|\+-|~)\s*([0-9][0-9_,]*))?\s*$/.exec(text) ?? [];
+  if (one === '')
+    throw new LoadError(`${what}: "${text}" is no length; 512, 256..1024 or 512~128 (mean and standard deviation)`);
   if (sign === undefined) return { kind: 'fixed', tokens: number(one) };
   if (sign !== '..') {
     const mean = number(one);
-    return { kind: 'lognormal', mean, deviation: number(other), least: Math.max(least, Math.ceil(mean / 4)), most: Math.min(MOST, mean * 4) };
+    return {
+      kind: 'lognormal',
+      mean,
+      deviation: number(other),
+      least: Math.max(least, Math.ceil(mean / 4)),
+      most: Math.min(MOST, mean * 4),
+    };
   }
   if (number(other) < number(one)) throw new LoadError(`${what}: "${text}" begins above its end`);
   return { kind: 'uniform', least: number(one), most: number(other) };

@@ -17,7 +17,11 @@ const MOST = 16;
 
 /** Reads `metric[_pNN]=limit,...`; without a percentile it is the 99th. Throws LoadError that names the part. */
 export function parseObjectives(text: string): Objective[] {
-  const objectives = text.split(',').map((part) => part.trim()).filter((part) => part !== '').map(parseObjective);
+  const objectives = text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '')
+    .map(parseObjective);
   if (objectives.length === 0) throw new LoadError(`no objective; ${GRAMMAR}`);
   if (objectives.length > MOST) throw new LoadError(`${objectives.length} objectives; at most ${MOST}`);
   const names = objectives.map(nameOf);
@@ -38,18 +42,23 @@ function parseObjective(part: string): Objective {
   }
   const [, metric, digits = '99'] = /^([a-z0-9]+?)(?:_p([0-9]{1,2}(?:\.[0-9]{1,3})?|100))?$/.exec(name.trim()) ?? [];
   const latency = LATENCIES.find((one) => one === (metric === 'e2el' ? 'e2e' : metric));
-  if (latency === undefined) throw wrong(`"${name.trim()}" is none of ${LATENCIES.join(', ')} (with _p50 to _p100) and errors`);
+  if (latency === undefined)
+    throw wrong(`"${name.trim()}" is none of ${LATENCIES.join(', ')} (with _p50 to _p100) and errors`);
   const [, number, unit = ''] = /^\s*([0-9]*\.?[0-9]+)\s*(us|ms|s|m)\s*$/.exec(value) ?? [];
   if (number === undefined || !(Number(number) > 0)) throw wrong('a latency is a number above 0 with us, ms, s or m');
   return { metric: latency, percentile: Number(digits), limit: Number(number) * (UNITS[unit] ?? 1) };
 }
 
 /** `ttft_p99`: the objective without its limit. */
-export const nameOf = ({ metric, percentile }: Objective): string => (percentile === null ? metric : `${metric}_p${percentile}`);
+export const nameOf = ({ metric, percentile }: Objective): string =>
+  percentile === null ? metric : `${metric}_p${percentile}`;
 
 /** As parseObjectives reads it. */
 export function showObjective(objective: Objective): string {
-  const limit = objective.metric === 'errors' ? `${Number((objective.limit * 100).toPrecision(12))}%` : `${Number(objective.limit.toPrecision(12))}ms`;
+  const limit =
+    objective.metric === 'errors'
+      ? `${Number((objective.limit * 100).toPrecision(12))}%`
+      : `${Number(objective.limit.toPrecision(12))}ms`;
   return `${nameOf(objective)}=${limit}`;
 }
 
@@ -68,7 +77,8 @@ export function latencyOf(record: RequestRecord, metric: Exclude<Latency, 'itl'>
 /** Whether one answered request keeps it; what it does not have, it does not miss. */
 function keeps(record: RequestRecord, { metric, percentile, limit }: Objective): boolean {
   if (metric === 'errors') return true;
-  if (metric === 'itl') return record.gaps.length === 0 || percentileOf(Float32Array.from(record.gaps).sort(), percentile) <= limit;
+  if (metric === 'itl')
+    return record.gaps.length === 0 || percentileOf(Float32Array.from(record.gaps).sort(), percentile) <= limit;
   return (latencyOf(record, metric) ?? 0) <= limit;
 }
 
@@ -96,10 +106,10 @@ function measured(asked: readonly RequestRecord[], failures: number, { metric, p
     return all.length === 0 ? null : percentileOf(all, percentile);
   }
   // Gaps are of requests, and a failed one has as many as an answered one has: the percentile is that much higher.
-  const share = fine.length / asked.length * 100;
+  const share = (fine.length / asked.length) * 100;
   if (percentile > share) return Infinity;
   const gaps = pooledGaps(fine);
-  return gaps.length === 0 ? null : percentileOf(gaps, Math.min(100, percentile / share * 100));
+  return gaps.length === 0 ? null : percentileOf(gaps, Math.min(100, (percentile / share) * 100));
 }
 
 /** All gaps, sorted. */

@@ -17,7 +17,9 @@ export class Places {
   }
 
   wait(): Promise<void> {
-    return new Promise((resolve) => { this.#waiting.push(resolve); });
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+    });
   }
 
   /** A place goes to who has waited longest. */

@@ -16,33 +16,44 @@ const PROBE_TOKENS = 16;
 /** `/v1` is added to an address that has no path. Throws LoadError. */
 export function apiUrl(text: string): string {
   const given = /^[a-z]+:\/\//i.test(text) ? text : `http://${text}`;
-  if (!URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol)) throw new LoadError(`"${text}" is no address such as http://127.0.0.1:8080/v1`);
+  if (!URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol))
+    throw new LoadError(`"${text}" is no address such as http://127.0.0.1:8080/v1`);
   const url = new URL(given);
   if (url.pathname === '/') url.pathname = '/v1';
   return url.href.replace(/\/+$/, '');
 }
 
-type Fetched = { readonly ok: true; readonly body: unknown } | { readonly ok: false; readonly status: number | null; readonly message: string };
+type Fetched =
+  | { readonly ok: true; readonly body: unknown }
+  | { readonly ok: false; readonly status: number | null; readonly message: string };
 
 async function get(url: string, headers: Readonly<Record<string, string>>, body?: object): Promise<Fetched> {
   try {
     const response = await fetch(url, {
-      headers: { ...headers, ...(body === undefined ? {} : { 'content-type': 'application/json' }) }, signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+      headers: { ...headers, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+      signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
       ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
     });
     const text = await response.text();
     if (!response.ok) return { ok: false, status: response.status, message: refusal(text, response.status) };
     return { ok: true, body: JSON.parse(text) as unknown };
   } catch (error) {
-    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error as Error;
-    return { ok: false, status: null, message: cause.message || (cause as NodeJS.ErrnoException).code || String(cause) };
+    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : (error as Error);
+    return {
+      ok: false,
+      status: null,
+      message: cause.message || (cause as NodeJS.ErrnoException).code || String(cause),
+    };
   }
 }
 
 /** Names of the models the server lists. Throws LoadError. */
 export async function modelsOf(url: string, headers: Readonly<Record<string, string>>): Promise<string[]> {
   const answer = await get(`${url}/models`, headers);
-  if (!answer.ok) throw new LoadError(`${url}/models: ${answer.status === null ? 'cannot be reached: ' : `${answer.status}: `}${answer.message}`);
+  if (!answer.ok)
+    throw new LoadError(
+      `${url}/models: ${answer.status === null ? 'cannot be reached: ' : `${answer.status}: `}${answer.message}`,
+    );
   const { data } = answer.body as { data?: { id?: unknown }[] };
   const names = Array.isArray(data) ? data.map(({ id }) => id).filter((id) => typeof id === 'string') : [];
   if (names.length === 0) throw new LoadError(`${url}/models: names no model`);
@@ -50,33 +61,73 @@ export async function modelsOf(url: string, headers: Readonly<Record<string, str
 }
 
 /** What stands in every prompt of a workload beside its texts. */
-interface Around { readonly system: string | null; readonly schema: Turn['schema'] }
+interface Around {
+  readonly system: string | null;
+  readonly schema: Turn['schema'];
+}
 
 /** Asks the target once or a few times, as the workload will. Throws LoadError in the server's words if it does not answer. */
-export async function prepare(target: Target, workload: Pick<WorkloadSpec, 'schema'> & { readonly prefixes?: object | null }): Promise<{ target: Target; measure: TextMeasure }> {
+export async function prepare(
+  target: Target,
+  workload: Pick<WorkloadSpec, 'schema'> & { readonly prefixes?: object | null },
+): Promise<{ target: Target; measure: TextMeasure }> {
   const around: Around = { system: workload.prefixes == null ? null : ' the', schema: workload.schema };
   const words = await measuredWords(target);
   const few = WORDS.slice(0, 20);
   const { asked, target: ready } = await probe(target, few, around);
-  const cost = (list: readonly string[]): number => list.reduce((sum, _, at) => sum + (words?.[at % words.length] ?? 1), 0);
+  const cost = (list: readonly string[]): number =>
+    list.reduce((sum, _, at) => sum + (words?.[at % words.length] ?? 1), 0);
   const counted = asked.answer.promptTokens;
-  if (words !== null) return { target: ready, measure: { tokens: words, overhead: counted === null ? 0 : Math.max(0, counted - cost(few) - (around.system === null ? 0 : words[0] ?? 1)), exact: true } };
+  if (words !== null)
+    return {
+      target: ready,
+      measure: {
+        tokens: words,
+        overhead:
+          counted === null ? 0 : Math.max(0, counted - cost(few) - (around.system === null ? 0 : (words[0] ?? 1))),
+        exact: true,
+      },
+    };
   if (counted === null) return { target: ready, measure: UNMEASURED };
   // No tokenizer: what a hundred words more cost.
   const many = [...few, ...WORDS.slice(20, 120)];
   const { asked: longer } = await probe(ready, many, around);
   const perWord = Math.max(0.25, ((longer.answer.promptTokens ?? counted + 100) - counted) / 100);
-  return { target: ready, measure: { tokens: WORDS.map(() => perWord), overhead: Math.max(0, Math.round(counted - 20 * perWord)), exact: false } };
+  return {
+    target: ready,
+    measure: {
+      tokens: WORDS.map(() => perWord),
+      overhead: Math.max(0, Math.round(counted - 20 * perWord)),
+      exact: false,
+    },
+  };
 }
 
-async function probe(target: Target, words: readonly string[], around: Around): Promise<{ asked: Asked; target: Target }> {
-  const turn: Turn = { text: ` ${words.join(' ')}`, maxTokens: PROBE_TOKENS, schema: around.schema, thinkMs: 0, promptTokens: null };
+async function probe(
+  target: Target,
+  words: readonly string[],
+  around: Around,
+): Promise<{ asked: Asked; target: Target }> {
+  const turn: Turn = {
+    text: ` ${words.join(' ')}`,
+    maxTokens: PROBE_TOKENS,
+    schema: around.schema,
+    thinkMs: 0,
+    promptTokens: null,
+  };
   const client = new LoadClient(target, () => performance.now());
   try {
     const asked = await client.ask(client.write({ system: around.system, before: [], turn, stored: null }));
     if (asked.error === null) return { asked, target };
-    if (asked.error.kind === 'http_400' && target.capField === 'max_tokens' && asked.error.message.includes('max_completion_tokens')) return await probe({ ...target, capField: 'max_completion_tokens' }, words, around);
-    throw new LoadError(`${target.url} does not answer ${target.dialect} requests: ${asked.error.kind}: ${asked.error.message}`);
+    if (
+      asked.error.kind === 'http_400' &&
+      target.capField === 'max_tokens' &&
+      asked.error.message.includes('max_completion_tokens')
+    )
+      return await probe({ ...target, capField: 'max_completion_tokens' }, words, around);
+    throw new LoadError(
+      `${target.url} does not answer ${target.dialect} requests: ${asked.error.kind}: ${asked.error.message}`,
+    );
   } finally {
     client.close();
   }
@@ -87,7 +138,13 @@ async function measuredWords(target: Target): Promise<number[] | null> {
   const url = `${target.url.replace(/\/v1$/, '')}/tokenize`;
   const count = async (text: string): Promise<number | null> => {
     // vLLM and Monolith call the text `prompt`, llama-server `content`.
-    const answer = await get(url, target.headers, { model: target.model, prompt: text, content: text, add_special_tokens: false, add_special: false });
+    const answer = await get(url, target.headers, {
+      model: target.model,
+      prompt: text,
+      content: text,
+      add_special_tokens: false,
+      add_special: false,
+    });
     const tokens = answer.ok ? (answer.body as { tokens?: unknown }).tokens : undefined;
     return Array.isArray(tokens) ? tokens.length : null;
   };

@@ -5,22 +5,37 @@ import { answered, failed, isGood, judge, latencyOf, pooledGaps } from './object
 import type { Distribution, ErrorKind, LoadResult, LoadRun, Objective, RequestRecord, Summary } from './types.js';
 
 /** Of the measured phase alone. */
-export function summarize({ records: all, client, stopped }: LoadResult, run: LoadRun, objectives: readonly Objective[] = []): Summary {
+export function summarize(
+  { records: all, client, stopped }: LoadResult,
+  run: LoadRun,
+  objectives: readonly Objective[] = [],
+): Summary {
   const records = all.filter(({ phase }) => phase === 'measured');
   const fine = records.filter(answered);
   const failures = records.filter(failed);
   const first = records.reduce((least, { intended }) => Math.min(least, intended), Infinity);
   const last = records.reduce((most, { end }) => Math.max(most, end), 0);
   const durationMs = records.length === 0 ? 0 : last - first;
-  const perSecond = (count: number): number => (durationMs > 0 ? count * 1000 / durationMs : 0);
-  const sum = (field: 'promptTokens' | 'cachedTokens' | 'outputTokens'): number => fine.reduce((total, record) => total + (record[field] ?? 0), 0);
-  const totals = { promptTokens: sum('promptTokens'), cachedTokens: sum('cachedTokens'), outputTokens: sum('outputTokens') };
-  const of = (values: readonly (number | null)[]): Distribution | null => distributionOf(ascending(values.filter((value) => value !== null)));
+  const perSecond = (count: number): number => (durationMs > 0 ? (count * 1000) / durationMs : 0);
+  const sum = (field: 'promptTokens' | 'cachedTokens' | 'outputTokens'): number =>
+    fine.reduce((total, record) => total + (record[field] ?? 0), 0);
+  const totals = {
+    promptTokens: sum('promptTokens'),
+    cachedTokens: sum('cachedTokens'),
+    outputTokens: sum('outputTokens'),
+  };
+  const of = (values: readonly (number | null)[]): Distribution | null =>
+    distributionOf(ascending(values.filter((value) => value !== null)));
   const good = objectives.length === 0 ? 0 : fine.filter((record) => isGood(record, objectives)).length;
   const asked = fine.length + failures.length;
   const summary = {
     durationMs,
-    requests: { asked: records.length, answered: fine.length, failed: failures.length, cancelled: records.length - asked },
+    requests: {
+      asked: records.length,
+      answered: fine.length,
+      failed: failures.length,
+      cancelled: records.length - asked,
+    },
     ttft: of(fine.map((record) => latencyOf(record, 'ttft'))),
     itl: distributionOf(pooledGaps(fine)),
     tpot: of(fine.map((record) => latencyOf(record, 'tpot'))),
@@ -33,7 +48,8 @@ export function summarize({ records: all, client, stopped }: LoadResult, run: Lo
     requestsPerSecond: perSecond(fine.length),
     outputTokensPerSecond: perSecond(totals.outputTokens),
     totalTokensPerSecond: perSecond(totals.promptTokens + totals.outputTokens),
-    goodput: objectives.length === 0 ? null : { requestsPerSecond: perSecond(good), share: asked === 0 ? 0 : good / asked },
+    goodput:
+      objectives.length === 0 ? null : { requestsPerSecond: perSecond(good), share: asked === 0 ? 0 : good / asked },
     verdicts: judge(records, objectives),
     errors: errorsOf(records),
     concurrency: concurrencyOf(records, durationMs),
@@ -46,8 +62,9 @@ export function summarize({ records: all, client, stopped }: LoadResult, run: Lo
 function offered(records: readonly RequestRecord[], { arrival }: LoadRun): number | null {
   if (arrival.kind === 'closed') return null;
   const starts = records.filter(({ turn }) => turn === 0).map(({ intended }) => intended);
-  const span = starts.reduce((most, at) => Math.max(most, at), 0) - starts.reduce((least, at) => Math.min(least, at), Infinity);
-  return starts.length > 1 && span > 0 ? (starts.length - 1) * 1000 / span : null;
+  const span =
+    starts.reduce((most, at) => Math.max(most, at), 0) - starts.reduce((least, at) => Math.min(least, at), Infinity);
+  return starts.length > 1 && span > 0 ? ((starts.length - 1) * 1000) / span : null;
 }
 
 function errorsOf(records: readonly RequestRecord[]): Summary['errors'] {
@@ -81,20 +98,47 @@ const SHORT = 0.9;
 
 type Figures = Omit<Summary, 'doubts'>;
 
-function doubtsOf(figures: Figures, fine: readonly RequestRecord[], { arrival, threads }: LoadRun, stopped: boolean): string[] {
+function doubtsOf(
+  figures: Figures,
+  fine: readonly RequestRecord[],
+  { arrival, threads }: LoadRun,
+  stopped: boolean,
+): string[] {
   const { requests, client, e2e, offeredPerSecond, requestsPerSecond } = figures;
   const doubts: string[] = [];
   if (stopped) doubts.push('the run was stopped before its end');
   if (requests.answered === 0) doubts.push('no request was answered');
-  else if (requests.failed > 0) doubts.push(`${requests.failed} of ${requests.asked - requests.cancelled} requests failed: latencies and rates are of those that were answered`);
-  if (requests.cancelled > 0) doubts.push(`${requests.cancelled} requests had not ended when the time was up and were cancelled`);
-  if (client.utilization > BUSY) doubts.push(`the client was busy ${Math.round(client.utilization * 100)} % of the time: it may be what was measured (${threads === 1 ? '--threads' : 'more --threads'})`);
-  if (e2e !== null && client.lagP99 > Math.max(5, e2e.p50 / 100)) doubts.push(`the client sent requests up to ${client.lagP99.toFixed(1)} ms late (99th percentile): part of the latencies is its own`);
-  if (arrival.kind !== 'closed' && offeredPerSecond !== null && fine.length > 20 && requestsPerSecond < 0.9 * offeredPerSecond && figures.requests.failed === 0
-    && figures.concurrency.peak > 2 * figures.concurrency.mean) doubts.push('answers came more slowly than requests: the server was saturated, and latencies grow with the length of the run');
+  else if (requests.failed > 0)
+    doubts.push(
+      `${requests.failed} of ${requests.asked - requests.cancelled} requests failed: latencies and rates are of those that were answered`,
+    );
+  if (requests.cancelled > 0)
+    doubts.push(`${requests.cancelled} requests had not ended when the time was up and were cancelled`);
+  if (client.utilization > BUSY)
+    doubts.push(
+      `the client was busy ${Math.round(client.utilization * 100)} % of the time: it may be what was measured (${threads === 1 ? '--threads' : 'more --threads'})`,
+    );
+  if (e2e !== null && client.lagP99 > Math.max(5, e2e.p50 / 100))
+    doubts.push(
+      `the client sent requests up to ${client.lagP99.toFixed(1)} ms late (99th percentile): part of the latencies is its own`,
+    );
+  if (
+    arrival.kind !== 'closed' &&
+    offeredPerSecond !== null &&
+    fine.length > 20 &&
+    requestsPerSecond < 0.9 * offeredPerSecond &&
+    figures.requests.failed === 0 &&
+    figures.concurrency.peak > 2 * figures.concurrency.mean
+  )
+    doubts.push(
+      'answers came more slowly than requests: the server was saturated, and latencies grow with the length of the run',
+    );
   const wanted = fine.reduce((total, record) => total + record.wanted.outputTokens, 0);
   const got = figures.totals.outputTokens;
   if (fine.length > 0 && got === 0) doubts.push('the server counts no output tokens: rates of tokens are missing');
-  else if (wanted > 0 && got < SHORT * wanted) doubts.push(`answers had ${Math.round(got / wanted * 100)} % of the tokens that were asked for (--ignore-eos, where the server knows it)`);
+  else if (wanted > 0 && got < SHORT * wanted)
+    doubts.push(
+      `answers had ${Math.round((got / wanted) * 100)} % of the tokens that were asked for (--ignore-eos, where the server knows it)`,
+    );
   return doubts;
 }

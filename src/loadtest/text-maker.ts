@@ -6,13 +6,13 @@ import type { TextMeasure } from './types.js';
 
 /** Plain words of everyday English, most of them one token in the vocabularies of today with the space before them. */
 export const WORDS: readonly string[] = (
-  'the of and to in is that for it as was with be by on not he his but at are this have from or had an they which one you were all her she there '
-  + 'would their we him been has when who will no more if out so up said what its about than into them can only other time new some could these two '
-  + 'may first then do any like my now over such our man me even most made after also did many off before must well back through years much where '
-  + 'your way down should because long each just those people how too little state good very make world still see own work day get here between both '
-  + 'life being under three never know same last another while us might great old year come since against go came right used take house place water '
-  + 'light hand part high found small home point form air line end side head school group river tree stone road paper music garden winter summer '
-  + 'morning evening story letter door window table market bridge city field forest island mountain'
+  'the of and to in is that for it as was with be by on not he his but at are this have from or had an they which one you were all her she there ' +
+  'would their we him been has when who will no more if out so up said what its about than into them can only other time new some could these two ' +
+  'may first then do any like my now over such our man me even most made after also did many off before must well back through years much where ' +
+  'your way down should because long each just those people how too little state good very make world still see own work day get here between both ' +
+  'life being under three never know same last another while us might great old year come since against go came right used take house place water ' +
+  'light hand part high found small home point form air line end side head school group river tree stone road paper music garden winter summer ' +
+  'morning evening story letter door window table market bridge city field forest island mountain'
 ).split(' ');
 
 /** Every word a token: what is taken where nothing is known. */

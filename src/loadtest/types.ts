@@ -47,7 +47,13 @@ export interface Session {
 export type Lengths =
   | { readonly kind: 'fixed'; readonly tokens: number }
   | { readonly kind: 'uniform'; readonly least: number; readonly most: number }
-  | { readonly kind: 'lognormal'; readonly mean: number; readonly deviation: number; readonly least: number; readonly most: number };
+  | {
+      readonly kind: 'lognormal';
+      readonly mean: number;
+      readonly deviation: number;
+      readonly least: number;
+      readonly most: number;
+    };
 
 /** A request of a trace: when, and how long. */
 export interface TraceRow {
@@ -71,14 +77,14 @@ export interface TextMeasure {
 /** What is asked. The same specification and seed ask the same, in whatever order and thread. */
 export type WorkloadSpec = { readonly seed: number; readonly schema: Readonly<Record<string, unknown>> | null } & (
   | {
-    readonly kind: 'synthetic';
-    readonly prompt: Lengths;
-    readonly output: Lengths;
-    /** Each session begins with one of `count` texts of `tokens` tokens. */
-    readonly prefixes: { readonly count: number; readonly tokens: number } | null;
-    readonly turns: Lengths;
-    readonly thinkMs: number;
-  }
+      readonly kind: 'synthetic';
+      readonly prompt: Lengths;
+      readonly output: Lengths;
+      /** Each session begins with one of `count` texts of `tokens` tokens. */
+      readonly prefixes: { readonly count: number; readonly tokens: number } | null;
+      readonly turns: Lengths;
+      readonly thinkMs: number;
+    }
   | { readonly kind: 'conversations'; readonly sessions: readonly Session[] }
   | { readonly kind: 'trace'; readonly rows: readonly TraceRow[]; readonly blockTokens: number }
 );
@@ -126,7 +132,14 @@ export interface LoadRun {
  * Why a request failed: no connection; a status of 400 or more; an error within the stream; an answer cut off or not
  * of the dialect; out of time. `cancelled` is our own doing and counts neither as failed nor as answered.
  */
-export type ErrorKind = 'connection' | `http_${number}` | 'stream_error' | 'truncated' | 'malformed' | 'timeout' | 'cancelled';
+export type ErrorKind =
+  | 'connection'
+  | `http_${number}`
+  | 'stream_error'
+  | 'truncated'
+  | 'malformed'
+  | 'timeout'
+  | 'cancelled';
 
 /** One request, as its client saw it. */
 export interface RequestRecord {
@@ -231,7 +244,12 @@ export interface Verdict {
 export interface Summary {
   /** From the first measured request's intended start to the last one's end. */
   readonly durationMs: number;
-  readonly requests: { readonly asked: number; readonly answered: number; readonly failed: number; readonly cancelled: number };
+  readonly requests: {
+    readonly asked: number;
+    readonly answered: number;
+    readonly failed: number;
+    readonly cancelled: number;
+  };
   readonly ttft: Distribution | null;
   /** Between pieces of an answer, of all answers together. */
   readonly itl: Distribution | null;

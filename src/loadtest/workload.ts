@@ -20,14 +20,20 @@ type Conversations = Extract<WorkloadSpec, { kind: 'conversations' }>;
 type Trace = Extract<WorkloadSpec, { kind: 'trace' }>;
 
 // What a seed is for.
-const LENGTHS = 1, PROMPT = 2, PREFIX = 3, BLOCK = 4;
+const LENGTHS = 1,
+  PROMPT = 2,
+  PREFIX = 3,
+  BLOCK = 4;
 
 export function openWorkload(spec: WorkloadSpec, measure: TextMeasure): Workload {
   const maker = new TextMaker(measure);
   switch (spec.kind) {
-    case 'synthetic': return { sessions: null, at: () => null, session: (n) => synthetic(spec, maker, n) };
-    case 'conversations': return conversations(spec);
-    case 'trace': return trace(spec, maker);
+    case 'synthetic':
+      return { sessions: null, at: () => null, session: (n) => synthetic(spec, maker, n) };
+    case 'conversations':
+      return conversations(spec);
+    case 'trace':
+      return trace(spec, maker);
   }
 }
 
@@ -40,8 +46,11 @@ function synthetic(spec: Synthetic, maker: TextMaker, n: number): Session {
     // The template's own tokens are part of the prompt, as a server counts it.
     const own = turn === 0 ? Math.max(1, wanted - maker.overhead) : wanted;
     return {
-      text: maker.text(own, spec.seed, PROMPT, n, turn), maxTokens: drawLength(spec.output, draws), schema: spec.schema,
-      thinkMs: turn === 0 ? 0 : spec.thinkMs, promptTokens: wanted,
+      text: maker.text(own, spec.seed, PROMPT, n, turn),
+      maxTokens: drawLength(spec.output, draws),
+      schema: spec.schema,
+      thinkMs: turn === 0 ? 0 : spec.thinkMs,
+      promptTokens: wanted,
     };
   });
   return { at: null, system: prefix, turns };
@@ -50,10 +59,13 @@ function synthetic(spec: Synthetic, maker: TextMaker, n: number): Session {
 function conversations({ sessions, schema }: Conversations): Workload {
   const at = (n: number): number | null => sessions[n]?.at ?? null;
   return {
-    sessions: null, at,
+    sessions: null,
+    at,
     session: (n) => {
       const session = sessions[n % sessions.length] as Session;
-      return schema === null ? session : { ...session, turns: session.turns.map((turn) => ({ ...turn, schema: turn.schema ?? schema })) };
+      return schema === null
+        ? session
+        : { ...session, turns: session.turns.map((turn) => ({ ...turn, schema: turn.schema ?? schema })) };
     },
   };
 }
@@ -77,7 +89,13 @@ function trace(spec: Trace, maker: TextMaker): Workload {
     session: (n) => {
       const row = rows[n];
       if (row === undefined) return null;
-      return { at: row.at, system: null, turns: [{ text: textOf(row, n), maxTokens: row.outputTokens, schema, thinkMs: 0, promptTokens: row.promptTokens }] };
+      return {
+        at: row.at,
+        system: null,
+        turns: [
+          { text: textOf(row, n), maxTokens: row.outputTokens, schema, thinkMs: 0, promptTokens: row.promptTokens },
+        ],
+      };
     },
   };
 }

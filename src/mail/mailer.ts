@@ -10,7 +10,11 @@ const MAX_WAITING = 200;
 const CONNECTIONS = 2;
 const TIMEOUT_MS = 20_000;
 
-export interface Mail { to: string; subject: string; text: string }
+export interface Mail {
+  to: string;
+  subject: string;
+  text: string;
+}
 
 export interface Mailer {
   /** Without a server mails go nowhere. */
@@ -22,7 +26,16 @@ export interface Mailer {
 
 export function openMailer({ smtp_url: url, from }: Config['mail'], log: Pick<Log, 'error' | 'info'>): Mailer {
   if (url === null) return { enabled: false, send: () => undefined, close: () => undefined };
-  const transport = createTransport({ url, pool: true, maxConnections: CONNECTIONS, connectionTimeout: TIMEOUT_MS, greetingTimeout: TIMEOUT_MS, socketTimeout: TIMEOUT_MS, disableFileAccess: true, disableUrlAccess: true });
+  const transport = createTransport({
+    url,
+    pool: true,
+    maxConnections: CONNECTIONS,
+    connectionTimeout: TIMEOUT_MS,
+    greetingTimeout: TIMEOUT_MS,
+    socketTimeout: TIMEOUT_MS,
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  });
   let waiting = 0;
   return {
     enabled: true,
@@ -34,7 +47,9 @@ export function openMailer({ smtp_url: url, from }: Config['mail'], log: Pick<Lo
       waiting++;
       // An address object, not text: nothing in the address is read as a list or a name.
       transport.sendMail({ from, to: { name: '', address: to }, subject, text }).then(
-        () => { waiting--; },
+        () => {
+          waiting--;
+        },
         (err: unknown) => {
           waiting--;
           log.error({ err, subject }, 'mail could not be sent');

@@ -5,7 +5,10 @@ import { openApiDocument, type PublishedLimits } from './document.js';
 export function openApiRoute(limits: PublishedLimits): Route {
   let text: string | null = null;
   return {
-    method: 'GET', path: '/openapi.json', scope: null, public: true,
+    method: 'GET',
+    path: '/openapi.json',
+    scope: null,
+    public: true,
     serve(exchange) {
       text ??= JSON.stringify(openApiDocument(limits));
       exchange.text(200, 'application/json; charset=utf-8', text);

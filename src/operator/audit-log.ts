@@ -10,7 +10,8 @@ import type { OperatorDeps } from './deps.js';
 export function auditLogRoutes(guard: OperatorGuard, { directory }: Pick<OperatorDeps, 'directory'>): Route[] {
   return [
     guard({
-      method: 'GET', path: '/audit-log',
+      method: 'GET',
+      path: '/audit-log',
       serve: async ({ exchange }) => {
         const { limit, after } = readPage(exchange.query);
         // A deleted one's log can still be read here.

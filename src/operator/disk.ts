@@ -14,10 +14,21 @@ const pullBody = z.object({ model: z.string().min(1).max(512) });
 /** Of a cache with thousands of files the first ones are shown. */
 const MAX_SHOWN = 200;
 
-export function diskRoutes(guard: OperatorGuard, { hub, hubEndpoint, pulls, fileFacts, pool, note }: Pick<OperatorDeps, 'hub' | 'hubEndpoint' | 'pulls' | 'fileFacts' | 'pool' | 'note'>): Route[] {
+export function diskRoutes(
+  guard: OperatorGuard,
+  {
+    hub,
+    hubEndpoint,
+    pulls,
+    fileFacts,
+    pool,
+    note,
+  }: Pick<OperatorDeps, 'hub' | 'hubEndpoint' | 'pulls' | 'fileFacts' | 'pool' | 'note'>,
+): Route[] {
   return [
     guard({
-      method: 'GET', path: '/disk',
+      method: 'GET',
+      path: '/disk',
       serve: async ({ exchange }) => {
         const served = new Map(pool.list().map(({ model }) => [model.file, model.id]));
         const memory = { total: totalMemory(), available: availableMemory() };
@@ -25,21 +36,37 @@ export function diskRoutes(guard: OperatorGuard, { hub, hubEndpoint, pulls, file
         for (const { ref, path, bytes, isOld } of hub.onDisk().slice(0, MAX_SHOWN)) {
           const fact = fileFacts.of(path);
           models.push({
-            model: ref, path, file_bytes: bytes, is_old: isOld, architecture: fact.architecture, parameters: fact.parameters, memory_bytes: fact.memory,
-            fits: fitOf(fact, memory), problem: fact.problem, served_as: served.get(path) ?? null,
+            model: ref,
+            path,
+            file_bytes: bytes,
+            is_old: isOld,
+            architecture: fact.architecture,
+            parameters: fact.parameters,
+            memory_bytes: fact.memory,
+            fits: fitOf(fact, memory),
+            problem: fact.problem,
+            served_as: served.get(path) ?? null,
           });
-          await new Promise((next) => setImmediate(next));      // looking into a file takes some milliseconds
+          await new Promise((next) => setImmediate(next)); // looking into a file takes some milliseconds
         }
         const state: DiskState = {
-          object: 'disk', endpoint: hubEndpoint, folder: hub.cache.root, free_bytes: freeBytes(hub.cache.root),
-          memory_bytes: memory.total, available_memory_bytes: memory.available, models, pulls: await pulls.list(),
+          object: 'disk',
+          endpoint: hubEndpoint,
+          folder: hub.cache.root,
+          free_bytes: freeBytes(hub.cache.root),
+          memory_bytes: memory.total,
+          available_memory_bytes: memory.available,
+          models,
+          pulls: await pulls.list(),
         };
         exchange.json(200, state);
       },
     }),
 
     guard({
-      method: 'POST', path: '/pulls', body: pullBody,
+      method: 'POST',
+      path: '/pulls',
+      body: pullBody,
       serve: async ({ exchange, actor, body }) => {
         const pull = pulls.start(body.model);
         await note(actor, 'model.pulled', pull.model);
@@ -48,7 +75,8 @@ export function diskRoutes(guard: OperatorGuard, { hub, hubEndpoint, pulls, file
     }),
 
     guard({
-      method: 'DELETE', path: '/pulls/:pull',
+      method: 'DELETE',
+      path: '/pulls/:pull',
       serve: ({ exchange }) => {
         pulls.stop(exchange.params['pull'] as string);
         exchange.json(200, {});

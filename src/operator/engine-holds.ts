@@ -17,7 +17,8 @@ export interface EngineHold {
 export const MOST_HOLD_S = 600;
 
 /** A hold that ends later than any may was made while the clock was ahead: it is over. */
-export const isOver = ({ until }: Pick<EngineHold, 'until'>, now: number): boolean => until <= now || until > now + MOST_HOLD_S * 1000;
+export const isOver = ({ until }: Pick<EngineHold, 'until'>, now: number): boolean =>
+  until <= now || until > now + MOST_HOLD_S * 1000;
 
 export interface EngineHolds {
   /** Begins the hold, or with `isNew` false goes on with it. False: another one holds an engine, or this hold is over. */

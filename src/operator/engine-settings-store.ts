@@ -20,4 +20,5 @@ export interface EngineSettingsStore {
 export const changedValues = (before: EngineValues, change: EngineChange): EngineValues =>
   Object.fromEntries(Object.entries({ ...before, ...defined(change) }).filter(([, value]) => value !== null));
 
-const defined = (change: EngineChange): EngineChange => Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
+const defined = (change: EngineChange): EngineChange =>
+  Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));

@@ -8,7 +8,13 @@ import { z } from 'zod';
 import type { Actor } from '../accounts/audit.js';
 import { settings } from '../config/settings.js';
 import type { Config } from '../config/settings.js';
-import type { EngineHoldRequest, EngineTunables, EngineTunablesPatch, Tunable, TunableName } from '../wire/dashboard.js';
+import type {
+  EngineHoldRequest,
+  EngineTunables,
+  EngineTunablesPatch,
+  Tunable,
+  TunableName,
+} from '../wire/dashboard.js';
 import type { NativeStats, NativeTunables } from '../engine/addon-types.js';
 import type { Engine } from '../engine/engine.js';
 import type { ModelPool, PooledEngine } from '../engine/model-pool.js';
@@ -18,7 +24,12 @@ import { MOST_HOLD_S } from './engine-holds.js';
 import type { EngineHolds } from './engine-holds.js';
 import type { EngineSettingsStore, EngineValues } from './engine-settings-store.js';
 
-interface Declared { name: TunableName; native: keyof NativeTunables; min: number; max(stats: NativeStats): number }
+interface Declared {
+  name: TunableName;
+  native: keyof NativeTunables;
+  min: number;
+  max(stats: NativeStats): number;
+}
 
 const DECLARED: readonly Declared[] = [
   { name: 'max_batch_tokens', native: 'maxBatchTokens', min: 1, max: (stats) => stats.mostBatchTokens },
@@ -30,12 +41,18 @@ const DECLARED: readonly Declared[] = [
 
 const number = z.number().int().nullish();
 export const tunablesPatch = z.object({
-  max_batch_tokens: number, max_sequences: number, step_ms: number, queue_max: number, queue_max_tokens: number,
+  max_batch_tokens: number,
+  max_sequences: number,
+  step_ms: number,
+  queue_max: number,
+  queue_max_tokens: number,
 }) satisfies z.ZodType<{ [K in keyof EngineTunablesPatch]: unknown }>;
 
 /** `is_new`: begins the hold; else it is gone on with. `seconds`: until it ends, if it is not prolonged. */
 export const holdBody = z.object({
-  id: z.string().min(8).max(64), is_new: z.boolean(), seconds: z.number().int().min(1).max(MOST_HOLD_S),
+  id: z.string().min(8).max(64),
+  is_new: z.boolean(),
+  seconds: z.number().int().min(1).max(MOST_HOLD_S),
   values: z.object({ max_batch_tokens: z.number().int(), max_sequences: z.number().int(), step_ms: z.number().int() }),
 }) satisfies z.ZodType<EngineHoldRequest>;
 
@@ -45,13 +62,23 @@ const SWEEP_MS = 1_000;
 export class EngineTuning {
   #sweeping: NodeJS.Timeout | null = null;
 
-  constructor(private readonly store: EngineSettingsStore, private readonly holds: EngineHolds, private readonly pool: ModelPool, private readonly config: Pick<Config, 'engine' | 'given'>, private readonly log: Log) {}
+  constructor(
+    private readonly store: EngineSettingsStore,
+    private readonly holds: EngineHolds,
+    private readonly pool: ModelPool,
+    private readonly config: Pick<Config, 'engine' | 'given'>,
+    private readonly log: Log,
+  ) {}
 
   /** Engines that run, each once. */
   async list(): Promise<EngineTunables[]> {
     const kept = await this.store.all();
-    const running = this.pool.engines().flatMap((pooled) => (pooled.status.state === 'ready' ? [{ pooled, engine: pooled.status.engine }] : []));
-    return await Promise.all(running.map(({ pooled, engine }) => this.describe(pooled, engine, kept.get(keyOf(pooled)) ?? {})));
+    const running = this.pool
+      .engines()
+      .flatMap((pooled) => (pooled.status.state === 'ready' ? [{ pooled, engine: pooled.status.engine }] : []));
+    return await Promise.all(
+      running.map(({ pooled, engine }) => this.describe(pooled, engine, kept.get(keyOf(pooled)) ?? {})),
+    );
   }
 
   /** By any of its names. Rejects with ApiError 404, 503. */
@@ -65,7 +92,11 @@ export class EngineTuning {
     const { pooled, engine } = this.find(model);
     const stats = engine.stats();
     checkRanges(stats, patch);
-    const next = await this.store.change(keyOf(pooled), patch, { actor, action: 'engine.tunables_changed', detail: patch as Record<string, unknown> });
+    const next = await this.store.change(keyOf(pooled), patch, {
+      actor,
+      action: 'engine.tunables_changed',
+      detail: patch as Record<string, unknown>,
+    });
     // Whoever tries settings finds the engine taken away: what an operator sets goes before it.
     await this.holds.end(keyOf(pooled), null);
     engine.configure(this.native(stats, next));
@@ -79,7 +110,14 @@ export class EngineTuning {
     checkRanges(stats, values);
     const now = Date.now();
     const taken = await this.holds.take({ engine: keyOf(pooled), id, values, until: now + seconds * 1000 }, isNew, now);
-    if (!taken) throw apiError('conflicting_parameters', isNew ? 'Settings are being tried on an engine already; one run at a time.' : 'The hold is over: an operator changed the settings, or it was not prolonged in time.', 'id');
+    if (!taken)
+      throw apiError(
+        'conflicting_parameters',
+        isNew
+          ? 'Settings are being tried on an engine already; one run at a time.'
+          : 'The hold is over: an operator changed the settings, or it was not prolonged in time.',
+        'id',
+      );
     const kept = await this.store.get(keyOf(pooled));
     engine.configure(this.native(stats, { ...kept, ...values }));
     return await this.describe(pooled, engine, kept);
@@ -100,16 +138,26 @@ export class EngineTuning {
 
   /** Of the primary thread, before any engine is loaded: holds of a server that was there before are over, and from now on those whose holders are silent. */
   async watchHolds(): Promise<void> {
-    for (const { engine } of await this.holds.endPast(Infinity)) this.log.warn({ model: engine }, 'settings were being tried when the server ended: those before are back');
+    for (const { engine } of await this.holds.endPast(Infinity))
+      this.log.warn({ model: engine }, 'settings were being tried when the server ended: those before are back');
     const sweep = async (): Promise<void> => {
       for (const { engine: model } of await this.holds.endPast(Date.now())) {
         const pooled = this.pool.engines().find((one) => keyOf(one) === model);
-        if (pooled?.status.state === 'ready') pooled.status.engine.configure(this.native(pooled.status.engine.stats(), await this.store.get(model)));
+        if (pooled?.status.state === 'ready')
+          pooled.status.engine.configure(this.native(pooled.status.engine.stats(), await this.store.get(model)));
         this.log.warn({ model }, 'whoever tried settings is not heard of any more: those before are back');
       }
     };
     const next = (): void => {
-      this.#sweeping = setTimeout(() => void sweep().catch((err: unknown) => this.log.error({ err }, 'holds of engines cannot be read')).finally(() => { if (this.#sweeping !== null) next(); }), SWEEP_MS).unref();
+      this.#sweeping = setTimeout(
+        () =>
+          void sweep()
+            .catch((err: unknown) => this.log.error({ err }, 'holds of engines cannot be read'))
+            .finally(() => {
+              if (this.#sweeping !== null) next();
+            }),
+        SWEEP_MS,
+      ).unref();
     };
     next();
   }
@@ -128,14 +176,23 @@ export class EngineTuning {
       if (over.length === 0) continue;
       await this.store.change(model, Object.fromEntries(over.map(({ name }) => [name, null])), null);
       for (const { name } of over) {
-        this.log.info({ model, setting: `engine.${name}`, value: this.config.engine[name], by: this.givenBy(name), forgotten: kept[name] }, 'a setting given now ends what was set on the dashboard');
+        this.log.info(
+          {
+            model,
+            setting: `engine.${name}`,
+            value: this.config.engine[name],
+            by: this.givenBy(name),
+            forgotten: kept[name],
+          },
+          'a setting given now ends what was set on the dashboard',
+        );
       }
     }
   }
 
   /** What was changed before this engine was loaded. */
   async apply(pooled: PooledEngine, engine: Engine): Promise<void> {
-    const values = { ...await this.store.get(keyOf(pooled)), ...(await this.holds.of(keyOf(pooled)))?.values };
+    const values = { ...(await this.store.get(keyOf(pooled))), ...(await this.holds.of(keyOf(pooled)))?.values };
     if (Object.keys(values).length === 0) return;
     engine.configure(this.native(engine.stats(), values));
     this.log.info({ model: keyOf(pooled), ...values }, 'as set on the dashboard');
@@ -154,17 +211,32 @@ export class EngineTuning {
     const stats = engine.stats();
     const hold = await this.holds.of(keyOf(pooled));
     const values = { ...kept, ...hold?.values };
-    const tunables = DECLARED.map((one): Tunable => ({
-      name: one.name, value: this.value(one, stats, values), default: this.value(one, stats, {}),
-      min: one.min, max: one.max(stats), help: settings.engine[one.name].help, given: this.givenBy(one.name),
-    }));
-    return { model: keyOf(pooled), names: [...pooled.names], tunables, held_until: hold === null ? null : new Date(hold.until).toISOString() };
+    const tunables = DECLARED.map(
+      (one): Tunable => ({
+        name: one.name,
+        value: this.value(one, stats, values),
+        default: this.value(one, stats, {}),
+        min: one.min,
+        max: one.max(stats),
+        help: settings.engine[one.name].help,
+        given: this.givenBy(one.name),
+      }),
+    );
+    return {
+      model: keyOf(pooled),
+      names: [...pooled.names],
+      tunables,
+      held_until: hold === null ? null : new Date(hold.until).toISOString(),
+    };
   }
 
   /** A setting above what could be allocated holds as far as it goes. */
   private value({ name, min, max }: Declared, stats: NativeStats, values: EngineValues): number {
     // Left to the device: as it was loaded.
-    const unchanged = name === 'max_batch_tokens' && this.config.engine[name] === 0 ? stats.loadedBatchTokens : this.config.engine[name];
+    const unchanged =
+      name === 'max_batch_tokens' && this.config.engine[name] === 0
+        ? stats.loadedBatchTokens
+        : this.config.engine[name];
     return Math.min(Math.max(values[name] ?? unchanged, min), max(stats));
   }
 
@@ -180,7 +252,8 @@ export class EngineTuning {
 function checkRanges(stats: NativeStats, values: EngineTunablesPatch): void {
   for (const { name, min, max } of DECLARED) {
     const value = values[name] ?? null;
-    if (value !== null && (value < min || value > max(stats))) throw apiError('value_out_of_range', `${name} must be between ${min} and ${max(stats)}.`, name);
+    if (value !== null && (value < min || value > max(stats)))
+      throw apiError('value_out_of_range', `${name} must be between ${min} and ${max(stats)}.`, name);
   }
 }
 

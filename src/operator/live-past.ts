@@ -24,21 +24,27 @@ type Deps = Pick<OperatorDeps, 'history' | 'directory'>;
 export function livePastRoutes(guard: OperatorGuard, { history, directory }: Deps): Route[] {
   return [
     guard({
-      method: 'GET', path: '/live/history',
+      method: 'GET',
+      path: '/live/history',
       serve: async ({ exchange }) => {
         const span = readSpan(exchange.query);
         const ring = ringFor(span, Date.now() / 1000);
         const slots = await history.sums(ring, span);
         const body: LiveHistory = {
-          object: 'live_history', from: time(span.from), to: time(span.to), step_s: ring.stepS,
-          samples: slots.map(({ at, sum }) => sampleOf(sum, time(at))), marks: await marksIn(span, directory),
+          object: 'live_history',
+          from: time(span.from),
+          to: time(span.to),
+          step_s: ring.stepS,
+          samples: slots.map(({ at, sum }) => sampleOf(sum, time(at))),
+          marks: await marksIn(span, directory),
         };
         exchange.json(200, body);
       },
     }),
 
     guard({
-      method: 'GET', path: '/live/keys',
+      method: 'GET',
+      path: '/live/keys',
       serve: async ({ exchange }) => {
         const span = readSpan(exchange.query);
         const organization = askedOrganization(exchange.query);
@@ -53,7 +59,8 @@ export function livePastRoutes(guard: OperatorGuard, { history, directory }: Dep
 function readSpan(query: URLSearchParams): LiveSpan {
   const to = moment(query, 'to') ?? Date.now() / 1000;
   const from = moment(query, 'from') ?? to - DEFAULT_S;
-  if (from >= to || to - from > MAX_S) throw apiError('value_out_of_range', `from must be before to, and at most ${MAX_S / 86_400} days.`, 'from');
+  if (from >= to || to - from > MAX_S)
+    throw apiError('value_out_of_range', `from must be before to, and at most ${MAX_S / 86_400} days.`, 'from');
   return { from, to };
 }
 
@@ -61,21 +68,26 @@ function moment(query: URLSearchParams, name: string): number | null {
   const text = query.get(name);
   if (text === null) return null;
   const parsed = dateField.safeParse(text);
-  if (!parsed.success) throw apiError('invalid_query_parameter', `${name} must be a date and time, such as 2027-01-31T12:00:00Z.`, name);
+  if (!parsed.success)
+    throw apiError('invalid_query_parameter', `${name} must be a date and time, such as 2027-01-31T12:00:00Z.`, name);
   return parsed.data.getTime() / 1000;
 }
 
 const time = (seconds: number): string => new Date(seconds * 1000).toISOString();
 
 /** What the server's audit log has of engines and models, oldest first. What was only fetched changed nothing. */
-async function marksIn({ from, to }: LiveSpan, { audit }: Pick<OperatorDeps['directory'], 'audit'>): Promise<LiveMark[]> {
+async function marksIn(
+  { from, to }: LiveSpan,
+  { audit }: Pick<OperatorDeps['directory'], 'audit'>,
+): Promise<LiveMark[]> {
   const marks: LiveMark[] = [];
   let after: string | null = null;
   for (let page = 0; page < MARK_PAGES; page++) {
     const { data, next } = await audit.list(null, PAGE, after);
     for (const { at, action, target, actor } of data) {
       const seconds = Date.parse(at) / 1000;
-      if (seconds >= from && seconds < to && /^(engine|model)\./.test(action) && action !== 'model.pulled') marks.push({ at, action, target, by: actor.email });
+      if (seconds >= from && seconds < to && /^(engine|model)\./.test(action) && action !== 'model.pulled')
+        marks.push({ at, action, target, by: actor.email });
     }
     const oldest = data.at(-1);
     if (next === null || oldest === undefined || Date.parse(oldest.at) / 1000 < from) break;
@@ -84,8 +96,14 @@ async function marksIn({ from, to }: LiveSpan, { audit }: Pick<OperatorDeps['dir
   return marks.reverse();
 }
 
-async function keysIn(slots: readonly KeySlot[], stepS: number, organization: string | null, { organizations, apiKeys }: Pick<OperatorDeps['directory'], 'organizations' | 'apiKeys'>): Promise<LiveKeys> {
-  const idOf = (one: KeyCounts): string | null => (organization === null ? one.organizationId : one.organizationId === organization ? one.keyId : null);
+async function keysIn(
+  slots: readonly KeySlot[],
+  stepS: number,
+  organization: string | null,
+  { organizations, apiKeys }: Pick<OperatorDeps['directory'], 'organizations' | 'apiKeys'>,
+): Promise<LiveKeys> {
+  const idOf = (one: KeyCounts): string | null =>
+    organization === null ? one.organizationId : one.organizationId === organization ? one.keyId : null;
   const totals = new Map<string, number>();
   for (const { keys } of slots) {
     for (const one of keys) {
@@ -93,11 +111,21 @@ async function keysIn(slots: readonly KeySlot[], stepS: number, organization: st
       if (id !== null) totals.set(id, (totals.get(id) ?? 0) + one.inputTokens + one.outputTokens + one.requests);
     }
   }
-  const named = [...totals].filter(([id]) => id !== '').sort(([, a], [, b]) => b - a).map(([id]) => id);
+  const named = [...totals]
+    .filter(([id]) => id !== '')
+    .sort(([, a], [, b]) => b - a)
+    .map(([id]) => id);
   const shown = named.slice(0, SHOWN);
   const ids = totals.size > shown.length ? [...shown, 'other'] : shown;
   const empty = (): number[] => new Array<number>(slots.length).fill(0);
-  const series = ids.map((id) => ({ id, name: id, requests: empty(), refused: empty(), input_tokens: empty(), output_tokens: empty() }));
+  const series = ids.map((id) => ({
+    id,
+    name: id,
+    requests: empty(),
+    refused: empty(),
+    input_tokens: empty(),
+    output_tokens: empty(),
+  }));
   slots.forEach(({ keys }, at) => {
     for (const one of keys) {
       const id = idOf(one);

@@ -20,7 +20,10 @@ export class LiveRecorder {
   #writing: Promise<void> = Promise.resolve();
   #failing = false;
 
-  constructor(private readonly history: Pick<LiveHistory, 'add'>, private readonly onError: (error: unknown) => void) {}
+  constructor(
+    private readonly history: Pick<LiveHistory, 'add'>,
+    private readonly onError: (error: unknown) => void,
+  ) {}
 
   add(sample: LiveSample, keys: readonly KeyCounts[]): void {
     const slot = Math.floor(Date.parse(sample.at) / 1000 / STEP_S) * STEP_S;
@@ -44,12 +47,16 @@ export class LiveRecorder {
     const slot = this.#slot;
     this.#sum = null;
     this.#keys = [];
-    this.#writing = this.#writing.then(() => this.history.add(slot, sum, keys)).then(
-      () => { this.#failing = false; },
-      (error: unknown) => {
-        if (!this.#failing) this.onError(error);
-        this.#failing = true;
-      },
-    );
+    this.#writing = this.#writing
+      .then(() => this.history.add(slot, sum, keys))
+      .then(
+        () => {
+          this.#failing = false;
+        },
+        (error: unknown) => {
+          if (!this.#failing) this.onError(error);
+          this.#failing = true;
+        },
+      );
   }
 }

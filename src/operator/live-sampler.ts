@@ -16,19 +16,29 @@ const WINDOW_S = 60;
 /** A thread that has not answered by then is left out of this sample; what it counted is in the next. */
 const ASK_MS = 500;
 
-interface Windows { ttft: SlidingCounts; itl: SlidingCounts }
+interface Windows {
+  ttft: SlidingCounts;
+  itl: SlidingCounts;
+}
 
 export class LiveSampler {
-  readonly #before = new WeakMap<Engine, NativeStats>();   // of the sample before: one that was loaded anew begins anew
-  readonly #windows = new Map<string, Windows>();     // by file
+  readonly #before = new WeakMap<Engine, NativeStats>(); // of the sample before: one that was loaded anew begins anew
+  readonly #windows = new Map<string, Windows>(); // by file
   readonly #timer: NodeJS.Timeout;
   #sampledAt = performance.now();
   #busy = false;
 
   /** `collect`: what this thread has counted; `publish`: a sample is there, with what each key has sent. */
-  constructor(private readonly pool: ModelPool, private readonly bus: ThreadBus, private readonly collect: () => LiveCollected,
-    private readonly publish: (sample: LiveSample, keys: readonly KeyCounts[]) => void, private readonly onError: (error: unknown) => void) {
-    this.#timer = setInterval(() => { void this.#tick(); }, SAMPLE_MS);
+  constructor(
+    private readonly pool: ModelPool,
+    private readonly bus: ThreadBus,
+    private readonly collect: () => LiveCollected,
+    private readonly publish: (sample: LiveSample, keys: readonly KeyCounts[]) => void,
+    private readonly onError: (error: unknown) => void,
+  ) {
+    this.#timer = setInterval(() => {
+      void this.#tick();
+    }, SAMPLE_MS);
     this.#timer.unref();
   }
 
@@ -42,7 +52,10 @@ export class LiveSampler {
     try {
       const others = this.bus.threads > 1 ? await this.bus.ask('live.collect', {}, ASK_MS) : [];
       const threads = [this.collect(), ...others];
-      this.publish(this.#sample(threads), threads.flatMap(({ keys }) => keys));
+      this.publish(
+        this.#sample(threads),
+        threads.flatMap(({ keys }) => keys),
+      );
     } catch (error) {
       this.onError(error);
     } finally {
@@ -61,15 +74,27 @@ export class LiveSampler {
     return {
       at: new Date().toISOString(),
       engines: files.flatMap((engine) => this.#engine(engine, latencies, seconds)),
-      requests: sum((one) => one.requests), rejected_429: sum((one) => one.rejected429), rejected_503: sum((one) => one.rejected503), errors: sum((one) => one.errors), cancelled: sum((one) => one.cancelled),
-      in_flight: sum((one) => one.inFlight), rss_bytes: process.memoryUsage.rss(),
-      loop_lag_ms: round(Math.max(...threads.map((one) => one.loopLagMs))), http_threads: this.bus.threads, viewers: sum((one) => one.viewers),
+      requests: sum((one) => one.requests),
+      rejected_429: sum((one) => one.rejected429),
+      rejected_503: sum((one) => one.rejected503),
+      errors: sum((one) => one.errors),
+      cancelled: sum((one) => one.cancelled),
+      in_flight: sum((one) => one.inFlight),
+      rss_bytes: process.memoryUsage.rss(),
+      loop_lag_ms: round(Math.max(...threads.map((one) => one.loopLagMs))),
+      http_threads: this.bus.threads,
+      viewers: sum((one) => one.viewers),
     };
   }
 
-  #engine({ file, names, status }: PooledEngine, latencies: readonly ModelLatencies[], seconds: number): EngineSample[] {
+  #engine(
+    { file, names, status }: PooledEngine,
+    latencies: readonly ModelLatencies[],
+    seconds: number,
+  ): EngineSample[] {
     let windows = this.#windows.get(file);
-    if (windows === undefined) this.#windows.set(file, (windows = { ttft: new SlidingCounts(WINDOW_S), itl: new SlidingCounts(WINDOW_S) }));
+    if (windows === undefined)
+      this.#windows.set(file, (windows = { ttft: new SlidingCounts(WINDOW_S), itl: new SlidingCounts(WINDOW_S) }));
     const own = latencies.filter(({ model }) => names.includes(model));
     windows.ttft.add(added(own.map(({ ttft }) => ttft)));
     windows.itl.add(added(own.map(({ itl }) => itl)));
@@ -83,15 +108,26 @@ export class LiveSampler {
     const steps = since((s) => s.steps);
     const rows = since((s) => s.stepRows);
     const prompts = since((s) => s.promptTokens);
-    return [{
-      model: names[0] ?? '', names: [...names], running: stats.running, waiting: stats.waiting,
-      batch_rows: steps === 0 ? 0 : round(rows / steps),
-      pages_total: stats.pagesTotal, pages_free: stats.pagesFree, pages_cached: stats.pagesCached,
-      prefix_hit_rate: prompts === 0 ? null : round(since((s) => s.promptTokensCached) / prompts),
-      step_ms: steps === 0 ? null : round(since((s) => s.stepSeconds) * 1000 / steps),
-      steps_per_s: round(steps / seconds), prefill_tokens_per_s: round(since((s) => s.prefillTokens) / seconds), decode_tokens_per_s: round(since((s) => s.decodeTokens) / seconds),
-      ttft_ms: quantiles(windows.ttft.sum), itl_ms: quantiles(windows.itl.sum), preemptions: stats.preemptions,
-    }];
+    return [
+      {
+        model: names[0] ?? '',
+        names: [...names],
+        running: stats.running,
+        waiting: stats.waiting,
+        batch_rows: steps === 0 ? 0 : round(rows / steps),
+        pages_total: stats.pagesTotal,
+        pages_free: stats.pagesFree,
+        pages_cached: stats.pagesCached,
+        prefix_hit_rate: prompts === 0 ? null : round(since((s) => s.promptTokensCached) / prompts),
+        step_ms: steps === 0 ? null : round((since((s) => s.stepSeconds) * 1000) / steps),
+        steps_per_s: round(steps / seconds),
+        prefill_tokens_per_s: round(since((s) => s.prefillTokens) / seconds),
+        decode_tokens_per_s: round(since((s) => s.decodeTokens) / seconds),
+        ttft_ms: quantiles(windows.ttft.sum),
+        itl_ms: quantiles(windows.itl.sum),
+        preemptions: stats.preemptions,
+      },
+    ];
   }
 }
 

@@ -29,17 +29,25 @@ const BEHIND_BYTES = 524_288;
 const MOST_MISSED = 30;
 
 export interface LiveViewDeps {
-  pool: ModelPool; telemetry: Telemetry; bus: ThreadBus;
+  pool: ModelPool;
+  telemetry: Telemetry;
+  bus: ThreadBus;
   primary: boolean;
   /** Of the primary thread: what is kept of the samples. */
   history?: Pick<LiveRecorder, 'add'>;
 }
 
-interface Viewer { stream: EventStream; mayWatch(): Promise<boolean>; checkAt: number; asking: boolean; missed: number }
+interface Viewer {
+  stream: EventStream;
+  mayWatch(): Promise<boolean>;
+  checkAt: number;
+  asking: boolean;
+  missed: number;
+}
 
 export class LiveView {
-  readonly #history: string[] = [];            // the latest at the end
-  #historyText: string | null = null;          // of all of it, while it is the same
+  readonly #history: string[] = []; // the latest at the end
+  #historyText: string | null = null; // of all of it, while it is the same
   readonly #viewers = new Set<Viewer>();
   #sampler: LiveSampler | null = null;
   readonly #stopListening: (() => void)[] = [];
@@ -54,25 +62,36 @@ export class LiveView {
     this.#inFlight = inFlight;
     const { bus, pool, primary, telemetry, history } = this.deps;
     if (primary) {
-      this.#sampler = new LiveSampler(pool, bus, () => this.#collect(), (taken, keys) => {
-        const sample = JSON.stringify(taken);
-        history?.add(taken, keys);
-        if (bus.threads > 1) bus.publish('live.sample', { sample });
-        this.#take(sample);
-      }, (err) => telemetry.log.error({ err }, 'sampling the engines failed'));
+      this.#sampler = new LiveSampler(
+        pool,
+        bus,
+        () => this.#collect(),
+        (taken, keys) => {
+          const sample = JSON.stringify(taken);
+          history?.add(taken, keys);
+          if (bus.threads > 1) bus.publish('live.sample', { sample });
+          this.#take(sample);
+        },
+        (err) => telemetry.log.error({ err }, 'sampling the engines failed'),
+      );
     } else {
-      this.#stopListening.push(bus.on('live.collect', () => this.#collect()), bus.on('live.sample', ({ sample }) => this.#take(sample)));
+      this.#stopListening.push(
+        bus.on('live.collect', () => this.#collect()),
+        bus.on('live.sample', ({ sample }) => this.#take(sample)),
+      );
     }
   }
 
-  get viewers(): number { return this.#viewers.size; }
+  get viewers(): number {
+    return this.#viewers.size;
+  }
 
   /** Answers with the stream: `history` once, then `sample` after `sample`. Throws ApiError 503. */
   watch(exchange: Exchange, mayWatch: () => Promise<boolean>): void {
     if (this.#draining) throw apiError('shutting_down', 'The server is shutting down.');
     if (this.#viewers.size >= MAX_VIEWERS) throw apiError('capacity_exhausted', `${MAX_VIEWERS} pages watch already.`);
     const stream = exchange.sse();
-    if (exchange.method === 'HEAD') return;   // answered with that: nobody watches, and nobody would tell when they leave
+    if (exchange.method === 'HEAD') return; // answered with that: nobody watches, and nobody would tell when they leave
     const viewer: Viewer = { stream, mayWatch, checkAt: performance.now() + CHECK_MS, asking: false, missed: 0 };
     this.#viewers.add(viewer);
     exchange.onAborted(() => this.#viewers.delete(viewer));
@@ -94,7 +113,11 @@ export class LiveView {
   }
 
   #collect(): LiveCollected {
-    return { ...this.deps.telemetry.live.take(), inFlight: Math.max(0, this.#inFlight() - this.#viewers.size), viewers: this.#viewers.size };
+    return {
+      ...this.deps.telemetry.live.take(),
+      inFlight: Math.max(0, this.#inFlight() - this.#viewers.size),
+      viewers: this.#viewers.size,
+    };
   }
 
   #take(sample: string): void {

@@ -5,11 +5,16 @@ import type { Exchange, Route } from '../http/exchange.js';
 import type { OperatorGuard } from './operator-guard.js';
 import type { OperatorDeps } from './deps.js';
 
-export function liveRoutes(guard: OperatorGuard, { live, directory: { signIns } }: Pick<OperatorDeps, 'live' | 'directory'>): Route[] {
+export function liveRoutes(
+  guard: OperatorGuard,
+  { live, directory: { signIns } }: Pick<OperatorDeps, 'live' | 'directory'>,
+): Route[] {
   return [
     guard({
-      method: 'GET', path: '/live',
-      serve: ({ exchange, userId }) => live.watch(exchange, userId === null ? () => Promise.resolve(true) : () => isOperator(exchange, userId)),
+      method: 'GET',
+      path: '/live',
+      serve: ({ exchange, userId }) =>
+        live.watch(exchange, userId === null ? () => Promise.resolve(true) : () => isOperator(exchange, userId)),
     }),
   ];
 

@@ -9,7 +9,10 @@ import type { EngineChange, EngineSettingsStore, EngineValues } from './engine-s
 export class LmdbEngineSettings implements EngineSettingsStore {
   readonly #rows: Table<EngineValues>;
 
-  constructor(private readonly store: Store, private readonly audit: Pick<LmdbAuditLog, 'note'>) {
+  constructor(
+    private readonly store: Store,
+    private readonly audit: Pick<LmdbAuditLog, 'note'>,
+  ) {
     this.#rows = store.table('engine-settings');
   }
 

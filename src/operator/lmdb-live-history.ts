@@ -17,7 +17,10 @@ export class LmdbLiveHistory implements LiveHistory {
   readonly #sums: Table<LiveSum>;
   readonly #keys: Table<KeyCounts[]>;
 
-  constructor(private readonly store: Store, private readonly gate: Pick<EraseGate, 'allows'> = OPEN_GATE) {
+  constructor(
+    private readonly store: Store,
+    private readonly gate: Pick<EraseGate, 'allows'> = OPEN_GATE,
+  ) {
     this.#sums = store.table('live-sums');
     this.#keys = store.table('live-keys');
   }
@@ -28,7 +31,7 @@ export class LmdbLiveHistory implements LiveHistory {
         const place = [stepS, Math.floor(at / stepS) * stepS];
         const before = this.#sums.get(place);
         void this.#sums.put(place, before === undefined ? sum : addSum(before, sum));
-        if (keys.length > 0) void this.#keys.put(place, mergedKeys([...this.#keys.get(place) ?? [], ...keys]));
+        if (keys.length > 0) void this.#keys.put(place, mergedKeys([...(this.#keys.get(place) ?? []), ...keys]));
         if (!this.gate.allows()) continue;
         const old = { from: [stepS], to: [stepS, at - keptS], limit: ERASED_AT_ONCE };
         for (const key of [...this.#sums.keys(old)]) void this.#sums.remove(key);
@@ -46,5 +49,8 @@ export class LmdbLiveHistory implements LiveHistory {
   }
 }
 
-const rangeOf = ({ stepS }: Ring, { from, to }: LiveSpan): { from: Key; to: Key } => ({ from: [stepS, Math.floor(from / stepS) * stepS], to: [stepS, to] });
+const rangeOf = ({ stepS }: Ring, { from, to }: LiveSpan): { from: Key; to: Key } => ({
+  from: [stepS, Math.floor(from / stepS) * stepS],
+  to: [stepS, to],
+});
 const timeOf = (key: Key): number => (key as [number, number])[1];

@@ -8,12 +8,15 @@ import type { ModelRow, ModelSettingsStore } from './model-settings-store.js';
 export class LmdbModelSettings implements ModelSettingsStore {
   readonly #rows: Table<ModelRow>;
 
-  constructor(private readonly store: Store, private readonly audit: Pick<LmdbAuditLog, 'note'>) {
+  constructor(
+    private readonly store: Store,
+    private readonly audit: Pick<LmdbAuditLog, 'note'>,
+  ) {
     this.#rows = store.table('model-settings');
   }
 
   async all(): Promise<ReadonlyMap<string, ModelRow>> {
-    this.store.refresh();   // another thread may just have told of what it has changed
+    this.store.refresh(); // another thread may just have told of what it has changed
     return new Map([...this.#rows.range()].map(({ key, value }) => [key as string, value]));
   }
 

@@ -10,17 +10,25 @@ export class LmdbServedModels implements ServedModelStore {
   readonly #rows: Table<ServedModelRow>;
   readonly #decided: Table<ModelRow>;
 
-  constructor(private readonly store: Store, private readonly audit: Pick<LmdbAuditLog, 'note'>) {
+  constructor(
+    private readonly store: Store,
+    private readonly audit: Pick<LmdbAuditLog, 'note'>,
+  ) {
     this.#rows = store.table('served-models');
     this.#decided = store.table('model-settings');
   }
 
   async all(): Promise<ReadonlyMap<string, ServedModelRow>> {
-    this.store.refresh();   // another thread may just have told of what it has changed
+    this.store.refresh(); // another thread may just have told of what it has changed
     return this.#all();
   }
 
-  add(name: string, row: ServedModelRow, check: (there: ReadonlyMap<string, ServedModelRow>) => void, { actor, action, detail }: AuditNote): Promise<void> {
+  add(
+    name: string,
+    row: ServedModelRow,
+    check: (there: ReadonlyMap<string, ServedModelRow>) => void,
+    { actor, action, detail }: AuditNote,
+  ): Promise<void> {
     return this.store.transaction(() => {
       check(this.#all());
       void this.#rows.put(name, row);

@@ -5,7 +5,10 @@ import type { TuneRun, TuneRunSummary } from '../wire/tuning.js';
 import { MAX_RUNS } from './tune-runs.js';
 import type { TuneRunStore } from './tune-runs.js';
 
-interface Row { readonly run: TuneRun; readonly keyId: string | null }
+interface Row {
+  readonly run: TuneRun;
+  readonly keyId: string | null;
+}
 
 export class LmdbTuneRuns implements TuneRunStore {
   readonly #rows: Table<Row>;
@@ -29,7 +32,15 @@ export class LmdbTuneRuns implements TuneRunStore {
   }
 
   async list(): Promise<TuneRunSummary[]> {
-    return [...this.#rows.range()].map(({ value: { run: { trials, ...run } } }) => ({ ...run, trials_done: trials.length })).reverse();
+    return [...this.#rows.range()]
+      .map(
+        ({
+          value: {
+            run: { trials, ...run },
+          },
+        }) => ({ ...run, trials_done: trials.length }),
+      )
+      .reverse();
   }
 
   async keyIds(): Promise<ReadonlySet<string>> {
@@ -39,7 +50,14 @@ export class LmdbTuneRuns implements TuneRunStore {
   endUnfinished(reason: string, at: Date): Promise<number> {
     return this.store.transaction(() => {
       const running = [...this.#rows.range()].filter(({ value }) => value.run.state === 'running');
-      for (const { key, value: { run, keyId } } of running) void this.#rows.put(key, { run: { ...run, state: 'failed', error: reason, ended_at: at.toISOString() }, keyId });
+      for (const {
+        key,
+        value: { run, keyId },
+      } of running)
+        void this.#rows.put(key, {
+          run: { ...run, state: 'failed', error: reason, ended_at: at.toISOString() },
+          keyId,
+        });
       return running.length;
     });
   }

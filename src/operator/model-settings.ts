@@ -12,21 +12,31 @@ const READ_MS = 1_000;
 
 export class ModelSettings {
   private rows: ReadonlyMap<string, ModelRow> = new Map();
-  private asked = 0;                     // how often it was read
-  private read = 0;                      // the last one of these that `rows` is from
+  private asked = 0; // how often it was read
+  private read = 0; // the last one of these that `rows` is from
   private failing = false;
   private readonly listeners = new Set<() => void>();
   private readonly stopListening: () => void;
   private readonly timer: NodeJS.Timeout;
 
-  private constructor(private readonly store: ModelSettingsStore, private readonly bus: ThreadBus, private readonly onError: (error: unknown) => void, readMs: number) {
+  private constructor(
+    private readonly store: ModelSettingsStore,
+    private readonly bus: ThreadBus,
+    private readonly onError: (error: unknown) => void,
+    readMs: number,
+  ) {
     this.stopListening = bus.on('operator.changed', () => this.changed());
     this.timer = setInterval(() => void this.readOrTell(), readMs);
     this.timer.unref();
   }
 
   /** `onError`: what was decided cannot be read now; what was read before holds. Told once until it can. */
-  static async open(store: ModelSettingsStore, bus: ThreadBus, onError: (error: unknown) => void, readMs = READ_MS): Promise<ModelSettings> {
+  static async open(
+    store: ModelSettingsStore,
+    bus: ThreadBus,
+    onError: (error: unknown) => void,
+    readMs = READ_MS,
+  ): Promise<ModelSettings> {
     const settings = new ModelSettings(store, bus, onError, readMs);
     try {
       await settings.readAgain();
@@ -47,13 +57,22 @@ export class ModelSettings {
   }
 
   /** Undefined fields stay as they are. `check` may throw: then nothing is changed. It holds on this thread when this resolves. */
-  async change(model: CatalogModel, change: ModelRow, check: (declared: DeclaredLifecycle) => void, note: AuditNote): Promise<void> {
+  async change(
+    model: CatalogModel,
+    change: ModelRow,
+    check: (declared: DeclaredLifecycle) => void,
+    note: AuditNote,
+  ): Promise<void> {
     const decided = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) as ModelRow;
-    await this.store.change(model.id, (before) => {
-      const next = { ...before, ...decided };
-      check(merged(model, next));
-      return next;
-    }, note);
+    await this.store.change(
+      model.id,
+      (before) => {
+        const next = { ...before, ...decided };
+        check(merged(model, next));
+        return next;
+      },
+      note,
+    );
     this.bus.publish('operator.changed', {});
     await this.changed();
   }
@@ -87,7 +106,7 @@ export class ModelSettings {
   private async readAgain(): Promise<void> {
     const at = ++this.asked;
     const rows = await this.store.all();
-    if (at < this.read) return;          // what was read later is there already
+    if (at < this.read) return; // what was read later is there already
     this.read = at;
     this.rows = rows;
   }

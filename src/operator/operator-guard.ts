@@ -34,10 +34,13 @@ export type OperatorGuard = <B = undefined>(route: OperatorRoute<B>) => Route;
 
 /** By session. */
 export function sessionOperators(guard: Guard): OperatorGuard {
-  return ({ method, path, body, serve }) => guard.operator({
-    method, path: `/operator${path}`, ...(body === undefined ? {} : { body }),
-    serve: ({ exchange, actor, user, body: given }) => serve({ exchange, actor, userId: user.id, body: given }),
-  });
+  return ({ method, path, body, serve }) =>
+    guard.operator({
+      method,
+      path: `/operator${path}`,
+      ...(body === undefined ? {} : { body }),
+      serve: ({ exchange, actor, user, body: given }) => serve({ exchange, actor, userId: user.id, body: given }),
+    });
 }
 
 const PREFIX = '/admin/api';
@@ -52,7 +55,11 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
   const remembered = new Map<string, Counted>();
   const check = async (exchange: Exchange): Promise<void> => {
     const given = /^bearer\s+(\S+)\s*$/i.exec(exchange.header('authorization'))?.[1];
-    if (given === undefined) throw apiError('missing_api_key', 'Send the operator token (the setting admin.token) as "Authorization: Bearer <token>".');
+    if (given === undefined)
+      throw apiError(
+        'missing_api_key',
+        'Send the operator token (the setting admin.token) as "Authorization: Bearer <token>".',
+      );
     const address = addressGroup(exchange.remoteAddress);
     const stored = await attempts.counted('operator', address);
     // What is remembered is looked at and added to in one turn: of many at once, none is let by for another.
@@ -60,16 +67,22 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
     const known = remembered.get(address);
     const recent = known === undefined ? undefined : capped(known, now);
     if (recent !== undefined && recent !== known) remembered.set(address, recent);
-    const { count, until } = recent !== undefined && recent.until > now && recent.count > stored.count ? recent : stored;
+    const { count, until } =
+      recent !== undefined && recent.until > now && recent.count > stored.count ? recent : stored;
     if (count >= MAX_ATTEMPTS.operator) throw tooMany(until - now);
     if (timingSafeEqual(digest(given), wanted)) return;
     if (remembered.size >= MAX_REMEMBERED) remembered.clear();
     remembered.set(address, { count: count + 1, until });
-    void attempts.count('operator', [address]).catch(() => undefined);   // full by others, or a database that fails: the answer is the same
+    void attempts.count('operator', [address]).catch(() => undefined); // full by others, or a database that fails: the answer is the same
     throw apiError('invalid_api_key', 'The operator token is not valid.');
   };
   return ({ method, path, body: schema, serve }) => ({
-    method, path: PREFIX + path, scope: null, public: true, sameOrigin: true, maxBodyBytes: MAX_BODY_BYTES,
+    method,
+    path: PREFIX + path,
+    scope: null,
+    public: true,
+    sameOrigin: true,
+    maxBodyBytes: MAX_BODY_BYTES,
     headers: [['Cache-Control', 'no-store']],
     // Where every field may be left out, so may the body.
     ...(schema === undefined || schema.safeParse({}).success ? { bodyOptional: true } : {}),
@@ -77,7 +90,12 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
     enter: check,
     serve: (exchange) => {
       const actor: Actor = { type: 'operator_api', id: null, email: null, ip: exchange.remoteAddress };
-      return serve({ exchange, actor, userId: null, body: (schema === undefined ? undefined : validated(schema, exchange.body ?? {})) as never });
+      return serve({
+        exchange,
+        actor,
+        userId: null,
+        body: (schema === undefined ? undefined : validated(schema, exchange.body ?? {})) as never,
+      });
     },
   });
 }

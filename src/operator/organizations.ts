@@ -22,29 +22,55 @@ const patchBody = z.object({
 }) satisfies z.ZodType<{ [K in keyof OperatorOrganizationPatch]: unknown }>;
 
 export function organizationRoutes(guard: OperatorGuard, deps: Deps): Route[] {
-  const { directory: { organizations }, pool } = deps;
+  const {
+    directory: { organizations },
+    pool,
+  } = deps;
   return [
     guard({
-      method: 'GET', path: '/organizations',
+      method: 'GET',
+      path: '/organizations',
       serve: async ({ exchange }) => {
         const { limit, after } = readPage(exchange.query);
         const { data, next } = await organizations.overviews(limit, after);
-        const list: ListPage<OperatorOrganization> = { object: 'list', data: await describe(data, deps), has_more: next !== null, next };
+        const list: ListPage<OperatorOrganization> = {
+          object: 'list',
+          data: await describe(data, deps),
+          has_more: next !== null,
+          next,
+        };
         exchange.json(200, list);
       },
     }),
 
     guard({
-      method: 'GET', path: '/organizations/:org',
-      serve: async ({ exchange }) => exchange.json(200, await describeOne(known(await organizations.overview(exchange.params['org'] as string)), deps)),
+      method: 'GET',
+      path: '/organizations/:org',
+      serve: async ({ exchange }) =>
+        exchange.json(
+          200,
+          await describeOne(known(await organizations.overview(exchange.params['org'] as string)), deps),
+        ),
     }),
 
     guard({
-      method: 'PATCH', path: '/organizations/:org', body: patchBody,
+      method: 'PATCH',
+      path: '/organizations/:org',
+      body: patchBody,
       serve: async ({ exchange, actor, body }) => {
-        checkLimits(body.limits, pool.list().map(({ model }) => model.id));
-        const change = { status: body.status ?? undefined, limits: body.limits ?? undefined, monthlyTokenCap: body.monthly_token_cap };
-        exchange.json(200, await describeOne(known(await organizations.change(exchange.params['org'] as string, change, actor)), deps));
+        checkLimits(
+          body.limits,
+          pool.list().map(({ model }) => model.id),
+        );
+        const change = {
+          status: body.status ?? undefined,
+          limits: body.limits ?? undefined,
+          monthlyTokenCap: body.monthly_token_cap,
+        };
+        exchange.json(
+          200,
+          await describeOne(known(await organizations.change(exchange.params['org'] as string, change, actor)), deps),
+        );
       },
     }),
   ];
@@ -53,7 +79,8 @@ export function organizationRoutes(guard: OperatorGuard, deps: Deps): Route[] {
 /** `organization` of a query: the id of one, which may be deleted by now. Null: not given. Throws ApiError 400. */
 export function askedOrganization(query: URLSearchParams): string | null {
   const id = query.get('organization');
-  if (id !== null && !/^org_[0-9A-Za-z]{24}$/.test(id)) throw apiError('invalid_query_parameter', 'organization must be the id of one.', 'organization');
+  if (id !== null && !/^org_[0-9A-Za-z]{24}$/.test(id))
+    throw apiError('invalid_query_parameter', 'organization must be the id of one.', 'organization');
   return id;
 }
 
@@ -62,16 +89,27 @@ function known(organization: OrganizationOverview | null): OrganizationOverview 
   return organization;
 }
 
-const describeOne = async (organization: OrganizationOverview, deps: Deps): Promise<OperatorOrganization> => (await describe([organization], deps))[0] as OperatorOrganization;
+const describeOne = async (organization: OrganizationOverview, deps: Deps): Promise<OperatorOrganization> =>
+  (await describe([organization], deps))[0] as OperatorOrganization;
 
-async function describe(organizations: readonly OrganizationOverview[], { organizationLimits, monthTokens }: Deps): Promise<OperatorOrganization[]> {
+async function describe(
+  organizations: readonly OrganizationOverview[],
+  { organizationLimits, monthTokens }: Deps,
+): Promise<OperatorOrganization[]> {
   const tokens = await monthTokens(organizations.map(({ id }) => id));
   return organizations.map((organization, at) => {
-    const { members, activeKeys, settings: { limits, monthlyTokenCap } } = organization;
+    const {
+      members,
+      activeKeys,
+      settings: { limits, monthlyTokenCap },
+    } = organization;
     return {
       ...organizationObject(organization, organizationLimits(organization)),
-      members, active_keys: activeKeys,
-      overrides: limits as OperatorOrganization['overrides'], monthly_token_cap: monthlyTokenCap, month_tokens: tokens[at] ?? 0,
+      members,
+      active_keys: activeKeys,
+      overrides: limits as OperatorOrganization['overrides'],
+      monthly_token_cap: monthlyTokenCap,
+      month_tokens: tokens[at] ?? 0,
     };
   });
 }

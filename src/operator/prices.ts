@@ -14,18 +14,30 @@ const amount = z.number().min(0).max(1e9);
 const price = z.object({ input: amount, cached_input: amount, output: amount }) satisfies z.ZodType<ModelPrice>;
 const body = z.object({
   currency: z.string().trim().max(16),
-  models: z.record(z.string().min(1).max(128), price).refine((models) => Object.keys(models).length <= MAX_MODELS, `may name at most ${MAX_MODELS} models`),
+  models: z
+    .record(z.string().min(1).max(128), price)
+    .refine((models) => Object.keys(models).length <= MAX_MODELS, `may name at most ${MAX_MODELS} models`),
 }) satisfies z.ZodType<PriceTable>;
 
 export function priceRoutes(guard: OperatorGuard, { prices }: Pick<OperatorDeps, 'prices'>): Route[] {
   return [
-    guard({ method: 'GET', path: '/prices', serve: async ({ exchange }) => exchange.json(200, await prices.get() ?? NO_PRICES) }),
+    guard({
+      method: 'GET',
+      path: '/prices',
+      serve: async ({ exchange }) => exchange.json(200, (await prices.get()) ?? NO_PRICES),
+    }),
 
     guard({
-      method: 'PUT', path: '/prices', body,
+      method: 'PUT',
+      path: '/prices',
+      body,
       serve: async ({ exchange, actor, body: table }) => {
         const isEmpty = Object.keys(table.models).length === 0;
-        await prices.set(isEmpty ? null : table, { actor, action: 'prices.changed', detail: { currency: table.currency, models: table.models } });
+        await prices.set(isEmpty ? null : table, {
+          actor,
+          action: 'prices.changed',
+          detail: { currency: table.currency, models: table.models },
+        });
         exchange.json(200, isEmpty ? NO_PRICES : table);
       },
     }),

@@ -15,21 +15,33 @@ import type { ModelPull } from '../wire/dashboard.js';
 const MAX_RUNNING = 2;
 const MAX_REMEMBERED = 20;
 
-interface Running { readonly stop: AbortController; readonly done: Promise<void> }
+interface Running {
+  readonly stop: AbortController;
+  readonly done: Promise<void>;
+}
 
 export class Pulls {
   readonly #pulls = new Map<string, ModelPull>();
   readonly #running = new Map<string, Running>();
   readonly #stopListening: (() => void)[];
 
-  constructor(private readonly hub: Hub, private readonly bus: ThreadBus, private readonly log: Log) {
-    this.#stopListening = [bus.on('pulls.list', () => [...this.#pulls.values()]), bus.on('pulls.stop', ({ id }) => this.#stop(id))];
+  constructor(
+    private readonly hub: Hub,
+    private readonly bus: ThreadBus,
+    private readonly log: Log,
+  ) {
+    this.#stopListening = [
+      bus.on('pulls.list', () => [...this.#pulls.values()]),
+      bus.on('pulls.stop', ({ id }) => this.#stop(id)),
+    ];
   }
 
   /** Of all threads, the newest first. */
   async list(): Promise<ModelPull[]> {
     const others = await this.bus.ask('pulls.list', {});
-    return [...this.#pulls.values(), ...others.flat()].sort((a, b) => (a.started_at < b.started_at ? 1 : -1)).slice(0, MAX_REMEMBERED);
+    return [...this.#pulls.values(), ...others.flat()]
+      .sort((a, b) => (a.started_at < b.started_at ? 1 : -1))
+      .slice(0, MAX_REMEMBERED);
   }
 
   /** Begins one; its name may be the first thing that is wrong with it. Throws ApiError 422, 503. */
@@ -40,10 +52,19 @@ export class Pulls {
     } catch (error) {
       throw apiError('invalid_value', (error as Error).message, 'model');
     }
-    if (this.#running.size >= MAX_RUNNING) throw apiError('capacity_exhausted', `${MAX_RUNNING} models are being fetched; wait for one, or stop it.`, null);
+    if (this.#running.size >= MAX_RUNNING)
+      throw apiError('capacity_exhausted', `${MAX_RUNNING} models are being fetched; wait for one, or stop it.`, null);
     const pull: ModelPull = {
-      id: newAccountId('pul'), model: showModelRef(ref), state: 'running', quantization: null, file: null, bytes: 0, total_bytes: null,
-      error: null, started_at: new Date().toISOString(), ended_at: null,
+      id: newAccountId('pul'),
+      model: showModelRef(ref),
+      state: 'running',
+      quantization: null,
+      file: null,
+      bytes: 0,
+      total_bytes: null,
+      error: null,
+      started_at: new Date().toISOString(),
+      ended_at: null,
     };
     this.#pulls.set(pull.id, pull);
     this.#forget();
@@ -70,13 +91,18 @@ export class Pulls {
   }
 
   async #run(id: string, ref: ModelRef, signal: AbortSignal): Promise<void> {
-    const change = (more: Partial<ModelPull>): void => { this.#pulls.set(id, { ...this.#pulls.get(id) as ModelPull, ...more }); };
+    const change = (more: Partial<ModelPull>): void => {
+      this.#pulls.set(id, { ...(this.#pulls.get(id) as ModelPull), ...more });
+    };
     const model = showModelRef(ref);
     this.log.info({ model }, `fetching ${model}`);
     try {
       const { quantization, bytes } = await this.hub.pull(ref, {
-        signal, onProgress: (at) => change({ quantization: at.quantization, file: at.file, bytes: at.bytes, total_bytes: at.total }),
-        onRetry: (reason, waitMs) => this.log.warn({ model, reason, wait_ms: waitMs }, `${model} does not come; it is tried again`),
+        signal,
+        onProgress: (at) =>
+          change({ quantization: at.quantization, file: at.file, bytes: at.bytes, total_bytes: at.total }),
+        onRetry: (reason, waitMs) =>
+          this.log.warn({ model, reason, wait_ms: waitMs }, `${model} does not come; it is tried again`),
       });
       change({ state: 'done', quantization, bytes, total_bytes: bytes, file: null });
       this.log.info({ model, bytes }, `${model} is there`);

@@ -9,15 +9,26 @@ const PAGE = 100;
 const MOST_PAGES = 50;
 
 /** Answered requests, youngest first; those of `exceptKeys` are left out, and what had pictures. */
-export async function recentShapes(requestLog: Pick<RequestLog, 'list'>, models: readonly string[], exceptKeys: ReadonlySet<string>): Promise<RequestShape[]> {
+export async function recentShapes(
+  requestLog: Pick<RequestLog, 'list'>,
+  models: readonly string[],
+  exceptKeys: ReadonlySet<string>,
+): Promise<RequestShape[]> {
   const shapes: RequestShape[] = [];
   for (const model of models) {
     const own: RequestShape[] = [];
     let after: string | null = null;
     for (let page = 0; page < MOST_PAGES && own.length < MOST_SHAPES; page++) {
-      const { rows, next } = await requestLog.list({ organizationId: null, keyId: null, model, outcome: 'completed' }, PAGE, after);
-      for (const { row: { keyId, receivedAt, inputTokens, cachedTokens, outputTokens, images } } of rows) {
-        if (!exceptKeys.has(keyId) && inputTokens > 0 && outputTokens > 0 && images === 0) own.push({ at: receivedAt, inputTokens, cachedTokens, outputTokens });
+      const { rows, next } = await requestLog.list(
+        { organizationId: null, keyId: null, model, outcome: 'completed' },
+        PAGE,
+        after,
+      );
+      for (const {
+        row: { keyId, receivedAt, inputTokens, cachedTokens, outputTokens, images },
+      } of rows) {
+        if (!exceptKeys.has(keyId) && inputTokens > 0 && outputTokens > 0 && images === 0)
+          own.push({ at: receivedAt, inputTokens, cachedTokens, outputTokens });
       }
       if (next === null) break;
       after = next;

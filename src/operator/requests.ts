@@ -12,7 +12,8 @@ import type { OperatorDeps } from './deps.js';
 export function requestRoutes(guard: OperatorGuard, { requestLog }: Pick<OperatorDeps, 'requestLog'>): Route[] {
   return [
     guard({
-      method: 'GET', path: '/requests',
+      method: 'GET',
+      path: '/requests',
       serve: async ({ exchange }) => {
         const { limit, after } = readPage(exchange.query);
         const query = readRequestQuery(exchange.query, askedOrganization(exchange.query));
@@ -23,7 +24,8 @@ export function requestRoutes(guard: OperatorGuard, { requestLog }: Pick<Operato
     }),
 
     guard({
-      method: 'GET', path: '/requests/:id',
+      method: 'GET',
+      path: '/requests/:id',
       serve: async ({ exchange }) => {
         const id = exchange.params['id'] as string;
         const row = await requestLog.find(null, id);

@@ -33,11 +33,16 @@ export interface ServeFrom {
 }
 
 /** Declares it. Rejects with ApiError 422 that names what is wrong, of `name` or of `model`. */
-export async function serveFetched({ name, model, displayName, idleMinutes }: ServeWish, { store, hub, fileFacts, memory, taken }: ServeFrom, actor: AuditNote['actor']): Promise<ServedModelRow> {
+export async function serveFetched(
+  { name, model, displayName, idleMinutes }: ServeWish,
+  { store, hub, fileFacts, memory, taken }: ServeFrom,
+  actor: AuditNote['actor'],
+): Promise<ServedModelRow> {
   const problem = nameProblem(name);
   if (problem !== null) throw wrong('name', `name ${problem}.`);
   if (taken.has(name)) throw wrong('name', `There is a model named "${name}" already, or it is a further name of one.`);
-  if (reserved().has(name)) throw wrong('name', `"${name}" is the name of a model that comes with Monolith; choose another one.`);
+  if (reserved().has(name))
+    throw wrong('name', `"${name}" is the name of a model that comes with Monolith; choose another one.`);
   let ref: ModelRef;
   try {
     ref = parseModelRef(model);
@@ -45,16 +50,36 @@ export async function serveFetched({ name, model, displayName, idleMinutes }: Se
     throw wrong('model', (error as Error).message);
   }
   const found = hub.cached(ref);
-  if (found === null) throw wrong('model', `${showModelRef(ref)} is not on this machine's disk, or not in whole; fetch it first (monolith pull ${showModelRef(ref)}).`);
+  if (found === null)
+    throw wrong(
+      'model',
+      `${showModelRef(ref)} is not on this machine's disk, or not in whole; fetch it first (monolith pull ${showModelRef(ref)}).`,
+    );
   const fact = fileFacts.of(found.path);
   if (fact.problem !== null) throw wrong('model', `${showModelRef(ref)} cannot be served: ${fact.problem}`);
-  if (fitOf(fact, memory) === 'no') throw wrong('model', `${showModelRef(ref)} takes ${showBytes(fact.memory ?? 0)} of memory, and this machine has ${showBytes(memory.total)}.`);
+  if (fitOf(fact, memory) === 'no')
+    throw wrong(
+      'model',
+      `${showModelRef(ref)} takes ${showBytes(fact.memory ?? 0)} of memory, and this machine has ${showBytes(memory.total)}.`,
+    );
   const source = showModelRef({ ...ref, weights: ref.weights ?? found.quantization });
-  const row: ServedModelRow = { source, path: found.path, displayName: displayName ?? name, idleMinutes: idleMinutes ?? null, addedAt: new Date().toISOString() };
-  await store.add(name, row, (there) => {
-    if (there.has(name)) throw wrong('name', `There is a model named "${name}" already.`);
-    if (there.size >= MAX_SERVED) throw wrong('name', `${MAX_SERVED} models are served so, and no more can be; take one away first.`);
-  }, { actor, action: 'model.served', detail: { model: source } });
+  const row: ServedModelRow = {
+    source,
+    path: found.path,
+    displayName: displayName ?? name,
+    idleMinutes: idleMinutes ?? null,
+    addedAt: new Date().toISOString(),
+  };
+  await store.add(
+    name,
+    row,
+    (there) => {
+      if (there.has(name)) throw wrong('name', `There is a model named "${name}" already.`);
+      if (there.size >= MAX_SERVED)
+        throw wrong('name', `${MAX_SERVED} models are served so, and no more can be; take one away first.`);
+    },
+    { actor, action: 'model.served', detail: { model: source } },
+  );
   return row;
 }
 
@@ -64,5 +89,5 @@ let builtIn: ReadonlySet<string> | null = null;
 
 /** A start without --model would serve these. */
 function reserved(): ReadonlySet<string> {
-  return builtIn ??= new Set(readCatalog(builtInCatalog).map(({ id }) => id));
+  return (builtIn ??= new Set(readCatalog(builtInCatalog).map(({ id }) => id)));
 }

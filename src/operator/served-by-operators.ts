@@ -37,7 +37,7 @@ export interface ServedByOperatorsOptions {
 
 export class ServedByOperators {
   readonly #served = new Map<string, ServedModelRow>();
-  readonly #hidden = new Set<string>();          // the log has been told that the settings have these names
+  readonly #hidden = new Set<string>(); // the log has been told that the settings have these names
   readonly #timer: NodeJS.Timeout;
   readonly #stopListening: () => void;
   #reading: Promise<void> = Promise.resolve();
@@ -63,7 +63,11 @@ export class ServedByOperators {
   }
 
   /** Served on every thread when this resolves. Rejects as serveFetched() does. */
-  async serve(wish: ServeWish, from: Pick<ServeFrom, 'fileFacts' | 'memory'>, actor: AuditNote['actor']): Promise<void> {
+  async serve(
+    wish: ServeWish,
+    from: Pick<ServeFrom, 'fileFacts' | 'memory'>,
+    actor: AuditNote['actor'],
+  ): Promise<void> {
     const { store, hub, taken, bus } = this.options;
     await serveFetched(wish, { ...from, store, hub, taken }, actor);
     await Promise.all([this.#read(), bus.ask('operator.changed', {})]);
@@ -86,7 +90,7 @@ export class ServedByOperators {
 
   /** One after the other, so that what was declared last is what holds. */
   #read(): Promise<void> {
-    return this.#reading = this.#reading.then(async () => {
+    return (this.#reading = this.#reading.then(async () => {
       try {
         const rows = await this.options.store.all();
         if (!this.#closed) this.#become(rows);
@@ -95,7 +99,7 @@ export class ServedByOperators {
         if (!this.#failing) this.options.log.error({ err }, 'which models operators have served cannot be read now');
         this.#failing = true;
       }
-    });
+    }));
   }
 
   #become(rows: ReadonlyMap<string, ServedModelRow>): void {
@@ -109,7 +113,11 @@ export class ServedByOperators {
     for (const [name, row] of rows) {
       if (this.#served.has(name)) continue;
       if (taken.has(name)) {
-        if (!this.#hidden.has(name)) log.warn({ model: name, source: row.source }, `the settings name a model ${name}: what operators have served under this name is not`);
+        if (!this.#hidden.has(name))
+          log.warn(
+            { model: name, source: row.source },
+            `the settings name a model ${name}: what operators have served under this name is not`,
+          );
         this.#hidden.add(name);
         continue;
       }
@@ -122,7 +130,7 @@ export class ServedByOperators {
 
   /** Of weights that are gone, too: loading says so. */
   #modelOf(name: string, { source, path, displayName, idleMinutes, addedAt }: ServedModelRow): CatalogModel {
-    const file = existsSync(path) ? path : this.options.hub.cached(parseModelRef(source))?.path ?? path;
+    const file = existsSync(path) ? path : (this.options.hub.cached(parseModelRef(source))?.path ?? path);
     const created = Math.floor(Date.parse(addedAt) / 1000);
     return { ...modelAt(name, file), created, display_name: displayName, load: 'demand', idle_minutes: idleMinutes };
   }
@@ -133,8 +141,17 @@ function modelAt(name: string, file: string): CatalogModel {
     return modelOfFile(name, file);
   } catch {
     return {
-      id: name, file, display_name: name, created: 0, lifecycle: 'active', context_window: null, max_output_tokens: null, input_modalities: ['text'], image_input: 'refuse',
-      default_effort: 'medium', sampling: PLAIN_SAMPLING,
+      id: name,
+      file,
+      display_name: name,
+      created: 0,
+      lifecycle: 'active',
+      context_window: null,
+      max_output_tokens: null,
+      input_modalities: ['text'],
+      image_input: 'refuse',
+      default_effort: 'medium',
+      sampling: PLAIN_SAMPLING,
     };
   }
 }

@@ -19,7 +19,12 @@ export interface ServedModelStore {
   /** By name, in the order of names. */
   all(): Promise<ReadonlyMap<string, ServedModelRow>>;
   /** Declares one; what the audit log says stands or falls with it. `check` may throw, given those there are by then: then nothing is changed. */
-  add(name: string, row: ServedModelRow, check: (there: ReadonlyMap<string, ServedModelRow>) => void, note: AuditNote): Promise<void>;
+  add(
+    name: string,
+    row: ServedModelRow,
+    check: (there: ReadonlyMap<string, ServedModelRow>) => void,
+    note: AuditNote,
+  ): Promise<void>;
   /** Takes one away, and what was decided of its name with it. Resolves to whether it was there. */
   remove(name: string, note: AuditNote): Promise<boolean>;
 }

@@ -13,20 +13,37 @@ import { tuneRunBody } from './tune-run-body.js';
 const MOST_TOKENS = 1_000_000;
 
 const startBody = z.object({
-  model: z.string().min(1).max(256), slo: z.string().min(1).max(1_024),
+  model: z.string().min(1).max(256),
+  slo: z.string().min(1).max(1_024),
   workload: z.discriminatedUnion('kind', [
     z.object({ kind: z.literal('recent') }),
-    z.object({ kind: z.literal('fixed'), prompt_tokens: z.number().int().min(1).max(MOST_TOKENS), output_tokens: z.number().int().min(1).max(MOST_TOKENS) }),
+    z.object({
+      kind: z.literal('fixed'),
+      prompt_tokens: z.number().int().min(1).max(MOST_TOKENS),
+      output_tokens: z.number().int().min(1).max(MOST_TOKENS),
+    }),
   ]),
-  load: z.enum(['concurrency', 'rate']), max_load: z.number().gt(0).max(20_000).optional(),
-  trials: z.number().int().min(LEAST_TRIALS).max(MOST_TRIALS), trial_s: z.number().min(0.2).max(MOST_TRIAL_S),
+  load: z.enum(['concurrency', 'rate']),
+  max_load: z.number().gt(0).max(20_000).optional(),
+  trials: z.number().int().min(LEAST_TRIALS).max(MOST_TRIALS),
+  trial_s: z.number().min(0.2).max(MOST_TRIAL_S),
   apply: z.boolean(),
 }) satisfies z.ZodType<TuneStart>;
 
-export function tuningRoutes(guard: OperatorGuard, { tuning, tuneRuns, tunings, requestLog, note }: Pick<OperatorDeps, 'tuning' | 'tuneRuns' | 'tunings' | 'requestLog' | 'note'>): Route[] {
+export function tuningRoutes(
+  guard: OperatorGuard,
+  {
+    tuning,
+    tuneRuns,
+    tunings,
+    requestLog,
+    note,
+  }: Pick<OperatorDeps, 'tuning' | 'tuneRuns' | 'tunings' | 'requestLog' | 'note'>,
+): Route[] {
   return [
     guard({
-      method: 'GET', path: '/tuning',
+      method: 'GET',
+      path: '/tuning',
       serve: async ({ exchange }) => {
         await tunings.endLost();
         exchange.json(200, { object: 'list', data: await tuneRuns.list(), has_more: false, next: null });
@@ -34,7 +51,9 @@ export function tuningRoutes(guard: OperatorGuard, { tuning, tuneRuns, tunings, 
     }),
 
     guard({
-      method: 'POST', path: '/tuning', body: startBody,
+      method: 'POST',
+      path: '/tuning',
+      body: startBody,
       serve: async ({ exchange, actor, body }) => {
         const run = await tunings.start(body, actor);
         await note(actor, 'engine.tuning_started', run.model);
@@ -43,7 +62,8 @@ export function tuningRoutes(guard: OperatorGuard, { tuning, tuneRuns, tunings, 
     }),
 
     guard({
-      method: 'GET', path: '/tuning/:run',
+      method: 'GET',
+      path: '/tuning/:run',
       serve: async ({ exchange }) => {
         await tunings.endLost();
         const run = await tuneRuns.get(exchange.params['run'] as string);
@@ -54,16 +74,20 @@ export function tuningRoutes(guard: OperatorGuard, { tuning, tuneRuns, tunings, 
 
     // From the command line, whose runs are seen beside the others.
     guard({
-      method: 'PUT', path: '/tuning/:run', body: tuneRunBody,
+      method: 'PUT',
+      path: '/tuning/:run',
+      body: tuneRunBody,
       serve: async ({ exchange, body }) => {
-        if (body.id !== exchange.params['run']) throw apiError('invalid_value', 'The run is another one than the path names.', 'id');
+        if (body.id !== exchange.params['run'])
+          throw apiError('invalid_value', 'The run is another one than the path names.', 'id');
         await tuneRuns.put(body, null);
         exchange.json(200, {});
       },
     }),
 
     guard({
-      method: 'DELETE', path: '/tuning/:run',
+      method: 'DELETE',
+      path: '/tuning/:run',
       serve: ({ exchange }) => {
         tunings.stop(exchange.params['run'] as string);
         exchange.json(200, {});
@@ -71,12 +95,18 @@ export function tuningRoutes(guard: OperatorGuard, { tuning, tuneRuns, tunings, 
     }),
 
     guard({
-      method: 'GET', path: '/request-shapes',
+      method: 'GET',
+      path: '/request-shapes',
       serve: async ({ exchange }) => {
         const { names } = await tuning.get(exchange.query.get('model') ?? '');
-        const data = (await recentShapes(requestLog, names, await tuneRuns.keyIds())).map(({ at, inputTokens, cachedTokens, outputTokens }) => ({
-          at: new Date(at).toISOString(), input_tokens: inputTokens, cached_tokens: cachedTokens, output_tokens: outputTokens,
-        }));
+        const data = (await recentShapes(requestLog, names, await tuneRuns.keyIds())).map(
+          ({ at, inputTokens, cachedTokens, outputTokens }) => ({
+            at: new Date(at).toISOString(),
+            input_tokens: inputTokens,
+            cached_tokens: cachedTokens,
+            output_tokens: outputTokens,
+          }),
+        );
         exchange.json(200, { object: 'list', data, has_more: false, next: null });
       },
     }),

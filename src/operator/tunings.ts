@@ -49,7 +49,11 @@ export interface TuningsDeps {
   concurrencyLimit(model: string): Promise<number | null>;
 }
 
-interface Running { readonly child: ChildProcess; readonly ended: Promise<void>; stop(): void }
+interface Running {
+  readonly child: ChildProcess;
+  readonly ended: Promise<void>;
+  stop(): void;
+}
 
 export class Tunings {
   readonly #running = new Map<string, Running>();
@@ -68,18 +72,53 @@ export class Tunings {
     const engine = await tuning.get(asked.model);
     const workload = await this.#workload(asked, engine.names);
     const plan: TunePlan = {
-      id: newAccountId('tun'), model: engine.model, by: actor.email ?? 'the operator token', startedAt: new Date().toISOString(),
-      objectives, workload: workloadText(workload), loadKind: asked.load, minLoad: asked.load === 'rate' ? 0.05 : 1, maxLoad: await this.#maxLoad(asked, engine),
-      trials: asked.trials, trialSeconds: asked.trial_s, seed: Date.now() % 100_000, apply: asked.apply,
+      id: newAccountId('tun'),
+      model: engine.model,
+      by: actor.email ?? 'the operator token',
+      startedAt: new Date().toISOString(),
+      objectives,
+      workload: workloadText(workload),
+      loadKind: asked.load,
+      minLoad: asked.load === 'rate' ? 0.05 : 1,
+      maxLoad: await this.#maxLoad(asked, engine),
+      trials: asked.trials,
+      trialSeconds: asked.trial_s,
+      seed: Date.now() % 100_000,
+      apply: asked.apply,
     };
     const before = settingsOf(engine, 'value');
     await tuning.hold(plan.model, { id: plan.id, is_new: true, seconds: HOLD_S, values: before });
     try {
-      const { key, secret } = await accounts.createKey({ name: 'tuning run', scopes: ['inference', 'models.read', 'tokens.count'], expiresAt: new Date(Date.now() + KEY_LIFE_MS) }, undefined, actor);
+      const { key, secret } = await accounts.createKey(
+        {
+          name: 'tuning run',
+          scopes: ['inference', 'models.read', 'tokens.count'],
+          expiresAt: new Date(Date.now() + KEY_LIFE_MS),
+        },
+        undefined,
+        actor,
+      );
       const run = newRun(plan, before);
       await runs.put(run, key.id);
-      const revoke = async (): Promise<void> => { await accounts.keys.revoke(key.organizationId, key.id, actor); };
-      this.#running.set(plan.id, this.#drive(run, actor, revoke, { type: 'start', plan, slo: asked.slo, target: { url: `${url}/v1`, model: engine.names[0] ?? plan.model, headers: { authorization: `Bearer ${secret}` } }, workload, before, ranges: rangesOf(engine) }));
+      const revoke = async (): Promise<void> => {
+        await accounts.keys.revoke(key.organizationId, key.id, actor);
+      };
+      this.#running.set(
+        plan.id,
+        this.#drive(run, actor, revoke, {
+          type: 'start',
+          plan,
+          slo: asked.slo,
+          target: {
+            url: `${url}/v1`,
+            model: engine.names[0] ?? plan.model,
+            headers: { authorization: `Bearer ${secret}` },
+          },
+          workload,
+          before,
+          ranges: rangesOf(engine),
+        }),
+      );
       return run;
     } catch (error) {
       await tuning.release(plan.model, plan.id);
@@ -91,9 +130,18 @@ export class Tunings {
   async endLost(): Promise<void> {
     const { runs, tuning } = this.deps;
     for (const { id, model, state, by } of await runs.list()) {
-      if (state !== 'running' || by !== BY_COMMAND || await tuning.holderOf(model) === id) continue;
+      if (state !== 'running' || by !== BY_COMMAND || (await tuning.holderOf(model)) === id) continue;
       const run = await runs.get(id);
-      if (run?.state === 'running') await runs.put({ ...run, state: 'failed', error: 'What drove it is not heard of any more.', ended_at: new Date().toISOString() }, null);
+      if (run?.state === 'running')
+        await runs.put(
+          {
+            ...run,
+            state: 'failed',
+            error: 'What drove it is not heard of any more.',
+            ended_at: new Date().toISOString(),
+          },
+          null,
+        );
     }
   }
 
@@ -118,13 +166,17 @@ export class Tunings {
     const { tuning, runs, log } = this.deps;
     const { id, model } = begun;
     const child = fork(CHILD, [], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'], execArgv: [] });
-    const tell = (message: ToChild): void => { if (child.connected) child.send(message, () => undefined); };
+    const tell = (message: ToChild): void => {
+      if (child.connected) child.send(message, () => undefined);
+    };
     let run = begun;
-    let values: TuneSettings | null = begun.before;         // null: not held any more
+    let values: TuneSettings | null = begun.before; // null: not held any more
     let writing = Promise.resolve();
     const write = (next: TuneRun): void => {
       run = next;
-      writing = writing.then(() => runs.put(next, null)).catch((err: unknown) => log.error({ err, run: id }, 'a tuning run cannot be written'));
+      writing = writing
+        .then(() => runs.put(next, null))
+        .catch((err: unknown) => log.error({ err, run: id }, 'a tuning run cannot be written'));
     };
     const hold = async (next: TuneSettings): Promise<void> => {
       await tuning.hold(model, { id, is_new: false, seconds: HOLD_S, values: next });
@@ -137,21 +189,35 @@ export class Tunings {
       else await tuning.release(model, id);
     };
     const prolonging = setInterval(() => {
-      if (values !== null) hold(values).catch((error: unknown) => tell({ type: 'lost', message: (error as Error).message }));
+      if (values !== null)
+        hold(values).catch((error: unknown) => tell({ type: 'lost', message: (error as Error).message }));
     }, PROLONG_MS);
 
     child.on('message', (message: ToParent) => {
       if (message.type === 'run') write(message.run);
-      else if (message.type === 'failed') write({ ...run, state: 'failed', error: message.message, ended_at: new Date().toISOString() });
-      else grant(message.wish).then(() => tell({ type: 'answer', number: message.number, error: null }), (error: unknown) => tell({ type: 'answer', number: message.number, error: (error as Error).message }));
+      else if (message.type === 'failed')
+        write({ ...run, state: 'failed', error: message.message, ended_at: new Date().toISOString() });
+      else
+        grant(message.wish).then(
+          () => tell({ type: 'answer', number: message.number, error: null }),
+          (error: unknown) => tell({ type: 'answer', number: message.number, error: (error as Error).message }),
+        );
     });
     child.on('error', (err) => log.error({ err, run: id }, 'the process of a tuning run'));
     log.info({ model, run: id, objectives: run.objectives }, 'a tuning run begins');
     tell(start);
-    const ended = new Promise<void>((resolve) => { child.once('close', () => resolve()); }).then(async () => {
+    const ended = new Promise<void>((resolve) => {
+      child.once('close', () => resolve());
+    }).then(async () => {
       clearInterval(prolonging);
       this.#running.delete(id);
-      if (run.state === 'running') write({ ...run, state: 'failed', error: 'The process that drove the load ended.', ended_at: new Date().toISOString() });
+      if (run.state === 'running')
+        write({
+          ...run,
+          state: 'failed',
+          error: 'The process that drove the load ended.',
+          ended_at: new Date().toISOString(),
+        });
       await Promise.allSettled([tuning.release(model, id), revoke(), writing]);
       log.info({ model, run: id, state: run.state, outcome: run.result?.outcome ?? null }, 'a tuning run has ended');
     });
@@ -167,19 +233,33 @@ export class Tunings {
   }
 
   async #workload({ workload }: TuneStart, names: readonly string[]): Promise<TuneWorkload> {
-    if (workload.kind === 'fixed') return { kind: 'fixed', promptTokens: workload.prompt_tokens, outputTokens: workload.output_tokens };
+    if (workload.kind === 'fixed')
+      return { kind: 'fixed', promptTokens: workload.prompt_tokens, outputTokens: workload.output_tokens };
     const shapes = await recentShapes(this.deps.requestLog, names, await this.deps.runs.keyIds());
-    if (shapes.length < LEAST_SHAPES) throw apiError('invalid_value', `The request log has ${shapes.length} answered requests of this model; a workload takes ${LEAST_SHAPES}. Give lengths instead.`, 'workload');
+    if (shapes.length < LEAST_SHAPES)
+      throw apiError(
+        'invalid_value',
+        `The request log has ${shapes.length} answered requests of this model; a workload takes ${LEAST_SHAPES}. Give lengths instead.`,
+        'workload',
+      );
     return workloadOf(shapes);
   }
 
   async #maxLoad({ load, max_load: most }: TuneStart, engine: EngineTunables): Promise<number> {
     if (load === 'rate') {
-      if (most === undefined) throw apiError('missing_required_parameter', 'A rate needs max_load: the most requests a second to try.', 'max_load');
+      if (most === undefined)
+        throw apiError(
+          'missing_required_parameter',
+          'A rate needs max_load: the most requests a second to try.',
+          'max_load',
+        );
       return most;
     }
     const limit = await this.deps.concurrencyLimit(engine.names[0] ?? engine.model);
-    return Math.max(1, Math.min(most ?? Math.min(MOST_LOAD, 2 * rangesOf(engine).max_sequences.max), limit ?? Infinity));
+    return Math.max(
+      1,
+      Math.min(most ?? Math.min(MOST_LOAD, 2 * rangesOf(engine).max_sequences.max), limit ?? Infinity),
+    );
   }
 }
 
@@ -193,10 +273,15 @@ function objectivesOf(slo: string): string[] {
 }
 
 const NAMES = ['max_batch_tokens', 'max_sequences', 'step_ms'] as const satisfies readonly TunableName[];
-const found = ({ tunables }: EngineTunables, name: TunableName): EngineTunables['tunables'][number] => tunables.find((one) => one.name === name) as EngineTunables['tunables'][number];
+const found = ({ tunables }: EngineTunables, name: TunableName): EngineTunables['tunables'][number] =>
+  tunables.find((one) => one.name === name) as EngineTunables['tunables'][number];
 
 function settingsOf(engine: EngineTunables, which: 'value' | 'min' | 'max'): TuneSettings {
-  const [max_batch_tokens, max_sequences, step_ms] = NAMES.map((name) => found(engine, name)[which]) as [number, number, number];
+  const [max_batch_tokens, max_sequences, step_ms] = NAMES.map((name) => found(engine, name)[which]) as [
+    number,
+    number,
+    number,
+  ];
   return { max_batch_tokens, max_sequences, step_ms };
 }
 

@@ -15,21 +15,35 @@ const DAY_MS = 24 * HOUR_MS;
 const DEFAULT_MS = 30 * DAY_MS;
 const MAX_MS = 731 * DAY_MS;
 
-export function usageRoutes(guard: OperatorGuard, { directory: { organizations }, usage, prices }: Pick<OperatorDeps, 'directory' | 'usage' | 'prices'>): Route[] {
+export function usageRoutes(
+  guard: OperatorGuard,
+  { directory: { organizations }, usage, prices }: Pick<OperatorDeps, 'directory' | 'usage' | 'prices'>,
+): Route[] {
   return [
     guard({
-      method: 'GET', path: '/usage',
+      method: 'GET',
+      path: '/usage',
       serve: async ({ exchange }) => {
         // A page of organizations; those that have used nothing have no rows in it.
         const { limit, after } = readPage(exchange.query);
         const to = date(exchange.query, 'to') ?? Date.now();
         const from = date(exchange.query, 'from') ?? to - DEFAULT_MS;
-        if (from >= to || to - from > MAX_MS) throw apiError('value_out_of_range', 'from must be before to, and at most two years.', 'from');
+        if (from >= to || to - from > MAX_MS)
+          throw apiError('value_out_of_range', 'from must be before to, and at most two years.', 'from');
         // Of a deleted one there are sums as long as those of any are kept.
         const one = askedOrganization(exchange.query);
         const page = one === null ? await organizations.page(limit, after) : { data: [{ id: one }], next: null };
-        const rows = await usage.totals({ fromHour: Math.floor(from / HOUR_MS), toHour: Math.ceil(to / HOUR_MS) }, page.data.map(({ id }) => id), await prices.get());
-        const list: ListPage<UsageTotal> = { object: 'list', data: rows, has_more: page.next !== null, next: page.next };
+        const rows = await usage.totals(
+          { fromHour: Math.floor(from / HOUR_MS), toHour: Math.ceil(to / HOUR_MS) },
+          page.data.map(({ id }) => id),
+          await prices.get(),
+        );
+        const list: ListPage<UsageTotal> = {
+          object: 'list',
+          data: rows,
+          has_more: page.next !== null,
+          next: page.next,
+        };
         exchange.json(200, list);
       },
     }),
@@ -40,6 +54,7 @@ function date(query: URLSearchParams, name: string): number | null {
   const text = query.get(name);
   if (text === null) return null;
   const parsed = dateField.safeParse(text);
-  if (!parsed.success) throw apiError('invalid_query_parameter', `${name} must be a date and time, such as 2027-01-31T12:00:00Z.`, name);
+  if (!parsed.success)
+    throw apiError('invalid_query_parameter', `${name} must be a date and time, such as 2027-01-31T12:00:00Z.`, name);
   return parsed.data.getTime();
 }

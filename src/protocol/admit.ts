@@ -59,7 +59,12 @@ export interface AdmittedGeneration {
 }
 
 /** The model by its public name, if this key may use it so. Throws ApiError 404, 403. */
-export function findModel(deps: Pick<GenerationDeps, 'models'>, caller: Caller, name: string, scope: Scope = 'inference'): ServedModel {
+export function findModel(
+  deps: Pick<GenerationDeps, 'models'>,
+  caller: Caller,
+  name: string,
+  scope: Scope = 'inference',
+): ServedModel {
   const model = deps.models.find(name);
   caller.annotate({ model: model.name });
   permit(caller.identity, scope, model.name);
@@ -70,10 +75,21 @@ export function findModel(deps: Pick<GenerationDeps, 'models'>, caller: Caller, 
 /** A shorter wait for a model is none. */
 const WAITED_MS = 5;
 
-interface LoadedRequest { provider: Provider; request: GenerationRequest; held: HeldImages }
+interface LoadedRequest {
+  provider: Provider;
+  request: GenerationRequest;
+  held: HeldImages;
+}
 
 /** A request with its images loaded, which are `held` until the caller releases them, beside the provider that takes it; `forPrompt`: it will be prepared. Throws ApiError 422, 503; the signal's reason. */
-async function loadRequest(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, request: GenerationRequest, asker: Asker, forPrompt = false): Promise<LoadedRequest> {
+async function loadRequest(
+  deps: Pick<GenerationDeps, 'images'>,
+  caller: Caller,
+  model: ServedModel,
+  request: GenerationRequest,
+  asker: Asker,
+  forPrompt = false,
+): Promise<LoadedRequest> {
   const asked = performance.now();
   await model.awake(asker);
   const provider = model.ready();
@@ -82,16 +98,23 @@ async function loadRequest(deps: Pick<GenerationDeps, 'images'>, caller: Caller,
   if (ready - asked > WAITED_MS) caller.trace?.stretch('load model', asked, ready);
   provider.check(request);
   const held = deps.images.hold(asker.organization, !provider.decodesImages);
-  const messages = await deps.images.load(request.messages, asker, held, forPrompt && provider.decodesImages).catch((error: unknown) => {
-    held.release();
-    throw error;
-  });
+  const messages = await deps.images
+    .load(request.messages, asker, held, forPrompt && provider.decodesImages)
+    .catch((error: unknown) => {
+      held.release();
+      throw error;
+    });
   if (messages !== request.messages) caller.trace?.stretch('images', ready, performance.now());
   return { provider, request: messages === request.messages ? request : { ...request, messages }, held };
 }
 
 /** The tokens of a request's prompt; null if the client has gone meanwhile. Throws ApiError 422, 503. */
-export async function countPrompt(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, asked: GenerationRequest): Promise<number | null> {
+export async function countPrompt(
+  deps: Pick<GenerationDeps, 'images'>,
+  caller: Caller,
+  model: ServedModel,
+  asked: GenerationRequest,
+): Promise<number | null> {
   const asker = askerOf(caller);
   let loaded: LoadedRequest | undefined;
   try {
@@ -108,13 +131,19 @@ export async function countPrompt(deps: Pick<GenerationDeps, 'images'>, caller: 
 }
 
 /** The tokens themselves. Null if the client has gone meanwhile. Throws ApiError 400 (too long), 422, 503. */
-export async function promptTokens(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, asked: GenerationRequest): Promise<ArrayLike<number> | null> {
+export async function promptTokens(
+  deps: Pick<GenerationDeps, 'images'>,
+  caller: Caller,
+  model: ServedModel,
+  asked: GenerationRequest,
+): Promise<ArrayLike<number> | null> {
   const asker = askerOf(caller);
   let loaded: LoadedRequest | undefined;
   try {
     loaded = await loadRequest(deps, caller, model, asked, asker);
     const { promptIds } = await loaded.provider.prepare(loaded.request, asker);
-    if (promptIds === undefined) throw apiError('unsupported_feature', 'The tokens of this model are not known here: it runs elsewhere.', 'model');
+    if (promptIds === undefined)
+      throw apiError('unsupported_feature', 'The tokens of this model are not known here: it runs elsewhere.', 'model');
     return promptIds;
   } catch (error) {
     if (caller.aborted) return null;
@@ -131,7 +160,12 @@ export async function awake(model: ServedModel, caller: Caller): Promise<Provide
 }
 
 /** Everything up to the reservation. Null if the client has gone meanwhile. Throws ApiError 400 (too long), 422, 429, 503. */
-export async function admit(deps: GenerationDeps, caller: Caller, model: ServedModel, asked: GenerationRequest): Promise<AdmittedGeneration | null> {
+export async function admit(
+  deps: GenerationDeps,
+  caller: Caller,
+  model: ServedModel,
+  asked: GenerationRequest,
+): Promise<AdmittedGeneration | null> {
   const { shape } = caller;
   let loaded: LoadedRequest | undefined;
   let prepared: PreparedGeneration;
@@ -141,7 +175,9 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
     const { provider, request } = loaded;
     const from = performance.now();
     prepared = await provider.prepare(request, asker);
-    caller.trace?.stretch('prepare', from, performance.now(), { 'gen_ai.usage.input_tokens': prepared.promptTokens.tokens });
+    caller.trace?.stretch('prepare', from, performance.now(), {
+      'gen_ai.usage.input_tokens': prepared.promptTokens.tokens,
+    });
   } catch (error) {
     loaded?.held.release();
     if (caller.aborted) return null;
@@ -160,12 +196,21 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
   }
 }
 
-async function reserve(deps: GenerationDeps, caller: Caller, model: ServedModel, { provider, request, held }: LoadedRequest, prepared: PreparedGeneration): Promise<AdmittedGeneration | null> {
+async function reserve(
+  deps: GenerationDeps,
+  caller: Caller,
+  model: ServedModel,
+  { provider, request, held }: LoadedRequest,
+  prepared: PreparedGeneration,
+): Promise<AdmittedGeneration | null> {
   const { identity, shape } = caller;
   const reserved = deps.admission.reserve({
-    identity, model: model.name, promptTokens: prepared.promptTokens,
+    identity,
+    model: model.name,
+    promptTokens: prepared.promptTokens,
     statedCap: request.maxTokens === null ? null : prepared.maxTokens,
-    modelMaximum: prepared.maxTokens, n: prepared.n,
+    modelMaximum: prepared.maxTokens,
+    n: prepared.n,
   });
   const own = reserved instanceof Promise ? await reserved : reserved;
   const reservation = held.bytes === 0 ? own : new HoldingReservation(own, held);
@@ -175,7 +220,8 @@ async function reserve(deps: GenerationDeps, caller: Caller, model: ServedModel,
   }
   try {
     setHeaders(caller, reservation.headers(shape));
-    if (deps.affinity !== undefined) caller.setHeader(AFFINITY_HEADER, deps.affinity.of(identity.organizationId, model.name, request));
+    if (deps.affinity !== undefined)
+      caller.setHeader(AFFINITY_HEADER, deps.affinity.of(identity.organizationId, model.name, request));
     caller.annotate({ admitted: true, prompt_tokens: prepared.promptTokens.tokens });
     if (prepared.leftOut.length > 0) {
       const paths = headerPaths(prepared.leftOut);
@@ -184,7 +230,21 @@ async function reserve(deps: GenerationDeps, caller: Caller, model: ServedModel,
     }
     if (prepared.headers !== undefined) setHeaders(caller, prepared.headers);
     const meter = deps.telemetry.generation({ model: model.name, endpoint: caller.endpoint });
-    return { caller, model: model.name, asked: model.asked, provider, fingerprint: provider.fingerprint, request, prepared, reservation, generations: deps.generations, meter, usage: deps.usage, requests: deps.requests, run: null };
+    return {
+      caller,
+      model: model.name,
+      asked: model.asked,
+      provider,
+      fingerprint: provider.fingerprint,
+      request,
+      prepared,
+      reservation,
+      generations: deps.generations,
+      meter,
+      usage: deps.usage,
+      requests: deps.requests,
+      run: null,
+    };
   } catch (error) {
     reservation.refund();
     throw error;
@@ -193,7 +253,10 @@ async function reserve(deps: GenerationDeps, caller: Caller, model: ServedModel,
 
 /** A reservation with whose end the images of its request are let go. */
 class HoldingReservation implements Reservation {
-  constructor(private readonly own: Reservation, private readonly held: HeldImages) {}
+  constructor(
+    private readonly own: Reservation,
+    private readonly held: HeldImages,
+  ) {}
 
   headers(shape: Caller['shape']): [string, string][] {
     return this.own.headers(shape);

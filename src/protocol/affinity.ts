@@ -24,7 +24,8 @@ export class Affinity {
 }
 
 function beginning({ raw, messages }: Pick<GenerationRequest, 'messages' | 'raw'>): string {
-  if (raw !== undefined) return raw.kind === 'text' ? raw.text.slice(0, CHARACTERS) : raw.tokens.slice(0, TOKENS).join();
+  if (raw !== undefined)
+    return raw.kind === 'text' ? raw.text.slice(0, CHARACTERS) : raw.tokens.slice(0, TOKENS).join();
   let text = '';
   for (const { role, content } of messages) {
     text += `\n${role}\n${textOf(content).slice(0, CHARACTERS - text.length)}`;

@@ -15,9 +15,12 @@ export class AnswerMemory {
   /** The text and the arguments of the event are kept. Throws what `hold` throws. */
   take(event: RunEvent): void {
     switch (event.type) {
-      case 'text': return this.add(Buffer.byteLength(event.text));
-      case 'call_started': return this.add(CALL_BYTES + Buffer.byteLength(event.name));
-      case 'call_arguments': return this.add(Buffer.byteLength(event.text));
+      case 'text':
+        return this.add(Buffer.byteLength(event.text));
+      case 'call_started':
+        return this.add(CALL_BYTES + Buffer.byteLength(event.name));
+      case 'call_arguments':
+        return this.add(Buffer.byteLength(event.text));
       default:
     }
   }

@@ -10,9 +10,9 @@ import type { RequestTrace } from '../telemetry/request-trace.js';
 export interface Caller {
   readonly identity: Identity;
   readonly requestId: string;
-  readonly endpoint: string;                     // route path, for metrics and usage
-  readonly shape: WireShape;                     // dialect of the rate-limit headers
-  readonly receivedAt: number;                   // performance.now()
+  readonly endpoint: string; // route path, for metrics and usage
+  readonly shape: WireShape; // dialect of the rate-limit headers
+  readonly receivedAt: number; // performance.now()
   readonly aborted: boolean;
   /** Called once when the client goes away; at once if it already has. Who has none is asked `aborted` later. */
   onAborted?(callback: () => void): void;
@@ -40,18 +40,32 @@ class ExchangeCaller implements Caller {
   /** Given on without its owner. */
   readonly charged: Charged = (characters, work) => this.exchange.charged(characters, work);
 
-  constructor(private readonly exchange: Exchange, readonly endpoint: string, readonly shape: WireShape) {
+  constructor(
+    private readonly exchange: Exchange,
+    readonly endpoint: string,
+    readonly shape: WireShape,
+  ) {
     this.identity = exchange.identity;
     this.requestId = exchange.requestId;
     this.receivedAt = exchange.receivedAt;
     this.trace = exchange.trace;
   }
 
-  get aborted(): boolean { return this.exchange.aborted; }
-  onAborted(callback: () => void): void { this.exchange.onAborted(callback); }
-  keeping(): BufferReservation { return this.exchange.keeping(); }
-  setHeader(name: string, value: string): void { this.exchange.setHeader(name, value); }
-  annotate(fields: Parameters<Caller['annotate']>[0]): void { this.exchange.annotate(fields); }
+  get aborted(): boolean {
+    return this.exchange.aborted;
+  }
+  onAborted(callback: () => void): void {
+    this.exchange.onAborted(callback);
+  }
+  keeping(): BufferReservation {
+    return this.exchange.keeping();
+  }
+  setHeader(name: string, value: string): void {
+    this.exchange.setHeader(name, value);
+  }
+  annotate(fields: Parameters<Caller['annotate']>[0]): void {
+    this.exchange.annotate(fields);
+  }
 }
 
 /** As a provider sees it. */

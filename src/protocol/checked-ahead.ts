@@ -9,11 +9,18 @@ export const FAULTY = Symbol('faulty');
 /** As many faulty entries are looked at; what comes behind them is left. */
 export const MAX_FAULTY_ENTRIES = 1_000;
 
-interface Ahead { readonly schema: z.ZodType; readonly values: readonly unknown[] }
+interface Ahead {
+  readonly schema: z.ZodType;
+  readonly values: readonly unknown[];
+}
 const byList = new WeakMap<readonly unknown[], Ahead>();
 
 /** A step checks one entry. `from`: what is checked in its place. */
-export function* checkAhead(schema: z.ZodType, list: readonly unknown[], from?: (entry: unknown) => unknown): Generator<void> {
+export function* checkAhead(
+  schema: z.ZodType,
+  list: readonly unknown[],
+  from?: (entry: unknown) => unknown,
+): Generator<void> {
   const values: unknown[] = [];
   byList.set(list, { schema, values });
   let faulty = 0;

@@ -10,10 +10,14 @@ export function lengthOf(value: unknown): number {
 }
 
 /** The first of these maps, by name, that has more entries than it may; null if none has. */
-export function overfullMap(body: Readonly<Record<string, unknown>>, most: Readonly<Record<string, number>>): ApiError | null {
+export function overfullMap(
+  body: Readonly<Record<string, unknown>>,
+  most: Readonly<Record<string, number>>,
+): ApiError | null {
   for (const [name, limit] of Object.entries(most)) {
     const value = body[name];
-    if (isRecord(value) && hasMoreThan(value, limit)) return apiError('too_many_entries', `${name} may have at most ${limit} entries.`, name);
+    if (isRecord(value) && hasMoreThan(value, limit))
+      return apiError('too_many_entries', `${name} may have at most ${limit} entries.`, name);
   }
   return null;
 }

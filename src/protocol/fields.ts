@@ -5,13 +5,20 @@ import type { GenerationRequest, JsonSchema, Sampling } from '../generation/type
 import { isRecord } from './extent.js';
 
 /** JSON has one number type: 1.0 is an integer, 1.5 is not. */
-export const integer = () => z.number().refine(Number.isInteger, { error: 'must be an integer', params: { api: 'invalid_type' satisfies ErrorCode } }).meta({ type: 'integer' });
+export const integer = () =>
+  z
+    .number()
+    .refine(Number.isInteger, { error: 'must be an integer', params: { api: 'invalid_type' satisfies ErrorCode } })
+    .meta({ type: 'integer' });
 
 /** A part of the schema in /openapi.json that zod does not derive. */
 type PublishedSchema = Readonly<Record<string, unknown>>;
 
 /** For the published schema: an object that has this member, and not as null. `value` is the member's schema. */
-export const given = (name: string, value: PublishedSchema): PublishedSchema => ({ required: [name], properties: { [name]: value } });
+export const given = (name: string, value: PublishedSchema): PublishedSchema => ({
+  required: [name],
+  properties: { [name]: value },
+});
 /** For the published schema: refers to a component of /openapi.json. */
 export const component = (name: string): PublishedSchema => ({ $ref: `#/components/schemas/${name}` });
 
@@ -22,28 +29,41 @@ export function isLonger(text: string, max: number): boolean {
 }
 
 /** A text of at most `max` characters. */
-export const bounded = (max: number) => z.string().superRefine((text, context) => {
-  if (isLonger(text, max)) context.addIssue({ code: 'too_big', origin: 'string', maximum: max, inclusive: true, input: text });
-}).meta({ maxLength: max });
+export const bounded = (max: number) =>
+  z
+    .string()
+    .superRefine((text, context) => {
+      if (isLonger(text, max))
+        context.addIssue({ code: 'too_big', origin: 'string', maximum: max, inclusive: true, input: text });
+    })
+    .meta({ maxLength: max });
 
 /** Half a surrogate pair is no text: storage, which is UTF-8, would not give it back. */
 export const isWhole = (text: string): boolean => !/\p{Surrogate}/u.test(text);
 export const BROKEN_TEXT = 'must not have half a surrogate pair';
 
 /** Any JSON object, taken as it is: nothing looks inside, so its size costs nothing here. */
-export const jsonObject = () => z.custom<JsonSchema>(
-  (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-  { error: 'must be an object', params: { api: 'invalid_type' satisfies ErrorCode } },
-).meta({ type: 'object' });   // for the published description: a check of our own says nothing there
+export const jsonObject = () =>
+  z
+    .custom<JsonSchema>((value) => typeof value === 'object' && value !== null && !Array.isArray(value), {
+      error: 'must be an object',
+      params: { api: 'invalid_type' satisfies ErrorCode },
+    })
+    .meta({ type: 'object' }); // for the published description: a check of our own says nothing there
 
 /** The name a client gives an output schema. */
-export const schemaName = () => z.string().max(64).refine((name) => SCHEMA_NAME.test(name), { error: 'must be 1 to 64 letters, digits, _ or -' }).meta({ minLength: 1, pattern: SCHEMA_NAME.source });
+export const schemaName = () =>
+  z
+    .string()
+    .max(64)
+    .refine((name) => SCHEMA_NAME.test(name), { error: 'must be 1 to 64 letters, digits, _ or -' })
+    .meta({ minLength: 1, pattern: SCHEMA_NAME.source });
 const SCHEMA_NAME = /^[A-Za-z0-9_-]+$/;
 
 /** Ids that clients send in are taken as they are. */
 export const clientId = () => z.string().min(1).max(256);
 
-const SEED_MAX = 2 ** 63;   // a JSON number this large is already rounded; the bound keeps BigInt conversion in 64 bits
+const SEED_MAX = 2 ** 63; // a JSON number this large is already rounded; the bound keeps BigInt conversion in 64 bits
 /** 2^63 - 1 reads as 2^63, which is one too many: the double before it stands for both. */
 const LARGEST_SEED = 2 ** 63 - 1_024;
 /** Below it the engine would divide by next to nothing. */
@@ -61,7 +81,10 @@ export const samplingFields = {
   frequency_penalty: z.number().min(-2).max(2).nullish(),
   presence_penalty: z.number().min(-2).max(2).nullish(),
   seed: integer().min(-SEED_MAX).max(SEED_MAX).nullish(),
-  logit_bias: z.record(z.string(), z.number().min(-100).max(100)).meta({ maxProperties: MAX_LOGIT_BIAS, propertyNames: { pattern: TOKEN_ID.source } }).nullish(),
+  logit_bias: z
+    .record(z.string(), z.number().min(-100).max(100))
+    .meta({ maxProperties: MAX_LOGIT_BIAS, propertyNames: { pattern: TOKEN_ID.source } })
+    .nullish(),
 };
 
 export const MAX_STOP_TOKENS = 128;
@@ -70,7 +93,14 @@ export const MAX_STOP_TOKENS = 128;
 export const evaluationFields = {
   ignore_eos: z.boolean().nullish(),
   min_tokens: integer().min(0).nullish(),
-  stop_token_ids: z.array(integer().min(0).max(2 ** 31 - 1)).max(MAX_STOP_TOKENS).nullish(),
+  stop_token_ids: z
+    .array(
+      integer()
+        .min(0)
+        .max(2 ** 31 - 1),
+    )
+    .max(MAX_STOP_TOKENS)
+    .nullish(),
   prompt_logprobs: integer().min(0).max(20).nullish(),
   return_token_ids: z.boolean().nullish(),
 };
@@ -80,10 +110,23 @@ type EvaluationInput = { readonly [K in keyof typeof evaluationFields]?: z.infer
 export type Evaluation = Pick<GenerationRequest, 'minTokens' | 'stopTokens' | 'promptLogprobs' | 'returnTokens'>;
 
 /** Only what is asked for. `maxTokens`: null where no cap is stated. Throws ApiError 422. */
-export function toEvaluation(input: EvaluationInput & { stream?: boolean | null | undefined }, maxTokens: number | null): Evaluation {
+export function toEvaluation(
+  input: EvaluationInput & { stream?: boolean | null | undefined },
+  maxTokens: number | null,
+): Evaluation {
   const { min_tokens: minTokens, stop_token_ids: stopTokens, prompt_logprobs: promptLogprobs } = input;
-  if (minTokens != null && maxTokens !== null && minTokens > maxTokens) throw apiError('conflicting_parameters', `min_tokens is ${minTokens}, more than the ${maxTokens} tokens the answer may have.`, 'min_tokens');
-  if (promptLogprobs != null && input.stream === true) throw apiError('conflicting_parameters', 'prompt_logprobs are not streamed: ask for them without stream.', 'prompt_logprobs');
+  if (minTokens != null && maxTokens !== null && minTokens > maxTokens)
+    throw apiError(
+      'conflicting_parameters',
+      `min_tokens is ${minTokens}, more than the ${maxTokens} tokens the answer may have.`,
+      'min_tokens',
+    );
+  if (promptLogprobs != null && input.stream === true)
+    throw apiError(
+      'conflicting_parameters',
+      'prompt_logprobs are not streamed: ask for them without stream.',
+      'prompt_logprobs',
+    );
   return {
     ...(minTokens == null || minTokens === 0 ? {} : { minTokens }),
     ...(stopTokens == null || stopTokens.length === 0 ? {} : { stopTokens }),
@@ -101,7 +144,8 @@ export function toSampling(input: SamplingInput): Sampling {
     topP: input.top_p ?? undefined,
     topK: input.top_k == null ? undefined : Math.max(0, input.top_k),
     minP: input.min_p ?? undefined,
-    repetitionPenalty: input.repetition_penalty == null ? undefined : Math.max(input.repetition_penalty, MIN_REPETITION_PENALTY),
+    repetitionPenalty:
+      input.repetition_penalty == null ? undefined : Math.max(input.repetition_penalty, MIN_REPETITION_PENALTY),
     frequencyPenalty: input.frequency_penalty ?? undefined,
     presencePenalty: input.presence_penalty ?? undefined,
     seed: input.seed == null ? undefined : BigInt.asIntN(64, BigInt(Math.min(input.seed, LARGEST_SEED))),
@@ -112,7 +156,8 @@ export function toSampling(input: SamplingInput): Sampling {
 function toLogitBias(bias: SamplingInput['logit_bias']): Sampling['logitBias'] {
   if (bias == null) return undefined;
   const entries = Object.entries(bias);
-  if (entries.length > MAX_LOGIT_BIAS) throw apiError('too_many_entries', `logit_bias may have at most ${MAX_LOGIT_BIAS} entries.`, 'logit_bias');
+  if (entries.length > MAX_LOGIT_BIAS)
+    throw apiError('too_many_entries', `logit_bias may have at most ${MAX_LOGIT_BIAS} entries.`, 'logit_bias');
   return entries.map(([key, value]) => {
     const token = TOKEN_ID.test(key) ? Number(key) : -1;
     if (token < 0) throw apiError('invalid_value', 'logit_bias keys must be decimal token ids.', 'logit_bias');
@@ -129,23 +174,45 @@ const MAX_METADATA_KEY = 64;
 const MAX_METADATA_VALUE = 512;
 
 /** Texts by name. Taken as it is: a record of zod's is a copy, and loses a key named `__proto__`. */
-export const metadataField = z.custom<Record<string, string>>(() => true).superRefine((metadata: unknown, context) => {
-  if (!isRecord(metadata)) {
-    context.addIssue({ code: 'invalid_type', expected: 'record', input: metadata });
-    return;
-  }
-  for (const [key, value] of Object.entries(metadata)) {
-    if (typeof value !== 'string') context.addIssue({ code: 'invalid_type', expected: 'string', path: [key], input: value });
-    else if (isLonger(value, MAX_METADATA_VALUE)) context.addIssue({ code: 'too_big', origin: 'string', maximum: MAX_METADATA_VALUE, inclusive: true, path: [key], input: value });
-  }
-}).meta({ type: 'object', additionalProperties: { type: 'string', maxLength: MAX_METADATA_VALUE }, maxProperties: MAX_METADATA, propertyNames: { maxLength: MAX_METADATA_KEY } }).nullish();
+export const metadataField = z
+  .custom<Record<string, string>>(() => true)
+  .superRefine((metadata: unknown, context) => {
+    if (!isRecord(metadata)) {
+      context.addIssue({ code: 'invalid_type', expected: 'record', input: metadata });
+      return;
+    }
+    for (const [key, value] of Object.entries(metadata)) {
+      if (typeof value !== 'string')
+        context.addIssue({ code: 'invalid_type', expected: 'string', path: [key], input: value });
+      else if (isLonger(value, MAX_METADATA_VALUE))
+        context.addIssue({
+          code: 'too_big',
+          origin: 'string',
+          maximum: MAX_METADATA_VALUE,
+          inclusive: true,
+          path: [key],
+          input: value,
+        });
+    }
+  })
+  .meta({
+    type: 'object',
+    additionalProperties: { type: 'string', maxLength: MAX_METADATA_VALUE },
+    maxProperties: MAX_METADATA,
+    propertyNames: { maxLength: MAX_METADATA_KEY },
+  })
+  .nullish();
 
 /** At most 16 pairs, keys of at most 64 characters (422). */
-export function checkMetadata(metadata: Readonly<Record<string, string>> | null | undefined): Record<string, string> | null {
+export function checkMetadata(
+  metadata: Readonly<Record<string, string>> | null | undefined,
+): Record<string, string> | null {
   if (metadata == null) return null;
   const entries = Object.entries(metadata);
-  if (entries.length > MAX_METADATA) throw apiError('too_many_entries', `metadata may have at most ${MAX_METADATA} pairs.`, 'metadata');
-  if (entries.some(([key]) => isLonger(key, MAX_METADATA_KEY))) throw apiError('string_too_long', `metadata keys may have at most ${MAX_METADATA_KEY} characters.`, 'metadata');
+  if (entries.length > MAX_METADATA)
+    throw apiError('too_many_entries', `metadata may have at most ${MAX_METADATA} pairs.`, 'metadata');
+  if (entries.some(([key]) => isLonger(key, MAX_METADATA_KEY)))
+    throw apiError('string_too_long', `metadata keys may have at most ${MAX_METADATA_KEY} characters.`, 'metadata');
   return { ...metadata };
 }
 
@@ -154,5 +221,7 @@ const MAX_NAMED = 20;
 
 /** Names of the body's own top-level fields that the format does not know: the first of them, enough for the header that tells of them. */
 export function unknownFields(body: object, known: ReadonlySet<string>): string[] {
-  return Object.keys(body).filter((name) => !known.has(name)).slice(0, MAX_NAMED);
+  return Object.keys(body)
+    .filter((name) => !known.has(name))
+    .slice(0, MAX_NAMED);
 }

@@ -12,7 +12,10 @@ type FinishedEvent = Extract<GenerationEvent, { type: 'finished' }>;
 export class FormatGuard {
   readonly #contents: GrowingText[]; // per choice
 
-  private constructor(private readonly format: OutputFormat, n: number) {
+  private constructor(
+    private readonly format: OutputFormat,
+    n: number,
+  ) {
     this.#contents = Array.from({ length: n }, () => new GrowingText());
   }
 
@@ -29,7 +32,7 @@ export class FormatGuard {
   finished({ choice, reason }: FinishedEvent): void {
     if (reason !== 'end_of_turn' && reason !== 'tool_calls') return;
     const content = this.#contents[choice]?.toString() ?? '';
-    if (reason === 'tool_calls' && content.trim() === '') return;   // the calls are the answer
+    if (reason === 'tool_calls' && content.trim() === '') return; // the calls are the answer
     checkAnswer(this.format, content);
   }
 }

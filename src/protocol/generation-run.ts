@@ -29,7 +29,11 @@ export class GenerationRun {
   #leave: () => void = () => undefined;
 
   /** `stream`: the answer is wanted piece by piece, for the record of usage. */
-  constructor(private readonly admitted: AdmittedGeneration, private readonly sink: RunSink, stream: boolean) {
+  constructor(
+    private readonly admitted: AdmittedGeneration,
+    private readonly sink: RunSink,
+    stream: boolean,
+  ) {
     this.#account = new RunAccount(admitted, stream);
     admitted.run = this;
   }
@@ -45,7 +49,7 @@ export class GenerationRun {
 
   /** Throws ApiError if the provider does not take the request; nothing was counted then. */
   start(): void {
-    if (this.ended) return;   // given up before it began
+    if (this.ended) return; // given up before it began
     try {
       this.#running = this.admitted.prepared.start((event) => this.#onEvent(event));
     } catch (error) {
@@ -119,8 +123,11 @@ function failureError(event: Extract<GenerationEvent, { type: 'failed' }>): ApiE
   if (event.code === 'upstream') return event.error;
   const { code, retryAfterMs } = event;
   switch (code) {
-    case 'queue_timeout': return apiError('capacity_exhausted', 'The request waited too long in the queue.', null, { retryAfterMs });
-    case 'engine_error': return apiError('model_error', 'The model failed on this request.', null);
-    case 'shutdown': return apiError('shutting_down', 'The server is shutting down.', null);
+    case 'queue_timeout':
+      return apiError('capacity_exhausted', 'The request waited too long in the queue.', null, { retryAfterMs });
+    case 'engine_error':
+      return apiError('model_error', 'The model failed on this request.', null);
+    case 'shutdown':
+      return apiError('shutting_down', 'The server is shutting down.', null);
   }
 }

@@ -31,6 +31,6 @@ export function list<T extends z.ZodType>(entry: T, { atLeastOne = false } = {})
     return Object.assign(payload, { value: entries });
   };
   schema._zod.parse = parse;
-  if (!atLeastOne) schema._zod.run = parse;   // without checks the two are one
+  if (!atLeastOne) schema._zod.run = parse; // without checks the two are one
   return schema;
 }

@@ -6,7 +6,8 @@ import { JsonList } from '../http/json-text.js';
 /** Tokens that cannot occur have a log probability of minus infinity, which JSON lacks. */
 const LOWEST_LOGPROB = -9999;
 
-export const finiteLogprob = (logprob: number): number => (Number.isFinite(logprob) ? Math.max(logprob, LOWEST_LOGPROB) : LOWEST_LOGPROB);
+export const finiteLogprob = (logprob: number): number =>
+  Number.isFinite(logprob) ? Math.max(logprob, LOWEST_LOGPROB) : LOWEST_LOGPROB;
 
 /** The list, as it grows: an answer may have millions of them. */
 export class PromptLogprobWriter {
@@ -26,5 +27,7 @@ export class PromptLogprobWriter {
   }
 }
 
-const wireEntry = ({ id, logprob, token }: Pick<PromptLogprob, 'id' | 'logprob' | 'token'>, rank: number | null): string =>
-  `"${id}":{"logprob":${finiteLogprob(logprob)},"rank":${rank},"decoded_token":${JSON.stringify(token)}}`;
+const wireEntry = (
+  { id, logprob, token }: Pick<PromptLogprob, 'id' | 'logprob' | 'token'>,
+  rank: number | null,
+): string => `"${id}":{"logprob":${finiteLogprob(logprob)},"rank":${rank},"decoded_token":${JSON.stringify(token)}}`;

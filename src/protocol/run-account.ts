@@ -20,11 +20,17 @@ export class RunAccount {
   #closed = false;
 
   /** `stream`: the answer is wanted piece by piece. */
-  constructor(private readonly admitted: Omit<AdmittedGeneration, 'run'>, private readonly stream: boolean) {
+  constructor(
+    private readonly admitted: Omit<AdmittedGeneration, 'run'>,
+    private readonly stream: boolean,
+  ) {
     this.tally = new RunTally(admitted.prepared, admitted.meter, admitted.caller.receivedAt);
     this.#images = countImages(admitted.request.messages);
     this.#parameters = parametersOf(admitted.request);
-    this.#text = admitted.caller.identity.keepsText === true ? new RunText(admitted.requests.textCharacters, admitted.request.messages) : null;
+    this.#text =
+      admitted.caller.identity.keepsText === true
+        ? new RunText(admitted.requests.textCharacters, admitted.request.messages)
+        : null;
     this.#trace = RunTrace.of(admitted);
   }
 
@@ -38,7 +44,12 @@ export class RunAccount {
     if (event.type !== 'started') return;
     this.#trace?.started(event);
     const { promptTokens, cachedTokens, queueMs, towerMs } = event;
-    this.admitted.caller.annotate({ prompt_tokens: promptTokens, cached_tokens: cachedTokens, queue_ms: Math.round(queueMs), ...(towerMs === undefined ? {} : { tower_ms: Math.round(towerMs) }) });
+    this.admitted.caller.annotate({
+      prompt_tokens: promptTokens,
+      cached_tokens: cachedTokens,
+      queue_ms: Math.round(queueMs),
+      ...(towerMs === undefined ? {} : { tower_ms: Math.round(towerMs) }),
+    });
   }
 
   /** After the answer has taken the end of a choice: what refuses it then makes it a failure. */
@@ -62,10 +73,25 @@ export class RunAccount {
     this.#measure(end);
     this.#trace?.close(end, this.tally);
     // What failed before its first token never counted.
-    if (end.status === 'completed' || end.status === 'cancelled' || (end.status === 'failed' && this.tally.completionTokens > 0)) this.#settle(end);
+    if (
+      end.status === 'completed' ||
+      end.status === 'cancelled' ||
+      (end.status === 'failed' && this.tally.completionTokens > 0)
+    )
+      this.#settle(end);
     else this.#refund(end);
     const { admitted, tally, stream } = this;
-    admitted.requests.add(runEntry({ admitted, tally, end, stream, images: this.#images, parameters: this.#parameters, text: this.#text?.text ?? null }));
+    admitted.requests.add(
+      runEntry({
+        admitted,
+        tally,
+        end,
+        stream,
+        images: this.#images,
+        parameters: this.#parameters,
+        text: this.#text?.text ?? null,
+      }),
+    );
     if (end.status !== 'failed' && end.status !== 'refused') return;
     // The limits that are left now, if headers can still be sent.
     const { caller, reservation } = this.admitted;
@@ -75,10 +101,14 @@ export class RunAccount {
   #measure(end: RunEnd): void {
     const { meter, caller } = this.admitted;
     switch (end.status) {
-      case 'completed': return meter.completed(performance.now() - caller.receivedAt);
-      case 'cancelled': return meter.cancelled(this.tally.stage);
-      case 'failed': return meter.failed(end.error.code);
-      case 'refused': case 'abandoned':            // nothing was generated
+      case 'completed':
+        return meter.completed(performance.now() - caller.receivedAt);
+      case 'cancelled':
+        return meter.cancelled(this.tally.stage);
+      case 'failed':
+        return meter.failed(end.error.code);
+      case 'refused':
+      case 'abandoned': // nothing was generated
     }
   }
 
@@ -89,25 +119,51 @@ export class RunAccount {
     reservation.settle(promptTokens + completionTokens);
     usage.finished(this.#record(end.status, reason, end.status === 'failed' ? end.error.code : null));
     if (this.tally.estimated) caller.annotate({ usage_estimated: true });
-    caller.annotate({ completion_tokens: completionTokens, ...(end.status === 'failed' ? {} : { finish: reason ?? end.status }) });
+    caller.annotate({
+      completion_tokens: completionTokens,
+      ...(end.status === 'failed' ? {} : { finish: reason ?? end.status }),
+    });
   }
 
   #refund(end: RunEnd): void {
-    const { caller: { identity, endpoint }, model, reservation, usage } = this.admitted;
+    const {
+      caller: { identity, endpoint },
+      model,
+      reservation,
+      usage,
+    } = this.admitted;
     reservation.refund();
     if (!('error' in end)) return;
     const { status, code } = end.error;
     usage.rejected({ organizationId: identity.organizationId, keyId: identity.keyId, model, endpoint, status, code });
   }
 
-  #record(status: FinishedUsage['status'], finishReason: string | null, errorCode: ApiError['code'] | null): FinishedUsage {
-    const { caller: { identity, requestId, endpoint }, model } = this.admitted;
+  #record(
+    status: FinishedUsage['status'],
+    finishReason: string | null,
+    errorCode: ApiError['code'] | null,
+  ): FinishedUsage {
+    const {
+      caller: { identity, requestId, endpoint },
+      model,
+    } = this.admitted;
     const { usage } = this.tally;
     return {
-      requestId, organizationId: identity.organizationId, keyId: identity.keyId, model, endpoint, stream: this.stream, status,
+      requestId,
+      organizationId: identity.organizationId,
+      keyId: identity.keyId,
+      model,
+      endpoint,
+      stream: this.stream,
+      status,
       ...this.tally.times(),
-      inputTokens: usage.promptTokens, cachedTokens: usage.cachedTokens, outputTokens: usage.completionTokens, reasoningTokens: usage.reasoningTokens,
-      images: this.#images, finishReason, errorCode,
+      inputTokens: usage.promptTokens,
+      cachedTokens: usage.cachedTokens,
+      outputTokens: usage.completionTokens,
+      reasoningTokens: usage.reasoningTokens,
+      images: this.#images,
+      finishReason,
+      errorCode,
     };
   }
 }

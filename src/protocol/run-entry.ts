@@ -7,29 +7,66 @@ import type { AdmittedGeneration } from './admit.js';
 import type { RunTally } from './run-tally.js';
 
 export type RunEnd =
-  | { status: 'completed'; reason: EndReason }     // of the last choice
-  | { status: 'cancelled' }                        // nobody wanted the rest
+  | { status: 'completed'; reason: EndReason } // of the last choice
+  | { status: 'cancelled' } // nobody wanted the rest
   | { status: 'failed'; error: ApiError }
-  | { status: 'refused'; error: ApiError }         // the provider did not take it
-  | { status: 'abandoned' };                       // it never began: whoever was to answer has failed
+  | { status: 'refused'; error: ApiError } // the provider did not take it
+  | { status: 'abandoned' }; // it never began: whoever was to answer has failed
 
 export type RequestParameters = Record<string, string | number | boolean>;
 
-export interface EndedRun { admitted: Pick<AdmittedGeneration, 'caller' | 'model'>; tally: RunTally; end: RunEnd; stream: boolean; images: number; parameters: RequestParameters; text: RequestText | null }
+export interface EndedRun {
+  admitted: Pick<AdmittedGeneration, 'caller' | 'model'>;
+  tally: RunTally;
+  end: RunEnd;
+  stream: boolean;
+  images: number;
+  parameters: RequestParameters;
+  text: RequestText | null;
+}
 
-export function runEntry({ admitted: { caller, model }, tally, end, stream, images, parameters, text }: EndedRun): RequestEntry {
-  const { identity: { organizationId, keyId }, requestId, endpoint } = caller;
+export function runEntry({
+  admitted: { caller, model },
+  tally,
+  end,
+  stream,
+  images,
+  parameters,
+  text,
+}: EndedRun): RequestEntry {
+  const {
+    identity: { organizationId, keyId },
+    requestId,
+    endpoint,
+  } = caller;
   const { usage, queueMs, towerMs } = tally;
   const error = end.status === 'failed' || end.status === 'refused' ? end.error : null;
   const isLost = end.status === 'abandoned';
   return {
-    requestId, organizationId, keyId, model, endpoint, stream,
+    requestId,
+    organizationId,
+    keyId,
+    model,
+    endpoint,
+    stream,
     status: error?.status ?? (isLost ? 500 : end.status === 'cancelled' ? null : 200),
-    outcome: isLost ? 'failed' : end.status === 'completed' || end.status === 'cancelled' ? end.status : outcomeOfError((error as ApiError).status, usage.completionTokens),
-    code: error?.code ?? (isLost ? 'internal_error' : null), finishReason: end.status === 'completed' ? end.reason : null,
-    ...tally.times(), queueMs, ...(towerMs === null ? {} : { towerMs }),
-    inputTokens: usage.promptTokens, cachedTokens: usage.cachedTokens, outputTokens: usage.completionTokens, reasoningTokens: usage.reasoningTokens,
-    images, parameters: { ...parameters, ...(tally.estimated ? { usage_estimated: true } : {}) }, text,
+    outcome: isLost
+      ? 'failed'
+      : end.status === 'completed' || end.status === 'cancelled'
+        ? end.status
+        : outcomeOfError((error as ApiError).status, usage.completionTokens),
+    code: error?.code ?? (isLost ? 'internal_error' : null),
+    finishReason: end.status === 'completed' ? end.reason : null,
+    ...tally.times(),
+    queueMs,
+    ...(towerMs === null ? {} : { towerMs }),
+    inputTokens: usage.promptTokens,
+    cachedTokens: usage.cachedTokens,
+    outputTokens: usage.completionTokens,
+    reasoningTokens: usage.reasoningTokens,
+    images,
+    parameters: { ...parameters, ...(tally.estimated ? { usage_estimated: true } : {}) },
+    text,
   };
 }
 

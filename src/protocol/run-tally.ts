@@ -11,10 +11,19 @@ export type RunEvent = Exclude<GenerationEvent, { type: 'failed' }>;
 type OutputEvent = Exclude<RunEvent, { type: 'started' | 'finished' | 'prompt' | 'tokens' }>;
 
 /** Of one choice, as its events told so far. */
-interface ChoiceTally { tokens: number; reasoningTokens: number; lastTokenAt: number }
+interface ChoiceTally {
+  tokens: number;
+  reasoningTokens: number;
+  lastTokenAt: number;
+}
 
 /** Milliseconds since 1970; null: it has not come to that. */
-export interface RunTimes { readonly receivedAt: number; readonly startedAt: number | null; readonly firstTokenAt: number | null; readonly endedAt: number }
+export interface RunTimes {
+  readonly receivedAt: number;
+  readonly startedAt: number | null;
+  readonly firstTokenAt: number | null;
+  readonly endedAt: number;
+}
 
 export class RunTally {
   /** performance.now(); null: it has not come to that. */
@@ -27,14 +36,18 @@ export class RunTally {
   /** Its usage is a guess, also at the end. */
   estimated = false;
   choicesLeft: number;
-  #promptTokens: number;              // an estimate until it has started, if it was one
+  #promptTokens: number; // an estimate until it has started, if it was one
   #cachedTokens = 0;
   #completionTokens = 0;
   #reasoningTokens = 0;
   readonly #choices: ChoiceTally[];
 
   /** `receivedAt`: performance.now() when the request arrived. The meter is told the times as they become known. */
-  constructor({ promptTokens, n }: Pick<PreparedGeneration, 'promptTokens' | 'n'>, private readonly meter: GenerationMeter, private readonly receivedAt: number) {
+  constructor(
+    { promptTokens, n }: Pick<PreparedGeneration, 'promptTokens' | 'n'>,
+    private readonly meter: GenerationMeter,
+    private readonly receivedAt: number,
+  ) {
     this.#promptTokens = promptTokens.tokens;
     this.choicesLeft = n;
     this.#choices = Array.from({ length: n }, () => ({ tokens: 0, reasoningTokens: 0, lastTokenAt: 0 }));
@@ -50,7 +63,8 @@ export class RunTally {
         this.#cachedTokens = event.cachedTokens;
         this.meter.started(event);
         return;
-      case 'prompt': case 'tokens':
+      case 'prompt':
+      case 'tokens':
         return;
       case 'finished':
         this.choicesLeft--;
@@ -67,7 +81,12 @@ export class RunTally {
   }
 
   get usage(): Usage {
-    return { promptTokens: this.#promptTokens, cachedTokens: this.#cachedTokens, completionTokens: this.#completionTokens, reasoningTokens: this.#reasoningTokens };
+    return {
+      promptTokens: this.#promptTokens,
+      cachedTokens: this.#cachedTokens,
+      completionTokens: this.#completionTokens,
+      reasoningTokens: this.#reasoningTokens,
+    };
   }
 
   /** When it arrived, began and told its first token, and when it ended, should that be now. */
@@ -75,7 +94,12 @@ export class RunTally {
     const wall = wallClock();
     const at = (moment: number): number => Math.round(wall(moment));
     const { startedAt, firstTokenAt } = this;
-    return { receivedAt: at(this.receivedAt), startedAt: startedAt === null ? null : at(startedAt), firstTokenAt: firstTokenAt === null ? null : at(firstTokenAt), endedAt: at(performance.now()) };
+    return {
+      receivedAt: at(this.receivedAt),
+      startedAt: startedAt === null ? null : at(startedAt),
+      firstTokenAt: firstTokenAt === null ? null : at(firstTokenAt),
+      endedAt: at(performance.now()),
+    };
   }
 
   /** How far it is, should it end now. */
@@ -94,11 +118,18 @@ export class RunTally {
     const told = this.#choice(choice);
     if (told.lastTokenAt > 0) this.meter.laterTokens(tokens, now - told.lastTokenAt);
     told.lastTokenAt = now;
-    this.#count(choice, told.tokens + tokens, told.reasoningTokens + (event.type === 'text' && event.section === 'reasoning' ? tokens : 0));
+    this.#count(
+      choice,
+      told.tokens + tokens,
+      told.reasoningTokens + (event.type === 'text' && event.section === 'reasoning' ? tokens : 0),
+    );
   }
 
   /** What was told of the choice and of the prompt were estimates. */
-  #recount({ choice: index, completionTokens, reasoningTokens }: Extract<RunEvent, { type: 'finished' }>, { promptTokens, cachedTokens, estimated }: Counted): void {
+  #recount(
+    { choice: index, completionTokens, reasoningTokens }: Extract<RunEvent, { type: 'finished' }>,
+    { promptTokens, cachedTokens, estimated }: Counted,
+  ): void {
     const choice = this.#choice(index);
     this.#promptTokens = promptTokens;
     this.#cachedTokens = cachedTokens;

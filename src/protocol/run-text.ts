@@ -5,7 +5,11 @@ import type { RequestText } from '../shared/request-entry.js';
 import type { RunEvent } from './run-tally.js';
 
 type Section = RequestText['answer'][number]['section'];
-interface Piece { choice: number; section: Section; text: string }
+interface Piece {
+  choice: number;
+  section: Section;
+  text: string;
+}
 
 export class RunText {
   readonly #prompt: { role: string; text: string }[] = [];
@@ -21,7 +25,11 @@ export class RunText {
       const text = textOf(message);
       if (text.length > room) this.#cut = true;
       // A copy: a slice would keep all that it is cut from.
-      if (room > 0) this.#prompt.unshift({ role: message.role, text: text.length > room ? Buffer.from(text.slice(text.length - room)).toString() : text });
+      if (room > 0)
+        this.#prompt.unshift({
+          role: message.role,
+          text: text.length > room ? Buffer.from(text.slice(text.length - room)).toString() : text,
+        });
       room = Math.max(0, room - text.length);
     }
   }
@@ -32,9 +40,12 @@ export class RunText {
 
   take(event: RunEvent): void {
     switch (event.type) {
-      case 'text': return this.#add(event.choice, event.section, event.text, false);
-      case 'call_started': return this.#add(event.choice, 'call', `${event.name} `, true);
-      case 'call_arguments': return this.#add(event.choice, 'call', event.text, false);
+      case 'text':
+        return this.#add(event.choice, event.section, event.text, false);
+      case 'call_started':
+        return this.#add(event.choice, 'call', `${event.name} `, true);
+      case 'call_arguments':
+        return this.#add(event.choice, 'call', event.text, false);
       default:
     }
   }
@@ -51,7 +62,13 @@ export class RunText {
 }
 
 function textOf({ content, ...message }: Message): string {
-  const said = content === null ? '' : typeof content === 'string' ? content : content.map((part) => (part.type === 'text' ? part.text : '[image]')).join('');
-  const calls = 'toolCalls' in message ? (message.toolCalls ?? []).map(({ name, arguments: given }) => `${name} ${given}`) : [];
+  const said =
+    content === null
+      ? ''
+      : typeof content === 'string'
+        ? content
+        : content.map((part) => (part.type === 'text' ? part.text : '[image]')).join('');
+  const calls =
+    'toolCalls' in message ? (message.toolCalls ?? []).map(({ name, arguments: given }) => `${name} ${given}`) : [];
   return [said, ...calls].filter((text) => text !== '').join('\n');
 }

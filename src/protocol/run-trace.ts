@@ -11,9 +11,17 @@ type Started = Extract<RunEvent, { type: 'started' }>;
 type Finished = Extract<RunEvent, { type: 'finished' }>;
 
 /** The conventions' names of why a choice ended; all others are early ends. */
-const REASONS: Readonly<Partial<Record<Finished['reason'], string>>> = { end_of_turn: 'stop', stop_string: 'stop', tool_calls: 'tool_calls' };
+const REASONS: Readonly<Partial<Record<Finished['reason'], string>>> = {
+  end_of_turn: 'stop',
+  stop_string: 'stop',
+  tool_calls: 'tool_calls',
+};
 
-interface StartedAt { readonly at: number; readonly promptTokens: number; readonly cachedTokens: number }
+interface StartedAt {
+  readonly at: number;
+  readonly promptTokens: number;
+  readonly cachedTokens: number;
+}
 
 export class RunTrace {
   readonly #submittedAt = performance.now();
@@ -23,11 +31,22 @@ export class RunTrace {
   private constructor(private readonly trace: RequestTrace) {}
 
   /** Null: it is not recorded. */
-  static of({ caller: { trace }, request, asked, model }: Pick<AdmittedGeneration, 'caller' | 'request' | 'asked' | 'model'>): RunTrace | null {
+  static of({
+    caller: { trace },
+    request,
+    asked,
+    model,
+  }: Pick<AdmittedGeneration, 'caller' | 'request' | 'asked' | 'model'>): RunTrace | null {
     if (trace === null || trace === undefined) return null;
     const operation = request.raw === undefined ? 'chat' : 'text_completion';
     trace.named(`${operation} ${asked}`);
-    trace.set({ 'gen_ai.operation.name': operation, 'gen_ai.provider.name': 'monolith', 'gen_ai.request.model': asked, 'gen_ai.response.model': model, ...askedFor(request) });
+    trace.set({
+      'gen_ai.operation.name': operation,
+      'gen_ai.provider.name': 'monolith',
+      'gen_ai.request.model': asked,
+      'gen_ai.response.model': model,
+      ...askedFor(request),
+    });
     return new RunTrace(trace);
   }
 
@@ -44,7 +63,11 @@ export class RunTrace {
     if (this.#started === null) return;
     const first = this.#first(this.#started, timings.prefillMs);
     const finish = REASONS[reason] ?? 'length';
-    this.trace.stretch('decode', first, first + timings.decodeMs, { 'gen_ai.usage.output_tokens': completionTokens, 'monolith.choice': choice, 'monolith.finish_reason': reason });
+    this.trace.stretch('decode', first, first + timings.decodeMs, {
+      'gen_ai.usage.output_tokens': completionTokens,
+      'monolith.choice': choice,
+      'monolith.finish_reason': reason,
+    });
     this.trace.append('gen_ai.response.finish_reasons', finish);
   }
 
@@ -64,7 +87,10 @@ export class RunTrace {
     if (this.#firstAt !== null) return this.#firstAt;
     const { at, promptTokens, cachedTokens } = started;
     this.#firstAt = at + prefillMs;
-    this.trace.stretch('prefill', at, this.#firstAt, { 'gen_ai.usage.input_tokens': promptTokens, 'gen_ai.usage.cache_read.input_tokens': cachedTokens });
+    this.trace.stretch('prefill', at, this.#firstAt, {
+      'gen_ai.usage.input_tokens': promptTokens,
+      'gen_ai.usage.cache_read.input_tokens': cachedTokens,
+    });
     return this.#firstAt;
   }
 
@@ -83,12 +109,18 @@ export class RunTrace {
 function askedFor(request: GenerationRequest): TraceFacts {
   const { sampling, format, tools } = request;
   return {
-    'gen_ai.request.max_tokens': request.maxTokens, 'gen_ai.request.choice.count': request.n === 1 ? null : request.n,
-    'gen_ai.request.temperature': sampling.temperature, 'gen_ai.request.top_p': sampling.topP, 'gen_ai.request.top_k': sampling.topK,
-    'gen_ai.request.frequency_penalty': sampling.frequencyPenalty, 'gen_ai.request.presence_penalty': sampling.presencePenalty,
+    'gen_ai.request.max_tokens': request.maxTokens,
+    'gen_ai.request.choice.count': request.n === 1 ? null : request.n,
+    'gen_ai.request.temperature': sampling.temperature,
+    'gen_ai.request.top_p': sampling.topP,
+    'gen_ai.request.top_k': sampling.topK,
+    'gen_ai.request.frequency_penalty': sampling.frequencyPenalty,
+    'gen_ai.request.presence_penalty': sampling.presencePenalty,
     // A span's whole numbers have 53 bits here; a seed has 64.
-    'gen_ai.request.seed': sampling.seed === undefined || sampling.seed > BigInt(Number.MAX_SAFE_INTEGER) ? null : Number(sampling.seed),
+    'gen_ai.request.seed':
+      sampling.seed === undefined || sampling.seed > BigInt(Number.MAX_SAFE_INTEGER) ? null : Number(sampling.seed),
     'gen_ai.output.type': format.type === 'json_object' || format.type === 'json_schema' ? 'json' : 'text',
-    'monolith.format': format.type === 'text' ? null : format.type, 'monolith.tools': tools.length === 0 ? null : tools.length,
+    'monolith.format': format.type === 'text' ? null : format.type,
+    'monolith.tools': tools.length === 0 ? null : tools.length,
   };
 }

@@ -14,7 +14,9 @@ const MESSAGES = {
 } as const;
 
 /** What can be ended from outside with an error. */
-export interface Stoppable { stop(error: unknown): void }
+export interface Stoppable {
+  stop(error: unknown): void;
+}
 
 /** The part of the accounts that this needs. */
 export interface CallerStates {
@@ -24,7 +26,10 @@ export interface CallerStates {
   onChanged(listener: (organizationId: string | null) => void): () => void;
 }
 
-interface Entry { readonly keyId: string; readonly run: Stoppable }
+interface Entry {
+  readonly keyId: string;
+  readonly run: Stoppable;
+}
 
 export class RunningGenerations {
   readonly #byOrganization = new Map<string, Roster<Entry>>();
@@ -32,14 +37,20 @@ export class RunningGenerations {
   readonly #stopListening: () => void;
 
   /** `onError`: the state of organizations and keys could not be looked up; it is tried again. */
-  constructor(private readonly states: CallerStates, private readonly onError: (error: unknown) => void) {
+  constructor(
+    private readonly states: CallerStates,
+    private readonly onError: (error: unknown) => void,
+  ) {
     this.#timer = setInterval(() => this.#look(null), LOOK_MS);
     this.#timer.unref();
     this.#stopListening = states.onChanged((organizationId) => this.#look(organizationId));
   }
 
   /** Returns how to remove it again, which must be called when the run has ended. */
-  add({ organizationId, keyId }: { readonly organizationId: string; readonly keyId: string }, run: Stoppable): () => void {
+  add(
+    { organizationId, keyId }: { readonly organizationId: string; readonly keyId: string },
+    run: Stoppable,
+  ): () => void {
     let runs = this.#byOrganization.get(organizationId);
     if (runs === undefined) this.#byOrganization.set(organizationId, (runs = new Roster()));
     const own = runs;
@@ -64,7 +75,7 @@ export class RunningGenerations {
       const runs = this.#byOrganization.get(id);
       if (runs === undefined) continue;
       if (runs.size > 0) this.#endRefused(id, [...runs]).catch(this.onError);
-      else this.#byOrganization.delete(id);   // not with each that ends: they come and go all the time
+      else this.#byOrganization.delete(id); // not with each that ends: they come and go all the time
     }
   }
 
@@ -72,13 +83,15 @@ export class RunningGenerations {
   async #endRefused(id: string, entries: readonly Entry[]): Promise<void> {
     const keyIds = [...new Set(entries.map(({ keyId }) => keyId))];
     const whyEnded = await this.states.runEnds(id, keyIds);
-    const refused = new Map(keyIds.flatMap((keyId) => {
-      const code = whyEnded(keyId);
-      return code === null ? [] : [[keyId, apiError(code, MESSAGES[code])] as const];
-    }));
+    const refused = new Map(
+      keyIds.flatMap((keyId) => {
+        const code = whyEnded(keyId);
+        return code === null ? [] : [[keyId, apiError(code, MESSAGES[code])] as const];
+      }),
+    );
     if (refused.size === 0) return;
     const before = new Set(entries);
-    for (const entry of [...this.#byOrganization.get(id) ?? []]) {
+    for (const entry of [...(this.#byOrganization.get(id) ?? [])]) {
       const error = refused.get(entry.keyId);
       if (error !== undefined && before.has(entry)) entry.run.stop(error);
     }

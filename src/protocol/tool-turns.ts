@@ -3,7 +3,7 @@
 import { apiError } from '../errors.js';
 
 export class ToolTurns {
-  #open = new Map<string, string>();      // call id → its path, still unanswered
+  #open = new Map<string, string>(); // call id → its path, still unanswered
   #answered = new Set<string>();
 
   /** A call of the assistant's current turn. */
@@ -14,13 +14,16 @@ export class ToolTurns {
 
   answer(id: string, idPath: string): void {
     if (this.#answered.has(id)) throw apiError('invalid_value', `${idPath} is answered twice.`, idPath);
-    if (!this.#open.delete(id)) throw apiError('tool_call_not_found', `${idPath} matches no unanswered tool call before it.`, idPath);
+    if (!this.#open.delete(id))
+      throw apiError('tool_call_not_found', `${idPath} matches no unanswered tool call before it.`, idPath);
     this.#answered.add(id);
   }
 
   /** Something else begins, or the history ends: all calls must have been answered. */
   settle(): void {
-    if (this.#open.size > 0) for (const path of this.#open.values()) throw apiError('missing_tool_output', `${path} has no tool output that answers it.`, path);
+    if (this.#open.size > 0)
+      for (const path of this.#open.values())
+        throw apiError('missing_tool_output', `${path} has no tool output that answers it.`, path);
     if (this.#answered.size > 0) this.#answered.clear();
   }
 }

@@ -8,9 +8,9 @@ const NAME = /^[A-Za-z0-9_-]{1,128}$/;
 
 /** A tool as some format spelled it, and where. */
 export interface ToolInput {
-  path: string;                                  // tools[3].function
-  namePath?: string;                             // `${path}.name` if absent
-  schemaPath?: string;                           // `${path}.parameters` if absent
+  path: string; // tools[3].function
+  namePath?: string; // `${path}.name` if absent
+  schemaPath?: string; // `${path}.parameters` if absent
   name: string;
   description?: string | null | undefined;
   parameters?: JsonSchema | null | undefined;
@@ -20,12 +20,21 @@ export interface ToolInput {
 /** Throws ApiError: invalid_tool_name, duplicate_tool_name. Of schemas checkToolSchemas (generation/output-format) sees what can be seen at once; the engine compiles them later. */
 export function toToolDefinitions(inputs: readonly ToolInput[]): ToolDefinition[] {
   const seen = new Set<string>();
-  return inputs.map(({ path, namePath = `${path}.name`, schemaPath = `${path}.parameters`, name, description, parameters, strict }) => {
-    if (!NAME.test(name)) throw apiError('invalid_tool_name', `${namePath} must be 1 to 128 letters, digits, _ or -.`, namePath);
-    if (seen.has(name)) throw apiError('duplicate_tool_name', `${namePath}: two tools have this name.`, namePath);
-    seen.add(name);
-    return { name, description: description ?? null, parameters: parameters ?? null, strict: strict === true, path: schemaPath };
-  });
+  return inputs.map(
+    ({ path, namePath = `${path}.name`, schemaPath = `${path}.parameters`, name, description, parameters, strict }) => {
+      if (!NAME.test(name))
+        throw apiError('invalid_tool_name', `${namePath} must be 1 to 128 letters, digits, _ or -.`, namePath);
+      if (seen.has(name)) throw apiError('duplicate_tool_name', `${namePath}: two tools have this name.`, namePath);
+      seen.add(name);
+      return {
+        name,
+        description: description ?? null,
+        parameters: parameters ?? null,
+        strict: strict === true,
+        path: schemaPath,
+      };
+    },
+  );
 }
 
 /** A choice that names one function asks for one call of it, whatever is said of parallel calls. */
@@ -37,13 +46,22 @@ export function namesOne(choice: string | { readonly type: string } | null | und
  * `mode` null: the default, auto with tools and none without. `allowed`: names the client listed, or null.
  * Throws ApiError: tool_not_found, conflicting_parameters.
  */
-export function toToolChoice(tools: readonly ToolDefinition[], mode: ToolChoice['mode'] | null, allowed: readonly string[] | null): ToolChoice {
+export function toToolChoice(
+  tools: readonly ToolDefinition[],
+  mode: ToolChoice['mode'] | null,
+  allowed: readonly string[] | null,
+): ToolChoice {
   for (const name of allowed ?? []) {
-    if (!tools.some((tool) => tool.name === name)) throw apiError('tool_not_found', 'tool_choice names a tool that is not in tools.', 'tool_choice');
+    if (!tools.some((tool) => tool.name === name))
+      throw apiError('tool_not_found', 'tool_choice names a tool that is not in tools.', 'tool_choice');
   }
   if (tools.length === 0 || allowed?.length === 0) {
     if (mode !== 'required') return { mode: 'none', allowed: null };
-    throw apiError('conflicting_parameters', `tool_choice demands a tool call, but ${tools.length === 0 ? 'tools is empty' : 'allows no tool'}.`, 'tool_choice');
+    throw apiError(
+      'conflicting_parameters',
+      `tool_choice demands a tool call, but ${tools.length === 0 ? 'tools is empty' : 'allows no tool'}.`,
+      'tool_choice',
+    );
   }
   return { mode: mode ?? 'auto', allowed: allowed === null ? null : [...new Set(allowed)] };
 }

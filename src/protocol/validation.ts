@@ -7,18 +7,22 @@ import { checkedAhead, FAULTY, MAX_FAULTY_ENTRIES } from './checked-ahead.js';
 type Issue = z.core.$ZodIssue;
 
 /** Attach to a custom issue: `ctx.addIssue({ code: 'custom', params: { api: 'conflicting_parameters' }, message: 'must be …' })`. Its message follows the field's name. */
-export interface ApiIssueParams { api: ErrorCode }
+export interface ApiIssueParams {
+  api: ErrorCode;
+}
 
-export type Validated<T> =
-  | { ok: true; value: T }
-  | { ok: false; error: ApiError; isShape: boolean };   // isShape: a 400, which precedes every other check
+export type Validated<T> = { ok: true; value: T } | { ok: false; error: ApiError; isShape: boolean }; // isShape: a 400, which precedes every other check
 
 /** Faults in the content that are looked at in search of one in the shape. */
 const MAX_CONTENT_FAULTS = MAX_FAULTY_ENTRIES;
 
 export function validate<T>(schema: z.ZodType<T>, body: unknown): Validated<T> {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    return { ok: false, isShape: true, error: apiError('invalid_body', 'The request body must be a JSON object.', null) };
+    return {
+      ok: false,
+      isShape: true,
+      error: apiError('invalid_body', 'The request body must be a JSON object.', null),
+    };
   }
   const result = schema.safeParse(body, { reportInput: false });
   if (result.success) return { ok: true, value: result.data };
@@ -36,10 +40,15 @@ export function validated<T>(schema: z.ZodType<T>, body: unknown): T {
  * Every entry of a list that may be long, which stands at `path` in the request. Ends at the first fault of
  * shape, where validate() would gather every fault of every entry first. `from`: what is checked in an entry's place.
  */
-export function validateList<T>(item: z.ZodType<T>, list: readonly unknown[], path: string, from: (entry: unknown) => unknown = (entry) => entry): Validated<T[]> {
+export function validateList<T>(
+  item: z.ZodType<T>,
+  list: readonly unknown[],
+  path: string,
+  from: (entry: unknown) => unknown = (entry) => entry,
+): Validated<T[]> {
   const values: T[] = [];
   const ahead = checkedAhead(item, list);
-  if (ahead.length === list.length && !ahead.includes(FAULTY)) return { ok: true, value: ahead.slice() as T[] };   // a hundred thousand at once
+  if (ahead.length === list.length && !ahead.includes(FAULTY)) return { ok: true, value: ahead.slice() as T[] }; // a hundred thousand at once
   let content: Fault | null = null;
   let faults = 0;
   for (const [index, raw] of list.entries()) {
@@ -61,7 +70,11 @@ export function validateList<T>(item: z.ZodType<T>, list: readonly unknown[], pa
   return content === null ? { ok: true, value: values } : refusal(content);
 }
 
-interface Fault { code: ErrorCode; message: string; param: string | null }
+interface Fault {
+  code: ErrorCode;
+  message: string;
+  param: string | null;
+}
 
 const isShape = ({ code }: Fault): boolean => ERROR_CODES[code] === 400;
 
@@ -103,9 +116,11 @@ export function formatPath(path: readonly PropertyKey[]): string {
 
 /** Of a failed union, the issues of the branch the value evidently meant: one that looked inside it, else one of its type. */
 function* narrow(issue: Issue): Generator<Issue> {
-  const meant = issue.code !== 'invalid_union' ? undefined :
-    issue.errors.find(([first]) => first !== undefined && first.path.length > 0) ??
-    issue.errors.find(([first]) => first !== undefined && first.code !== 'invalid_type');
+  const meant =
+    issue.code !== 'invalid_union'
+      ? undefined
+      : (issue.errors.find(([first]) => first !== undefined && first.path.length > 0) ??
+        issue.errors.find(([first]) => first !== undefined && first.code !== 'invalid_type'));
   if (meant === undefined) {
     yield issue;
     return;
@@ -131,7 +146,10 @@ function toFault(issue: Issue, value: unknown, param: string | null): Fault {
       if (missing) return fault('missing_required_parameter', `${name} is required.`);
       const allowed = issue.values.map((item) => JSON.stringify(item)).join(', ');
       if (typeof value !== typeof issue.values[0]) {
-        return fault('invalid_type', `${name} must be ${article(kindOf(issue.values[0]))}, not ${article(kindOf(value))}.`);
+        return fault(
+          'invalid_type',
+          `${name} must be ${article(kindOf(issue.values[0]))}, not ${article(kindOf(value))}.`,
+        );
       }
       return fault('invalid_value', `${name} must be one of ${allowed}.`);
     }
@@ -153,16 +171,26 @@ function lengthOrRange(issue: Extract<Issue, { code: 'too_small' | 'too_big' }>,
   const bound = small ? issue.minimum : issue.maximum;
   switch (issue.origin) {
     case 'array':
-      if (small && Number(bound) === 1) return { code: 'missing_required_parameter', message: `${name} must not be empty.` };
+      if (small && Number(bound) === 1)
+        return { code: 'missing_required_parameter', message: `${name} must not be empty.` };
       return small
         ? { code: 'invalid_value', message: `${name} must have at least ${bound} entries.` }
         : { code: 'array_too_long', message: `${name} may have at most ${bound} entries.` };
     case 'string':
       return small
-        ? { code: 'invalid_value', message: `${name} must have at least ${bound} character${Number(bound) === 1 ? '' : 's'}.` }
+        ? {
+            code: 'invalid_value',
+            message: `${name} must have at least ${bound} character${Number(bound) === 1 ? '' : 's'}.`,
+          }
         : { code: 'string_too_long', message: `${name} may have at most ${bound} characters.` };
     default: {
-      const relation = small ? (issue.inclusive ? 'at least' : 'greater than') : issue.inclusive ? 'at most' : 'less than';
+      const relation = small
+        ? issue.inclusive
+          ? 'at least'
+          : 'greater than'
+        : issue.inclusive
+          ? 'at most'
+          : 'less than';
       return { code: 'value_out_of_range', message: `${name} must be ${relation} ${bound}.` };
     }
   }

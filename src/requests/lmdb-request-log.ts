@@ -16,7 +16,10 @@ import type { ListedRow, LoggedRow, RequestBounds, RequestLog, RequestPage, Requ
 
 type StoredRow = LoggedRow & { readonly bytes: number };
 type Filtered = readonly [keyId: string, model: string | null, outcome: Outcome];
-interface Size { rows: number; bytes: number }
+interface Size {
+  rows: number;
+  bytes: number;
+}
 
 const SIZE = 'request-log';
 const NOTHING: Size = { rows: 0, bytes: 0 };
@@ -56,7 +59,7 @@ export class LmdbRequestLog implements RequestLog {
     const rows: ListedRow[] = [];
     const { organizationId } = query;
     let last: Place = after === null ? [NEVER, ''] : placeOf(after, 'after');
-    for (let scanned = 0; scanned < MAX_SCANNED;) {
+    for (let scanned = 0; scanned < MAX_SCANNED; ) {
       const slice = organizationId === null ? this.#sliceOfAll(last) : this.#sliceOf(organizationId, last);
       for (const { place, filtered } of slice) {
         if (rows.length === limit) return { rows, next: placeId(last) };
@@ -79,7 +82,7 @@ export class LmdbRequestLog implements RequestLog {
   }
 
   async text(organizationId: string, id: string): Promise<RequestText | null> {
-    if (await this.find(organizationId, id) === null) return null;
+    if ((await this.find(organizationId, id)) === null) return null;
     return this.#texts.get(placeIn(id) as Place) ?? null;
   }
 
@@ -130,17 +133,17 @@ export class LmdbRequestLog implements RequestLog {
 
   /** Within transactions, the oldest first. */
   async #eachOf(organizationId: string, visit: (place: Place, row: StoredRow | undefined) => void): Promise<void> {
-    for (let from: Key = [organizationId]; ;) {
+    for (let from: Key = [organizationId]; ; ) {
       const last: Key | null = await this.store.transaction(() => {
         const keys = [...this.#owned.keys({ from, to: [organizationId, NEVER], limit: ERASED_AT_ONCE })];
         for (const key of keys) {
           const place = (key as [string, ...Place]).slice(1) as Place;
           visit(place, this.#rows.get(place));
         }
-        return keys.length < ERASED_AT_ONCE ? null : keys.at(-1) ?? null;
+        return keys.length < ERASED_AT_ONCE ? null : (keys.at(-1) ?? null);
       });
       if (last === null) return;
-      from = [...(last as (string | number)[]), 0];   // just after it
+      from = [...(last as (string | number)[]), 0]; // just after it
     }
   }
 
@@ -157,21 +160,37 @@ export class LmdbRequestLog implements RequestLog {
   }
 
   #sliceOfAll(last: Place): { place: Place; filtered: Filtered }[] {
-    return this.#before(this.#rows.range({ from: last, reverse: true, limit: SLICE + 1 }), last, (key) => key as Place)
-      .map(({ place, value: { keyId, model, outcome } }) => ({ place, filtered: [keyId, model, outcome] }));
+    return this.#before(
+      this.#rows.range({ from: last, reverse: true, limit: SLICE + 1 }),
+      last,
+      (key) => key as Place,
+    ).map(({ place, value: { keyId, model, outcome } }) => ({ place, filtered: [keyId, model, outcome] }));
   }
 
   #sliceOf(organizationId: string, last: Place): { place: Place; filtered: Filtered }[] {
-    const range = this.#owned.range({ from: [organizationId, ...last], to: [organizationId], reverse: true, limit: SLICE + 1 });
-    return this.#before(range, last, (key) => (key as [string, ...Place]).slice(1) as Place).map(({ place, value }) => ({ place, filtered: value }));
+    const range = this.#owned.range({
+      from: [organizationId, ...last],
+      to: [organizationId],
+      reverse: true,
+      limit: SLICE + 1,
+    });
+    return this.#before(range, last, (key) => (key as [string, ...Place]).slice(1) as Place).map(
+      ({ place, value }) => ({ place, filtered: value }),
+    );
   }
 
   /** A slice of what lies before `last`, which the range may begin with. */
-  #before<V>(range: Iterable<{ key: Key; value: V }>, [at, requestId]: Place, placeOfKey: (key: Key) => Place): { place: Place; value: V }[] {
+  #before<V>(
+    range: Iterable<{ key: Key; value: V }>,
+    [at, requestId]: Place,
+    placeOfKey: (key: Key) => Place,
+  ): { place: Place; value: V }[] {
     const found = [...range].map(({ key, value }) => ({ place: placeOfKey(key), value }));
     return (found[0]?.place[0] === at && found[0].place[1] === requestId ? found.slice(1) : found).slice(0, SLICE);
   }
 }
 
 const matches = (query: RequestQuery, [keyId, model, outcome]: Filtered): boolean =>
-  (query.keyId === null || query.keyId === keyId) && (query.model === null || query.model === model) && (query.outcome === null || query.outcome === outcome);
+  (query.keyId === null || query.keyId === keyId) &&
+  (query.model === null || query.model === model) &&
+  (query.outcome === null || query.outcome === outcome);

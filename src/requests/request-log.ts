@@ -14,13 +14,23 @@ export interface RequestQuery {
 }
 
 /** An entry by its id, `<milliseconds>.<request id>`: its place in the order of time. */
-export interface ListedRow { readonly id: string; readonly row: LoggedRow }
+export interface ListedRow {
+  readonly id: string;
+  readonly row: LoggedRow;
+}
 
 /** `next`: where to go on; there may be some though `rows` has few or none, if few of many match. */
-export interface RequestPage { readonly rows: ListedRow[]; readonly next: string | null }
+export interface RequestPage {
+  readonly rows: ListedRow[];
+  readonly next: string | null;
+}
 
 /** What is older than `before` (milliseconds since 1970) goes, then the oldest of what is more than `rows` or `bytes`. */
-export interface RequestBounds { readonly before: number; readonly rows: number; readonly bytes: number }
+export interface RequestBounds {
+  readonly before: number;
+  readonly rows: number;
+  readonly bytes: number;
+}
 
 export interface RequestLog {
   /** All of them or, if it rejects, none. */

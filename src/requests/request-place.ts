@@ -21,12 +21,14 @@ export function placeIn(id: string): Place | null {
 /** Throws ApiError 400 that names `param`. */
 export function placeOf(id: string, param: string): Place {
   const place = placeIn(id);
-  if (place === null) throw apiError('invalid_query_parameter', `${param} must be the \`next\` of the page before.`, param);
+  if (place === null)
+    throw apiError('invalid_query_parameter', `${param} must be the \`next\` of the page before.`, param);
   return place;
 }
 
 /** Without its text. */
-export const entryBytes = ({ parameters }: Pick<RequestEntry, 'parameters'>): number => ROW_BYTES + (parameters === null ? 0 : 32 * Object.keys(parameters).length);
+export const entryBytes = ({ parameters }: Pick<RequestEntry, 'parameters'>): number =>
+  ROW_BYTES + (parameters === null ? 0 : 32 * Object.keys(parameters).length);
 
 export function textBytes({ prompt, answer }: RequestText): number {
   let bytes = 0;

@@ -19,12 +19,23 @@ export class RequestRecorder implements RequestSink {
 
   constructor(requests: Pick<RequestLog, 'add'>, { days, text_characters }: Config['requests'], log: Log) {
     this.textCharacters = text_characters;
-    this.#writer = days === 0 ? null : new BatchWriter({ what: 'the request log', write: (batch) => requests.add(batch), log, batch: BATCH, maxWaiting: MAX_WAITING });
+    this.#writer =
+      days === 0
+        ? null
+        : new BatchWriter({
+            what: 'the request log',
+            write: (batch) => requests.add(batch),
+            log,
+            batch: BATCH,
+            maxWaiting: MAX_WAITING,
+          });
   }
 
   add(entry: RequestEntry): void {
     if (this.#writer === null) return;
-    this.#writer.add(entry.text !== null && this.#writer.waiting >= MAX_WAITING_WITH_TEXT ? { ...entry, text: null } : entry);
+    this.#writer.add(
+      entry.text !== null && this.#writer.waiting >= MAX_WAITING_WITH_TEXT ? { ...entry, text: null } : entry,
+    );
   }
 
   flush(): Promise<void> {

@@ -18,7 +18,10 @@ export class LmdbSavedStore implements SavedStore {
   readonly #contents: Table<string>;
   readonly #owned: Table<true>;
 
-  constructor(private readonly store: Store, private readonly now: () => number = Date.now) {
+  constructor(
+    private readonly store: Store,
+    private readonly now: () => number = Date.now,
+  ) {
     this.#rows = store.table('saved');
     this.#contents = store.table('saved-contents');
     this.#owned = store.table('saved-by-user');
@@ -37,7 +40,9 @@ export class LmdbSavedStore implements SavedStore {
   }
 
   async list(organizationId: string): Promise<SavedRow[]> {
-    return this.#of(organizationId).filter((row) => this.#lasts(row)).sort((a, b) => a.createdAt - b.createdAt);
+    return this.#of(organizationId)
+      .filter((row) => this.#lasts(row))
+      .sort((a, b) => a.createdAt - b.createdAt);
   }
 
   async get(organizationId: string, id: string): Promise<{ row: SavedRow; sealedContent: string } | null> {

@@ -20,15 +20,28 @@ export interface SavedRow {
   readonly expiresAt: number | null;
 }
 
-export interface SavedChange { readonly sealedName?: string; readonly sealedContent?: string; readonly shared?: boolean; readonly expiresAt?: number | null }
+export interface SavedChange {
+  readonly sealedName?: string;
+  readonly sealedContent?: string;
+  readonly shared?: boolean;
+  readonly expiresAt?: number | null;
+}
 
 /** Of one person in an organization, and of an organization. */
 export const MAX_SAVED = { ofUser: 100, ofOrganization: 2_000 } as const;
 
 /** Of one more, where somebody has `own` and the organization `all`. Throws ApiError 422. */
 export function checkSaved(own: number, all: number): void {
-  if (own >= MAX_SAVED.ofUser) throw apiError('too_many_entries', `You have saved ${own} presets and conversations here, and no more can be; delete one first.`);
-  if (all >= MAX_SAVED.ofOrganization) throw apiError('too_many_entries', `This organization has ${all} saved presets and conversations, and no more can be.`);
+  if (own >= MAX_SAVED.ofUser)
+    throw apiError(
+      'too_many_entries',
+      `You have saved ${own} presets and conversations here, and no more can be; delete one first.`,
+    );
+  if (all >= MAX_SAVED.ofOrganization)
+    throw apiError(
+      'too_many_entries',
+      `This organization has ${all} saved presets and conversations, and no more can be.`,
+    );
 }
 
 export interface SavedStore {

@@ -29,7 +29,9 @@ export function encrypt(key: Buffer, bound: Buffer, plain: Buffer): Buffer[] {
 /** `payload`: nonce, ciphertext, tag. Null if it is not byte for byte as it was made. */
 export function decrypt(key: Buffer, bound: Buffer, payload: Buffer): Buffer | null {
   if (payload.length < NONCE + TAG) return null;
-  const decipher = createDecipheriv('aes-256-gcm', key, payload.subarray(0, NONCE), { authTagLength: TAG }).setAAD(bound);
+  const decipher = createDecipheriv('aes-256-gcm', key, payload.subarray(0, NONCE), { authTagLength: TAG }).setAAD(
+    bound,
+  );
   decipher.setAuthTag(payload.subarray(payload.length - TAG));
   const plain = decipher.update(payload.subarray(NONCE, payload.length - TAG));
   try {

@@ -38,7 +38,8 @@ export class KeyRing {
 
 function deriveKey(secret: Uint8Array): SealingKey {
   if (secret.length !== SECRET_BYTES) throw new TypeError(`a sealing key has ${SECRET_BYTES} bytes`);
-  const derive = (purpose: string, length = 32): Buffer => Buffer.from(hkdfSync('sha256', secret, '', `monolith ${purpose}`, length));
+  const derive = (purpose: string, length = 32): Buffer =>
+    Buffer.from(hkdfSync('sha256', secret, '', `monolith ${purpose}`, length));
   return {
     id: derive('key id', 1).readUInt8(0),
     thinkingSignature: derive('thinking signature'),

@@ -14,7 +14,7 @@ import type { OpenedThinking, SealContext, Sealer, Unsealed } from './sealer.js'
 
 const SIGNED = 1;
 const SEALED = 2;
-const HEAD = 3;                                   // format, key id, model byte
+const HEAD = 3; // format, key id, model byte
 const MAC = 32;
 const PREFIX = 'enc1.';
 
@@ -22,7 +22,10 @@ export class KeySealer implements Sealer {
   readonly #modelsByByte = new Map<number, string[]>();
 
   /** `models`: every name a returned value may be of. */
-  constructor(private readonly keys: KeyRing, models: readonly string[]) {
+  constructor(
+    private readonly keys: KeyRing,
+    models: readonly string[],
+  ) {
     for (const model of models) this.know(model);
   }
 
@@ -36,13 +39,18 @@ export class KeySealer implements Sealer {
   signThinking(text: string, { organizationId, model }: SealContext): string {
     const key = this.keys.current;
     const head = Buffer.from([SIGNED, key.id, modelByte(model)]);
-    return Buffer.concat([head, sign(key.thinkingSignature, fields(head, organizationId, model), text)]).toString('base64url');
+    return Buffer.concat([head, sign(key.thinkingSignature, fields(head, organizationId, model), text)]).toString(
+      'base64url',
+    );
   }
 
   sealThinking(text: string, { organizationId, model }: SealContext): string {
     const key = this.keys.current;
     const head = Buffer.from([SEALED, key.id, modelByte(model)]);
-    return Buffer.concat([head, ...encrypt(key.thinkingText, fields(head, organizationId, model), Buffer.from(text))]).toString('base64url');
+    return Buffer.concat([
+      head,
+      ...encrypt(key.thinkingText, fields(head, organizationId, model), Buffer.from(text)),
+    ]).toString('base64url');
   }
 
   openThinking(signature: string, thinking: string, organizationId: string): OpenedThinking | null {
@@ -51,12 +59,14 @@ export class KeySealer implements Sealer {
     const head = value.subarray(0, HEAD);
     const payload = value.subarray(HEAD);
     const format = value.readUInt8(0);
-    if (format === SIGNED ? payload.length !== MAC || !isWhole(thinking) : format !== SEALED || thinking !== '') return null;
+    if (format === SIGNED ? payload.length !== MAC || !isWhole(thinking) : format !== SEALED || thinking !== '')
+      return null;
     for (const key of this.keys.named(value.readUInt8(1))) {
       for (const model of this.#modelsByByte.get(value.readUInt8(2)) ?? []) {
         const bound = fields(head, organizationId, model);
         if (format === SIGNED) {
-          if (timingSafeEqual(sign(key.thinkingSignature, bound, thinking), payload)) return { text: thinking, model, format: 'signed' };
+          if (timingSafeEqual(sign(key.thinkingSignature, bound, thinking), payload))
+            return { text: thinking, model, format: 'signed' };
         } else {
           const text = decrypt(key.thinkingText, bound, payload);
           if (text !== null) return { text: text.toString(), model, format: 'sealed' };
@@ -73,7 +83,9 @@ export class KeySealer implements Sealer {
     const length = Buffer.alloc(2);
     length.writeUInt16BE(name.length);
     const plain = Buffer.concat([length, name, Buffer.from(text)]);
-    return PREFIX + Buffer.concat([head, ...encrypt(key[kind], fields(head, organizationId), plain)]).toString('base64url');
+    return (
+      PREFIX + Buffer.concat([head, ...encrypt(key[kind], fields(head, organizationId), plain)]).toString('base64url')
+    );
   }
 
   unseal(kind: 'reasoning' | 'compaction', sealed: string, organizationId: string): Unsealed | null {

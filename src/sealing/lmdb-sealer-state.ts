@@ -19,13 +19,17 @@ export class LmdbSealerState implements SealerState {
   readonly #keys: Table<MadeKey>;
   readonly #names: Table<string[]>;
 
-  constructor(store: Store, private readonly now: () => number = Date.now) {
+  constructor(
+    store: Store,
+    private readonly now: () => number = Date.now,
+  ) {
     this.#keys = store.table('secrets');
     this.#names = store.table('secrets');
   }
 
   async madeKey(replaced: boolean): Promise<Uint8Array | null> {
-    if (!replaced) await this.#keys.insert(MADE_KEY, { secret: new Uint8Array(randomBytes(SECRET_BYTES)), replacedAt: null });
+    if (!replaced)
+      await this.#keys.insert(MADE_KEY, { secret: new Uint8Array(randomBytes(SECRET_BYTES)), replacedAt: null });
     const made = this.#keys.get(MADE_KEY);
     if (made === undefined) return null;
     if (replaced !== (made.replacedAt !== null)) {

@@ -13,7 +13,11 @@ export async function openKeyRing(state: SealerState, configured: readonly strin
 }
 
 /** `configured` as above. `models`: public names in catalog order. Throws StartError. */
-export async function openSealer(state: SealerState, configured: readonly string[], models: readonly string[]): Promise<KeySealer> {
+export async function openSealer(
+  state: SealerState,
+  configured: readonly string[],
+  models: readonly string[],
+): Promise<KeySealer> {
   return new KeySealer(await openKeyRing(state, configured), await state.knownModels(models));
 }
 

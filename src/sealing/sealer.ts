@@ -1,13 +1,21 @@
 // Opaque values that clients carry for us and bring back: thinking signatures, sealed reasoning, sealed
 // summaries. Keys are the server's alone; every value names its key, so that keys can be rotated.
 
-export interface SealContext { organizationId: string; model: string }
+export interface SealContext {
+  organizationId: string;
+  model: string;
+}
 
 /** What a returned value opened to. `model` may be another of ours than the one asked now. */
-export interface Unsealed { text: string; model: string }
+export interface Unsealed {
+  text: string;
+  model: string;
+}
 
 /** `signed`: format 1, the text was visible. `sealed`: format 2, the text travelled inside the value. */
-export interface OpenedThinking extends Unsealed { format: 'signed' | 'sealed' }
+export interface OpenedThinking extends Unsealed {
+  format: 'signed' | 'sealed';
+}
 
 export interface Sealer {
   /** Format 1: a keyed hash over the text (messages format, `signature`). */

@@ -26,12 +26,20 @@ export class SecretBox {
   seal(purpose: SecretPurpose, about: string, text: string): string {
     const key = this.keys.current;
     const head = Buffer.from([key.id]);
-    return PREFIX + Buffer.concat([head, ...encrypt(key.accountSecrets, fields(head, purpose, about), Buffer.from(text))]).toString('base64url');
+    return (
+      PREFIX +
+      Buffer.concat([head, ...encrypt(key.accountSecrets, fields(head, purpose, about), Buffer.from(text))]).toString(
+        'base64url',
+      )
+    );
   }
 
   /** Null if it is not as it was sealed, or its key is gone. */
   open(purpose: SecretPurpose, about: string, sealed: string): OpenedSecret | null {
-    const value = sealed.startsWith(PREFIX) && sealed.length <= (purpose === 'saved text' ? MAX_SAVED_CHARACTERS : MAX_CHARACTERS) ? decode(sealed.slice(PREFIX.length)) : null;
+    const value =
+      sealed.startsWith(PREFIX) && sealed.length <= (purpose === 'saved text' ? MAX_SAVED_CHARACTERS : MAX_CHARACTERS)
+        ? decode(sealed.slice(PREFIX.length))
+        : null;
     if (value === null || value.length < 1) return null;
     for (const key of this.keys.named(value.readUInt8(0))) {
       const plain = decrypt(key.accountSecrets, fields(value.subarray(0, 1), purpose, about), value.subarray(1));

@@ -31,7 +31,10 @@ export function confirmClock(config: Where): Promise<Date> {
   });
 }
 
-async function withRecords<T>({ data_dir: folder, state }: Where, work: (records: ClockRecords) => Promise<T>): Promise<T> {
+async function withRecords<T>(
+  { data_dir: folder, state }: Where,
+  work: (records: ClockRecords) => Promise<T>,
+): Promise<T> {
   if (state.url === null) {
     const store = await openStore(folder);
     try {

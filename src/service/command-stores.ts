@@ -14,16 +14,26 @@ import { openPool } from '../storage/postgres/database.js';
 import { DatabaseClock } from '../storage/postgres/database-clock.js';
 import { migrate } from '../storage/postgres/migrations.js';
 
-export interface CommandStores { readonly accounts: Accounts; readonly served: ServedModelStore }
+export interface CommandStores {
+  readonly accounts: Accounts;
+  readonly served: ServedModelStore;
+}
 
 /** Opens them for a moment. Rejects with StorageError that names what is wrong. */
-export async function withStores<T>(config: Pick<Config, 'data_dir' | 'state'>, work: (stores: CommandStores) => Promise<T>): Promise<T> {
+export async function withStores<T>(
+  config: Pick<Config, 'data_dir' | 'state'>,
+  work: (stores: CommandStores) => Promise<T>,
+): Promise<T> {
   const { url } = config.state;
   const changes = new AccountChanges();
   if (url === null) {
     const store = await openStore(config.data_dir);
     const directory = new LmdbDirectory(store, changes);
-    return await closing({ accounts: new Accounts(directory, changes), served: new LmdbServedModels(store, directory.audit) }, work, () => store.close());
+    return await closing(
+      { accounts: new Accounts(directory, changes), served: new LmdbServedModels(store, directory.audit) },
+      work,
+      () => store.close(),
+    );
   }
   const settings = { ...config.state, url, connections: 2 };
   await migrate(settings);
@@ -36,10 +46,18 @@ export async function withStores<T>(config: Pick<Config, 'data_dir' | 'state'>, 
     throw error;
   }
   const directory = new PostgresDirectory(database, changes, clock.now);
-  return await closing({ accounts: new Accounts(directory, changes), served: new PostgresServedModels(directory.work) }, work, () => database.close());
+  return await closing(
+    { accounts: new Accounts(directory, changes), served: new PostgresServedModels(directory.work) },
+    work,
+    () => database.close(),
+  );
 }
 
-async function closing<T>(stores: CommandStores, work: (stores: CommandStores) => Promise<T>, close: () => Promise<void>): Promise<T> {
+async function closing<T>(
+  stores: CommandStores,
+  work: (stores: CommandStores) => Promise<T>,
+  close: () => Promise<void>,
+): Promise<T> {
   try {
     return await work(stores);
   } finally {

@@ -14,44 +14,87 @@ import type { UpstreamOptions } from '../generation/upstream/upstream-provider.j
 export function loadOptions(config: Config): LoadOptions {
   const { engine, images } = config;
   return {
-    threads: engine.threads, device: engine.device, isa: engine.isa, arithmetic: engine.arithmetic,
-    batchInvariant: engine.batch_invariant, ...(engine.cublaslt === null ? {} : { cublaslt: engine.cublaslt }), kvType: engine.kv_type,
-    maxContext: engine.max_context, kvBytes: engine.kv_bytes, maxBatchTokens: engine.max_batch_tokens,
-    maxSequences: engine.max_sequences, stepMs: engine.step_ms, queueMax: engine.queue_max, queueMaxTokens: engine.queue_max_tokens,
-    visionMaxPixels: images.max_pixels, visionMaxTiles: images.max_tiles, embeddingBytes: images.cache_bytes,
-    prefixCache: engine.prefix_cache, snapshotTokens: engine.snapshot_tokens, speculation: engine.speculation, mtp: engine.mtp,
+    threads: engine.threads,
+    device: engine.device,
+    isa: engine.isa,
+    arithmetic: engine.arithmetic,
+    batchInvariant: engine.batch_invariant,
+    ...(engine.cublaslt === null ? {} : { cublaslt: engine.cublaslt }),
+    kvType: engine.kv_type,
+    maxContext: engine.max_context,
+    kvBytes: engine.kv_bytes,
+    maxBatchTokens: engine.max_batch_tokens,
+    maxSequences: engine.max_sequences,
+    stepMs: engine.step_ms,
+    queueMax: engine.queue_max,
+    queueMaxTokens: engine.queue_max_tokens,
+    visionMaxPixels: images.max_pixels,
+    visionMaxTiles: images.max_tiles,
+    embeddingBytes: images.cache_bytes,
+    prefixCache: engine.prefix_cache,
+    snapshotTokens: engine.snapshot_tokens,
+    speculation: engine.speculation,
+    mtp: engine.mtp,
   };
 }
 
 /** What a generation may take, from the settings. */
 export function generationLimits({ engine, images, structured_outputs: structured }: Config): GenerationLimits {
   return {
-    queueWaitMs: engine.queue_wait_ms, maxGenerationMs: engine.max_generation_ms, loadWaitMs: engine.load_wait_ms, loadWaitMax: engine.queue_max,
+    queueWaitMs: engine.queue_wait_ms,
+    maxGenerationMs: engine.max_generation_ms,
+    loadWaitMs: engine.load_wait_ms,
+    loadWaitMax: engine.queue_max,
     grammar: { whiteSpace: structured.white_space, callWhiteSpace: structured.call_white_space },
     images: { perImage: images.max_tokens, perRequest: images.max_request_tokens },
   };
 }
 
 /** What models that run elsewhere may take, from the settings. */
-export function upstreamOptions({ engine, upstream }: Config): Pick<UpstreamOptions, 'settings' | 'queueWaitMs' | 'queueMax' | 'maxGenerationMs'> {
-  return { settings: upstream, queueWaitMs: engine.queue_wait_ms, queueMax: engine.queue_max, maxGenerationMs: engine.max_generation_ms };
+export function upstreamOptions({
+  engine,
+  upstream,
+}: Config): Pick<UpstreamOptions, 'settings' | 'queueWaitMs' | 'queueMax' | 'maxGenerationMs'> {
+  return {
+    settings: upstream,
+    queueWaitMs: engine.queue_wait_ms,
+    queueMax: engine.queue_max,
+    maxGenerationMs: engine.max_generation_ms,
+  };
 }
 
 /** Models elsewhere and their servers, of which threads count together what is under way: so many at most. */
 export function upstreamShape({ http: { threads }, model, models: { overrides } }: Config): SharedShape {
-  const set = Object.values(overrides).flatMap(({ upstream }) => (upstream === undefined ? [] : [upstream.servers.length]));
-  return { models: model.length + set.length, servers: model.length + set.reduce((sum, servers) => sum + servers, 0), threads };
+  const set = Object.values(overrides).flatMap(({ upstream }) =>
+    upstream === undefined ? [] : [upstream.servers.length],
+  );
+  return {
+    models: model.length + set.length,
+    servers: model.length + set.reduce((sum, servers) => sum + servers, 0),
+    threads,
+  };
 }
 
 /** The models the settings ask for. Throws CatalogError. */
 export function configuredModels(config: Config): CatalogModel[] {
   const { overrides } = config.models;
   const elsewhere = (name: string): Upstream | undefined => overrides[name]?.upstream;
-  const named = config.model.length > 0
-    ? config.model.map(({ name, path }) => (elsewhere(name) !== undefined ? modelElsewhere(name, elsewhere(name) as Upstream) : isUpstreamAddress(path) ? modelElsewhere(name, upstreamOfAddress(path)) : modelOfFile(name, path)))
-    : readCatalog().map((model) => (elsewhere(model.id) === undefined ? model : modelElsewhere(model.id, elsewhere(model.id) as Upstream)));
+  const named =
+    config.model.length > 0
+      ? config.model.map(({ name, path }) =>
+          elsewhere(name) !== undefined
+            ? modelElsewhere(name, elsewhere(name) as Upstream)
+            : isUpstreamAddress(path)
+              ? modelElsewhere(name, upstreamOfAddress(path))
+              : modelOfFile(name, path),
+        )
+      : readCatalog().map((model) =>
+          elsewhere(model.id) === undefined ? model : modelElsewhere(model.id, elsewhere(model.id) as Upstream),
+        );
   const known = new Set(named.map(({ id }) => id));
-  const added = Object.keys(overrides).filter((name) => elsewhere(name) !== undefined && !known.has(name)).map((name) => modelElsewhere(name, elsewhere(name) as Upstream));
+  const added = Object.keys(overrides)
+    .filter((name) => elsewhere(name) !== undefined && !known.has(name))
+    .map((name) => modelElsewhere(name, elsewhere(name) as Upstream));
   const models = withOverrides([...named, ...added], overrides);
   checkFallbacks(models);
   return models;
@@ -62,7 +105,11 @@ function checkFallbacks(models: readonly CatalogModel[]): void {
   const byName = new Map(models.map((model) => [model.id, model]));
   for (const model of models) {
     const seen = new Set([model.id]);
-    for (let next = model.upstream?.fallback ?? null; next !== null; next = byName.get(next)?.upstream?.fallback ?? null) {
+    for (
+      let next = model.upstream?.fallback ?? null;
+      next !== null;
+      next = byName.get(next)?.upstream?.fallback ?? null
+    ) {
       const where = `models "${model.id}": upstream.fallback`;
       if (!byName.has(next)) throw new CatalogError(where, `"${next}" is none of ${[...byName.keys()].join(', ')}`);
       if (seen.has(next)) throw new CatalogError(where, `"${next}" leads back to itself`);

@@ -32,21 +32,40 @@ export function failedModels(pool: ModelPool, models: ServedModels): FailedModel
 }
 
 /** For /readyz: every model's state, and of those that run how busy they are. */
-export function poolHealth(pool: ModelPool, upstreams: Upstreams, failedAtStart: readonly FailedModel[], draining: boolean): Omit<Health, 'threads' | 'counters'> {
+export function poolHealth(
+  pool: ModelPool,
+  upstreams: Upstreams,
+  failedAtStart: readonly FailedModel[],
+  draining: boolean,
+): Omit<Health, 'threads' | 'counters'> {
   return {
     draining,
     models: pool.list().map(({ model, status }) => {
       const elsewhere = status.state === 'elsewhere';
       const upstream = elsewhere ? upstreams.get(model.id) : undefined;
       const stats = status.state === 'ready' ? status.engine.stats() : null;
-      const reason = failedAtStart.find(({ name }) => name === model.id)?.reason
-        ?? (status.state === 'failed' ? status.error.message : stats?.failed === true ? 'the engine has stopped on an internal error' : null);
+      const reason =
+        failedAtStart.find(({ name }) => name === model.id)?.reason ??
+        (status.state === 'failed'
+          ? status.error.message
+          : stats?.failed === true
+            ? 'the engine has stopped on an internal error'
+            : null);
       return {
         name: model.id,
         state: reason !== null ? 'failed' : elsewhere ? 'ready' : status.state,
         awaited: pool.loadOf(model.id)?.isAwaited === true,
-        progress: status.state === 'loading' ? status.progress : reason === null && (status.state === 'ready' || elsewhere) ? 1 : 0,
-        error: reason ?? (elsewhere && upstream?.servers.every(({ shutForMs }) => shutForMs > 0) === true ? 'none of its servers answers at the moment' : null),
+        progress:
+          status.state === 'loading'
+            ? status.progress
+            : reason === null && (status.state === 'ready' || elsewhere)
+              ? 1
+              : 0,
+        error:
+          reason ??
+          (elsewhere && upstream?.servers.every(({ shutForMs }) => shutForMs > 0) === true
+            ? 'none of its servers answers at the moment'
+            : null),
         stopped: stats?.failed === true,
         running: stats?.running ?? upstream?.running ?? 0,
         waiting: stats?.waiting ?? upstream?.waiting ?? 0,
@@ -58,12 +77,20 @@ export function poolHealth(pool: ModelPool, upstreams: Upstreams, failedAtStart:
 
 /** For the log: engines that run, each once. */
 export function notedEngines(pool: ModelPool): NotedEngine[] {
-  return pool.engines().flatMap(({ names, status }) => (status.state === 'ready' ? [{ model: names[0] ?? '', engine: status.engine, stats: status.engine.stats() }] : []));
+  return pool
+    .engines()
+    .flatMap(({ names, status }) =>
+      status.state === 'ready' ? [{ model: names[0] ?? '', engine: status.engine, stats: status.engine.stats() }] : [],
+    );
 }
 
 /** For /metrics. Models that share a file share an engine: its numbers are shown once, under the first of its names. */
 export function engineGauges(pool: ModelPool): EngineGauges[] {
-  return pool.engines().flatMap(({ names, status }) => (status.state === 'ready' ? [{ model: names[0] ?? '', ...status.engine.stats() }] : []));
+  return pool
+    .engines()
+    .flatMap(({ names, status }) =>
+      status.state === 'ready' ? [{ model: names[0] ?? '', ...status.engine.stats() }] : [],
+    );
 }
 
 /** For /props and /slots. */
@@ -74,10 +101,19 @@ export function modelStates(pool: ModelPool, models: ServedModels): ModelState[]
     if (description === undefined) return [];
     const engine = status.state === 'ready' ? status.engine : null;
     const stats = engine?.stats();
-    return [{
-      description, file: model.file, quantization: engine?.info.quantization ?? null, chatTemplate: engine?.info.chatTemplate ?? null, bos: engine?.info.bos ?? null, eos: engine?.info.eos ?? null,
-      sequences: stats === undefined ? null : { most: stats.maxSequences, running: stats.running }, rests: status.state === 'idle', guesses: (stats?.guessedTokens ?? 0) > 0,
-    }];
+    return [
+      {
+        description,
+        file: model.file,
+        quantization: engine?.info.quantization ?? null,
+        chatTemplate: engine?.info.chatTemplate ?? null,
+        bos: engine?.info.bos ?? null,
+        eos: engine?.info.eos ?? null,
+        sequences: stats === undefined ? null : { most: stats.maxSequences, running: stats.running },
+        rests: status.state === 'idle',
+        guesses: (stats?.guessedTokens ?? 0) > 0,
+      },
+    ];
   });
 }
 

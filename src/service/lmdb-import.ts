@@ -21,7 +21,12 @@ export interface ImportOptions {
 }
 
 /** Resolves to what the database has, verified, and how many stored responses stay behind. Rejects with StorageError. */
-export async function importFolder({ from, state, told, signal }: ImportOptions): Promise<{ parts: Imported[]; responses: number }> {
+export async function importFolder({
+  from,
+  state,
+  told,
+  signal,
+}: ImportOptions): Promise<{ parts: Imported[]; responses: number }> {
   const settings = { ...state, connections: 2 };
   await migrate(settings);
   const folder = mkdtempSync(join(tmpdir(), 'monolith-import-'));
@@ -32,10 +37,20 @@ export async function importFolder({ from, state, told, signal }: ImportOptions)
     const database = openPool(settings);
     try {
       const number = lastNumber(store);
-      const parts = await importParts(database, lmdbParts(store), async (sql) => {
-        await sql.execute('UPDATE accounts_state SET last_number = greatest(last_number, $1), version = version + 1', [number]);
-        await sql.execute('UPDATE request_log_size SET rows = (SELECT count(*) FROM requests), bytes = (SELECT coalesce(sum(bytes), 0) FROM requests)');
-      }, told);
+      const parts = await importParts(
+        database,
+        lmdbParts(store),
+        async (sql) => {
+          await sql.execute(
+            'UPDATE accounts_state SET last_number = greatest(last_number, $1), version = version + 1',
+            [number],
+          );
+          await sql.execute(
+            'UPDATE request_log_size SET rows = (SELECT count(*) FROM requests), bytes = (SELECT coalesce(sum(bytes), 0) FROM requests)',
+          );
+        },
+        told,
+      );
       return { parts, responses: storedResponses(store) };
     } finally {
       await database.close();

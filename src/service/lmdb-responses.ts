@@ -6,7 +6,11 @@ import type { Store } from '../storage/store.js';
 import type { Opening, Responses } from './response-stores.js';
 
 /** `held`: memory that all threads see. */
-export function folderResponses(store: Store, held: SharedArrayBuffer, { gate, bus, settings, primary, log, undo }: Opening): Responses {
+export function folderResponses(
+  store: Store,
+  held: SharedArrayBuffer,
+  { gate, bus, settings, primary, log, undo }: Opening,
+): Responses {
   const responses = openResponseStore(store, settings, {
     gate,
     onError: (err) => log.error({ err }, 'sweeping stored responses failed'),

@@ -21,7 +21,11 @@ import type { UndoStack } from './undo-stack.js';
 import type { OwnStores, SharableStores } from './stores.js';
 
 /** `gate`: whether the live view's past may be erased. */
-export const ownStores = (store: Store, gate: EraseGate): OwnStores => ({ holds: new LmdbEngineHolds(store), tuneRuns: new LmdbTuneRuns(store), history: new LmdbLiveHistory(store, gate) });
+export const ownStores = (store: Store, gate: EraseGate): OwnStores => ({
+  holds: new LmdbEngineHolds(store),
+  tuneRuns: new LmdbTuneRuns(store),
+  history: new LmdbLiveHistory(store, gate),
+});
 
 /** In the data folder. */
 export function folderStores(store: Store, changes: AccountChanges, undo: UndoStack): SharableStores {
@@ -29,8 +33,16 @@ export function folderStores(store: Store, changes: AccountChanges, undo: UndoSt
   undo.add(() => directory.close());
   const { audit } = directory;
   return {
-    directory, trust: null, usage: new LmdbUsageStore(store), requests: new LmdbRequestLog(store), saved: new LmdbSavedStore(store),
-    prices: new LmdbPriceStore(store, audit), budgets: new LmdbBudgetStore(store, audit), modelSettings: new LmdbModelSettings(store, audit),
-    engineSettings: new LmdbEngineSettings(store, audit), served: new LmdbServedModels(store, audit), sealer: new LmdbSealerState(store),
+    directory,
+    trust: null,
+    usage: new LmdbUsageStore(store),
+    requests: new LmdbRequestLog(store),
+    saved: new LmdbSavedStore(store),
+    prices: new LmdbPriceStore(store, audit),
+    budgets: new LmdbBudgetStore(store, audit),
+    modelSettings: new LmdbModelSettings(store, audit),
+    engineSettings: new LmdbEngineSettings(store, audit),
+    served: new LmdbServedModels(store, audit),
+    sealer: new LmdbSealerState(store),
   };
 }

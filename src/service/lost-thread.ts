@@ -17,11 +17,19 @@ const AGAIN_MS = 10_000;
 export type IsRunning = (organizationId: string, id: string) => boolean | Promise<boolean>;
 
 /** Ends what nobody generates any more: its tokens count, who follows it is told. */
-export async function endUnfinished(responses: ResponseStore, usage: Pick<UsageRecorder, 'finished' | 'flush'>, bus: ThreadBus, isRunning?: IsRunning): Promise<void> {
+export async function endUnfinished(
+  responses: ResponseStore,
+  usage: Pick<UsageRecorder, 'finished' | 'flush'>,
+  bus: ThreadBus,
+  isRunning?: IsRunning,
+): Promise<void> {
   const ended: string[] = [];
   try {
-    for await (const { record: { id }, usage: spent } of responses.failUnfinished(unfinishedResponses, isRunning)) {
-      if (spent !== null) usage.finished(spent);   // now: nobody meets it again, whatever becomes of the next one
+    for await (const {
+      record: { id },
+      usage: spent,
+    } of responses.failUnfinished(unfinishedResponses, isRunning)) {
+      if (spent !== null) usage.finished(spent); // now: nobody meets it again, whatever becomes of the next one
       ended.push(id);
     }
   } finally {
@@ -45,7 +53,17 @@ export interface LostThread {
   closing: AbortSignal;
 }
 
-export function giveUp({ index, admission, ledger, held, bus, failUnfinished, log, others, closing }: LostThread): void {
+export function giveUp({
+  index,
+  admission,
+  ledger,
+  held,
+  bus,
+  failUnfinished,
+  log,
+  others,
+  closing,
+}: LostThread): void {
   admission.leaveAll(ledger);
   held.clear(index);
   const end = async (): Promise<void> => {
@@ -56,13 +74,17 @@ export function giveUp({ index, admission, ledger, held, bus, failUnfinished, lo
         const claims = await bus.ask('response.running', { organizationId, id, foreground: false }, CLAIM_MS);
         const isKnown = claims.includes(true) || claims.length >= asked;
         isSure &&= isKnown;
-        return claims.includes(true) || !isKnown;   // who does not answer may be the one
+        return claims.includes(true) || !isKnown; // who does not answer may be the one
       });
     } catch (err) {
       isSure = false;
-      if (!closing.aborted) log.error({ err }, 'responses of an ended thread could not be marked failed; it is tried again');
+      if (!closing.aborted)
+        log.error({ err }, 'responses of an ended thread could not be marked failed; it is tried again');
     }
-    if (!isSure && !closing.aborted) setTimeout(() => { if (!closing.aborted) void end(); }, AGAIN_MS).unref();
+    if (!isSure && !closing.aborted)
+      setTimeout(() => {
+        if (!closing.aborted) void end();
+      }, AGAIN_MS).unref();
   };
   void end();
 }

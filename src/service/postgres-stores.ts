@@ -19,24 +19,48 @@ import type { UndoStack } from './undo-stack.js';
 import type { SharableStores } from './stores.js';
 
 /** In the shared database: what other servers change is heard of. */
-export async function databaseStores({ database, clock, listen }: Pick<SharedDatabase, 'database' | 'clock' | 'listen'>, { away_s: awayS }: Pick<Config['state'], 'away_s'>, changes: AccountChanges, log: Log, undo: UndoStack): Promise<SharableStores> {
+export async function databaseStores(
+  { database, clock, listen }: Pick<SharedDatabase, 'database' | 'clock' | 'listen'>,
+  { away_s: awayS }: Pick<Config['state'], 'away_s'>,
+  changes: AccountChanges,
+  log: Log,
+  undo: UndoStack,
+): Promise<SharableStores> {
   const directory = new PostgresDirectory(database, changes, clock.now);
   undo.add(() => directory.close());
   const feed = new ChangeFeed(database, {
-    awayMs: awayS * 1000, clock,
+    awayMs: awayS * 1000,
+    clock,
     onChange: (organizationId) => changes.hear(organizationId),
     onAway: (err) => {
       if (err === null) log.info({}, 'the shared database is there again');
-      else log.error({ err, away_s: awayS }, 'the shared database is slow or away: known keys go on for a while, others wait for it or get 503');
+      else
+        log.error(
+          { err, away_s: awayS },
+          'the shared database is slow or away: known keys go on for a while, others wait for it or get 503',
+        );
     },
   });
-  undo.add(listen((message) => feed.hear(message), () => void feed.look()));
+  undo.add(
+    listen(
+      (message) => feed.hear(message),
+      () => void feed.look(),
+    ),
+  );
   undo.add(() => feed.close());
   await feed.open();
   const { work } = directory;
   return {
-    directory, trust: feed, usage: new PostgresUsageStore(database), requests: new PostgresRequestLog(database), saved: new PostgresSavedStore(work),
-    prices: new PostgresPriceStore(work), budgets: new PostgresBudgetStore(work), modelSettings: new PostgresModelSettings(work),
-    engineSettings: new PostgresEngineSettings(work), served: new PostgresServedModels(work), sealer: new PostgresSealerState(database),
+    directory,
+    trust: feed,
+    usage: new PostgresUsageStore(database),
+    requests: new PostgresRequestLog(database),
+    saved: new PostgresSavedStore(work),
+    prices: new PostgresPriceStore(work),
+    budgets: new PostgresBudgetStore(work),
+    modelSettings: new PostgresModelSettings(work),
+    engineSettings: new PostgresEngineSettings(work),
+    served: new PostgresServedModels(work),
+    sealer: new PostgresSealerState(database),
   };
 }

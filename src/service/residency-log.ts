@@ -16,6 +16,11 @@ export function tellResidency(news: ResidencyNews, log: Log): void {
       log.error({ model, reason: news.error.message }, `${model} could not be loaded`);
       return;
     case 'rests':
-      log.info({ model, reason: news.reason }, news.reason === 'idle' ? `${model} was not asked for and gives its memory back until it is` : `${model} gives its memory back for another model`);
+      log.info(
+        { model, reason: news.reason },
+        news.reason === 'idle'
+          ? `${model} was not asked for and gives its memory back until it is`
+          : `${model} gives its memory back for another model`,
+      );
   }
 }

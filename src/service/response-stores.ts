@@ -28,10 +28,20 @@ export interface Responses {
   skew(): ClockSkew | null;
 }
 
-export interface Opening { gate: EraseGate; bus: ThreadBus; settings: Config['responses']; primary: boolean; log: Log; undo: UndoStack }
+export interface Opening {
+  gate: EraseGate;
+  bus: ThreadBus;
+  settings: Config['responses'];
+  primary: boolean;
+  log: Log;
+  undo: UndoStack;
+}
 
 /** Rejects with ApiError 503 if the database has gone meanwhile, with StorageError if it is no longer for this release. */
-export async function databaseResponses(shared: SharedDatabase, { gate, bus: threads, settings, primary, log, undo }: Opening): Promise<Responses> {
+export async function databaseResponses(
+  shared: SharedDatabase,
+  { gate, bus: threads, settings, primary, log, undo }: Opening,
+): Promise<Responses> {
   const skewLog = primary ? new SkewLog(log) : null;
   const lease = await ProcessLease.open(shared.database, shared.clock, () => skewLog?.see(lease.skew));
   undo.add(() => lease.close());
@@ -39,14 +49,23 @@ export async function databaseResponses(shared: SharedDatabase, { gate, bus: thr
   await stillTaken(shared.database);
   const bus = new ProcessBus(threads, shared, shared.database, lease.id);
   undo.add(() => bus.close());
-  const responses = openPostgresResponses(shared.database, lease, settings, { gate, now: () => shared.clock.now() / 1000, sweeps: primary, onError: (err) => log.error({ err }, 'sweeping stored responses failed') });
+  const responses = openPostgresResponses(shared.database, lease, settings, {
+    gate,
+    now: () => shared.clock.now() / 1000,
+    sweeps: primary,
+    onError: (err) => log.error({ err }, 'sweeping stored responses failed'),
+  });
   undo.add(() => responses.close());
   const watch: Responses['watch'] = (end) => {
     let ending: Promise<void> | null = null;
     const timer = setInterval(() => {
       // A database that was away for all has ended all leases: who comes back first must not end what others go on with.
       if (ending !== null || !lease.isSteady) return;
-      ending = end().catch((err: unknown) => log.error({ err }, 'responses of a process that is gone could not be marked failed')).finally(() => { ending = null; });
+      ending = end()
+        .catch((err: unknown) => log.error({ err }, 'responses of a process that is gone could not be marked failed'))
+        .finally(() => {
+          ending = null;
+        });
     }, LOOK_MS).unref();
     undo.add(async () => {
       clearInterval(timer);

@@ -8,5 +8,7 @@ import { StartError } from '../errors.js';
 export function checkShared({ state, counters }: Pick<Config, 'state' | 'counters'>): void {
   if ((state.url === null) === (counters.url === null)) return;
   const [given, absent] = state.url === null ? ['counters.url', 'state.url'] : ['state.url', 'counters.url'];
-  throw new StartError(`${given} is set and ${absent} is not: several processes share both what is kept (--state) and what is counted (--counters), one process neither (docs/guides/scaling.md).`);
+  throw new StartError(
+    `${given} is set and ${absent} is not: several processes share both what is kept (--state) and what is counted (--counters), one process neither (docs/guides/scaling.md).`,
+  );
 }

@@ -14,7 +14,8 @@ export class SkewLog {
     if (skewed === this.#skewed) return;
     this.#skewed = skewed;
     const fields = { skew_ms: Math.round(skew.skewMs), spread_ms: Math.round(skew.spreadMs), threads: skew.threads };
-    if (skewed) this.log.warn(fields, 'clocks differ between this machine, the database and other processes: check NTP');
+    if (skewed)
+      this.log.warn(fields, 'clocks differ between this machine, the database and other processes: check NTP');
     else this.log.info(fields, 'clocks agree again');
   }
 }

@@ -33,4 +33,8 @@ export interface SharableStores {
 }
 
 /** What is of this machine alone. */
-export interface OwnStores { readonly holds: EngineHolds; readonly tuneRuns: TuneRunStore; readonly history: LiveHistory }
+export interface OwnStores {
+  readonly holds: EngineHolds;
+  readonly tuneRuns: TuneRunStore;
+  readonly history: LiveHistory;
+}

@@ -12,7 +12,7 @@ export class UndoStack {
     try {
       return await open(undo);
     } catch (error) {
-      await undo.run().catch(() => undefined);   // why it could not be opened says more
+      await undo.run().catch(() => undefined); // why it could not be opened says more
       throw error;
     }
   }
@@ -24,7 +24,7 @@ export class UndoStack {
 
   /** The steps one after the other, the last one added first. Once, however often it is called. One that fails stops none; what the first such threw is thrown at the end. */
   run(): Promise<void> {
-    return this.#done ??= this.#run();
+    return (this.#done ??= this.#run());
   }
 
   async #run(): Promise<void> {

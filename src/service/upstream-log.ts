@@ -10,8 +10,14 @@ export function tellUpstream(news: UpstreamNews, log: Log): void {
       log.warn({ model, server, kind, ...(status === null ? {} : { upstream_status: status }), again }, reason);
       return;
     }
-    case 'shut': return log.error({ model: news.model, server: news.server }, 'a server fails again and again: it is asked no more for a while');
-    case 'open': return log.info({ model: news.model, server: news.server }, 'a server answers again');
-    case 'fallback': return log.warn({ model: news.model, to: news.to }, 'no server of a model answers: another model does');
+    case 'shut':
+      return log.error(
+        { model: news.model, server: news.server },
+        'a server fails again and again: it is asked no more for a while',
+      );
+    case 'open':
+      return log.info({ model: news.model, server: news.server }, 'a server answers again');
+    case 'fallback':
+      return log.warn({ model: news.model, to: news.to }, 'no server of a model answers: another model does');
   }
 }

@@ -45,9 +45,16 @@ export interface ThreadBus {
   /** To every other thread; not to this one. */
   publish<T extends Topic>(topic: T, message: BusTopics[T]['message']): void;
   /** Asks every other thread; those that have not answered in `timeoutMs` (1,000) are left out. */
-  ask<T extends Topic>(topic: T, message: BusTopics[T]['message'], timeoutMs?: number): Promise<BusTopics[T]['answer'][]>;
+  ask<T extends Topic>(
+    topic: T,
+    message: BusTopics[T]['message'],
+    timeoutMs?: number,
+  ): Promise<BusTopics[T]['answer'][]>;
   /** What this thread does about a topic. Returns how to stop. Several may listen; the last one's answer is sent. */
-  on<T extends Topic>(topic: T, listener: (message: BusTopics[T]['message']) => BusTopics[T]['answer'] | Promise<BusTopics[T]['answer']>): () => void;
+  on<T extends Topic>(
+    topic: T,
+    listener: (message: BusTopics[T]['message']) => BusTopics[T]['answer'] | Promise<BusTopics[T]['answer']>,
+  ): () => void;
   close(): void;
 }
 
@@ -57,7 +64,11 @@ export class LocalBus implements ThreadBus {
   readonly threads = 1;
   readonly alone = true;
   publish(): void {}
-  ask(): Promise<never[]> { return Promise.resolve([]); }
-  on(): () => void { return () => undefined; }
+  ask(): Promise<never[]> {
+    return Promise.resolve([]);
+  }
+  on(): () => void {
+    return () => undefined;
+  }
   close(): void {}
 }

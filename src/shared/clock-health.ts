@@ -13,4 +13,5 @@ export interface ClockSkew {
 /** From here on clocks count as different; NTP keeps them within a fraction of this. */
 export const SKEWED_MS = 1_000;
 
-export const isSkewed = ({ skewMs, spreadMs }: ClockSkew): boolean => Math.abs(skewMs) >= SKEWED_MS || spreadMs >= SKEWED_MS;
+export const isSkewed = ({ skewMs, spreadMs }: ClockSkew): boolean =>
+  Math.abs(skewMs) >= SKEWED_MS || spreadMs >= SKEWED_MS;

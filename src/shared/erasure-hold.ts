@@ -1,6 +1,8 @@
 // That nothing is erased because the clock is in doubt, in memory that all threads of a process see: each of them answers /readyz.
 
-const HELD = 0, AHEAD_MS = 1, LEFT_MS = 2;
+const HELD = 0,
+  AHEAD_MS = 1,
+  LEFT_MS = 2;
 
 export const ERASURE_HOLD_BYTES = 3 * Float64Array.BYTES_PER_ELEMENT;
 
@@ -20,7 +22,9 @@ export class ErasureHold {
   }
 
   get held(): HeldErasure | null {
-    return this.#values[HELD] === 1 ? { aheadMs: this.#values[AHEAD_MS] ?? 0, leftMs: this.#values[LEFT_MS] ?? 0 } : null;
+    return this.#values[HELD] === 1
+      ? { aheadMs: this.#values[AHEAD_MS] ?? 0, leftMs: this.#values[LEFT_MS] ?? 0 }
+      : null;
   }
 
   set held(held: HeldErasure | null) {

@@ -30,7 +30,7 @@ export function stringifyExact(value: unknown): string {
 /** A copy of `source` with `changes` that keeps the digits of both. */
 export function withMembers<T extends object, U extends object>(source: T, changes: U): T & U {
   const copy = { ...source, ...changes };
-  const kept = new Map([...literals.get(source) ?? [], ...literals.get(changes) ?? []]);
+  const kept = new Map([...(literals.get(source) ?? []), ...(literals.get(changes) ?? [])]);
   if (kept.size > 0) literals.set(copy, kept);
   return copy;
 }
@@ -47,7 +47,8 @@ function holdsLiterals(root: unknown): boolean {
     const value = open.pop();
     if (typeof value !== 'object' || value === null) continue;
     if (literals.has(value)) return true;
-    for (const inner of Array.isArray(value) ? value as unknown[] : Object.values(value)) if (typeof inner === 'object') open.push(inner);
+    for (const inner of Array.isArray(value) ? (value as unknown[]) : Object.values(value))
+      if (typeof inner === 'object') open.push(inner);
   }
   return false;
 }
@@ -55,17 +56,32 @@ function holdsLiterals(root: unknown): boolean {
 function write(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
   if ('toJSON' in value) return JSON.stringify(value);
-  if (Array.isArray(value)) return `[${value.map((item, index) => literalOf(value, String(index)) ?? write(item)).join(',')}]`;
+  if (Array.isArray(value))
+    return `[${value.map((item, index) => literalOf(value, String(index)) ?? write(item)).join(',')}]`;
   const members = Object.entries(value).filter(([, member]) => member !== undefined);
   return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${literalOf(value, name) ?? write(member)}`).join(',')}}`;
 }
 
-const QUOTE = 0x22, BACKSLASH = 0x5c, COMMA = 0x2c, MINUS = 0x2d, ZERO = 0x30, NINE = 0x39, COLON = 0x3a;
-const OPEN_BRACKET = 0x5b, CLOSE_BRACKET = 0x5d, OPEN_BRACE = 0x7b, CLOSE_BRACE = 0x7d;
+const QUOTE = 0x22,
+  BACKSLASH = 0x5c,
+  COMMA = 0x2c,
+  MINUS = 0x2d,
+  ZERO = 0x30,
+  NINE = 0x39,
+  COLON = 0x3a;
+const OPEN_BRACKET = 0x5b,
+  CLOSE_BRACKET = 0x5d,
+  OPEN_BRACE = 0x7b,
+  CLOSE_BRACE = 0x7d;
 const NUMBER = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 
 /** A container being read: null where a later member of the same name has replaced it. */
-interface Level { container: object | null; isArray: boolean; key: string; index: number }
+interface Level {
+  container: object | null;
+  isArray: boolean;
+  key: string;
+  index: number;
+}
 
 /** Walks through a valid JSON text along with what was parsed from it. */
 class LiteralReader {
@@ -76,7 +92,7 @@ class LiteralReader {
   read(root: object): void {
     const { text } = this;
     const levels = this.#levels;
-    let name = '';                 // the last string, which a colon makes a member's name
+    let name = ''; // the last string, which a colon makes a member's name
     for (let at = 0; at < text.length; at++) {
       const code = text.charCodeAt(at);
       const top = levels.at(-1);
@@ -93,14 +109,16 @@ class LiteralReader {
         case COMMA:
           if (top?.isArray === true) top.key = String(++top.index);
           break;
-        case OPEN_BRACE: case OPEN_BRACKET: {
+        case OPEN_BRACE:
+        case OPEN_BRACKET: {
           const isArray = code === OPEN_BRACKET;
           const value = top === undefined ? root : valueIn(top);
           const matches = typeof value === 'object' && value !== null && Array.isArray(value) === isArray;
           levels.push({ container: matches ? value : null, isArray, key: isArray ? '0' : '', index: 0 });
           break;
         }
-        case CLOSE_BRACE: case CLOSE_BRACKET:
+        case CLOSE_BRACE:
+        case CLOSE_BRACKET:
           levels.pop();
           break;
         default:
@@ -146,8 +164,11 @@ function isExact(literal: string): boolean {
 
 /** Sign, digits without zeros at either end, and power of ten: equal for equal numbers. */
 function normalized(literal: string): string {
-  const [, sign = '', whole = '', fraction = '', power = '0'] = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(literal) ?? [];
+  const [, sign = '', whole = '', fraction = '', power = '0'] =
+    /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(literal) ?? [];
   const digits = (whole + fraction).replace(/^0+/, '');
   const significant = digits.replace(/0+$/, '');
-  return significant === '' ? '0' : `${sign}${significant}e${Number(power) - fraction.length + digits.length - significant.length}`;
+  return significant === ''
+    ? '0'
+    : `${sign}${significant}e${Number(power) - fraction.length + digits.length - significant.length}`;
 }

@@ -7,6 +7,7 @@ export const MAX_CALL_DEPTH = 128;
 export function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false;
   if (levels === 0) return true;
-  for (const inner of Array.isArray(value) ? value as unknown[] : Object.values(value)) if (isDeeper(inner, levels - 1)) return true;
+  for (const inner of Array.isArray(value) ? (value as unknown[]) : Object.values(value))
+    if (isDeeper(inner, levels - 1)) return true;
   return false;
 }

@@ -4,7 +4,11 @@
  * The results of `map` in the order of `items`, with at most `limit` calls running. After the first failure no further call
  * starts, `signal` is aborted for those that run, and the returned promise rejects with that failure once they have settled.
  */
-export async function mapLimited<T, R>(items: readonly T[], limit: number, map: (item: T, signal: AbortSignal) => Promise<R>): Promise<R[]> {
+export async function mapLimited<T, R>(
+  items: readonly T[],
+  limit: number,
+  map: (item: T, signal: AbortSignal) => Promise<R>,
+): Promise<R[]> {
   const results: R[] = new Array<R>(items.length);
   const controller = new AbortController();
   let next = 0;

@@ -2,9 +2,15 @@
 
 /** A model on its way from the hub. */
 export interface ModelPull {
-  id: string; model: string; state: 'running' | 'done' | 'failed' | 'stopped';
+  id: string;
+  model: string;
+  state: 'running' | 'done' | 'failed' | 'stopped';
   /** What was chosen, and the file that comes; null before that is known. */
-  quantization: string | null; file: string | null;
-  bytes: number; total_bytes: number | null;
-  error: string | null; started_at: string; ended_at: string | null;
+  quantization: string | null;
+  file: string | null;
+  bytes: number;
+  total_bytes: number | null;
+  error: string | null;
+  started_at: string;
+  ended_at: string | null;
 }

@@ -23,7 +23,10 @@ const scramble = (value: number): number => {
 
 /** A seed of its own for each number of each purpose: what is drawn for one never depends on the others. */
 export const seedOf = (seed: number, ...parts: readonly number[]): number =>
-  parts.reduce((mixed, part) => scramble((mixed + Math.imul(part + 1, 0x9e3779b9)) >>> 0), scramble((seed + 0x85ebca6b) >>> 0));
+  parts.reduce(
+    (mixed, part) => scramble((mixed + Math.imul(part + 1, 0x9e3779b9)) >>> 0),
+    scramble((seed + 0x85ebca6b) >>> 0),
+  );
 
 /** Uniform in [0, 1). SplitMix32. */
 export function randomFrom(seed: number): Random {
@@ -41,7 +44,7 @@ export function normal(random: Random): number {
 
 export function drawsFrom(seed: number): Draws {
   const unit = randomFrom(seed);
-  const open = (): number => unit() + 2 ** -33;      // neither 0 nor 1, for logarithms
+  const open = (): number => unit() + 2 ** -33; // neither 0 nor 1, for logarithms
   // Marsaglia and Tsang, "A simple method for generating gamma variables" (2000); below 1 by their boost.
   const gamma = (shape: number): number => {
     if (shape < 1) return gamma(shape + 1) * open() ** (1 / shape);
@@ -53,5 +56,11 @@ export function drawsFrom(seed: number): Draws {
       if (v > 0 && Math.log(open()) < 0.5 * x * x + d - d * v + d * Math.log(v)) return d * v;
     }
   };
-  return { unit, below: (bound) => Math.floor(unit() * bound), exponential: () => -Math.log(open()), normal: () => normal(unit), gamma };
+  return {
+    unit,
+    below: (bound) => Math.floor(unit() * bound),
+    exponential: () => -Math.log(open()),
+    normal: () => normal(unit),
+    gamma,
+  };
 }

@@ -9,13 +9,13 @@ export interface RequestEntry {
   readonly organizationId: string;
   readonly keyId: string;
   readonly model: string | null;
-  readonly endpoint: string;                   // route path
+  readonly endpoint: string; // route path
   readonly stream: boolean;
   /** Of the error the client was told, or 200; null: it had gone. */
   readonly status: number | null;
   readonly outcome: Outcome;
-  readonly code: string | null;                // of the error
-  readonly finishReason: string | null;        // of the last choice
+  readonly code: string | null; // of the error
+  readonly finishReason: string | null; // of the last choice
   /** Milliseconds since 1970; null: it did not come to that. */
   readonly receivedAt: number;
   readonly startedAt: number | null;
@@ -25,9 +25,9 @@ export interface RequestEntry {
   readonly queueMs: number | null;
   /** Milliseconds that the vision tower computed for it, which `queueMs` is without; absent: nothing was computed. */
   readonly towerMs?: number;
-  readonly inputTokens: number;                // cached ones included
+  readonly inputTokens: number; // cached ones included
   readonly cachedTokens: number;
-  readonly outputTokens: number;               // reasoning included
+  readonly outputTokens: number; // reasoning included
   readonly reasoningTokens: number;
   readonly images: number;
   /** As asked for: numbers and choices, never texts of the client's. Null: it did not come to a generation. */
@@ -38,7 +38,11 @@ export interface RequestEntry {
 /** What was said, as far as there was room. */
 export interface RequestText {
   readonly prompt: readonly { readonly role: string; readonly text: string }[];
-  readonly answer: readonly { readonly choice: number; readonly section: 'reasoning' | 'content' | 'call'; readonly text: string }[];
+  readonly answer: readonly {
+    readonly choice: number;
+    readonly section: 'reasoning' | 'content' | 'call';
+    readonly text: string;
+  }[];
   /** Some of it did not fit. */
   readonly cut: boolean;
 }

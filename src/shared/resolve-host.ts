@@ -4,10 +4,14 @@
 // knows (/etc/hosts, mDNS) are none.
 import { Resolver } from 'node:dns/promises';
 
-export interface Address { address: string; family: number }
+export interface Address {
+  address: string;
+  family: number;
+}
 
 /** Of a question, and how often it is asked. */
-const TIMEOUT_MS = 2_000, TRIES = 2;
+const TIMEOUT_MS = 2_000,
+  TRIES = 2;
 /** Always this machine's own (RFC 6761). */
 const LOCAL = /(^|\.)localhost\.?$/i;
 const NONE: ReadonlySet<unknown> = new Set(['ENOTFOUND', 'ENODATA']);
@@ -25,8 +29,12 @@ export async function resolveHost(host: string, signal: AbortSignal, servers?: r
   try {
     const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
     signal.throwIfAborted();
-    const found = answers.flatMap((answer, at) => (answer.status === 'fulfilled' ? answer.value.map((address) => ({ address, family: at === 0 ? 4 : 6 })) : []));
-    const failure = answers.find((answer) => answer.status === 'rejected' && !NONE.has((answer.reason as NodeJS.ErrnoException).code));
+    const found = answers.flatMap((answer, at) =>
+      answer.status === 'fulfilled' ? answer.value.map((address) => ({ address, family: at === 0 ? 4 : 6 })) : [],
+    );
+    const failure = answers.find(
+      (answer) => answer.status === 'rejected' && !NONE.has((answer.reason as NodeJS.ErrnoException).code),
+    );
     if (found.length === 0 && failure?.status === 'rejected') throw failure.reason;
     return found;
   } finally {

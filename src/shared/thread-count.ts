@@ -3,7 +3,9 @@
 import { isMainThread, workerData } from 'node:worker_threads';
 
 /** 1 in a main thread: it answers alone, or not at all. */
-export const threadCount: number = isMainThread ? 1 : Number((workerData as { threads?: unknown } | null)?.threads ?? 1);
+export const threadCount: number = isMainThread
+  ? 1
+  : Number((workerData as { threads?: unknown } | null)?.threads ?? 1);
 
 /** This thread's share of `total`; at least 1. */
 export const shareOf = (total: number): number => Math.max(1, Math.floor(total / threadCount));

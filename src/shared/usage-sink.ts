@@ -6,7 +6,7 @@ export interface FinishedUsage {
   readonly organizationId: string;
   readonly keyId: string;
   readonly model: string;
-  readonly endpoint: string;                   // route path
+  readonly endpoint: string; // route path
   readonly stream: boolean;
   /** completed, cancelled, failed */
   readonly status: 'completed' | 'cancelled' | 'failed';
@@ -15,12 +15,12 @@ export interface FinishedUsage {
   readonly startedAt: number | null;
   readonly firstTokenAt: number | null;
   readonly endedAt: number;
-  readonly inputTokens: number;                // cached ones included
+  readonly inputTokens: number; // cached ones included
   readonly cachedTokens: number;
-  readonly outputTokens: number;               // reasoning included
+  readonly outputTokens: number; // reasoning included
   readonly reasoningTokens: number;
   readonly images: number;
-  readonly finishReason: string | null;        // of the last choice
+  readonly finishReason: string | null; // of the last choice
   readonly errorCode: string | null;
 }
 
@@ -29,7 +29,7 @@ export interface RejectedUsage {
   readonly keyId: string;
   readonly model: string | null;
   readonly endpoint: string;
-  readonly status: number;                     // 4xx, 429, 503
+  readonly status: number; // 4xx, 429, 503
   readonly code: string;
 }
 

@@ -39,7 +39,8 @@ export class BatchWriter<T> {
   add(entry: T): void {
     const { what, log, maxWaiting = MAX_WAITING } = this.options;
     if (this.#waiting.length >= maxWaiting) {
-      if (this.#dropped++ === 0) log.error({ waiting: maxWaiting }, `${what} is told faster than it can be recorded: some is dropped`);
+      if (this.#dropped++ === 0)
+        log.error({ waiting: maxWaiting }, `${what} is told faster than it can be recorded: some is dropped`);
       return;
     }
     this.#waiting.push(entry);
@@ -62,7 +63,11 @@ export class BatchWriter<T> {
   async close(): Promise<void> {
     await this.flush();
     this.#disarm();
-    if (this.#waiting.length > 0) this.options.log.error({ entries: this.#waiting.length }, `${this.options.what} could not be recorded and is lost`);
+    if (this.#waiting.length > 0)
+      this.options.log.error(
+        { entries: this.#waiting.length },
+        `${this.options.what} could not be recorded and is lost`,
+      );
     this.#waiting = [];
   }
 
@@ -83,7 +88,9 @@ export class BatchWriter<T> {
 
   /** As whoever asked before, if that is under way. */
   #once(): Promise<void> {
-    return (this.#writing ??= this.#write().finally(() => { this.#writing = null; }));
+    return (this.#writing ??= this.#write().finally(() => {
+      this.#writing = null;
+    }));
   }
 
   #disarm(): void {

@@ -52,7 +52,11 @@ export class ClockGuard implements EraseGate {
   #work: Promise<void> = Promise.resolve();
   #failing = false;
 
-  private constructor(private readonly records: ClockRecords, stored: ClockRecord | null, private readonly options: ClockGuardOptions) {
+  private constructor(
+    private readonly records: ClockRecords,
+    stored: ClockRecord | null,
+    private readonly options: ClockGuardOptions,
+  ) {
     this.#elapsed = options.elapsed ?? (() => performance.now());
     this.#stored = stored;
     this.#wall = stored?.wall ?? records.now();
@@ -85,14 +89,21 @@ export class ClockGuard implements EraseGate {
 
   /** Every minute: learns of a confirmation, and stores the clock if an hour has passed. Never rejects. */
   tick(): Promise<void> {
-    return (this.#work = this.#work.then(async () => {
-      await this.#learn();
-      this.allows();
-      if (this.#elapsed() - this.#storedAt >= HOUR_MS) await this.#store();
-    }).then(() => { this.#failing = false; }, (error: unknown) => {
-      if (!this.#failing) this.options.onError(error);
-      this.#failing = true;
-    }));
+    return (this.#work = this.#work
+      .then(async () => {
+        await this.#learn();
+        this.allows();
+        if (this.#elapsed() - this.#storedAt >= HOUR_MS) await this.#store();
+      })
+      .then(
+        () => {
+          this.#failing = false;
+        },
+        (error: unknown) => {
+          if (!this.#failing) this.options.onError(error);
+          this.#failing = true;
+        },
+      ));
   }
 
   /** Stores the clock, so that the next start begins from here. */
@@ -136,7 +147,10 @@ export class ClockGuard implements EraseGate {
 
   async #store(): Promise<void> {
     const elapsed = this.#elapsed();
-    const record: ClockRecord = this.#held === null ? { wall: this.records.now(), heldMs: null } : { wall: this.#wall, heldMs: this.#ranMs(elapsed) };
+    const record: ClockRecord =
+      this.#held === null
+        ? { wall: this.records.now(), heldMs: null }
+        : { wall: this.#wall, heldMs: this.#ranMs(elapsed) };
     await this.records.write(record);
     this.#stored = record;
     this.#storedAt = elapsed;

@@ -2,7 +2,18 @@
 // share the folder, and goes when the process ends, however it ends, so it is never stale. What is written in the
 // file only names the holder.
 
-import { closeSync, fstatSync, ftruncateSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeFileSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  fstatSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { loadAddon } from '../engine/load-addon.js';
@@ -44,13 +55,15 @@ function openLocked(dataDir: string): number {
   for (;;) {
     let descriptor: number | null = null;
     try {
-      descriptor = openSync(lockPath(dataDir), 'a+', 0o600);   // closed in children, as Node opens everything
+      descriptor = openSync(lockPath(dataDir), 'a+', 0o600); // closed in children, as Node opens everything
       const locked = loadAddon().lockFile(descriptor);
       if (!locked) {
-        throw new StorageError(`Another server uses the data folder ${dataDir}${whoHas(dataDir)}. Stop it, or give this one another folder with --data-dir.`);
+        throw new StorageError(
+          `Another server uses the data folder ${dataDir}${whoHas(dataDir)}. Stop it, or give this one another folder with --data-dir.`,
+        );
       }
       if (isAt(lockPath(dataDir), descriptor)) return descriptor;
-      closeSync(descriptor);   // somebody removed the file in between: what is locked is not what others will open
+      closeSync(descriptor); // somebody removed the file in between: what is locked is not what others will open
     } catch (error) {
       if (descriptor !== null) closeSync(descriptor);
       if (error instanceof StorageError) throw error;
@@ -66,7 +79,10 @@ function isAt(path: string, descriptor: number): boolean {
 }
 
 /** Where a running server can be reached: written when it is ready, removed when it ends. */
-export interface ServerRecord { pid: number; url: string }
+export interface ServerRecord {
+  pid: number;
+  url: string;
+}
 
 const recordPath = (dataDir: string): string => join(dataDir, 'server.json');
 
@@ -82,8 +98,15 @@ export function removeServerRecord(dataDir: string): void {
 export function readServerRecord(dataDir: string): ServerRecord | null {
   try {
     const record: unknown = JSON.parse(readFileSync(recordPath(dataDir), 'utf8'));
-    if (typeof record === 'object' && record !== null && 'pid' in record && 'url' in record &&
-        typeof record.pid === 'number' && typeof record.url === 'string') return { pid: record.pid, url: record.url };
+    if (
+      typeof record === 'object' &&
+      record !== null &&
+      'pid' in record &&
+      'url' in record &&
+      typeof record.pid === 'number' &&
+      typeof record.url === 'string'
+    )
+      return { pid: record.pid, url: record.url };
   } catch {
     // absent or half written: as good as none
   }

@@ -13,7 +13,9 @@ import { StorageError } from './store.js';
 import { syncPath } from './sync-path.js';
 
 /** What a whole file has. `schema`: version of what its tables hold; null if they are not ours. */
-export interface Checked extends Figures { schema: number | null }
+export interface Checked extends Figures {
+  schema: number | null;
+}
 
 const WORK = fileURLToPath(new URL('./database-work.js', import.meta.url));
 
@@ -21,7 +23,7 @@ const WORK = fileURLToPath(new URL('./database-work.js', import.meta.url));
 export async function checkDatabase(path: string, signal?: AbortSignal): Promise<Checked & { path: string }> {
   const file = fileAt(path);
   const running = file === databasePath(dirname(dirname(file))) && isServed(dirname(dirname(file)));
-  return { path: file, ...await check(file, running, signal) };
+  return { path: file, ...(await check(file, running, signal)) };
 }
 
 /** A consistent copy with all that is committed when it begins, at `destination`, which must not exist; whole or not there at all. */
@@ -40,27 +42,37 @@ export async function backUp(dataDir: string, destination: string, signal?: Abor
     putInPlace(copy, target);
     return checked;
   } catch (error) {
-    throw error instanceof StorageError ? error : new StorageError(`${target} cannot be written: ${(error as Error).message}`, error);
+    throw error instanceof StorageError
+      ? error
+      : new StorageError(`${target} cannot be written: ${(error as Error).message}`, error);
   } finally {
     rmSync(beside, { recursive: true, force: true });
   }
 }
 
 /** Puts a copy in the place of the data folder's database. Returns where the one before is kept, null if there was none. */
-export async function restore(dataDir: string, source: string, signal?: AbortSignal): Promise<{ kept: string | null; checked: Checked }> {
+export async function restore(
+  dataDir: string,
+  source: string,
+  signal?: AbortSignal,
+): Promise<{ kept: string | null; checked: Checked }> {
   const from = fileAt(source);
   const lock = lockDataDir(dataDir);
   const beside = join(dataDir, `db-restored-${process.pid}`);
   try {
     const to = databasePath(dataDir);
-    if (existsSync(to) && statSync(to).ino === statSync(from).ino && statSync(to).dev === statSync(from).dev) throw new StorageError(`${from} is the database itself, no copy of it.`);
+    if (existsSync(to) && statSync(to).ino === statSync(from).ino && statSync(to).dev === statSync(from).dev)
+      throw new StorageError(`${from} is the database itself, no copy of it.`);
     refuseDamaged(from, false);
     mkdirSync(beside, { mode: 0o700 });
     const copy = join(beside, 'data.mdb');
     copyFileSync(from, copy);
     const checked = await check(copy, false, signal);
     if (checked.schema === null) throw new StorageError(`${from} is a database, but none of this program.`);
-    if (checked.schema > SCHEMA_VERSION) throw new StorageError(`${from} has schema version ${checked.schema}; this release reads ${SCHEMA_VERSION}. Use the release that wrote it.`);
+    if (checked.schema > SCHEMA_VERSION)
+      throw new StorageError(
+        `${from} has schema version ${checked.schema}; this release reads ${SCHEMA_VERSION}. Use the release that wrote it.`,
+      );
     mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
     const kept = existsSync(to) ? keep(to, dataDir) : null;
     // The table of readers and the last transaction's number are of the file before.
@@ -68,7 +80,9 @@ export async function restore(dataDir: string, source: string, signal?: AbortSig
     putInPlace(copy, to);
     return { kept, checked };
   } catch (error) {
-    throw error instanceof StorageError ? error : new StorageError(`The database in ${dataDir} cannot be replaced: ${(error as Error).message}`, error);
+    throw error instanceof StorageError
+      ? error
+      : new StorageError(`The database in ${dataDir} cannot be replaced: ${(error as Error).message}`, error);
   } finally {
     rmSync(beside, { recursive: true, force: true });
     lock.release();
@@ -82,7 +96,7 @@ function keep(file: string, dataDir: string): string {
   try {
     linkSync(file, join(folder, 'data.mdb'));
   } catch {
-    copyFileSync(file, join(folder, 'data.mdb'));   // a file system without links
+    copyFileSync(file, join(folder, 'data.mdb')); // a file system without links
   }
   syncPath(folder);
   return folder;
@@ -130,18 +144,27 @@ function refuseDamaged(file: string, running: boolean): void {
   }
 }
 
-const damaged = (file: string, error: unknown): StorageError => new StorageError(`${file} ${error instanceof DamagedFile ? error.message : `cannot be read: ${(error as Error).message}`}.`, error);
+const damaged = (file: string, error: unknown): StorageError =>
+  new StorageError(
+    `${file} ${error instanceof DamagedFile ? error.message : `cannot be read: ${(error as Error).message}`}.`,
+    error,
+  );
 
 async function check(file: string, running: boolean, signal?: AbortSignal): Promise<Checked> {
   refuseDamaged(file, running);
-  return await inProcess(file, ['check', file, running ? 'served' : 'alone'], signal) as Checked;
+  return (await inProcess(file, ['check', file, running ? 'served' : 'alone'], signal)) as Checked;
 }
 
 /** What database-work.ts answers. */
 async function inProcess(file: string, words: readonly string[], signal: AbortSignal | undefined): Promise<unknown> {
-  const child = spawn(process.execPath, [WORK, ...words], { stdio: ['ignore', 'pipe', 'pipe'], ...(signal === undefined ? {} : { signal }) });
+  const child = spawn(process.execPath, [WORK, ...words], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    ...(signal === undefined ? {} : { signal }),
+  });
   let answer = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => { answer += text; });
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    answer += text;
+  });
   child.stderr.resume();
   const { code, ended } = await new Promise<{ code: number | null; ended: NodeJS.Signals | null }>((done, failed) => {
     child.once('error', failed);
@@ -149,9 +172,13 @@ async function inProcess(file: string, words: readonly string[], signal: AbortSi
   });
   if (ended !== null) {
     const isDamage = ended === 'SIGSEGV' || ended === 'SIGBUS' || ended === 'SIGABRT';
-    throw new StorageError(`${file} ${isDamage ? 'is damaged: LMDB' : 'could not be read to its end: the process'}, reading it, was ended by ${ended}.`);
+    throw new StorageError(
+      `${file} ${isDamage ? 'is damaged: LMDB' : 'could not be read to its end: the process'}, reading it, was ended by ${ended}.`,
+    );
   }
-  const { problem, ...result } = (answer === '' ? { problem: `cannot be read: the process reading it ended with ${code}` } : JSON.parse(answer)) as { problem?: string };
+  const { problem, ...result } = (
+    answer === '' ? { problem: `cannot be read: the process reading it ended with ${code}` } : JSON.parse(answer)
+  ) as { problem?: string };
   if (problem !== undefined) throw new StorageError(`${file} ${problem}.`);
   return result;
 }

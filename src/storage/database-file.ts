@@ -15,18 +15,22 @@ import { showBytes } from '../config/kinds.js';
 const HEADER = 24;
 const NODE = 8;
 const TREE = 48;
-const META = 144;                       // what of a meta page is read, behind its header
+const META = 144; // what of a meta page is read, behind its header
 // Where in that: two trees, whose first fields hold the size of pages and flags of the file.
-const FREE = 24, MAIN = 72, LAST_PAGE = 120, TRANSACTION = 128, BOOT = 136;
-const ROOT = 40;                        // in a tree
+const FREE = 24,
+  MAIN = 72,
+  LAST_PAGE = 120,
+  TRANSACTION = 128,
+  BOOT = 136;
+const ROOT = 40; // in a tree
 const MAGIC = 0xbeef_c0de;
 const VERSION = 2;
 const IS = { branch: 0x01, leaf: 0x02, overflow: 0x04, meta: 0x08 } as const;
 const NODE_IS = { big: 0x01, tree: 0x02 } as const;
-const NONE = Infinity;                  // the root of an empty tree: all bits set
-const PAGE = 4096;                      // of a new file
-const INTEGER_KEYS = 0x08;              // of the tree of free pages
-const DEEPEST = 32;                     // LMDB's own bound
+const NONE = Infinity; // the root of an empty tree: all bits set
+const PAGE = 4096; // of a new file
+const INTEGER_KEYS = 0x08; // of the tree of free pages
+const DEEPEST = 32; // LMDB's own bound
 /** A file that is being written may be looked at while its newest transaction changes. */
 const LOOKS = 5;
 
@@ -38,13 +42,27 @@ export class DamagedFile extends Error {
   }
 }
 
-export interface Figures { bytes: number; pages: number; usedPages: number; tables: { name: string; entries: number }[] }
+export interface Figures {
+  bytes: number;
+  pages: number;
+  usedPages: number;
+  tables: { name: string; entries: number }[];
+}
 
-interface Tree { entries: number; root: number; depth: number }
+interface Tree {
+  entries: number;
+  root: number;
+  depth: number;
+}
 interface Meta {
-  pageSize: number; free: Tree; main: Tree; lastPage: number; transaction: number;
+  pageSize: number;
+  free: Tree;
+  main: Tree;
+  lastPage: number;
+  transaction: number;
   /** Synced with all its pages when it was written; and since which start of the machine, as LMDB tells them apart. */
-  flushed: boolean; boot: bigint;
+  flushed: boolean;
+  boot: bigint;
 }
 
 /**
@@ -144,7 +162,10 @@ class DatabaseFile {
     const second = this.meta(first.pageSize, 1);
     if (second.pageSize !== first.pageSize) throw new DamagedFile('contradicts itself about the size of its pages');
     const newest = first.transaction >= second.transaction ? first : second;
-    if (u64(third, TRANSACTION) > newest.transaction || (u64(third, TRANSACTION) > first.transaction && third.readUInt32LE(FREE) !== first.pageSize)) {
+    if (
+      u64(third, TRANSACTION) > newest.transaction ||
+      (u64(third, TRANSACTION) > first.transaction && third.readUInt32LE(FREE) !== first.pageSize)
+    ) {
       throw new DamagedFile('is damaged in its first page');
     }
     const boot = bootId();
@@ -164,17 +185,32 @@ class DatabaseFile {
     return { bytes: this.bytes(), pages: lastPage + 1, usedPages: seen.taken, tables };
   }
 
-  private tree({ root, entries, depth }: Tree, name: string, seen: Seen, levels: number, table: ((name: string, tree: Tree) => void) | null): void {
+  private tree(
+    { root, entries, depth }: Tree,
+    name: string,
+    seen: Seen,
+    levels: number,
+    table: ((name: string, tree: Tree) => void) | null,
+  ): void {
     if (root === NONE) {
       if (entries !== 0) throw new DamagedFile(`is damaged: ${name} has no beginning`);
       return;
     }
     const found = this.node(root, name, seen, 1, Math.min(levels, DEEPEST), depth, table);
-    if (levels >= depth && found !== entries) throw new DamagedFile(`is damaged: ${name} has ${found} entries and should have ${entries}`);
+    if (levels >= depth && found !== entries)
+      throw new DamagedFile(`is damaged: ${name} has ${found} entries and should have ${entries}`);
   }
 
   /** How many entries are below the page. */
-  private node(number: number, name: string, seen: Seen, level: number, levels: number, depth: number, table: ((name: string, tree: Tree) => void) | null): number {
+  private node(
+    number: number,
+    name: string,
+    seen: Seen,
+    level: number,
+    levels: number,
+    depth: number,
+    table: ((name: string, tree: Tree) => void) | null,
+  ): number {
     seen.check(number, name);
     const page = this.page(number, name);
     seen.take(number, 1, name);
@@ -216,7 +252,8 @@ class DatabaseFile {
     seen.check(number, name);
     const page = this.page(number, name);
     const pages = page.readUInt32LE(20);
-    if ((page.readUInt16LE(18) & IS.overflow) === 0 || pages * this.pageSize < HEADER + size) throw this.bad(number, name);
+    if ((page.readUInt16LE(18) & IS.overflow) === 0 || pages * this.pageSize < HEADER + size)
+      throw this.bad(number, name);
     if ((number + pages) * this.pageSize > this.bytes()) throw this.cutOff(name);
     seen.check(number + pages - 1, name);
     seen.take(number, pages, name);
@@ -233,20 +270,24 @@ class DatabaseFile {
     const page = this.read(offset, HEADER + META);
     const body = page.subarray(HEADER);
     if ((page.readUInt16LE(18) & IS.meta) === 0 || body.readUInt32LE(0) !== MAGIC) {
-      throw new DamagedFile(number === 0 ? 'is not a database, or damaged in its first page' : 'is damaged in its second page');
+      throw new DamagedFile(
+        number === 0 ? 'is not a database, or damaged in its first page' : 'is damaged in its second page',
+      );
     }
     const version = body.readUInt32LE(4) & 0xffff;
     if (version !== VERSION) throw new DamagedFile(`has the format version ${version}; this release reads ${VERSION}`);
     const pageSize = body.readUInt32LE(FREE);
-    if (pageSize < 512 || pageSize > 32_768 || (pageSize & (pageSize - 1)) !== 0) throw new DamagedFile(`is damaged: it says its pages have ${pageSize} bytes`);
+    if (pageSize < 512 || pageSize > 32_768 || (pageSize & (pageSize - 1)) !== 0)
+      throw new DamagedFile(`is damaged: it says its pages have ${pageSize} bytes`);
     const lastPage = u64(body, LAST_PAGE);
-    if (lastPage < 1 || lastPage * pageSize > Number.MAX_SAFE_INTEGER / 2) throw new DamagedFile('is damaged: it says it ends where it cannot');
+    if (lastPage < 1 || lastPage * pageSize > Number.MAX_SAFE_INTEGER / 2)
+      throw new DamagedFile('is damaged: it says it ends where it cannot');
     return metaAt(body);
   }
 
   private read(offset: number, length: number): Buffer {
     const bytes = Buffer.alloc(length);
-    for (let at = 0; at < length;) {
+    for (let at = 0; at < length; ) {
       const got = readSync(this.descriptor, bytes, at, length - at, offset + at);
       if (got === 0) throw new DamagedFile(`is cut off: it has ${showBytes(this.bytes())}`);
       at += got;
@@ -269,13 +310,17 @@ class Seen {
   private readonly bits: Uint8Array;
 
   /** `pages`: what the file has. */
-  constructor(private readonly lastPage: number, pages: number) {
+  constructor(
+    private readonly lastPage: number,
+    pages: number,
+  ) {
     this.bits = new Uint8Array(Math.ceil(pages / 8));
   }
 
   /** Throws DamagedFile unless the file has the page. */
   check(number: number, name: string): void {
-    if (!(number >= 2 && number <= this.lastPage)) throw new DamagedFile(`is damaged: ${name} refers to page ${number} of ${this.lastPage + 1}`);
+    if (!(number >= 2 && number <= this.lastPage))
+      throw new DamagedFile(`is damaged: ${name} refers to page ${number} of ${this.lastPage + 1}`);
   }
 
   /** Pages that have been checked, and that the file has. */
@@ -283,7 +328,8 @@ class Seen {
     for (let number = first; number < first + count; number++) {
       const bit = 1 << (number & 7);
       const at = Math.floor(number / 8);
-      if (((this.bits[at] as number) & bit) !== 0) throw new DamagedFile(`is damaged: page ${number} is used twice, by ${name} too`);
+      if (((this.bits[at] as number) & bit) !== 0)
+        throw new DamagedFile(`is damaged: page ${number} is used twice, by ${name} too`);
       this.bits[at] = (this.bits[at] as number) | bit;
     }
     this.taken += count;
@@ -304,8 +350,13 @@ const UNFLUSHED = 0x1000;
 
 function metaAt(body: Buffer): Meta {
   return {
-    pageSize: body.readUInt32LE(FREE), free: treeAt(body, FREE), main: treeAt(body, MAIN), lastPage: u64(body, LAST_PAGE), transaction: u64(body, TRANSACTION),
-    flushed: (body.readUInt16LE(FREE + 4) & UNFLUSHED) === 0, boot: body.readBigInt64LE(BOOT),
+    pageSize: body.readUInt32LE(FREE),
+    free: treeAt(body, FREE),
+    main: treeAt(body, MAIN),
+    lastPage: u64(body, LAST_PAGE),
+    transaction: u64(body, TRANSACTION),
+    flushed: (body.readUInt16LE(FREE + 4) & UNFLUSHED) === 0,
+    boot: body.readBigInt64LE(BOOT),
   };
 }
 

@@ -11,13 +11,14 @@ import { checkWhole, DamagedFile } from './database-file.js';
 import type { Figures } from './database-file.js';
 import { TABLES } from './store.js';
 
-const openReadOnly = (folder: string): RootDatabase => open({ path: folder, readOnly: true, maxDbs: TABLES.length + 8, compression: false });
+const openReadOnly = (folder: string): RootDatabase =>
+  open({ path: folder, readOnly: true, maxDbs: TABLES.length + 8, compression: false });
 
 /** Within the read transaction of this moment: from its beginning on no page of what is newest then is used again. */
 function figuresOf(root: RootDatabase, file: string): Figures {
   const transaction = root.useReadTransaction();
   try {
-    root.get('');   // begins it
+    root.get(''); // begins it
     return checkWhole(file);
   } finally {
     transaction.done();
@@ -38,7 +39,8 @@ function figuresOfServed(root: RootDatabase, file: string): Figures {
 function check(file: string, served: boolean): Checked {
   if (!served) checkWhole(file);
   // Elsewhere LMDB would put its table of readers beside the file, and it insists on its name.
-  const folder = basename(file) === 'data.mdb' && served ? dirname(file) : mkdtempSync(join(tmpdir(), 'monolith-check-'));
+  const folder =
+    basename(file) === 'data.mdb' && served ? dirname(file) : mkdtempSync(join(tmpdir(), 'monolith-check-'));
   try {
     if (folder !== dirname(file)) symlinkSync(file, join(folder, 'data.mdb'));
     const root = openReadOnly(folder);
@@ -71,6 +73,10 @@ async function work([what = '', from = '', to = '']: readonly string[]): Promise
 try {
   process.stdout.write(JSON.stringify(await work(process.argv.slice(2))));
 } catch (error) {
-  process.stdout.write(JSON.stringify({ problem: error instanceof DamagedFile ? error.message : `cannot be read: ${(error as Error).message}` }));
+  process.stdout.write(
+    JSON.stringify({
+      problem: error instanceof DamagedFile ? error.message : `cannot be read: ${(error as Error).message}`,
+    }),
+  );
   process.exitCode = 1;
 }

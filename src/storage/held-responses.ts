@@ -13,7 +13,10 @@ export class HeldResponses {
   }
 
   /** `row`: this thread's. */
-  constructor(buffer: SharedArrayBuffer = new SharedArrayBuffer(HeldResponses.bytes(1)), private readonly row = 0) {
+  constructor(
+    buffer: SharedArrayBuffer = new SharedArrayBuffer(HeldResponses.bytes(1)),
+    private readonly row = 0,
+  ) {
     this.#counts = new Int32Array(buffer);
     this.#rows = this.#counts.length / SLOTS;
   }

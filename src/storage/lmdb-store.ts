@@ -22,15 +22,15 @@ export const SCHEMA_VERSION = 8;
 
 /** From a version to the next one. Each runs in one transaction with the new version number. */
 const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
-  1: () => undefined,   // 2 brought the tables of stored responses; nothing was in their place
+  1: () => undefined, // 2 brought the tables of stored responses; nothing was in their place
   2: splitInputs,
-  3: () => undefined,   // 4 brought users, sessions, usage; nothing was in their place
+  3: () => undefined, // 4 brought users, sessions, usage; nothing was in their place
   4: (store) => {
     keyTheHashes(store);
     indexByOrganization(store);
   },
-  5: () => undefined,   // 6 writes responses in a form that earlier releases do not read; theirs are read as they are
-  6: () => undefined,   // 7 brought the request log; nothing was in its place
+  5: () => undefined, // 6 writes responses in a form that earlier releases do not read; theirs are read as they are
+  6: () => undefined, // 7 brought the request log; nothing was in its place
   7: flagRevokedKeys,
 };
 
@@ -102,8 +102,9 @@ function probe(folder: string): void {
   const path = join(folder, `room-${process.pid}-${threadId}`);
   const descriptor = openSync(path, 'w', 0o600);
   try {
-    for (let written = 0; written < ROOM_BYTES;) written += writeSync(descriptor, new Uint8Array(ROOM_BYTES - written));
-    fsyncSync(descriptor);   // some file systems find out only then
+    for (let written = 0; written < ROOM_BYTES; )
+      written += writeSync(descriptor, new Uint8Array(ROOM_BYTES - written));
+    fsyncSync(descriptor); // some file systems find out only then
   } finally {
     closeSync(descriptor);
     rmSync(path, { force: true });
@@ -113,10 +114,21 @@ function probe(folder: string): void {
 function unusable(dataDir: string, error: unknown): StorageError {
   const { code, message } = error as NodeJS.ErrnoException;
   if (error instanceof DamagedFile) {
-    return new StorageError(`The database ${databasePath(dataDir)} ${message}. "monolith data check" says more, "monolith data restore BACKUP" puts a copy in its place; without one, move the file away to begin anew.`, error);
+    return new StorageError(
+      `The database ${databasePath(dataDir)} ${message}. "monolith data check" says more, "monolith data restore BACKUP" puts a copy in its place; without one, move the file away to begin anew.`,
+      error,
+    );
   }
-  if (code === 'ENOSPC' || code === 'EDQUOT' || code === 'EFBIG' || /No space left|quota|File too large/i.test(message)) {
-    return new StorageError(`The data folder ${dataDir} has no room for the database: its disk has ${freeBytes(dataDir)} free. Free some, or name another folder with --data-dir.`, error);
+  if (
+    code === 'ENOSPC' ||
+    code === 'EDQUOT' ||
+    code === 'EFBIG' ||
+    /No space left|quota|File too large/i.test(message)
+  ) {
+    return new StorageError(
+      `The data folder ${dataDir} has no room for the database: its disk has ${freeBytes(dataDir)} free. Free some, or name another folder with --data-dir.`,
+      error,
+    );
   }
   return new StorageError(`The database in ${dataDir} cannot be opened: ${message}`, error);
 }
@@ -138,7 +150,9 @@ async function upgrade(store: Store, dataDir: string): Promise<void> {
     if (version === SCHEMA_VERSION) return;
     const step = UPGRADES[version];
     if (step === undefined) {
-      throw new StorageError(`The database in ${dataDir} has schema version ${String(version)}; this release reads ${SCHEMA_VERSION}. Use the release that wrote it, or another data_dir.`);
+      throw new StorageError(
+        `The database in ${dataDir} has schema version ${String(version)}; this release reads ${SCHEMA_VERSION}. Use the release that wrote it, or another data_dir.`,
+      );
     }
     await store.transaction(() => {
       step(store);
@@ -167,20 +181,22 @@ class LmdbStore implements OpenedStore {
   async transaction<T>(work: () => T): Promise<T> {
     // LMDB commits what many callers asked for together; a child transaction can be undone alone.
     const outcome: { result?: T; error?: unknown; failed: boolean } = { failed: false };
-    await this.writes.onDisk(() => this.root.childTransaction(() => {
-      if (this.writes.failure !== null) return ABORT;   // whoever asked for it has been refused
-      this.inTransaction = true;
-      try {
-        outcome.result = work();
-        return undefined;
-      } catch (error) {
-        outcome.failed = true;
-        outcome.error = error;
-        return ABORT;
-      } finally {
-        this.inTransaction = false;
-      }
-    }));
+    await this.writes.onDisk(() =>
+      this.root.childTransaction(() => {
+        if (this.writes.failure !== null) return ABORT; // whoever asked for it has been refused
+        this.inTransaction = true;
+        try {
+          outcome.result = work();
+          return undefined;
+        } catch (error) {
+          outcome.failed = true;
+          outcome.error = error;
+          return ABORT;
+        } finally {
+          this.inTransaction = false;
+        }
+      }),
+    );
     if (outcome.failed) throw outcome.error;
     return outcome.result as T;
   }
@@ -213,7 +229,10 @@ class LmdbStore implements OpenedStore {
 }
 
 class LmdbTable<V> implements Table<V> {
-  constructor(private readonly store: LmdbStore, private readonly database: Database<V, Key>) {}
+  constructor(
+    private readonly store: LmdbStore,
+    private readonly database: Database<V, Key>,
+  ) {}
 
   get(key: Key): V | undefined {
     this.store.writes.ensureReadable();
@@ -247,7 +266,11 @@ class LmdbTable<V> implements Table<V> {
   }
 
   insert(key: Key, value: V): Promise<boolean> {
-    return this.store.writes.onDisk(() => this.database.ifNoExists(key, () => { void this.database.put(key, value); }));
+    return this.store.writes.onDisk(() =>
+      this.database.ifNoExists(key, () => {
+        void this.database.put(key, value);
+      }),
+    );
   }
 
   remove(key: Key): Promise<void> {
@@ -255,7 +278,10 @@ class LmdbTable<V> implements Table<V> {
   }
 
   private written(write: () => Promise<boolean>): Promise<void> {
-    if (!this.store.inTransaction) return this.store.writes.onDisk(async () => { await write(); });
+    if (!this.store.inTransaction)
+      return this.store.writes.onDisk(async () => {
+        await write();
+      });
     try {
       void write();
     } catch (error) {
@@ -265,9 +291,16 @@ class LmdbTable<V> implements Table<V> {
   }
 }
 
-function rangeOptions({ from, to, limit, reverse }: KeyRange): { start?: Key; end?: Key; limit?: number; reverse?: boolean } {
+function rangeOptions({ from, to, limit, reverse }: KeyRange): {
+  start?: Key;
+  end?: Key;
+  limit?: number;
+  reverse?: boolean;
+} {
   return {
-    ...(from === undefined ? {} : { start: from }), ...(to === undefined ? {} : { end: to }),
-    ...(limit === undefined ? {} : { limit }), ...(reverse === undefined ? {} : { reverse }),
+    ...(from === undefined ? {} : { start: from }),
+    ...(to === undefined ? {} : { end: to }),
+    ...(limit === undefined ? {} : { limit }),
+    ...(reverse === undefined ? {} : { reverse }),
   };
 }

@@ -76,7 +76,7 @@ export class Writes {
   onDisk<T>(write: () => Promise<T>): Promise<T> {
     if (this.failure !== null) return Promise.reject(refusedWrite(this.failure));
     return new Promise<T>((resolve, reject) => {
-      const flushed = this.#flushed(write());   // throws where the library takes it for no write at all: rejected
+      const flushed = this.#flushed(write()); // throws where the library takes it for no write at all: rejected
       const place = this.#waiting.add(reject);
       flushed.then(resolve, reject).finally(() => {
         this.#waiting.remove(place);
@@ -97,7 +97,9 @@ export class Writes {
   closing(closed: Promise<void>): Promise<void> {
     return new Promise<void>((resolve, reject) => {
       this.#endClosing = resolve;
-      this.#listeners.push(() => { resolve(); });
+      this.#listeners.push(() => {
+        resolve();
+      });
       if (this.#failedLast) resolve();
       closed.then(resolve, reject);
     });
@@ -135,7 +137,12 @@ export class Writes {
   async #flushed<T>(written: Promise<T>): Promise<T> {
     // At the end of an event-loop turn the library opens one more promise for all that was written in it, and
     // would let the failure of that one go unhandled.
-    setImmediate(() => { this.root.committed.then(() => undefined, () => undefined); });
+    setImmediate(() => {
+      this.root.committed.then(
+        () => undefined,
+        () => undefined,
+      );
+    });
     let result: T;
     try {
       result = await written;
@@ -147,8 +154,9 @@ export class Writes {
       const told = reason?.catch((why: unknown) => why);
       const cause: unknown = told === undefined ? error : await Promise.race([told, sleep(REASON_MS, error)]);
       const { message } = cause as Error;
-      if (told !== undefined && !undone && !message.includes(UNDONE) && !isLimit(cause)) this.fail(lost(message, cause));
-      this.#ensureAlive();   // an undone one may have failed at its meta page
+      if (told !== undefined && !undone && !message.includes(UNDONE) && !isLimit(cause))
+        this.fail(lost(message, cause));
+      this.#ensureAlive(); // an undone one may have failed at its meta page
       const why = new UndoneWrite(`The database could not be written: ${message}`, cause);
       for (const listener of this.#undoneListeners) listener(why);
       throw refusedWrite(why);
@@ -170,7 +178,8 @@ export class Writes {
 }
 
 const codeOf = (error: unknown): unknown => (error as { code?: unknown }).code;
-const isPanic = (error: unknown): boolean => codeOf(error) === PANIC || (error instanceof Error && error.message.includes('MDB_PANIC'));
+const isPanic = (error: unknown): boolean =>
+  codeOf(error) === PANIC || (error instanceof Error && error.message.includes('MDB_PANIC'));
 
 /** LMDB's own errors (a transaction or a map that is full): nothing has been written. */
 function isLimit(error: unknown): boolean {

@@ -4,7 +4,18 @@
 // The two pages are written here and not by LMDB: a process in which LMDB cannot write them ends with SIGSEGV, for the
 // library uses what it has freed; here the disk's own error is what is said.
 
-import { closeSync, existsSync, fsyncSync, linkSync, mkdtempSync, openSync, readdirSync, renameSync, rmSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { emptyDatabase } from './database-file.js';
 import { syncPath } from './sync-path.js';
@@ -24,7 +35,7 @@ export function ensureDatabase(file: string, mapBytes: number): void {
       for (const above of [folder, dirname(folder), dirname(dirname(folder))]) syncFolder(above);
     } catch (error) {
       if (making !== null) rmSync(making, { recursive: true, force: true });
-      if (!existsSync(file)) throw error;   // else another was first, and may have removed what was made here
+      if (!existsSync(file)) throw error; // else another was first, and may have removed what was made here
     }
   }
   removeLeftovers(folder);
@@ -32,13 +43,14 @@ export function ensureDatabase(file: string, mapBytes: number): void {
 
 /** Once the file is there: what of this is another process's, it needs no more. */
 function removeLeftovers(folder: string): void {
-  for (const name of readdirSync(folder)) if (name.startsWith(MAKING)) rmSync(join(folder, name), { recursive: true, force: true });
+  for (const name of readdirSync(folder))
+    if (name.startsWith(MAKING)) rmSync(join(folder, name), { recursive: true, force: true });
 }
 
 function writeSynced(path: string, bytes: Uint8Array): void {
   const descriptor = openSync(path, 'wx', 0o600);
   try {
-    for (let at = 0; at < bytes.length;) at += writeSync(descriptor, bytes, at, bytes.length - at, at);
+    for (let at = 0; at < bytes.length; ) at += writeSync(descriptor, bytes, at, bytes.length - at, at);
     fsyncSync(descriptor);
   } finally {
     closeSync(descriptor);
@@ -51,8 +63,9 @@ function giveName(made: string, file: string): void {
     linkSync(made, file);
   } catch (error) {
     if (existsSync(file)) return;
-    if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
-    renameSync(made, file);   // a file system without links
+    if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'].includes((error as NodeJS.ErrnoException).code ?? ''))
+      throw error;
+    renameSync(made, file); // a file system without links
   }
 }
 
@@ -61,6 +74,7 @@ function syncFolder(path: string): void {
   try {
     syncPath(path);
   } catch (error) {
-    if (!['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP', 'EOPNOTSUPP'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+    if (!['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP', 'EOPNOTSUPP'].includes((error as NodeJS.ErrnoException).code ?? ''))
+      throw error;
   }
 }

@@ -24,7 +24,10 @@ const PAGE_ITEMS = 32;
 /** By itemSize(); an item that is larger has a page of its own. */
 const PAGE_SIZE = 8_192;
 
-export interface ItemPage { first: number; rows: ItemRow[] }
+export interface ItemPage {
+  first: number;
+  rows: ItemRow[];
+}
 
 /** The pages of an input; at least one, so that an input without items is there all the same. */
 export function pages(rows: readonly ItemRow[]): ItemPage[] {
@@ -51,11 +54,15 @@ export const itemKey = (itemId: string): string =>
   PLAIN_ITEM_ID.test(itemId) ? itemId : `#${createHash('sha256').update(itemId, 'utf8').digest('hex')}`;
 
 /** What rows count towards the length of a chain. */
-export const sizeOf = (rows: readonly Pick<ItemRow, 'item'>[]): number => rows.reduce((size, { item }) => size + itemSize(item), 0);
+export const sizeOf = (rows: readonly Pick<ItemRow, 'item'>[]): number =>
+  rows.reduce((size, { item }) => size + itemSize(item), 0);
 
 export const itemRows = (items: readonly StoredItem[]): ItemRow[] =>
   items.map(({ id, item, images = [], repeats = false }) => ({
-    id, item: images.length === 0 ? item : withoutImageData(item), images: images.length, ...(repeats ? { repeats } : {}),
+    id,
+    item: images.length === 0 ? item : withoutImageData(item),
+    images: images.length,
+    ...(repeats ? { repeats } : {}),
   }));
 
 /** The resource's output need not be written twice where it is the very items. */
@@ -76,7 +83,8 @@ function withoutImageData(item: Readonly<Record<string, unknown>>): Record<strin
     const parts = item[list];
     if (!Array.isArray(parts)) continue;
     copy[list] = parts.map((part: unknown) => {
-      if (typeof part !== 'object' || part === null || !('image_url' in part) || typeof part.image_url !== 'string') return part;
+      if (typeof part !== 'object' || part === null || !('image_url' in part) || typeof part.image_url !== 'string')
+        return part;
       const comma = part.image_url.startsWith('data:') ? part.image_url.indexOf(',') : -1;
       return comma < 0 ? part : { ...part, image_url: part.image_url.slice(0, comma + 1) };
     });

@@ -15,14 +15,22 @@ export const LOG_S = 3_600;
 
 /** 422: for a chain of too many. */
 export const chainTooDeep = (): ApiError =>
-  apiError('response_not_usable', `The chain of this response has more than ${MAX_CHAIN} responses. Start a new one with what is needed of it.`, 'previous_response_id');
+  apiError(
+    'response_not_usable',
+    `The chain of this response has more than ${MAX_CHAIN} responses. Start a new one with what is needed of it.`,
+    'previous_response_id',
+  );
 
 /** 422: for a chain that has more text than may be read of one. */
 export const chainTooLong = (): ApiError =>
-  apiError('response_not_usable', 'The chain of this response has become too long to be read. Start a new one with what is needed of it.', 'previous_response_id');
+  apiError(
+    'response_not_usable',
+    'The chain of this response has become too long to be read. Start a new one with what is needed of it.',
+    'previous_response_id',
+  );
 
-const PART_SIZE = 128;               // an item, and each of its parts
-const VALUE_SIZE = 8;                // any object or list within a part, such as one token's logprobs
+const PART_SIZE = 128; // an item, and each of its parts
+const VALUE_SIZE = 8; // any object or list within a part, such as one token's logprobs
 
 /** `item`: in wire form, without the data of images. */
 export function itemSize(item: Readonly<Record<string, unknown>>): number {

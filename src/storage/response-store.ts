@@ -26,7 +26,7 @@ export interface ResponseHead {
   readonly id: string;
   readonly organizationId: string;
   readonly model: string;
-  readonly createdAt: number;                                    // seconds
+  readonly createdAt: number; // seconds
   readonly status: ResponseStatus;
   readonly background: boolean;
   /** The stored response this one continues. A continuation of an unsaved one has null, and the unsaved items in its own `input`. */
@@ -41,7 +41,7 @@ export interface StoredResponse extends ResponseHead {
 
 /** What a continuation needs of a response. */
 export interface ChainedResponse extends ResponseHead {
-  readonly input: readonly StoredItem[];                         // this request's own, without the chain's
+  readonly input: readonly StoredItem[]; // this request's own, without the chain's
   readonly output: readonly StoredItem[];
 }
 
@@ -67,7 +67,10 @@ export interface ItemPageQuery {
   images: boolean;
 }
 
-export interface ItemPage { readonly items: readonly StoredItem[]; readonly more: boolean }
+export interface ItemPage {
+  readonly items: readonly StoredItem[];
+  readonly more: boolean;
+}
 
 /** How responses end that nobody generates any more, and logs that lack their last events. */
 export interface LogKeeper {
@@ -77,7 +80,10 @@ export interface LogKeeper {
   missing(response: StoredResponse, last: StoredEvent): readonly StoredEvent[];
 }
 
-export interface Failed { readonly record: ResponseRecord; readonly usage: FinishedUsage | null }
+export interface Failed {
+  readonly record: ResponseRecord;
+  readonly usage: FinishedUsage | null;
+}
 
 /** A stored response without anything of its content. Times in seconds. */
 export interface ResponseSummary {
@@ -89,7 +95,10 @@ export interface ResponseSummary {
   readonly expiresAt: number;
 }
 
-export interface ResponsePage { readonly data: readonly ResponseSummary[]; readonly next: string | null }
+export interface ResponsePage {
+  readonly data: readonly ResponseSummary[];
+  readonly next: string | null;
+}
 
 /** Where storage cannot be written, writes reject with ApiError 503 maintenance. */
 export interface ResponseStore {
@@ -143,7 +152,10 @@ export interface ResponseStore {
    * running when the process ended, or, where `isRunning` is given and says that they are not, a thread of it.
    * Yields each that failed once it is stored so; what then fails does not take those back.
    */
-  failUnfinished(keeper: LogKeeper, isRunning?: (organizationId: string, id: string) => boolean | Promise<boolean>): AsyncIterable<Failed>;
+  failUnfinished(
+    keeper: LogKeeper,
+    isRunning?: (organizationId: string, id: string) => boolean | Promise<boolean>,
+  ): AsyncIterable<Failed>;
   /** Erases what is past its retention; resolves to how many responses went. */
   sweep(): Promise<number>;
   close(): Promise<void>;

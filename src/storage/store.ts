@@ -23,7 +23,12 @@ export interface Table<V> {
 }
 
 /** With `reverse` the order is descending, from `from` down to before `to`. */
-export interface KeyRange { from?: Key; to?: Key; limit?: number; reverse?: boolean }
+export interface KeyRange {
+  from?: Key;
+  to?: Key;
+  limit?: number;
+  reverse?: boolean;
+}
 
 /** A write that cannot be stored rejects with ApiError 503 `maintenance`; within a transaction it throws that. */
 export interface Store {
@@ -49,13 +54,52 @@ export interface OpenedStore extends Store {
 
 /** Every table there is, in one place: LMDB needs to know how many. */
 export const TABLES = [
-  'meta', 'secrets', 'organizations', 'keys', 'keys-by-hash', 'keys-by-organization',
-  'users', 'users-by-email', 'memberships', 'members-by-user', 'invites', 'sessions', 'tokens', 'attempts', 'audit', 'second-factors', 'identities',
-  'organization-settings', 'model-settings', 'engine-settings', 'engine-holds', 'tune-runs', 'usage-rows', 'usage-hours', 'usage-months',
+  'meta',
+  'secrets',
+  'organizations',
+  'keys',
+  'keys-by-hash',
+  'keys-by-organization',
+  'users',
+  'users-by-email',
+  'memberships',
+  'members-by-user',
+  'invites',
+  'sessions',
+  'tokens',
+  'attempts',
+  'audit',
+  'second-factors',
+  'identities',
+  'organization-settings',
+  'model-settings',
+  'engine-settings',
+  'engine-holds',
+  'tune-runs',
+  'usage-rows',
+  'usage-hours',
+  'usage-months',
   'served-models',
-  'saved', 'saved-contents', 'saved-by-user', 'usage-latencies',
-  'requests', 'requests-by-organization', 'request-texts', 'live-sums', 'live-keys', 'prices', 'budgets',
-  'responses', 'response-resources', 'response-inputs', 'response-outputs', 'response-images', 'response-items', 'response-events', 'response-times', 'responses-by-organization',
+  'saved',
+  'saved-contents',
+  'saved-by-user',
+  'usage-latencies',
+  'requests',
+  'requests-by-organization',
+  'request-texts',
+  'live-sums',
+  'live-keys',
+  'prices',
+  'budgets',
+  'responses',
+  'response-resources',
+  'response-inputs',
+  'response-outputs',
+  'response-images',
+  'response-items',
+  'response-events',
+  'response-times',
+  'responses-by-organization',
 ] as const;
 export type TableName = (typeof TABLES)[number];
 
@@ -71,7 +115,9 @@ export class StorageError extends Error {
 export class UndoneWrite extends StorageError {}
 
 /** What a client sees of a write that was not stored. The reason stays with `cause`. */
-export const refusedWrite = (cause: StorageError): ApiError => apiError('maintenance', 'The server cannot store anything at the moment.', null, { cause });
+export const refusedWrite = (cause: StorageError): ApiError =>
+  apiError('maintenance', 'The server cannot store anything at the moment.', null, { cause });
 
 /** The reason if the error is that of an undone write, else null. */
-export const undoneBy = (error: unknown): UndoneWrite | null => (error instanceof ApiError && error.cause instanceof UndoneWrite ? error.cause : null);
+export const undoneBy = (error: unknown): UndoneWrite | null =>
+  error instanceof ApiError && error.cause instanceof UndoneWrite ? error.cause : null;

@@ -5,7 +5,16 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import type { Store } from './store.js';
 
-interface KeyRow { id: string; organizationId: string; hash: Uint8Array; limits?: unknown; createdAt: string; expiresAt: string | null; revokedAt: string | null; revoked?: boolean }
+interface KeyRow {
+  id: string;
+  organizationId: string;
+  hash: Uint8Array;
+  limits?: unknown;
+  createdAt: string;
+  expiresAt: string | null;
+  revokedAt: string | null;
+  revoked?: boolean;
+}
 
 const timeOf = (date: string | null): number => (date === null ? Infinity : Date.parse(date));
 

@@ -5,15 +5,20 @@ import type { Key, KeyRange, Store, Table } from './store.js';
 const ROWS = 1_000;
 
 /** `visit` runs within a transaction, once for each entry that was there, and may write. Keys are lists. */
-export async function walk<V>(store: Store, table: Table<V>, range: Pick<KeyRange, 'from' | 'to'>, visit: (value: V, key: Key) => void): Promise<void> {
-  for (let from = range.from; ;) {
+export async function walk<V>(
+  store: Store,
+  table: Table<V>,
+  range: Pick<KeyRange, 'from' | 'to'>,
+  visit: (value: V, key: Key) => void,
+): Promise<void> {
+  for (let from = range.from; ; ) {
     const part: KeyRange = { ...range, limit: ROWS, ...(from === undefined ? {} : { from }) };
     const last: Key | null = await store.transaction(() => {
       const rows = [...table.range(part)];
       for (const { key, value } of rows) visit(value, key);
-      return rows.length < ROWS ? null : rows.at(-1)?.key ?? null;
+      return rows.length < ROWS ? null : (rows.at(-1)?.key ?? null);
     });
     if (last === null) return;
-    from = [...(last as (string | number)[]), 0];   // just after it
+    from = [...(last as (string | number)[]), 0]; // just after it
   }
 }

@@ -4,7 +4,7 @@
 
 /** What one set of labels has counted; whoever counts keeps it. Counting allocates nothing. */
 export class BucketCounts {
-  readonly #counts: Float64Array;                // by bucket, the last one without a bound
+  readonly #counts: Float64Array; // by bucket, the last one without a bound
   #sum = 0;
 
   constructor(private readonly bounds: readonly number[]) {
@@ -33,14 +33,17 @@ export class Count {
   total = 0;
 }
 
-type Level = Map<string, unknown>;   // of levels, of what is counted at the last label
+type Level = Map<string, unknown>; // of levels, of what is counted at the last label
 
 /** By the values of labels, in the labels' order: as bounded as they are. Looking up what is there allocates nothing. */
 class ByLabels<L extends string, T> {
   readonly #root: Level = new Map();
   readonly all: { readonly labels: Readonly<Record<L, string>>; readonly counts: T }[] = [];
 
-  constructor(private readonly names: readonly L[], private readonly make: () => T) {}
+  constructor(
+    private readonly names: readonly L[],
+    private readonly make: () => T,
+  ) {}
 
   of(labels: Readonly<Record<L, string>>): T {
     const { names } = this;
@@ -65,7 +68,12 @@ export class CounterCounts<L extends string> {
   readonly #series: ByLabels<L, Count>;
 
   /** `type`: a gauge may fall. */
-  constructor(private readonly name: string, private readonly help: string, labelNames: readonly L[], private readonly type: 'counter' | 'gauge' = 'counter') {
+  constructor(
+    private readonly name: string,
+    private readonly help: string,
+    labelNames: readonly L[],
+    private readonly type: 'counter' | 'gauge' = 'counter',
+  ) {
     this.#series = new ByLabels(labelNames, () => new Count());
   }
 
@@ -79,7 +87,13 @@ export class CounterCounts<L extends string> {
 
   /** One of a registry's metrics as JSON. */
   json(): object {
-    return { name: this.name, help: this.help, type: this.type, values: this.#series.all.map(({ labels, counts }) => ({ labels, value: counts.total })), aggregator: 'sum' };
+    return {
+      name: this.name,
+      help: this.help,
+      type: this.type,
+      values: this.#series.all.map(({ labels, counts }) => ({ labels, value: counts.total })),
+      aggregator: 'sum',
+    };
   }
 }
 
@@ -87,7 +101,12 @@ export class HistogramCounts<L extends string> {
   readonly #series: ByLabels<L, BucketCounts>;
 
   /** `bounds` rise. */
-  constructor(private readonly name: string, private readonly help: string, private readonly bounds: readonly number[], labelNames: readonly L[]) {
+  constructor(
+    private readonly name: string,
+    private readonly help: string,
+    private readonly bounds: readonly number[],
+    labelNames: readonly L[],
+  ) {
     this.#series = new ByLabels(labelNames, () => new BucketCounts(bounds));
   }
 

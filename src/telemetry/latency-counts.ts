@@ -4,10 +4,15 @@
 const PER_OCTAVE = 12;
 /** Shorter times are in the first bucket. */
 const LEAST_MS = 0.05;
-const OCTAVES = 23;   // up to seven minutes; longer times are in the last one
+const OCTAVES = 23; // up to seven minutes; longer times are in the last one
 export const LATENCY_BUCKETS = PER_OCTAVE * OCTAVES;
 
-export interface Quantiles { p50: number; p95: number; p99: number; count: number }
+export interface Quantiles {
+  p50: number;
+  p95: number;
+  p99: number;
+  count: number;
+}
 
 export function latencyBucket(ms: number): number {
   if (!(ms > LEAST_MS)) return 0;
@@ -44,8 +49,10 @@ export class SlidingCounts {
   /** One round; null: nothing was counted in it. Keeps the array. */
   add(counts: Uint32Array | null): void {
     const leaving = this.#rounds[this.#next] ?? null;
-    if (leaving !== null) for (let i = 0; i < LATENCY_BUCKETS; i++) this.sum[i] = (this.sum[i] as number) - (leaving[i] as number);
-    if (counts !== null) for (let i = 0; i < LATENCY_BUCKETS; i++) this.sum[i] = (this.sum[i] as number) + (counts[i] as number);
+    if (leaving !== null)
+      for (let i = 0; i < LATENCY_BUCKETS; i++) this.sum[i] = (this.sum[i] as number) - (leaving[i] as number);
+    if (counts !== null)
+      for (let i = 0; i < LATENCY_BUCKETS; i++) this.sum[i] = (this.sum[i] as number) + (counts[i] as number);
     this.#rounds[this.#next] = counts;
     this.#next = (this.#next + 1) % this.#rounds.length;
   }

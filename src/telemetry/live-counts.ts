@@ -10,7 +10,11 @@ import { LATENCY_BUCKETS, latencyBucket } from './latency-counts.js';
 const LOOP_RESOLUTION_MS = 20;
 
 export interface LiveTaken {
-  requests: number; rejected429: number; rejected503: number; errors: number; cancelled: number;
+  requests: number;
+  rejected429: number;
+  rejected503: number;
+  errors: number;
+  cancelled: number;
   /** Largest event-loop delay. */
   loopLagMs: number;
   latencies: ModelLatencies[];
@@ -40,7 +44,11 @@ export class LatencyCounter {
   }
 
   take(model: string): ModelLatencies {
-    const taken = { model, ttft: this.#ttfts > 0 ? this.#ttft.slice() : null, itl: this.#itls > 0 ? this.#itl.slice() : null };
+    const taken = {
+      model,
+      ttft: this.#ttfts > 0 ? this.#ttft.slice() : null,
+      itl: this.#itls > 0 ? this.#itl.slice() : null,
+    };
     if (this.#ttfts > 0) this.#ttft.fill(0);
     if (this.#itls > 0) this.#itl.fill(0);
     this.#ttfts = this.#itls = 0;
@@ -49,7 +57,7 @@ export class LatencyCounter {
 }
 
 export class LiveCounts {
-  readonly #latencies = new Map<string, LatencyCounter>();   // by served name: bounded
+  readonly #latencies = new Map<string, LatencyCounter>(); // by served name: bounded
   #keys = new Map<string, KeyCounts>();
   readonly #loopDelay = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
   #requests = 0;
@@ -80,7 +88,7 @@ export class LiveCounts {
         counts.outputTokens += Number(fields['completion_tokens'] ?? 0);
       }
     }
-    if (method !== 'BACKGROUND') this.#requests++;   // the request that began it has been counted
+    if (method !== 'BACKGROUND') this.#requests++; // the request that began it has been counted
     if (outcome === 'failed') this.#errors++;
     else if (outcome === 'cancelled') this.#cancelled++;
     else if (failure?.status === 429) this.#rejected429++;
@@ -91,10 +99,18 @@ export class LiveCounts {
   take(): LiveTaken {
     const max = this.#loopDelay.max / 1e6;
     this.#loopDelay.reset();
-    const latencies = [...this.#latencies].map(([model, counter]) => counter.take(model)).filter(({ ttft, itl }) => ttft !== null || itl !== null);
+    const latencies = [...this.#latencies]
+      .map(([model, counter]) => counter.take(model))
+      .filter(({ ttft, itl }) => ttft !== null || itl !== null);
     const taken = {
-      requests: this.#requests, rejected429: this.#rejected429, rejected503: this.#rejected503, errors: this.#errors, cancelled: this.#cancelled,
-      loopLagMs: Number.isFinite(max) ? Math.max(0, max - LOOP_RESOLUTION_MS) : 0, latencies, keys: [...this.#keys.values()],
+      requests: this.#requests,
+      rejected429: this.#rejected429,
+      rejected503: this.#rejected503,
+      errors: this.#errors,
+      cancelled: this.#cancelled,
+      loopLagMs: Number.isFinite(max) ? Math.max(0, max - LOOP_RESOLUTION_MS) : 0,
+      latencies,
+      keys: [...this.#keys.values()],
     };
     this.#keys = new Map();
     this.#requests = this.#rejected429 = this.#rejected503 = this.#errors = this.#cancelled = 0;

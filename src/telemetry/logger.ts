@@ -19,14 +19,21 @@ export interface LeveledLog extends Log {
 }
 
 export function createLog(options: LogOptions): LeveledLog {
-  const write = options.write ?? ((line: string) => { process.stderr.write(line); });
-  const logger = pino({
-    level: options.level,
-    base: options.thread === undefined ? null : { thread: options.thread },
-    timestamp: pino.stdTimeFunctions.isoTime,
-    formatters: { level: (label) => ({ level: label }) },
-    serializers: { err: pino.stdSerializers.err },
-  }, { write: options.format === 'json' ? write : (line: string) => write(readable(line)) });
+  const write =
+    options.write ??
+    ((line: string) => {
+      process.stderr.write(line);
+    });
+  const logger = pino(
+    {
+      level: options.level,
+      base: options.thread === undefined ? null : { thread: options.thread },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: pino.stdSerializers.err },
+    },
+    { write: options.format === 'json' ? write : (line: string) => write(readable(line)) },
+  );
   return {
     debug: (fields, message) => logger.debug(fields, message),
     info: (fields, message) => logger.info(fields, message),
@@ -40,7 +47,9 @@ export function createLog(options: LogOptions): LeveledLog {
 export function readable(line: string): string {
   const { time, level, msg, err, ...fields } = JSON.parse(line) as Record<string, unknown>;
   const clock = String(time).slice(11, 23);
-  const pairs = Object.entries(fields).filter(([, value]) => value !== null && value !== undefined).map(([name, value]) => `${name}=${show(value)}`);
+  const pairs = Object.entries(fields)
+    .filter(([, value]) => value !== null && value !== undefined)
+    .map(([name, value]) => `${name}=${show(value)}`);
   const head = `${clock} ${String(level).padEnd(5)} ${harmless(String(msg ?? '')).replaceAll('\n', ' ')}`;
   const stack = typeof err === 'object' && err !== null && 'stack' in err ? `\n${harmless(String(err.stack))}` : '';
   return `${pairs.length === 0 ? head : `${head}  ${pairs.join(' ')}`}${stack}\n`;

@@ -7,9 +7,13 @@ import type { CancelStage, GenerationMeter } from './types.js';
 
 export class Meter implements GenerationMeter {
   private readonly latencies: LatencyCounter;
-  private gaps: BucketCounts | null = null;     // between tokens, once there are two
+  private gaps: BucketCounts | null = null; // between tokens, once there are two
 
-  constructor(private readonly labels: { model: string; endpoint: string }, private readonly instruments: Instruments, live: LiveCounts) {
+  constructor(
+    private readonly labels: { model: string; endpoint: string },
+    private readonly instruments: Instruments,
+    live: LiveCounts,
+  ) {
     this.latencies = live.latencies(labels.model);
   }
 
@@ -38,7 +42,8 @@ export class Meter implements GenerationMeter {
 
   choiceFinished({ completionTokens, reason, timings }: Parameters<GenerationMeter['choiceFinished']>[0]): void {
     this.instruments.decode.observe(this.labels, timings.decodeMs / 1000);
-    if (completionTokens > 1) this.instruments.tpot.observe(this.labels, timings.decodeMs / 1000 / (completionTokens - 1));
+    if (completionTokens > 1)
+      this.instruments.tpot.observe(this.labels, timings.decodeMs / 1000 / (completionTokens - 1));
     this.instruments.completionTokens.observe(this.labels, completionTokens);
     const { model, endpoint } = this.labels;
     this.instruments.finished.inc({ model, endpoint, reason });

@@ -8,9 +8,9 @@ export type TraceFacts = Readonly<Record<string, string | number | boolean | rea
 /** A request that may be recorded. */
 export interface TracedRequest {
   readonly method: string;
-  readonly path: string;                         // route path
-  readonly receivedAt: number;                   // performance.now()
-  header(name: string): string;                  // lower-case name; '' if absent
+  readonly path: string; // route path
+  readonly receivedAt: number; // performance.now()
+  header(name: string): string; // lower-case name; '' if absent
 }
 
 /** What of a finished request its trace tells: part of its record (outcome.ts). */

@@ -16,15 +16,26 @@ import type { TraceSettings } from './traces/packages.js';
 import { openTracing } from './traces/tracing.js';
 import type { Tracing } from './traces/tracing.js';
 import type { RequestTrace, TracedRequest } from './request-trace.js';
-import type { CountersGauges, EngineGauges, GenerationLabels, GenerationMeter, Telemetry, UpstreamMeter } from './types.js';
+import type {
+  CountersGauges,
+  EngineGauges,
+  GenerationLabels,
+  GenerationMeter,
+  Telemetry,
+  UpstreamMeter,
+} from './types.js';
 
 // The delay histogram samples a timer of this period; what exceeds the period is lag.
 const LOOP_RESOLUTION_MS = 10;
 
 /** Whose names /metrics has for what boards and gateways read; both if absent. */
-export interface MetricOptions { readonly metricNames?: 'both' | 'monolith' | 'vllm' }
+export interface MetricOptions {
+  readonly metricNames?: 'both' | 'monolith' | 'vllm';
+}
 /** None are recorded if absent. */
-export interface TraceOptions { readonly traces?: TraceSettings }
+export interface TraceOptions {
+  readonly traces?: TraceSettings;
+}
 
 export function createTelemetry(options: LogOptions & MetricOptions & TraceOptions): Telemetry {
   return new ServerTelemetry(createLog(options), options);
@@ -39,7 +50,10 @@ class ServerTelemetry implements Telemetry {
   private readonly tracing: Tracing | null;
   private bus: ThreadBus = new LocalBus();
 
-  constructor(readonly log: LeveledLog, private readonly options: MetricOptions & TraceOptions & Pick<LogOptions, 'thread'>) {
+  constructor(
+    readonly log: LeveledLog,
+    private readonly options: MetricOptions & TraceOptions & Pick<LogOptions, 'thread'>,
+  ) {
     this.loopDelay.enable();
     this.tracing = openTracing(options.traces, log, options.thread);
   }
@@ -65,7 +79,11 @@ class ServerTelemetry implements Telemetry {
     const routine = status === 200 && failure === null && (endpoint === '/metrics' || !endpoint.startsWith('/v1'));
     const level = routine ? 'debug' : outcome === 'failed' || (failure?.status ?? status) >= 500 ? 'warn' : 'info';
     if (this.log.writes(level)) this.log[level](lineOf(record), 'request');
-    if (record.loopMs !== undefined) this.instruments.loopTime.inc({ endpoint, status: String(status), code: failure?.code ?? '' }, record.loopMs / 1000);
+    if (record.loopMs !== undefined)
+      this.instruments.loopTime.inc(
+        { endpoint, status: String(status), code: failure?.code ?? '' },
+        record.loopMs / 1000,
+      );
     if (record.fields['refused_by'] === 'loop_ms') this.instruments.loopRefusals.inc({ endpoint });
   }
 
@@ -73,7 +91,9 @@ class ServerTelemetry implements Telemetry {
     const { upstreamRequests } = this.instruments;
     const outstanding = this.instruments.upstreamOutstanding.of({ model, server });
     return {
-      asked: () => { outstanding.total++; },
+      asked: () => {
+        outstanding.total++;
+      },
       over: (outcome) => {
         outstanding.total--;
         upstreamRequests.inc({ model, server, outcome });
@@ -96,9 +116,10 @@ class ServerTelemetry implements Telemetry {
   async scrape(): Promise<string> {
     const others = this.bus.ask('metrics.collect', {});
     this.instruments.collect(this.readEngines());
-    const threads = [await this.collect(), ...await others as object[]];
+    const threads = [await this.collect(), ...((await others) as object[])];
     const sums = AggregatorRegistry.aggregate(threads as [object]);
-    const ours = this.options.metricNames === 'vllm' ? '' : await sums.metrics() + await this.instruments.common.metrics();
+    const ours =
+      this.options.metricNames === 'vllm' ? '' : (await sums.metrics()) + (await this.instruments.common.metrics());
     if (this.options.metricNames === 'monolith') return ours;
     return ours + vllmMetrics(await sums.getMetricsAsJSON(), this.readEngines());
   }
@@ -130,11 +151,35 @@ class ServerTelemetry implements Telemetry {
 }
 
 /** What the log says of it. */
-function lineOf({ requestId, clientRequestId, method, path, status, outcome, failure, organizationId, keyId, durationMs, aborted, fields, trace, loopMs }: RequestRecord): object {
+function lineOf({
+  requestId,
+  clientRequestId,
+  method,
+  path,
+  status,
+  outcome,
+  failure,
+  organizationId,
+  keyId,
+  durationMs,
+  aborted,
+  fields,
+  trace,
+  loopMs,
+}: RequestRecord): object {
   return {
-    request_id: requestId, client_request_id: clientRequestId, method, path, status, outcome, code: failure?.code ?? null,
-    organization: organizationId, key: keyId, ms: durationMs,
-    ...(aborted ? { aborted: true } : {}), ...fields,
+    request_id: requestId,
+    client_request_id: clientRequestId,
+    method,
+    path,
+    status,
+    outcome,
+    code: failure?.code ?? null,
+    organization: organizationId,
+    key: keyId,
+    ms: durationMs,
+    ...(aborted ? { aborted: true } : {}),
+    ...fields,
     ...(trace === null || trace === undefined ? {} : { trace_id: trace.id }),
     ...(loopMs === undefined ? {} : { loop_ms: Math.round(loopMs * 10) / 10 }),
   };

@@ -28,8 +28,8 @@ export interface GenerationMeter {
 }
 
 export interface GenerationLabels {
-  model: string;                 // a served name, never raw client text: label values stay bounded
-  endpoint: string;              // route path, e.g. /v1/chat/completions
+  model: string; // a served name, never raw client text: label values stay bounded
+  endpoint: string; // route path, e.g. /v1/chat/completions
 }
 
 /** Told of what a server elsewhere is asked. */
@@ -42,16 +42,31 @@ export interface UpstreamMeter {
 /** Values read when metrics are scraped. */
 export interface EngineGauges {
   model: string;
-  waiting: number; running: number;
-  pagesTotal: number; pagesFree: number; pagesCached: number; kvUsedBytes: number;
+  waiting: number;
+  running: number;
+  pagesTotal: number;
+  pagesFree: number;
+  pagesCached: number;
+  kvUsedBytes: number;
   lastStepAgeMs: number;
-  promptTokens: number; promptTokensCached: number;
-  preemptions: number; steps: number; prefillTokens: number; decodeTokens: number; guessedTokens: number; guessedRight: number;
-  cancelledQueued: number; cancelledPrefill: number; cancelledDecode: number;
+  promptTokens: number;
+  promptTokensCached: number;
+  preemptions: number;
+  steps: number;
+  prefillTokens: number;
+  decodeTokens: number;
+  guessedTokens: number;
+  guessedRight: number;
+  cancelledQueued: number;
+  cancelledPrefill: number;
+  cancelledDecode: number;
 }
 
 /** Counters that processes share, as they are when metrics are scraped. */
-export interface CountersGauges { state: 'shared' | 'away'; processes: number }
+export interface CountersGauges {
+  state: 'shared' | 'away';
+  processes: number;
+}
 
 export interface Log {
   debug(fields: object, message: string): void;

@@ -56,7 +56,7 @@ export class AnsweringThreads {
   readonly #threads = new Map<number, Answering>();
   readonly #states: ThreadStates;
   readonly #restarts: number[] = [];
-  #first: readonly Answering[] = [];             // once all of them are open
+  #first: readonly Answering[] = []; // once all of them are open
   #draining = false;
   #closing: Promise<void> | null = null;
 
@@ -97,17 +97,20 @@ export class AnsweringThreads {
   /** New requests are refused everywhere; resolves when nothing runs any more. */
   async drain(): Promise<void> {
     this.#draining = true;
-    await Promise.all([...this.#threads.values()].map((thread) => {
-      send(thread, 'drain');
-      return Promise.race([thread.idle, thread.exited]);
-    }));
+    await Promise.all(
+      [...this.#threads.values()].map((thread) => {
+        send(thread, 'drain');
+        return Promise.race([thread.idle, thread.exited]);
+      }),
+    );
   }
 
   /** Ends them, and that the main thread accepts; requests in flight are aborted. Idempotent. */
   close(): Promise<void> {
-    this.options.http.stopListening();   // without threads it would answer by itself
-    this.#closing ??= Promise.all([...this.#threads.values()].map((thread) => this.#end(thread)))
-      .then(() => { running.delete(this); });
+    this.options.http.stopListening(); // without threads it would answer by itself
+    this.#closing ??= Promise.all([...this.#threads.values()].map((thread) => this.#end(thread))).then(() => {
+      running.delete(this);
+    });
     return this.#closing;
   }
 
@@ -124,7 +127,11 @@ export class AnsweringThreads {
     thread.reason ??= reason;
     this.#release(thread);
     send(thread, 'drain');
-    await Promise.race([thread.idle, thread.exited, sleep(this.options.config.engine.drain_ms, undefined, { ref: false })]);
+    await Promise.race([
+      thread.idle,
+      thread.exited,
+      sleep(this.options.config.engine.drain_ms, undefined, { ref: false }),
+    ]);
     if (this.#closing === null && this.#threads.get(thread.index) === thread) await this.#end(thread);
   }
 
@@ -141,14 +148,26 @@ export class AnsweringThreads {
     const { port1, port2 } = new MessageChannel();
     const start: WorkerStart = { config, index, threads: config.http.threads, shared, bus: port2 };
     this.#states.set(index, 'starting');
-    const worker = new Worker(new URL('./worker.js', import.meta.url), { name: `http-${index}`, workerData: start, transferList: [port2] });
+    const worker = new Worker(new URL('./worker.js', import.meta.url), {
+      name: `http-${index}`,
+      workerData: start,
+      transferList: [port2],
+    });
     bus.add(index, port1);
     const opened = deferred();
     const loaded = deferred();
     const idle = deferred();
     const exited = deferred();
     const thread: Answering = {
-      index, worker, opened: opened.promise, loaded: loaded.promise, idle: idle.promise, exited: exited.promise, descriptor: null, ending: false, reason: null,
+      index,
+      worker,
+      opened: opened.promise,
+      loaded: loaded.promise,
+      idle: idle.promise,
+      exited: exited.promise,
+      descriptor: null,
+      ending: false,
+      reason: null,
     };
     this.#threads.set(index, thread);
     worker.on('message', (news: WorkerNews) => {
@@ -175,10 +194,12 @@ export class AnsweringThreads {
           break;
         case 'failed':
           thread.reason = news.reason;
-          void worker.terminate();   // it has no connections yet
+          void worker.terminate(); // it has no connections yet
       }
     });
-    worker.on('error', (error: unknown) => { thread.reason ??= error instanceof Error ? error.message : String(error); });
+    worker.on('error', (error: unknown) => {
+      thread.reason ??= error instanceof Error ? error.message : String(error);
+    });
     worker.on('exit', () => {
       const failure = new StartError(thread.reason ?? 'A thread that answers requests ended while it started.');
       opened.reject(failure);
@@ -200,7 +221,10 @@ export class AnsweringThreads {
     if (this.#closing !== null || this.#first.length === 0) return;
     this.#states.set(index, 'starting');
     onLost(index);
-    log.error({ answering_thread: index, reason, left: this.#threads.size }, 'a thread that answers requests has ended: its connections are gone, the others serve on');
+    log.error(
+      { answering_thread: index, reason, left: this.#threads.size },
+      'a thread that answers requests has ended: its connections are gone, the others serve on',
+    );
     void this.#restart(index);
   }
 
@@ -219,11 +243,17 @@ export class AnsweringThreads {
     while (this.#restarts[0] !== undefined && now - this.#restarts[0] > RESTART_WINDOW_MS) this.#restarts.shift();
     if (this.#restarts.length >= MAX_RESTARTS) {
       this.#states.set(index, 'lost');
-      log.error({ answering_thread: index, left: this.#threads.size }, 'threads that answer requests end too often: this one stays away until the server is restarted');
+      log.error(
+        { answering_thread: index, left: this.#threads.size },
+        'threads that answer requests end too often: this one stays away until the server is restarted',
+      );
       return;
     }
     this.#restarts.push(now);
-    this.#start(index).loaded.then(() => log.info({ answering_thread: index }, 'the thread serves again'), () => undefined);
+    this.#start(index).loaded.then(
+      () => log.info({ answering_thread: index }, 'the thread serves again'),
+      () => undefined,
+    );
   }
 }
 
@@ -231,7 +261,11 @@ function send({ worker }: Answering, order: WorkerOrder): void {
   worker.postMessage(order);
 }
 
-interface Deferred { promise: Promise<void>; resolve(): void; reject(error: Error): void }
+interface Deferred {
+  promise: Promise<void>;
+  resolve(): void;
+  reject(error: Error): void;
+}
 
 function deferred(): Deferred {
   let resolve!: () => void;

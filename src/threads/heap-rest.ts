@@ -24,7 +24,7 @@ export function tellCollector(): void {
  * V8's flags are the process's, and another thread took this one away before it had been of use here.
  */
 export function collectAll(): boolean {
-  setFlagsFromString('--expose-gc');   // for contexts made from here on, which is this one alone
+  setFlagsFromString('--expose-gc'); // for contexts made from here on, which is this one alone
   const collect = runInNewContext('globalThis.gc') as ((how: object) => void) | undefined;
   setFlagsFromString('--no-expose-gc');
   collect?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
@@ -43,14 +43,18 @@ export class HeapRest {
   readonly #timer: NodeJS.Timeout;
   #answered = 0;
   #since: number;
-  #collected = false;              // since something was done
+  #collected = false; // since something was done
 
   /** Null where V8 does it. */
   static start(work: Work): HeapRest | null {
     return TAKES_OVER ? new HeapRest(work) : null;
   }
 
-  constructor(private readonly work: Work, private readonly collect: () => boolean = collectAll, private readonly now: () => number = () => performance.now()) {
+  constructor(
+    private readonly work: Work,
+    private readonly collect: () => boolean = collectAll,
+    private readonly now: () => number = () => performance.now(),
+  ) {
     this.#since = now();
     this.#timer = setInterval(() => this.look(), LOOK_MS).unref();
   }
@@ -65,7 +69,7 @@ export class HeapRest {
       return;
     }
     if (this.#collected || this.now() - this.#since < REST_MS) return;
-    this.#collected = this.collect();   // if not, at the next look
+    this.#collected = this.collect(); // if not, at the next look
   }
 
   close(): void {

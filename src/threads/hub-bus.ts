@@ -42,7 +42,7 @@ class Listeners {
   /** The last listener's answer, as a list of one; [] if nobody listens or the last one failed. Never rejects. */
   async answers(topic: Topic, message: unknown): Promise<unknown[]> {
     let last: Promise<unknown[]> = Promise.resolve([]);
-    for (const listener of [...this.#byTopic.get(topic) ?? []]) {
+    for (const listener of [...(this.#byTopic.get(topic) ?? [])]) {
       last = (async () => [await listener(message as never)])().catch((error: unknown) => {
         this.onError(error, topic);
         return [];
@@ -156,7 +156,7 @@ export class HubBus implements ThreadBus {
   }
 
   async ask<T extends Topic>(topic: T, message: Message<T>, timeoutMs = TIMEOUT_MS): Promise<Answer<T>[]> {
-    return await this.#ask(topic, message, timeoutMs, this.index) as Answer<T>[];
+    return (await this.#ask(topic, message, timeoutMs, this.index)) as Answer<T>[];
   }
 
   on<T extends Topic>(topic: T, listener: (message: Message<T>) => Answer<T> | Promise<Answer<T>>): () => void {
@@ -169,17 +169,27 @@ export class HubBus implements ThreadBus {
   }
 
   #tell(topic: Topic, message: unknown, from: number): void {
-    for (const [index, { port }] of this.#workers) if (index !== from) port.postMessage({ kind: 'publish', topic, message } satisfies Crossing);
+    for (const [index, { port }] of this.#workers)
+      if (index !== from) port.postMessage({ kind: 'publish', topic, message } satisfies Crossing);
   }
 
   async #ask(topic: Topic, message: unknown, timeoutMs: number, from: number): Promise<unknown[]> {
     const others = [...this.#workers].filter(([index]) => index !== from);
-    const answers = await Promise.all(others.map(([, { port, asks }]) =>
-      asks.ask(timeoutMs, (id) => port.postMessage({ kind: 'ask', id, topic, message, timeoutMs } satisfies Crossing))));
+    const answers = await Promise.all(
+      others.map(([, { port, asks }]) =>
+        asks.ask(timeoutMs, (id) =>
+          port.postMessage({ kind: 'ask', id, topic, message, timeoutMs } satisfies Crossing),
+        ),
+      ),
+    );
     return answers.flat();
   }
 
-  async #askFor(from: number, port: MessagePort, { id, topic, message, timeoutMs }: Extract<Crossing, { kind: 'ask' }>): Promise<void> {
+  async #askFor(
+    from: number,
+    port: MessagePort,
+    { id, topic, message, timeoutMs }: Extract<Crossing, { kind: 'ask' }>,
+  ): Promise<void> {
     const [mine, others] = await Promise.all([
       within(timeoutMs, this.#listeners.answers(topic, message)),
       this.#ask(topic, message, timeoutMs, from),
@@ -195,7 +205,11 @@ export class PortBus implements ThreadBus {
   readonly #listeners: Listeners;
   readonly #asks = new Asks();
 
-  constructor(readonly index: number, private readonly port: MessagePort, { threads, onError = () => undefined }: BusOptions) {
+  constructor(
+    readonly index: number,
+    private readonly port: MessagePort,
+    { threads, onError = () => undefined }: BusOptions,
+  ) {
     this.threads = threads;
     this.#listeners = new Listeners(onError);
     port.on('message', (crossing: Crossing) => {
@@ -204,7 +218,8 @@ export class PortBus implements ThreadBus {
           this.#listeners.tell(crossing.topic, crossing.message);
           break;
         case 'ask':
-          void this.#listeners.answers(crossing.topic, crossing.message)
+          void this.#listeners
+            .answers(crossing.topic, crossing.message)
             .then((answers) => sendAnswers(port, crossing.id, answers, (error) => onError(error, crossing.topic)));
           break;
         case 'answers':
@@ -219,9 +234,9 @@ export class PortBus implements ThreadBus {
   }
 
   async ask<T extends Topic>(topic: T, message: Message<T>, timeoutMs = TIMEOUT_MS): Promise<Answer<T>[]> {
-    return await this.#asks.ask(timeoutMs + HUB_SLACK_MS, (id) => {
+    return (await this.#asks.ask(timeoutMs + HUB_SLACK_MS, (id) => {
       this.port.postMessage({ kind: 'ask', id, topic, message, timeoutMs } satisfies Crossing);
-    }) as Answer<T>[];
+    })) as Answer<T>[];
   }
 
   on<T extends Topic>(topic: T, listener: (message: Message<T>) => Answer<T> | Promise<Answer<T>>): () => void {
@@ -238,7 +253,9 @@ export class PortBus implements ThreadBus {
 /** [] if it takes longer. */
 async function within(timeoutMs: number, answers: Promise<unknown[]>): Promise<unknown[]> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<unknown[]>((resolve) => { timer = setTimeout(resolve, timeoutMs, []); });
+  const late = new Promise<unknown[]>((resolve) => {
+    timer = setTimeout(resolve, timeoutMs, []);
+  });
   try {
     return await Promise.race([answers, late]);
   } finally {

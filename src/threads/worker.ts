@@ -53,22 +53,34 @@ async function turns(): Promise<void> {
 const tell = (news: WorkerNews): void => parentPort?.postMessage(news);
 
 async function run({ config, index, threads, shared, bus: port }: WorkerStart, undo: UndoStack): Promise<void> {
-  const telemetry = createTelemetry({ format: config.log, level: config.log_level, thread: index, metricNames: config.metrics.names, traces: config.telemetry.traces });
+  const telemetry = createTelemetry({
+    format: config.log,
+    level: config.log_level,
+    thread: index,
+    metricNames: config.metrics.names,
+    traces: config.telemetry.traces,
+  });
   undo.add(() => telemetry.close());
   const { log } = telemetry;
   let failing = false;
   process.on('uncaughtException', (error) => {
-    log.error({ err: error }, failing ? 'uncaught exception while draining' : 'uncaught exception: this HTTP worker is drained and replaced');
+    log.error(
+      { err: error },
+      failing ? 'uncaught exception while draining' : 'uncaught exception: this HTTP worker is drained and replaced',
+    );
     if (failing) return;
     failing = true;
     tell({ type: 'failing', reason: `uncaught exception: ${error.message}` });
   });
   process.on('unhandledRejection', (error) => log.error({ err: error }, 'unhandled rejection'));
-  const bus = new PortBus(index, port, { threads, onError: (err, topic) => log.error({ err, topic }, 'a message between threads failed') });
+  const bus = new PortBus(index, port, {
+    threads,
+    onError: (err, topic) => log.error({ err, topic }, 'a message between threads failed'),
+  });
   undo.add(() => bus.close());
   const service = await openService({ config, telemetry, bus, shared, primary: false });
   undo.add(() => service.close());
-  undo.add(turns);   // connections that were given before the order are taken, so that they can be closed
+  undo.add(turns); // connections that were given before the order are taken, so that they can be closed
   const heap = setInterval(() => {
     const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
     if (used < HEAP_SHARE * limit) return;
@@ -86,7 +98,10 @@ async function run({ config, index, threads, shared, bus: port }: WorkerStart, u
       service.drain();
       void service.idle().then(() => tell({ type: 'idle' }));
     } else {
-      void undo.run().catch((err: unknown) => log.error({ err }, 'closing failed')).finally(end);
+      void undo
+        .run()
+        .catch((err: unknown) => log.error({ err }, 'closing failed'))
+        .finally(end);
     }
   });
   tell({ type: 'open', descriptor: service.http.descriptor() });

@@ -10,8 +10,10 @@ export interface ChildStart {
   readonly plan: TunePlan;
   /** As parseObjectives reads them. */
   readonly slo: string;
-  readonly target: TuneTarget; readonly workload: TuneWorkload;
-  readonly before: TuneSettings; readonly ranges: TuneRanges;
+  readonly target: TuneTarget;
+  readonly workload: TuneWorkload;
+  readonly before: TuneSettings;
+  readonly ranges: TuneRanges;
 }
 
 export type ToChild =

@@ -49,6 +49,6 @@ export class EarlyStop {
 /** The lower end of Wilson's interval of a share. */
 function leastShare(hits: number, samples: number): number {
   const share = hits / samples;
-  const z2 = Z * Z / samples;
-  return (share + z2 / 2 - Z * Math.sqrt(share * (1 - share) / samples + z2 / (4 * samples))) / (1 + z2);
+  const z2 = (Z * Z) / samples;
+  return (share + z2 / 2 - Z * Math.sqrt((share * (1 - share)) / samples + z2 / (4 * samples))) / (1 + z2);
 }

@@ -2,7 +2,10 @@
 // noise. Lengths, height and noise are those of the greatest posterior density: likelihood (Rasmussen and Williams,
 // Gaussian Processes for Machine Learning, 2006, algorithm 2.1) and log-normal priors. Pure; dozens of points.
 
-export interface Belief { readonly mean: number; readonly deviation: number }
+export interface Belief {
+  readonly mean: number;
+  readonly deviation: number;
+}
 
 /** Logarithms of: a length for each input, the height (standard deviation of the function), the noise. */
 type Logs = readonly number[];
@@ -18,12 +21,18 @@ export class GaussianProcess {
   private constructor(
     private readonly inputs: readonly (readonly number[])[],
     private readonly logs: Logs,
-    private readonly centre: number, private readonly scale: number,
-    private readonly factor: Float64Array, private readonly weights: Float64Array,
+    private readonly centre: number,
+    private readonly scale: number,
+    private readonly factor: Float64Array,
+    private readonly weights: Float64Array,
   ) {}
 
   /** `start`: of an earlier fit of fewer points, to go on from. */
-  static fit(inputs: readonly (readonly number[])[], outputs: readonly number[], start: Logs | null = null): GaussianProcess {
+  static fit(
+    inputs: readonly (readonly number[])[],
+    outputs: readonly number[],
+    start: Logs | null = null,
+  ): GaussianProcess {
     const n = outputs.length;
     const centre = outputs.reduce((sum, value) => sum + value, 0) / Math.max(1, n);
     const spread = Math.sqrt(outputs.reduce((sum, value) => sum + (value - centre) ** 2, 0) / Math.max(1, n));
@@ -36,7 +45,9 @@ export class GaussianProcess {
     return new GaussianProcess(inputs, logs, centre, scale, factor, solve(factor, values));
   }
 
-  get parameters(): Logs { return this.logs; }
+  get parameters(): Logs {
+    return this.logs;
+  }
 
   /** Of the function itself, without the noise of a measurement. */
   at(input: readonly number[]): Belief {
@@ -52,7 +63,10 @@ export class GaussianProcess {
     forward(this.factor, across);
     let known = 0;
     for (let i = 0; i < n; i++) known += (across[i] as number) ** 2;
-    return { mean: this.centre + this.scale * mean, deviation: this.scale * Math.sqrt(Math.max(1e-12, height - known)) };
+    return {
+      mean: this.centre + this.scale * mean,
+      deviation: this.scale * Math.sqrt(Math.max(1e-12, height - known)),
+    };
   }
 }
 
@@ -63,7 +77,8 @@ function unfold(logs: Logs): { lengths: number[]; height: number; noise: number 
 
 function matern(a: readonly number[], b: readonly number[], lengths: readonly number[]): number {
   let square = 0;
-  for (let d = 0; d < lengths.length; d++) square += (((a[d] as number) - (b[d] as number)) / (lengths[d] as number)) ** 2;
+  for (let d = 0; d < lengths.length; d++)
+    square += (((a[d] as number) - (b[d] as number)) / (lengths[d] as number)) ** 2;
   const r = SQRT5 * Math.sqrt(square);
   return (1 + r + (r * r) / 3) * Math.exp(-r);
 }
@@ -73,7 +88,8 @@ function covariance(inputs: readonly (readonly number[])[], logs: Logs): Float64
   const { lengths, height, noise } = unfold(logs);
   const matrix = new Float64Array(n * n);
   for (let i = 0; i < n; i++) {
-    for (let j = 0; j < i; j++) matrix[i * n + j] = height * matern(inputs[i] as readonly number[], inputs[j] as readonly number[], lengths);
+    for (let j = 0; j < i; j++)
+      matrix[i * n + j] = height * matern(inputs[i] as readonly number[], inputs[j] as readonly number[], lengths);
     matrix[i * n + i] = height + noise + JITTER;
   }
   return matrix;
@@ -88,7 +104,9 @@ function density(inputs: readonly (readonly number[])[], values: Float64Array, l
   let sum = 0;
   for (let i = 0; i < n; i++) sum -= 0.5 * (half[i] as number) ** 2 + Math.log(factor[i * n + i] as number);
   const priors = [...Array<typeof LENGTH>(logs.length - 2).fill(LENGTH), HEIGHT, NOISE];
-  priors.forEach(({ mean, deviation }, at) => { sum -= 0.5 * (((logs[at] as number) - mean) / deviation) ** 2; });
+  priors.forEach(({ mean, deviation }, at) => {
+    sum -= 0.5 * (((logs[at] as number) - mean) / deviation) ** 2;
+  });
   return sum;
 }
 

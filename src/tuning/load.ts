@@ -4,12 +4,26 @@ import { runLoad } from '../loadtest/driver.js';
 import { isGood, nameOf } from '../loadtest/objectives.js';
 import { prepare } from '../loadtest/prepare.js';
 import { summarize } from '../loadtest/summary.js';
-import type { Arrival, Distribution, LoadResult, LoadRun, Objective, Target, TextMeasure, TraceRow, WorkloadSpec } from '../loadtest/types.js';
+import type {
+  Arrival,
+  Distribution,
+  LoadResult,
+  LoadRun,
+  Objective,
+  Target,
+  TextMeasure,
+  TraceRow,
+  WorkloadSpec,
+} from '../loadtest/types.js';
 import type { TuneLoadKind } from '../wire/tuning.js';
 import { EarlyStop } from './early-stop.js';
 import type { Measure, Measurement } from './ports.js';
 
-export interface TuneTarget { readonly url: string; readonly model: string; readonly headers: Readonly<Record<string, string>> }
+export interface TuneTarget {
+  readonly url: string;
+  readonly model: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
 
 /** `rows`: of a trace, or of requests that were; the same text stands behind the same block. */
 export type TuneWorkload =
@@ -25,7 +39,8 @@ const GRACE = 1;
 const MOST_UNENDED = 0.02;
 
 export interface LoadSetting {
-  readonly target: TuneTarget; readonly workload: TuneWorkload;
+  readonly target: TuneTarget;
+  readonly workload: TuneWorkload;
   readonly objectives: readonly Objective[];
   readonly loadKind: TuneLoadKind;
   readonly seconds: number;
@@ -47,21 +62,43 @@ export async function measuringLoad(setting: LoadSetting): Promise<Measure> {
     });
     signal.throwIfAborted();
     const measured = measurementOf(result, run, setting.objectives, setting.seconds, ending.signal.aborted);
-    if (measured.throughput === 0 && measured.errors['connection'] !== undefined) throw new Error(`The server does not answer: ${result.records.find(({ error }) => error?.kind === 'connection')?.error?.message ?? ''}`);
+    if (measured.throughput === 0 && measured.errors['connection'] !== undefined)
+      throw new Error(
+        `The server does not answer: ${result.records.find(({ error }) => error?.kind === 'connection')?.error?.message ?? ''}`,
+      );
     return measured;
   };
 }
 
 const targetOf = ({ target: { url, model, headers }, seconds }: LoadSetting): Target => ({
-  url, model, headers, dialect: 'chat', body: { temperature: 0, reasoning_effort: 'none' }, ignoreEos: true, capField: 'max_completion_tokens', timeoutMs: Math.max(60_000, seconds * 4_000),
+  url,
+  model,
+  headers,
+  dialect: 'chat',
+  body: { temperature: 0, reasoning_effort: 'none' },
+  ignoreEos: true,
+  capField: 'max_completion_tokens',
+  timeoutMs: Math.max(60_000, seconds * 4_000),
 });
 
-function runOf({ workload, loadKind, seconds }: LoadSetting, { target, measure }: { target: Target; measure: TextMeasure }, load: number, seed: number): LoadRun {
+function runOf(
+  { workload, loadKind, seconds }: LoadSetting,
+  { target, measure }: { target: Target; measure: TextMeasure },
+  load: number,
+  seed: number,
+): LoadRun {
   return {
-    target, measure, workload: specOf(workload, loadKind, seed),
+    target,
+    measure,
+    workload: specOf(workload, loadKind, seed),
     arrival: arrivalOf(loadKind, load),
-    extent: { requests: null, durationMs: seconds * 1000 }, warmup: { requests: null, durationMs: seconds * 1000 * WARMUP },
-    graceMs: seconds * 1000 * GRACE, maxConcurrency: null, conversation: 'history', seed, threads: 1,
+    extent: { requests: null, durationMs: seconds * 1000 },
+    warmup: { requests: null, durationMs: seconds * 1000 * WARMUP },
+    graceMs: seconds * 1000 * GRACE,
+    maxConcurrency: null,
+    conversation: 'history',
+    seed,
+    threads: 1,
   };
 }
 
@@ -74,16 +111,34 @@ function arrivalOf(kind: TuneLoadKind, load: number): Arrival {
 function specOf(workload: TuneWorkload, loadKind: TuneLoadKind, seed: number): WorkloadSpec {
   if (workload.kind === 'fixed') {
     const { promptTokens, outputTokens } = workload;
-    return { kind: 'synthetic', seed, schema: null, prompt: { kind: 'fixed', tokens: promptTokens }, output: { kind: 'fixed', tokens: outputTokens }, prefixes: null, turns: { kind: 'fixed', tokens: 1 }, thinkMs: 0 };
+    return {
+      kind: 'synthetic',
+      seed,
+      schema: null,
+      prompt: { kind: 'fixed', tokens: promptTokens },
+      output: { kind: 'fixed', tokens: outputTokens },
+      prefixes: null,
+      turns: { kind: 'fixed', tokens: 1 },
+      thinkMs: 0,
+    };
   }
   const { rows, blockTokens } = workload;
   if (loadKind === 'speed') return { kind: 'trace', seed, schema: null, rows, blockTokens };
   const first = seed % rows.length;
-  const again = Array.from({ length: Math.max(rows.length, MOST_ROWS) }, (_, at) => ({ ...rows[(first + at) % rows.length] as TraceRow, at }));
+  const again = Array.from({ length: Math.max(rows.length, MOST_ROWS) }, (_, at) => ({
+    ...(rows[(first + at) % rows.length] as TraceRow),
+    at,
+  }));
   return { kind: 'trace', seed, schema: null, rows: again, blockTokens };
 }
 
-function measurementOf(result: LoadResult, run: LoadRun, objectives: readonly Objective[], seconds: number, isStopped: boolean): Measurement {
+function measurementOf(
+  result: LoadResult,
+  run: LoadRun,
+  objectives: readonly Objective[],
+  seconds: number,
+  isStopped: boolean,
+): Measurement {
   const summary = summarize(result, run, objectives);
   const { requests, ttft, itl, verdicts, errors } = summary;
   // While the load was steady: the end, in which it runs dry, is not the server's pace.
@@ -95,13 +150,25 @@ function measurementOf(result: LoadResult, run: LoadRun, objectives: readonly Ob
   const perSecond = (count: number): number => (Number.isFinite(spanS) ? count / spanS : 0);
   return {
     seconds: result.endedMs / 1000,
-    throughput: perSecond(ended.length), goodput: perSecond(ended.filter((record) => isGood(record, objectives)).length),
+    throughput: perSecond(ended.length),
+    goodput: perSecond(ended.filter((record) => isGood(record, objectives)).length),
     outputTokensPerSecond: perSecond(ended.reduce((sum, { outputTokens }) => sum + (outputTokens ?? 0), 0)),
-    ttftMs: shown(ttft), itlMs: shown(itl),
-    verdicts: verdicts.map(({ objective, value, met }) => ({ name: nameOf(objective), limit: objective.limit, value: value === null || !Number.isFinite(value) ? null : value, met })),
+    ttftMs: shown(ttft),
+    itlMs: shown(itl),
+    verdicts: verdicts.map(({ objective, value, met }) => ({
+      name: nameOf(objective),
+      limit: objective.limit,
+      value: value === null || !Number.isFinite(value) ? null : value,
+      met,
+    })),
     stopped: isStopped || unended,
-    errors: Object.fromEntries(Object.entries(errors).filter(([kind]) => kind !== 'cancelled').map(([kind, error]) => [kind, error?.count ?? 0])),
+    errors: Object.fromEntries(
+      Object.entries(errors)
+        .filter(([kind]) => kind !== 'cancelled')
+        .map(([kind, error]) => [kind, error?.count ?? 0]),
+    ),
   };
 }
 
-const shown = (distribution: Distribution | null): [number, number] | null => (distribution === null ? null : [distribution.p50, distribution.p99]);
+const shown = (distribution: Distribution | null): [number, number] | null =>
+  distribution === null ? null : [distribution.p50, distribution.p99];

@@ -3,14 +3,17 @@
 import type { TuneLoadKind, TuneRun, TuneSettings } from '../wire/tuning.js';
 
 export interface TunePlan {
-  readonly id: string; readonly model: string; readonly by: string;
+  readonly id: string;
+  readonly model: string;
+  readonly by: string;
   /** RFC 3339. */
   readonly startedAt: string;
   readonly objectives: readonly string[];
   readonly workload: string;
   readonly loadKind: TuneLoadKind;
   /** In the load's unit. */
-  readonly minLoad: number; readonly maxLoad: number;
+  readonly minLoad: number;
+  readonly maxLoad: number;
   /** Measurements, all together. */
   readonly trials: number;
   readonly trialSeconds: number;
@@ -28,7 +31,23 @@ export const BY_COMMAND = 'monolith bench tune';
 
 /** One that is about to begin. */
 export const newRun = (plan: TunePlan, before: TuneSettings): TuneRun => ({
-  object: 'tune_run', id: plan.id, model: plan.model, state: 'running', error: null, by: plan.by, started_at: plan.startedAt, ended_at: null,
-  objectives: [...plan.objectives], workload: plan.workload, load_kind: plan.loadKind, trials_planned: plan.trials, trial_s: plan.trialSeconds, seed: plan.seed,
-  apply: plan.apply, before, phase: 'current', trials: [], result: null,
+  object: 'tune_run',
+  id: plan.id,
+  model: plan.model,
+  state: 'running',
+  error: null,
+  by: plan.by,
+  started_at: plan.startedAt,
+  ended_at: null,
+  objectives: [...plan.objectives],
+  workload: plan.workload,
+  load_kind: plan.loadKind,
+  trials_planned: plan.trials,
+  trial_s: plan.trialSeconds,
+  seed: plan.seed,
+  apply: plan.apply,
+  before,
+  phase: 'current',
+  trials: [],
+  result: null,
 });

@@ -33,4 +33,9 @@ export interface Measurement {
 }
 
 /** `load`: in its own unit. Rejects if nothing can be measured at all, or as `signal` says. */
-export type Measure = (asked: { readonly load: number; readonly seed: number; readonly mayStopEarly: boolean; readonly signal: AbortSignal }) => Promise<Measurement>;
+export type Measure = (asked: {
+  readonly load: number;
+  readonly seed: number;
+  readonly mayStopEarly: boolean;
+  readonly signal: AbortSignal;
+}) => Promise<Measurement>;

@@ -22,7 +22,11 @@ export interface Observation {
 }
 
 /** What is believed of a point. */
-export interface Forecast { readonly throughput: number; readonly met: number; readonly ratios: readonly number[] }
+export interface Forecast {
+  readonly throughput: number;
+  readonly met: number;
+  readonly ratios: readonly number[];
+}
 
 export interface SearchOptions {
   readonly knobs: readonly Knob[];
@@ -44,7 +48,11 @@ const SURE = 0.8;
 /** Where nearly nothing is good it does not matter how little. */
 const LEAST_SHARE = 0.05;
 
-interface Models { throughput: GaussianProcess; good: GaussianProcess | null; ratios: GaussianProcess[] }
+interface Models {
+  throughput: GaussianProcess;
+  good: GaussianProcess | null;
+  ratios: GaussianProcess[];
+}
 
 export class Search {
   readonly space: Space;
@@ -52,7 +60,7 @@ export class Search {
   readonly #spread: Point[];
   readonly #seen: Observation[] = [];
   #models: Models | null = null;
-  #before: Models | null = null;                 // of one measurement less, or several
+  #before: Models | null = null; // of one measurement less, or several
 
   constructor({ knobs, seed, spread = 2 * knobs.length }: SearchOptions) {
     this.space = new Space(knobs);
@@ -60,7 +68,9 @@ export class Search {
     this.#spread = this.space.spread(spread, this.#random);
   }
 
-  get observations(): readonly Observation[] { return this.#seen; }
+  get observations(): readonly Observation[] {
+    return this.#seen;
+  }
 
   tell(observation: Observation): void {
     this.#seen.push(observation);
@@ -96,7 +106,11 @@ export class Search {
     const models = this.#fitted();
     if (models === null) return null;
     const unit = this.space.unit(point);
-    return { throughput: Math.exp(models.throughput.at(unit).mean), met: chance(models, unit), ratios: models.ratios.map((model) => Math.exp(model.at(unit).mean)) };
+    return {
+      throughput: Math.exp(models.throughput.at(unit).mean),
+      met: chance(models, unit),
+      ratios: models.ratios.map((model) => Math.exp(model.at(unit).mean)),
+    };
   }
 
   /** Measured points that meet the objectives, the best first; `matching`: with these values of these knobs. */
@@ -106,15 +120,22 @@ export class Search {
     for (const one of this.#seen) {
       if (!agrees(one.point, matching)) continue;
       const key = this.space.key(one.point);
-      points.set(key, [...points.get(key) ?? [], one]);
+      points.set(key, [...(points.get(key) ?? []), one]);
     }
-    return [...points.values()].flatMap((runs) => {
-      const [{ point }] = runs as [Observation];
-      if (!runs.every(({ ratios, stopped }) => !stopped && ratios.every((ratio) => ratio <= 1))) return [];
-      const measured = runs.reduce((sum, { throughput, goodput }) => sum + Math.log(throughput * shareOf({ throughput, goodput })), 0) / runs.length;
-      // What the neighbours say counts as well: one lucky run does not win.
-      return [{ point, worth: models === null ? measured : worth(models, this.space.unit(point)) }];
-    }).sort((a, b) => b.worth - a.worth).map(({ point }) => point);
+    return [...points.values()]
+      .flatMap((runs) => {
+        const [{ point }] = runs as [Observation];
+        if (!runs.every(({ ratios, stopped }) => !stopped && ratios.every((ratio) => ratio <= 1))) return [];
+        const measured =
+          runs.reduce(
+            (sum, { throughput, goodput }) => sum + Math.log(throughput * shareOf({ throughput, goodput })),
+            0,
+          ) / runs.length;
+        // What the neighbours say counts as well: one lucky run does not win.
+        return [{ point, worth: models === null ? measured : worth(models, this.space.unit(point)) }];
+      })
+      .sort((a, b) => b.worth - a.worth)
+      .map(({ point }) => point);
   }
 
   /** The best with these values of these knobs by all that is known, measured or not; null where none is sure to meet the objectives. */
@@ -141,9 +162,26 @@ export class Search {
     const all = this.#seen.map(({ point }) => this.space.unit(point));
     const near = this.#seen.length % ANEW === 0 ? null : this.#before;
     this.#models = {
-      throughput: GaussianProcess.fit(counted.map(({ point }) => this.space.unit(point)), counted.map(({ throughput }) => Math.log(throughput)), near?.throughput.parameters),
-      good: met.length < 2 ? null : GaussianProcess.fit(met.map(({ point }) => this.space.unit(point)), met.map(shareOf), near?.good?.parameters),
-      ratios: Array.from({ length: objectives }, (_, at) => GaussianProcess.fit(all, this.#seen.map(({ ratios, stopped }) => logRatio(ratios[at] as number, stopped)), near?.ratios[at]?.parameters)),
+      throughput: GaussianProcess.fit(
+        counted.map(({ point }) => this.space.unit(point)),
+        counted.map(({ throughput }) => Math.log(throughput)),
+        near?.throughput.parameters,
+      ),
+      good:
+        met.length < 2
+          ? null
+          : GaussianProcess.fit(
+              met.map(({ point }) => this.space.unit(point)),
+              met.map(shareOf),
+              near?.good?.parameters,
+            ),
+      ratios: Array.from({ length: objectives }, (_, at) =>
+        GaussianProcess.fit(
+          all,
+          this.#seen.map(({ ratios, stopped }) => logRatio(ratios[at] as number, stopped)),
+          near?.ratios[at]?.parameters,
+        ),
+      ),
     };
     this.#before = this.#models;
     return this.#models;
@@ -175,7 +213,9 @@ export class Search {
     const { knobs } = this.space;
     const place = (unit: readonly number[]): Point => ({ ...this.space.point(unit), ...fixed });
     for (let at = 0; at < CANDIDATES; at++) yield place(knobs.map(() => this.#random()));
-    const good = this.ranked().slice(0, 4).map((point) => this.space.unit(point));
+    const good = this.ranked()
+      .slice(0, 4)
+      .map((point) => this.space.unit(point));
     if (good.length === 0) return;
     for (let at = 0; at < NEAR; at++) {
       const centre = good[at % good.length] as number[];
@@ -185,21 +225,24 @@ export class Search {
   }
 }
 
-const agrees = (point: Point, fixed: Point): boolean => Object.entries(fixed).every(([name, value]) => point[name] === value);
+const agrees = (point: Point, fixed: Point): boolean =>
+  Object.entries(fixed).every(([name, value]) => point[name] === value);
 
 function logRatio(ratio: number, stopped: boolean): number {
   const log = Math.log(Math.max(1e-3, Number.isFinite(ratio) ? ratio : Math.exp(MOST_LOG_RATIO)));
   return Math.min(MOST_LOG_RATIO, stopped ? log : Math.max(-2 * MOST_LOG_RATIO, log));
 }
 
-const shareOf = ({ throughput, goodput }: Pick<Observation, 'throughput' | 'goodput'>): number => Math.min(1, Math.max(LEAST_SHARE, goodput / throughput));
+const shareOf = ({ throughput, goodput }: Pick<Observation, 'throughput' | 'goodput'>): number =>
+  Math.min(1, Math.max(LEAST_SHARE, goodput / throughput));
 
 function logGoodput({ throughput, good }: Models, unit: readonly number[]): number {
   return throughput.at(unit).mean + Math.log(Math.min(1, Math.max(LEAST_SHARE, good?.at(unit).mean ?? 1)));
 }
 
 /** What a point is ranked by: its goodput, and somewhat whether the next measurement would meet the objectives too. */
-const worth = (models: Models, unit: readonly number[]): number => logGoodput(models, unit) + 0.5 * Math.log(Math.max(0.02, chance(models, unit)));
+const worth = (models: Models, unit: readonly number[]): number =>
+  logGoodput(models, unit) + 0.5 * Math.log(Math.max(0.02, chance(models, unit)));
 
 /** That all objectives are met. */
 function chance({ ratios }: Models, unit: readonly number[]): number {
@@ -215,6 +258,10 @@ function chance({ ratios }: Models, unit: readonly number[]): number {
 function distribution(z: number): number {
   const x = Math.abs(z) / Math.SQRT2;
   const k = 1 / (1 + 0.3275911 * x);
-  const tail = 0.5 * k * (0.254829592 + k * (-0.284496736 + k * (1.421413741 + k * (-1.453152027 + k * 1.061405429)))) * Math.exp(-x * x);
+  const tail =
+    0.5 *
+    k *
+    (0.254829592 + k * (-0.284496736 + k * (1.421413741 + k * (-1.453152027 + k * 1.061405429)))) *
+    Math.exp(-x * x);
   return z > 0 ? 1 - tail : tail;
 }

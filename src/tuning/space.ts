@@ -21,7 +21,8 @@ export function rounded(value: number): number {
 export class Space {
   constructor(readonly knobs: readonly Knob[]) {
     for (const { name, min, max } of knobs) {
-      if (!(min >= 1 && max >= min && Number.isFinite(max))) throw new RangeError(`${name}: ${min} to ${max} is no range.`);
+      if (!(min >= 1 && max >= min && Number.isFinite(max)))
+        throw new RangeError(`${name}: ${min} to ${max} is no range.`);
     }
   }
 
@@ -35,10 +36,12 @@ export class Space {
 
   /** The nearest point of the box. */
   point(unit: readonly number[]): Point {
-    return Object.fromEntries(this.knobs.map(({ name, min, max }, at) => {
-      const exact = min * (max / min) ** Math.min(1, Math.max(0, unit[at] ?? 0));
-      return [name, Math.min(max, Math.max(min, rounded(exact)))];
-    }));
+    return Object.fromEntries(
+      this.knobs.map(({ name, min, max }, at) => {
+        const exact = min * (max / min) ** Math.min(1, Math.max(0, unit[at] ?? 0));
+        return [name, Math.min(max, Math.max(min, rounded(exact)))];
+      }),
+    );
   }
 
   key(point: Point): string {
@@ -63,7 +66,9 @@ export class Space {
     let points: number[][] = [[]];
     for (const { name } of this.knobs) {
       const many = Math.max(1, steps[name] ?? 1);
-      points = points.flatMap((point) => Array.from({ length: many }, (_, at) => [...point, many === 1 ? 0.5 : at / (many - 1)]));
+      points = points.flatMap((point) =>
+        Array.from({ length: many }, (_, at) => [...point, many === 1 ? 0.5 : at / (many - 1)]),
+      );
     }
     const all = points.map((unit) => this.point(unit));
     return [...new Map(all.map((point) => [this.key(point), point])).values()];

@@ -22,8 +22,11 @@ const SHARES = [100, 80] as const;
 const MAX_MAILS = 20;
 
 export interface BudgetWatchDeps {
-  budgets: BudgetStore; prices: PriceStore; usage: Pick<UsageStore, 'totals'>;
-  organizations: Pick<Organizations, 'get'>; members: Pick<Members, 'page'>;
+  budgets: BudgetStore;
+  prices: PriceStore;
+  usage: Pick<UsageStore, 'totals'>;
+  organizations: Pick<Organizations, 'get'>;
+  members: Pick<Members, 'page'>;
   mailer: Mailer;
   /** The dashboard's address; null: none is known, and nothing is mailed. */
   base: string | null;
@@ -32,11 +35,20 @@ export interface BudgetWatchDeps {
 }
 
 /** What an organization has spent in the month of `now`, of what has a price. */
-export async function spentInMonth(usage: Pick<UsageStore, 'totals'>, organizationId: string, prices: PriceTable | null, now: number): Promise<number> {
+export async function spentInMonth(
+  usage: Pick<UsageStore, 'totals'>,
+  organizationId: string,
+  prices: PriceTable | null,
+  now: number,
+): Promise<number> {
   if (prices === null) return 0;
   const date = new Date(now);
   const from = Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1);
-  const rows = await usage.totals({ fromHour: from / HOUR_MS, toHour: Math.floor(now / HOUR_MS) + 1 }, [organizationId], prices);
+  const rows = await usage.totals(
+    { fromHour: from / HOUR_MS, toHour: Math.floor(now / HOUR_MS) + 1 },
+    [organizationId],
+    prices,
+  );
   return rows.reduce((sum, { cost }) => sum + (cost ?? 0), 0);
 }
 
@@ -46,10 +58,17 @@ export class BudgetWatch {
   readonly #sending = new Set<Promise<void>>();
   readonly #closing = new AbortController();
 
-  constructor(private readonly deps: BudgetWatchDeps, everyMs = EVERY_MS) {
+  constructor(
+    private readonly deps: BudgetWatchDeps,
+    everyMs = EVERY_MS,
+  ) {
     const run = (): void => {
-      this.#running = this.run().catch((err: unknown) => this.deps.log.error({ err }, 'budgets could not be looked at'));
-      void this.#running.then(() => { if (!this.#closing.signal.aborted) this.#timer = setTimeout(run, everyMs).unref(); });
+      this.#running = this.run().catch((err: unknown) =>
+        this.deps.log.error({ err }, 'budgets could not be looked at'),
+      );
+      void this.#running.then(() => {
+        if (!this.#closing.signal.aborted) this.#timer = setTimeout(run, everyMs).unref();
+      });
     };
     this.#timer = setTimeout(run, everyMs).unref();
   }
@@ -64,7 +83,7 @@ export class BudgetWatch {
       if (this.#closing.signal.aborted) return;
       const spent = await spentInMonth(usage, id, table, now);
       const percent = SHARES.find((share) => spent * 100 >= share * budget.amount);
-      if (percent === undefined || !await budgets.tell(id, month, percent)) continue;
+      if (percent === undefined || !(await budgets.tell(id, month, percent))) continue;
       await this.#tell(id, budget, { month, percent, spent, currency: table?.currency ?? '' });
     }
   }
@@ -77,19 +96,36 @@ export class BudgetWatch {
     await Promise.all(this.#sending);
   }
 
-  async #tell(id: string, { amount, mail, webhookUrl, webhookSecret }: Budget, { month, percent, spent, currency }: { month: string; percent: number; spent: number; currency: string }): Promise<void> {
+  async #tell(
+    id: string,
+    { amount, mail, webhookUrl, webhookSecret }: Budget,
+    { month, percent, spent, currency }: { month: string; percent: number; spent: number; currency: string },
+  ): Promise<void> {
     const { organizations, members, mailer, base, webhooks, log } = this.deps;
     const organization = await organizations.get(id);
     if (organization === null) return;
     const { name } = organization;
     log.info({ organization: id, percent, month }, 'a budget is being used up');
     if (mail && mailer.enabled && base !== null) {
-      const people = (await members.page(id, 100, null))?.data.filter(({ role }) => role === 'owner' || role === 'admin') ?? [];
-      for (const { email } of people.slice(0, MAX_MAILS)) mailer.send(budgetLetter(email, { organization: name, percent, spent, amount, currency, month }, base));
+      const people =
+        (await members.page(id, 100, null))?.data.filter(({ role }) => role === 'owner' || role === 'admin') ?? [];
+      for (const { email } of people.slice(0, MAX_MAILS))
+        mailer.send(budgetLetter(email, { organization: name, percent, spent, amount, currency, month }, base));
     }
     if (webhookUrl === null) return;
-    const message = { type: 'budget.alert', organization: { id, name }, month, percent, spent, amount, currency, at: new Date().toISOString() };
-    const sending = sendWebhook(webhookUrl, webhookSecret, message, webhooks, this.#closing.signal).catch((err: unknown) => log.error({ err, organization: id }, 'a webhook was not taken'));
+    const message = {
+      type: 'budget.alert',
+      organization: { id, name },
+      month,
+      percent,
+      spent,
+      amount,
+      currency,
+      at: new Date().toISOString(),
+    };
+    const sending = sendWebhook(webhookUrl, webhookSecret, message, webhooks, this.#closing.signal).catch(
+      (err: unknown) => log.error({ err, organization: id }, 'a webhook was not taken'),
+    );
     this.#sending.add(sending);
     void sending.then(() => this.#sending.delete(sending));
   }

@@ -9,16 +9,27 @@ import type { LatencyGroup, UsageQuery } from './usage-store.js';
 export type LatencyKey = [organizationId: string, hour: number, model: string, keyId: string];
 
 /** Of the time to the first token, and of all of it. */
-export interface Sketches { readonly first: Sketch; readonly total: Sketch }
-export interface LatencyRow extends Sketches { readonly key: LatencyKey }
+export interface Sketches {
+  readonly first: Sketch;
+  readonly total: Sketch;
+}
+export interface LatencyRow extends Sketches {
+  readonly key: LatencyKey;
+}
 
-interface Pair { first: Sketching; total: Sketching }
+interface Pair {
+  first: Sketching;
+  total: Sketching;
+}
 const nothing = (): Pair => ({ first: new Sketching(), total: new Sketching() });
 
 /** Of those that said anything, one of each key. */
 export function latencyRows(entries: readonly { usage: FinishedUsage; at: number }[]): LatencyRow[] {
   const pairs = new Map<string, { key: LatencyKey; pair: Pair }>();
-  for (const { usage: { organizationId, model, keyId, receivedAt, firstTokenAt, endedAt }, at } of entries) {
+  for (const {
+    usage: { organizationId, model, keyId, receivedAt, firstTokenAt, endedAt },
+    at,
+  } of entries) {
     if (firstTokenAt === null) continue;
     const key: LatencyKey = [organizationId, Math.floor(at / HOUR_MS), model, keyId];
     let known = pairs.get(key.join('\n'));
@@ -26,7 +37,11 @@ export function latencyRows(entries: readonly { usage: FinishedUsage; at: number
     known.pair.first.add(Math.max(0, firstTokenAt - receivedAt));
     known.pair.total.add(Math.max(0, endedAt - receivedAt));
   }
-  return [...pairs.values()].map(({ key, pair: { first, total } }) => ({ key, first: first.stored(), total: total.stored() }));
+  return [...pairs.values()].map(({ key, pair: { first, total } }) => ({
+    key,
+    first: first.stored(),
+    total: total.stored(),
+  }));
 }
 
 /** What a report gathers. */
@@ -39,7 +54,10 @@ export class LatencyGroups {
   add(model: string, keyId: string, { first, total }: Sketches): void {
     const { groupBy, models, apiKeys } = this.query;
     if ((models !== null && !models.includes(model)) || (apiKeys !== null && !apiKeys.includes(keyId))) return;
-    const group = { model: groupBy.includes('model') ? model : null, apiKeyId: groupBy.includes('api_key') ? keyId : null };
+    const group = {
+      model: groupBy.includes('model') ? model : null,
+      apiKeyId: groupBy.includes('api_key') ? keyId : null,
+    };
     const name = `${group.model ?? ''}\n${group.apiKeyId ?? ''}`;
     let known = this.#groups.get(name);
     if (known === undefined) this.#groups.set(name, (known = { ...group, pair: nothing() }));
@@ -49,8 +67,23 @@ export class LatencyGroups {
 
   /** In the order of models and keys. */
   result(): LatencyGroup[] {
-    return [...this.#groups].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, { model, apiKeyId, pair: { first, total } }]) => ({
-      model, apiKeyId, answered: first.count, firstTokenMs: first.quantiles(), durationMs: total.quantiles(),
-    }));
+    return [...this.#groups]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(
+        ([
+          ,
+          {
+            model,
+            apiKeyId,
+            pair: { first, total },
+          },
+        ]) => ({
+          model,
+          apiKeyId,
+          answered: first.count,
+          firstTokenMs: first.quantiles(),
+          durationMs: total.quantiles(),
+        }),
+      );
   }
 }

@@ -13,7 +13,11 @@ export const SKETCH_ERROR = 0.049;
 /** Bucket, count, bucket, count … in the order of buckets: as it is stored. */
 export type Sketch = readonly number[];
 
-export interface Quantiles { p50: number; p90: number; p99: number }
+export interface Quantiles {
+  p50: number;
+  p90: number;
+  p99: number;
+}
 
 function bucketOf(ms: number): number {
   return ms < 1 || Number.isNaN(ms) ? 0 : Math.min(LAST, 1 + Math.floor(Math.log(ms) / Math.log(GROWTH)));
@@ -50,7 +54,7 @@ export class Sketching {
     let left = Math.ceil(share * this.count);
     for (const [bucket, count] of this.#sorted()) {
       left -= count;
-      if (left <= 0) return bucket === 0 ? 0.5 : GROWTH ** (bucket - 0.5);      // the middle by proportion
+      if (left <= 0) return bucket === 0 ? 0.5 : GROWTH ** (bucket - 0.5); // the middle by proportion
     }
     return GROWTH ** LAST;
   }

@@ -8,7 +8,10 @@ import type { Budget, BudgetStore } from './budget-store.js';
 export class LmdbBudgetStore implements BudgetStore {
   readonly #rows: Table<Budget>;
 
-  constructor(private readonly store: Store, private readonly audit: Pick<LmdbAuditLog, 'note'>) {
+  constructor(
+    private readonly store: Store,
+    private readonly audit: Pick<LmdbAuditLog, 'note'>,
+  ) {
     this.#rows = store.table('budgets');
   }
 

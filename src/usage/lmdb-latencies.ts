@@ -15,9 +15,15 @@ const SLICE = 500;
 export function putLatencies(table: Table<Sketches>, entries: readonly { usage: FinishedUsage; at: number }[]): void {
   for (const { key, first, total } of latencyRows(entries)) {
     const before = table.get(key);
-    void table.put(key, before === undefined ? { first, total } : {
-      first: new Sketching().merge(first).merge(before.first).stored(), total: new Sketching().merge(total).merge(before.total).stored(),
-    });
+    void table.put(
+      key,
+      before === undefined
+        ? { first, total }
+        : {
+            first: new Sketching().merge(first).merge(before.first).stored(),
+            total: new Sketching().merge(total).merge(before.total).stored(),
+          },
+    );
   }
 }
 
@@ -26,8 +32,15 @@ export async function latenciesOf(table: Table<Sketches>, query: UsageQuery): Pr
   const groups = new LatencyGroups(query);
   let from: Key = [query.organizationId, query.fromHour];
   for (let skips = false; ; skips = true) {
-    const slice = [...table.range({ from, to: [query.organizationId, query.toHour], limit: SLICE })] as { key: LatencyKey; value: Sketches }[];
-    for (const { key: [, , model, keyId], value } of skips ? slice.slice(1) : slice) groups.add(model, keyId, value);
+    const slice = [...table.range({ from, to: [query.organizationId, query.toHour], limit: SLICE })] as {
+      key: LatencyKey;
+      value: Sketches;
+    }[];
+    for (const {
+      key: [, , model, keyId],
+      value,
+    } of skips ? slice.slice(1) : slice)
+      groups.add(model, keyId, value);
     if (slice.length < SLICE) return groups.result();
     from = (slice.at(-1) as { key: LatencyKey }).key;
     await nextTurn();

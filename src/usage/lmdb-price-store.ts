@@ -11,7 +11,10 @@ const ROW = 'all';
 export class LmdbPriceStore implements PriceStore {
   readonly #rows: Table<PriceTable>;
 
-  constructor(private readonly store: Store, private readonly audit: Pick<LmdbAuditLog, 'note'>) {
+  constructor(
+    private readonly store: Store,
+    private readonly audit: Pick<LmdbAuditLog, 'note'>,
+  ) {
     this.#rows = store.table('prices');
   }
 

@@ -9,7 +9,17 @@ import type { Sketches } from './latency-groups.js';
 import { latenciesOf, putLatencies } from './lmdb-latencies.js';
 import { addSums, HOUR_MS, isFinished, noUsage, summedUp } from './sums.js';
 import type { UsageRow, UsageSums } from './sums.js';
-import type { LatencyGroup, UsageCursor, UsageEntry, UsageExpiry, UsageQuery, UsageRows, UsageSpan, UsageStore, UsageTotal } from './usage-store.js';
+import type {
+  LatencyGroup,
+  UsageCursor,
+  UsageEntry,
+  UsageExpiry,
+  UsageQuery,
+  UsageRows,
+  UsageSpan,
+  UsageStore,
+  UsageTotal,
+} from './usage-store.js';
 
 /** Keys of one transaction that erases. */
 const BATCH = 1_000;
@@ -51,9 +61,21 @@ export class LmdbUsageStore implements UsageStore {
   async erase({ rows, sums }: UsageExpiry, signal: AbortSignal): Promise<number> {
     let erased = await this.#erase(this.#rows, {}, [rows], signal);
     for (const table of [this.#hours, this.#latencies]) {
-      for (const organization of organizationsOf(table)) erased += await this.#erase(table, { from: [organization] }, [organization, Math.floor(sums / HOUR_MS)], signal);
+      for (const organization of organizationsOf(table))
+        erased += await this.#erase(
+          table,
+          { from: [organization] },
+          [organization, Math.floor(sums / HOUR_MS)],
+          signal,
+        );
     }
-    for (const organization of organizationsOf(this.#months)) erased += await this.#erase(this.#months, { from: [organization] }, [organization, monthName(monthNumber(sums))], signal);
+    for (const organization of organizationsOf(this.#months))
+      erased += await this.#erase(
+        this.#months,
+        { from: [organization] },
+        [organization, monthName(monthNumber(sums))],
+        signal,
+      );
     return erased;
   }
 
@@ -62,7 +84,9 @@ export class LmdbUsageStore implements UsageStore {
     while (!signal.aborted) {
       const keys = [...table.keys({ ...begin, to, limit: BATCH })];
       if (keys.length === 0) break;
-      await this.store.transaction(() => { for (const key of keys) void table.remove(key); });
+      await this.store.transaction(() => {
+        for (const key of keys) void table.remove(key);
+      });
       erased += keys.length;
     }
     return erased;
@@ -70,9 +94,14 @@ export class LmdbUsageStore implements UsageStore {
 
   #put(entries: readonly UsageEntry[]): void {
     const { hours, months } = summedUp(entries);
-    for (const { usage } of entries) if (isFinished(usage)) void this.#rows.put([usage.endedAt, usage.requestId, this.#number++], usage);
-    putLatencies(this.#latencies, entries.flatMap(({ usage, at }) => (isFinished(usage) ? [{ usage, at }] : [])));
-    for (const { key, sums } of hours.values()) void this.#hours.put(key, addSums(sums, this.#hours.get(key) ?? noUsage()));
+    for (const { usage } of entries)
+      if (isFinished(usage)) void this.#rows.put([usage.endedAt, usage.requestId, this.#number++], usage);
+    putLatencies(
+      this.#latencies,
+      entries.flatMap(({ usage, at }) => (isFinished(usage) ? [{ usage, at }] : [])),
+    );
+    for (const { key, sums } of hours.values())
+      void this.#hours.put(key, addSums(sums, this.#hours.get(key) ?? noUsage()));
     for (const { key, tokens } of months.values()) void this.#months.put(key, tokens + (this.#months.get(key) ?? 0));
   }
 }

@@ -9,7 +9,15 @@ export function rejectionOf(record: RequestRecord, generating: ReadonlyMap<strin
   const { organizationId, keyId, path, failure, method, fields } = record;
   if (failure === null || organizationId === null || keyId === null) return null;
   const endpoint = generating.get(path);
-  if ((method !== 'POST' && method !== 'WEBSOCKET') || endpoint === undefined || fields['admitted'] === true) return null;
+  if ((method !== 'POST' && method !== 'WEBSOCKET') || endpoint === undefined || fields['admitted'] === true)
+    return null;
   const model = fields['model'];
-  return { organizationId, keyId, model: typeof model === 'string' ? model : null, endpoint, status: failure.status, code: failure.code };
+  return {
+    organizationId,
+    keyId,
+    model: typeof model === 'string' ? model : null,
+    endpoint,
+    status: failure.status,
+    code: failure.code,
+  };
 }

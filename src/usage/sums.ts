@@ -16,7 +16,20 @@ export const HOUR_MS = 3_600_000;
  * requests, errors, rate_limited, input, cached, output, reasoning tokens, images; then, of those that said anything: how many,
  * milliseconds to their first token, in all, and behind it. Sums of before these were kept end before them.
  */
-export type UsageSums = [number, number, number, number, number, number, number, number, number, number, number, number];
+export type UsageSums = [
+  number,
+  number,
+  number,
+  number,
+  number,
+  number,
+  number,
+  number,
+  number,
+  number,
+  number,
+  number,
+];
 
 export type HourKey = [organizationId: string, hour: number, model: string, keyId: string, endpoint: string];
 
@@ -34,23 +47,44 @@ export const isFinished = (usage: FinishedUsage | RejectedUsage): usage is Finis
 
 /** A generation that ran is a request, and an error too if it failed; what was refused is no request. */
 export function sumsOf(usage: FinishedUsage | RejectedUsage): UsageSums {
-  if (!isFinished(usage)) return usage.status === 429 ? [0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0] : [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+  if (!isFinished(usage))
+    return usage.status === 429 ? [0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0] : [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
   const { receivedAt, firstTokenAt, endedAt } = usage;
   return [
-    1, usage.status === 'failed' ? 1 : 0, 0,
-    usage.inputTokens, usage.cachedTokens, usage.outputTokens, usage.reasoningTokens, usage.images,
-    ...(firstTokenAt === null ? [0, 0, 0, 0] as const : [1, Math.max(0, firstTokenAt - receivedAt), Math.max(0, endedAt - receivedAt), Math.max(0, endedAt - firstTokenAt)] as const),
+    1,
+    usage.status === 'failed' ? 1 : 0,
+    0,
+    usage.inputTokens,
+    usage.cachedTokens,
+    usage.outputTokens,
+    usage.reasoningTokens,
+    usage.images,
+    ...(firstTokenAt === null
+      ? ([0, 0, 0, 0] as const)
+      : ([
+          1,
+          Math.max(0, firstTokenAt - receivedAt),
+          Math.max(0, endedAt - receivedAt),
+          Math.max(0, endedAt - firstTokenAt),
+        ] as const)),
   ];
 }
 
 /** What entries come to: sums of hours by key, and tokens of months, each under a name of its own. */
 export function summedUp(entries: readonly { readonly usage: FinishedUsage | RejectedUsage; readonly at: number }[]): {
-  hours: Map<string, { key: HourKey; sums: UsageSums }>; months: Map<string, { key: [organizationId: string, month: string]; tokens: number }>;
+  hours: Map<string, { key: HourKey; sums: UsageSums }>;
+  months: Map<string, { key: [organizationId: string, month: string]; tokens: number }>;
 } {
   const hours = new Map<string, { key: HourKey; sums: UsageSums }>();
   const months = new Map<string, { key: [string, string]; tokens: number }>();
   for (const { usage, at } of entries) {
-    const key: HourKey = [usage.organizationId, Math.floor(at / HOUR_MS), usage.model ?? '', usage.keyId, usage.endpoint];
+    const key: HourKey = [
+      usage.organizationId,
+      Math.floor(at / HOUR_MS),
+      usage.model ?? '',
+      usage.keyId,
+      usage.endpoint,
+    ];
     const name = key.join('\n');
     let hour = hours.get(name);
     if (hour === undefined) hours.set(name, (hour = { key, sums: noUsage() }));
@@ -58,7 +92,8 @@ export function summedUp(entries: readonly { readonly usage: FinishedUsage | Rej
     if (!isFinished(usage)) continue;
     const month = monthName(monthNumber(at));
     let sum = months.get(`${usage.organizationId}\n${month}`);
-    if (sum === undefined) months.set(`${usage.organizationId}\n${month}`, (sum = { key: [usage.organizationId, month], tokens: 0 }));
+    if (sum === undefined)
+      months.set(`${usage.organizationId}\n${month}`, (sum = { key: [usage.organizationId, month], tokens: 0 }));
     sum.tokens += usage.inputTokens + usage.outputTokens;
   }
   return { hours, months };

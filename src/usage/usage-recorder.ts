@@ -9,7 +9,11 @@ import type { UsageEntry, UsageStore } from './usage-store.js';
 export class UsageRecorder implements UsageSink {
   readonly #writer: BatchWriter<UsageEntry>;
 
-  constructor(store: Pick<UsageStore, 'record'>, log: Log, private readonly now: () => number = Date.now) {
+  constructor(
+    store: Pick<UsageStore, 'record'>,
+    log: Log,
+    private readonly now: () => number = Date.now,
+  ) {
     this.#writer = new BatchWriter({ what: 'usage', write: (batch) => store.record(batch), log });
   }
 

@@ -6,7 +6,10 @@ import type { Quantiles } from './latency-sketch.js';
 import type { PriceTable, UsageBucket, UsageGroup, UsageRowObject } from '../wire/dashboard.js';
 
 /** `at`: milliseconds since 1970, the hour and month it counts in. */
-export interface UsageEntry { readonly usage: FinishedUsage | RejectedUsage; readonly at: number }
+export interface UsageEntry {
+  readonly usage: FinishedUsage | RejectedUsage;
+  readonly at: number;
+}
 
 export interface UsageSpan {
   /** Hours since 1970: from this one … */
@@ -27,17 +30,34 @@ export interface UsageQuery extends UsageSpan {
 }
 
 /** The last row of a page: its bucket's first hour and its group. */
-export interface UsageCursor { hour: number; group: string }
+export interface UsageCursor {
+  hour: number;
+  group: string;
+}
 
-export interface UsageRows { rows: UsageRowObject[]; next: UsageCursor | null }
+export interface UsageRows {
+  rows: UsageRowObject[];
+  next: UsageCursor | null;
+}
 
 /** Of one model or key, or of all; null: nobody was answered. */
-export interface LatencyGroup { readonly model: string | null; readonly apiKeyId: string | null; readonly answered: number; readonly firstTokenMs: Quantiles | null; readonly durationMs: Quantiles | null }
+export interface LatencyGroup {
+  readonly model: string | null;
+  readonly apiKeyId: string | null;
+  readonly answered: number;
+  readonly firstTokenMs: Quantiles | null;
+  readonly durationMs: Quantiles | null;
+}
 
-export interface UsageTotal extends Omit<UsageRowObject, 'bucket_start' | 'api_key_id' | 'endpoint'> { organization_id: string }
+export interface UsageTotal extends Omit<UsageRowObject, 'bucket_start' | 'api_key_id' | 'endpoint'> {
+  organization_id: string;
+}
 
 /** Milliseconds since 1970. What was before goes: rows, and whole hours and months of sums. */
-export interface UsageExpiry { readonly rows: number; readonly sums: number }
+export interface UsageExpiry {
+  readonly rows: number;
+  readonly sums: number;
+}
 
 export interface UsageStore {
   /** Keeps what ran and adds everything to its sums; several at once add up. All of it or, if it rejects, nothing. */

@@ -15,8 +15,16 @@ export class UsageSweep {
   readonly #closing = new AbortController();
   readonly #stopListening: () => void;
 
-  constructor(private readonly store: Pick<UsageStore, 'erase'>, private readonly settings: Config['usage'], private readonly onError: (error: unknown) => void, private readonly gate: EraseGate = OPEN_GATE, private readonly now: () => number = Date.now) {
-    const sweep = (): void => { this.#running = this.#running.then(() => this.run()).then(() => undefined, this.onError); };
+  constructor(
+    private readonly store: Pick<UsageStore, 'erase'>,
+    private readonly settings: Config['usage'],
+    private readonly onError: (error: unknown) => void,
+    private readonly gate: EraseGate = OPEN_GATE,
+    private readonly now: () => number = Date.now,
+  ) {
+    const sweep = (): void => {
+      this.#running = this.#running.then(() => this.run()).then(() => undefined, this.onError);
+    };
     this.#stopListening = gate.onAllowed(sweep);
     const run = (): void => {
       sweep();

@@ -33,7 +33,14 @@ export function signature(secret: string, seconds: number, body: string): string
 }
 
 /** Resolves when it was taken (a 2xx). Rejects with the last failure, or when `signal` says to stop. */
-export async function sendWebhook(url: string, secret: string, message: object, settings: WebhookSettings, signal: AbortSignal, firstPauseMs = FIRST_PAUSE_MS): Promise<void> {
+export async function sendWebhook(
+  url: string,
+  secret: string,
+  message: object,
+  settings: WebhookSettings,
+  signal: AbortSignal,
+  firstPauseMs = FIRST_PAUSE_MS,
+): Promise<void> {
   const body = JSON.stringify(message);
   for (let attempt = 1, pauseMs = firstPauseMs; ; attempt++, pauseMs *= PAUSE_FACTOR) {
     try {
@@ -47,19 +54,37 @@ export async function sendWebhook(url: string, secret: string, message: object, 
   }
 }
 
-function post(url: URL, secret: string, body: string, { public_only: publicOnly, timeout_ms: timeoutMs }: WebhookSettings, signal: AbortSignal): Promise<number> {
+function post(
+  url: URL,
+  secret: string,
+  body: string,
+  { public_only: publicOnly, timeout_ms: timeoutMs }: WebhookSettings,
+  signal: AbortSignal,
+): Promise<number> {
   const host = url.hostname.replace(/^\[|\]$/g, '');
   if (publicOnly && isIP(host) !== 0 && !isPublicAddress(host)) throw new Error(`${host} is no public address`);
   const either = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
   return new Promise((resolve, reject) => {
     const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
-    const outgoing = send(url, {
-      method: 'POST', signal: either, agent: false, ...(publicOnly ? { lookup: publicLookup(either) } : {}),
-      headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body), 'user-agent': `monolith/${VERSION}`, 'monolith-signature': signature(secret, Math.floor(Date.now() / 1000), body) },
-    }, (answer) => {
-      answer.destroy();
-      resolve(answer.statusCode ?? 0);
-    });
+    const outgoing = send(
+      url,
+      {
+        method: 'POST',
+        signal: either,
+        agent: false,
+        ...(publicOnly ? { lookup: publicLookup(either) } : {}),
+        headers: {
+          'content-type': 'application/json',
+          'content-length': Buffer.byteLength(body),
+          'user-agent': `monolith/${VERSION}`,
+          'monolith-signature': signature(secret, Math.floor(Date.now() / 1000), body),
+        },
+      },
+      (answer) => {
+        answer.destroy();
+        resolve(answer.statusCode ?? 0);
+      },
+    );
     outgoing.on('error', reject);
     // 101: nothing else comes of it then.
     outgoing.on('upgrade', (_answer, socket) => {
@@ -71,12 +96,17 @@ function post(url: URL, secret: string, body: string, { public_only: publicOnly,
 }
 
 /** What was checked is what is dialled. */
-const publicLookup = (signal: AbortSignal): LookupFunction => (host, options, done) => {
-  resolveHost(host, signal).then((found) => {
-    const allowed = found.filter(({ address }) => isPublicAddress(address));
-    const [first] = allowed;
-    if (first === undefined) done(new Error(`${host} has no public address`), '', 0);
-    else if (options.all === true) done(null, allowed);
-    else done(null, first.address, first.family);
-  }, (error: unknown) => done(error as Error, '', 0));
-};
+const publicLookup =
+  (signal: AbortSignal): LookupFunction =>
+  (host, options, done) => {
+    resolveHost(host, signal).then(
+      (found) => {
+        const allowed = found.filter(({ address }) => isPublicAddress(address));
+        const [first] = allowed;
+        if (first === undefined) done(new Error(`${host} has no public address`), '', 0);
+        else if (options.all === true) done(null, allowed);
+        else done(null, first.address, first.family);
+      },
+      (error: unknown) => done(error as Error, '', 0),
+    );
+  };

@@ -19,7 +19,13 @@ function folder(t: Test): string {
 async function open(path: string): Promise<{ accounts: Accounts; close(): Promise<void> }> {
   const store = await openStore(path);
   const accounts = openAccounts(store);
-  return { accounts, close: async () => { await accounts.close(); await store.close(); } };
+  return {
+    accounts,
+    close: async () => {
+      await accounts.close();
+      await store.close();
+    },
+  };
 }
 
 t.test('the first start creates a key and shows it once; it is stored hashed', async (t) => {
@@ -34,11 +40,20 @@ t.test('the first start creates a key and shows it once; it is stored hashed', a
   t.equal((await second.accounts.bootstrap(null)).created, null);
   const identity = await second.accounts.authenticate(created as string);
   t.match(identity, { organizationId: organization.id, organizationNumber: 1, models: ['*'] });
-  const [key] = (await second.accounts.keys.all());
-  t.match(keyObject(key as never, new Date()), { id: /^key_/, prefix: created?.slice(0, 11), last4: created?.slice(-4), status: 'active', revoked_at: null });
+  const [key] = await second.accounts.keys.all();
+  t.match(keyObject(key as never, new Date()), {
+    id: /^key_/,
+    prefix: created?.slice(0, 11),
+    last4: created?.slice(-4),
+    status: 'active',
+    revoked_at: null,
+  });
   await second.close();
   for (const file of readdirSync(join(path, 'db'))) {
-    t.notOk(readFileSync(join(path, 'db', file)).includes((created as string).slice(12)), `${file} does not hold the secret`);
+    t.notOk(
+      readFileSync(join(path, 'db', file)).includes((created as string).slice(12)),
+      `${file} does not hold the secret`,
+    );
   }
 });
 
@@ -71,14 +86,34 @@ t.test('what another process writes is seen within 5 s', async (t) => {
     const accounts = openAccounts(store);
     ${call}
     await accounts.close(); await store.close();`;
-  const run = (call: string): string => execFileSync(process.execPath, ['--input-type=module', '-e', script(call)], { encoding: 'utf8' }).trim();
+  const run = (call: string): string =>
+    execFileSync(process.execPath, ['--input-type=module', '-e', script(call)], { encoding: 'utf8' }).trim();
 
   const made = run('process.stdout.write((await accounts.createKey({ name: "other" })).secret);');
   // Reads see what is committed from the next turn of the event loop on.
-  t.ok(await eventually(async () => { try { return (await server.accounts.authenticate(made)).keyId !== ''; } catch { return false; } }), 'a new key works');
+  t.ok(
+    await eventually(async () => {
+      try {
+        return (await server.accounts.authenticate(made)).keyId !== '';
+      } catch {
+        return false;
+      }
+    }),
+    'a new key works',
+  );
   run(`await accounts.revokeKey((await accounts.findKey(${JSON.stringify(made.slice(0, 11))})).id);`);
-  const refusal = async (): Promise<unknown> => { try { await server.accounts.authenticate(made); return null; } catch (error) { return (error as { code?: unknown }).code; } };
-  t.ok(await eventually(async () => await refusal() === 'api_key_revoked'), 'and a revoked one not any more, within a second or so');
+  const refusal = async (): Promise<unknown> => {
+    try {
+      await server.accounts.authenticate(made);
+      return null;
+    } catch (error) {
+      return (error as { code?: unknown }).code;
+    }
+  };
+  t.ok(
+    await eventually(async () => (await refusal()) === 'api_key_revoked'),
+    'and a revoked one not any more, within a second or so',
+  );
   await server.close();
 });
 
@@ -98,7 +133,8 @@ t.test('finding and revoking', async (t) => {
   const { accounts, close } = await open(folder(t));
   await accounts.bootstrap(null);
   const { key, secret } = await accounts.createKey({ name: 'a', models: ['tycho-1.0'], scopes: ['inference'] });
-  for (const reference of [key.id, key.publicId as string, `sk-${key.publicId as string}`, key.last4]) t.match(await accounts.findKey(reference), { id: key.id }, reference);
+  for (const reference of [key.id, key.publicId as string, `sk-${key.publicId as string}`, key.last4])
+    t.match(await accounts.findKey(reference), { id: key.id }, reference);
   t.equal(await accounts.findKey('nothing'), null);
   const identity = await accounts.authenticate(secret);
   t.doesNotThrow(() => permit(identity, 'inference', 'tycho-1.0'));
@@ -107,6 +143,10 @@ t.test('finding and revoking', async (t) => {
   await accounts.revokeKey(key.id);
   const at = (await accounts.keys.all()).find((one) => one.id === key.id)?.revokedAt;
   await accounts.revokeKey(key.id);
-  t.equal((await accounts.keys.all()).find((one) => one.id === key.id)?.revokedAt, at, 'revoking again changes nothing');
+  t.equal(
+    (await accounts.keys.all()).find((one) => one.id === key.id)?.revokedAt,
+    at,
+    'revoking again changes nothing',
+  );
   await close();
 });

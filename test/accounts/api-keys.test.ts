@@ -20,7 +20,17 @@ import type { Role } from '../../src/wire/dashboard.js';
 
 const ACTOR: Actor = { type: 'user', id: 'user_1', email: 'a@example.com', ip: '127.0.0.1' };
 
-async function open(t: Test): Promise<{ path: string; store: Store; accounts: Accounts; directory: LmdbDirectory; changes: AccountChanges; organizationId: string; put: (userId: string, role: Role) => Promise<unknown> }> {
+async function open(
+  t: Test,
+): Promise<{
+  path: string;
+  store: Store;
+  accounts: Accounts;
+  directory: LmdbDirectory;
+  changes: AccountChanges;
+  organizationId: string;
+  put: (userId: string, role: Role) => Promise<unknown>;
+}> {
   const path = mkdtempSync(join(tmpdir(), 'monolith-keys-'));
   const store = await openStore(path);
   const changes = new AccountChanges();
@@ -32,12 +42,18 @@ async function open(t: Test): Promise<{ path: string; store: Store; accounts: Ac
     rmSync(path, { recursive: true, force: true });
   });
   const organizationId = (await accounts.organizations.ensureFirst()).id;
-  const put = (userId: string, role: Role): Promise<unknown> => store.transaction(() => new MembershipTable(store).put(organizationId, userId, role));
+  const put = (userId: string, role: Role): Promise<unknown> =>
+    store.transaction(() => new MembershipTable(store).put(organizationId, userId, role));
   return { path, store, accounts, directory, changes, organizationId, put };
 }
 
 t.test('rotation: the old key goes on for the overlap, the new one may do the same', async (t) => {
-  const { accounts, directory: { audit }, organizationId, put } = await open(t);
+  const {
+    accounts,
+    directory: { audit },
+    organizationId,
+    put,
+  } = await open(t);
   const { keys } = accounts;
   const permissions = { models: ['tycho-1.0'], scopes: ['inference' as const], limits: { '*': { rpm: 3 } } };
   await put('user_1', 'developer');
@@ -45,10 +61,21 @@ t.test('rotation: the old key goes on for the overlap, the new one may do the sa
   const first = await keys.create(organizationId, { name: 'ci', ...permissions, createdBy: 'user_1' }, ACTOR);
   const second = await keys.rotate(organizationId, first.key.id, 3600, ACTOR, 'user_2');
   if (second === null) throw new Error('not rotated');
-  t.match(second.key, { ...permissions, name: 'ci', rotatedFrom: first.key.id, createdBy: 'user_2', revokedAt: null, lastUsedAt: null });
+  t.match(second.key, {
+    ...permissions,
+    name: 'ci',
+    rotatedFrom: first.key.id,
+    createdBy: 'user_2',
+    revokedAt: null,
+    lastUsedAt: null,
+  });
   t.not(second.secret, first.secret);
   t.match(await accounts.authenticate(first.secret), { keyId: first.key.id });
-  t.match(await accounts.authenticate(second.secret), { keyId: second.key.id, keyLimits: { '*': { rpm: 3 } }, models: ['tycho-1.0'] });
+  t.match(await accounts.authenticate(second.secret), {
+    keyId: second.key.id,
+    keyLimits: { '*': { rpm: 3 } },
+    models: ['tycho-1.0'],
+  });
   const old = await keys.get(organizationId, first.key.id);
   const left = Date.parse(old?.revokedAt ?? '') - Date.now();
   t.ok(left > 3590_000 && left <= 3600_000, 'an hour is left');
@@ -58,11 +85,24 @@ t.test('rotation: the old key goes on for the overlap, the new one may do the sa
   await t.rejects(async () => accounts.authenticate(second.secret), { code: 'api_key_revoked' });
   t.ok(await accounts.authenticate(third?.secret as string));
   await keys.revoke(organizationId, first.key.id, ACTOR);
-  await t.rejects(async () => accounts.authenticate(first.secret), { code: 'api_key_revoked' }, 'a key in its overlap can be revoked at once');
+  await t.rejects(
+    async () => accounts.authenticate(first.secret),
+    { code: 'api_key_revoked' },
+    'a key in its overlap can be revoked at once',
+  );
   await t.rejects(keys.rotate(organizationId, first.key.id, 0, ACTOR, null), { status: 422, code: 'invalid_value' });
   t.equal(await keys.rotate(organizationId, 'key_unknown', 0, ACTOR, null), null);
-  t.equal(await keys.rotate('org_other', third?.key.id as string, 0, ACTOR, null), null, 'of another organization there is no such key');
-  t.same((await audit.list(organizationId, 10, null)).data.map(({ action }) => action).sort(), ['api_key.created', 'api_key.revoked', 'api_key.rotated', 'api_key.rotated']);
+  t.equal(
+    await keys.rotate('org_other', third?.key.id as string, 0, ACTOR, null),
+    null,
+    'of another organization there is no such key',
+  );
+  t.same((await audit.list(organizationId, 10, null)).data.map(({ action }) => action).sort(), [
+    'api_key.created',
+    'api_key.revoked',
+    'api_key.rotated',
+    'api_key.rotated',
+  ]);
 });
 
 t.test('rotating again never prolongs a key that is being phased out', async (t) => {
@@ -76,8 +116,8 @@ t.test('rotating again never prolongs a key that is being phased out', async (t)
   await keys.rotate(organizationId, key.id, 86_400, ACTOR, 'user_1');
   t.equal(await end(), first);
   const last = await keys.rotate(organizationId, key.id, 60, ACTOR, null);
-  t.ok(await end() < first, 'sooner it may');
-  t.equal(last?.key.createdBy, 'user_1', 'one that nobody made in person stays its maker\'s');
+  t.ok((await end()) < first, 'sooner it may');
+  t.equal(last?.key.createdBy, 'user_1', "one that nobody made in person stays its maker's");
 });
 
 t.test('a change acts at once; expiry is a date', async (t) => {
@@ -85,7 +125,12 @@ t.test('a change acts at once; expiry is a date', async (t) => {
   const { keys } = accounts;
   const { key, secret } = await keys.create(organizationId, { name: 'a' }, ACTOR);
   t.match(await accounts.authenticate(secret), { models: ['*'], keyLimits: null });
-  await keys.change(organizationId, key.id, { models: ['hal-1.0'], limits: { 'hal-1.0': { tpm: 5 } }, name: 'b' }, ACTOR);
+  await keys.change(
+    organizationId,
+    key.id,
+    { models: ['hal-1.0'], limits: { 'hal-1.0': { tpm: 5 } }, name: 'b' },
+    ACTOR,
+  );
   t.match(await accounts.authenticate(secret), { models: ['hal-1.0'], keyLimits: { 'hal-1.0': { tpm: 5 } } });
   await keys.change(organizationId, key.id, { limits: null, expiresAt: new Date(Date.now() - 1) }, ACTOR);
   await t.rejects(async () => accounts.authenticate(secret), { code: 'api_key_expired' });
@@ -117,16 +162,21 @@ t.test('what an operator sets for the organization is in the identity; suspensio
   const table = store.table<object>('organizations');
   await table.put(organizationId, { ...table.get(organizationId), deletedAt: new Date().toISOString() });
   changes.tell(organizationId);
-  await t.rejects(async () => accounts.authenticate(other.secret), { code: 'api_key_revoked' }, 'no key of an organization that is gone works');
+  await t.rejects(
+    async () => accounts.authenticate(other.secret),
+    { code: 'api_key_revoked' },
+    'no key of an organization that is gone works',
+  );
   t.equal(await accounts.organizations.get(organizationId), null);
 });
 
 t.test('lists go youngest first, page by page, and know nothing of others', async (t) => {
   const { accounts, organizationId } = await open(t);
   const made: string[] = [];
-  for (let i = 0; i < 5; i++) made.unshift((await accounts.keys.create(organizationId, { name: `k${i}` }, null)).key.id);
+  for (let i = 0; i < 5; i++)
+    made.unshift((await accounts.keys.create(organizationId, { name: `k${i}` }, null)).key.id);
   const seen: string[] = [];
-  for (let after: string | null = null; ;) {
+  for (let after: string | null = null; ; ) {
     const page = await accounts.keys.page(organizationId, 2, after);
     seen.push(...(page?.data ?? []).map(({ id }) => id));
     if (page === null || page.next === null) break;
@@ -143,18 +193,31 @@ t.test('the number of keys is bounded, and so is what is remembered of wrong one
   const { accounts, organizationId } = await open(t);
   const { keys } = accounts;
   const expired = await keys.create(organizationId, { name: 'expired', expiresAt: new Date(Date.now() - 1) }, null);
-  for (let i = 0; i < MAX_ACTIVE_KEYS; i += 100) await Promise.all(Array.from({ length: 100 }, () => keys.create(organizationId, { name: 'k' }, null)));
+  for (let i = 0; i < MAX_ACTIVE_KEYS; i += 100)
+    await Promise.all(Array.from({ length: 100 }, () => keys.create(organizationId, { name: 'k' }, null)));
   await t.rejects(keys.create(organizationId, { name: 'one more' }, null), { status: 422, code: 'too_many_entries' });
   const first = (await keys.all()).find(({ expiresAt }) => expiresAt === null);
   await t.rejects(keys.rotate(organizationId, first?.id as string, 60, ACTOR, null), { code: 'too_many_entries' });
   await keys.revoke(organizationId, first?.id as string, null);
   t.ok(await keys.create(organizationId, { name: 'one more' }, null));
-  await t.rejects(keys.change(organizationId, expired.key.id, { expiresAt: null }, ACTOR), { status: 422, code: 'too_many_entries' }, 'an expired one is not revived past the bound');
+  await t.rejects(
+    keys.change(organizationId, expired.key.id, { expiresAt: null }, ACTOR),
+    { status: 422, code: 'too_many_entries' },
+    'an expired one is not revived past the bound',
+  );
   t.match(await keys.change(organizationId, expired.key.id, { name: 'renamed' }, ACTOR), { name: 'renamed' });
-  await keys.revoke(organizationId, (await keys.all()).find(({ revokedAt, expiresAt }) => revokedAt === null && expiresAt === null)!.id, null);
-  t.match(await keys.change(organizationId, expired.key.id, { expiresAt: null }, ACTOR), { expiresAt: null }, 'in the place of another it is');
+  await keys.revoke(
+    organizationId,
+    (await keys.all()).find(({ revokedAt, expiresAt }) => revokedAt === null && expiresAt === null)!.id,
+    null,
+  );
+  t.match(
+    await keys.change(organizationId, expired.key.id, { expiresAt: null }, ACTOR),
+    { expiresAt: null },
+    'in the place of another it is',
+  );
 
-  const remembered = (accounts as unknown as { cache: Map<string, unknown>; lastUsed: Map<string, unknown> });
+  const remembered = accounts as unknown as { cache: Map<string, unknown>; lastUsed: Map<string, unknown> };
   for (let i = 0; i < 20_000; i++) await tryKey(`sk-aaaaaaaa-${i}`);
   t.equal(remembered.cache.size, 0);
   await t.rejects(async () => accounts.authenticate('x'.repeat(1_000_000)), { code: 'invalid_api_key' });
@@ -175,10 +238,24 @@ t.test('a database of before: plain hashes become keyed ones, and the keys go on
   const secret = 'sk-abcdefgh-0123456789012345678901234567890123456789';
   const hash = createHash('sha256').update(secret).digest();
   const before = await openStore(path);
-  await before.table('organizations').put('org_1', { id: 'org_1', tenant: 1, name: 'Default', status: 'active', createdAt: '2026-01-01T00:00:00.000Z' });
+  await before
+    .table('organizations')
+    .put('org_1', { id: 'org_1', tenant: 1, name: 'Default', status: 'active', createdAt: '2026-01-01T00:00:00.000Z' });
   await before.table('keys').put('key_1', {
-    id: 'key_1', organizationId: 'org_1', createdBy: null, name: 'old', publicId: 'abcdefgh', last4: '6789', hash: new Uint8Array(hash),
-    models: ['*'], scopes: ['inference'], expiresAt: null, lastUsedAt: null, createdAt: '2026-01-02T00:00:00.000Z', revokedAt: null, rotatedFrom: null,
+    id: 'key_1',
+    organizationId: 'org_1',
+    createdBy: null,
+    name: 'old',
+    publicId: 'abcdefgh',
+    last4: '6789',
+    hash: new Uint8Array(hash),
+    models: ['*'],
+    scopes: ['inference'],
+    expiresAt: null,
+    lastUsedAt: null,
+    createdAt: '2026-01-02T00:00:00.000Z',
+    revokedAt: null,
+    rotatedFrom: null,
   });
   await before.table('keys-by-hash').put(hash.toString('hex'), 'key_1');
   await before.table('responses').put('resp_1', { organizationId: 'org_1', createdAt: 5, dead: false });
@@ -190,7 +267,10 @@ t.test('a database of before: plain hashes become keyed ones, and the keys go on
   const accounts = openAccounts(store);
   t.match(await accounts.authenticate(secret), { keyId: 'key_1', keyLimits: null });
   t.equal(store.table('keys-by-hash').get(hash.toString('hex')), undefined, 'the plain hash is gone');
-  t.not(Buffer.from(store.table<{ hash: Uint8Array }>('keys').get('key_1')?.hash ?? []).toString('hex'), hash.toString('hex'));
+  t.not(
+    Buffer.from(store.table<{ hash: Uint8Array }>('keys').get('key_1')?.hash ?? []).toString('hex'),
+    hash.toString('hex'),
+  );
   t.match(await accounts.keys.page('org_1', 10, null), { data: [{ id: 'key_1' }], next: null });
   t.same([...store.table('responses-by-organization').keys()], [['org_1', 5, 'resp_1']]);
   await accounts.close();
@@ -213,7 +293,10 @@ t.test('a database of before: keys that are revoked get the flag, an overlap kee
 
   const store = await openStore(path);
   const after = openAccounts(store);
-  t.same(made.map(({ key }) => store.table<KeyRecord>('keys').get(key.id)?.revoked === true), [true, false, false]);
+  t.same(
+    made.map(({ key }) => store.table<KeyRecord>('keys').get(key.id)?.revoked === true),
+    [true, false, false],
+  );
   t.equal((await after.keys.page(organizationId, 10, null))?.data.length, 3);
   await t.rejects(async () => after.authenticate(made[0]!.secret), { code: 'api_key_revoked' });
   for (const { secret } of made.slice(1)) t.ok(await after.authenticate(secret));

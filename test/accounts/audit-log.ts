@@ -10,19 +10,36 @@ export function auditLogTests(open: (t: Test) => Promise<AuditLog>): void {
     const audit = await open(t);
     for (let i = 0; i < 7; i++) {
       await audit.note('org_a', ACTOR, `entry ${i}`, 'target', { i });
-      await new Promise((resolve) => setTimeout(resolve, 2));   // those of one millisecond have no order
+      await new Promise((resolve) => setTimeout(resolve, 2)); // those of one millisecond have no order
     }
     await audit.note('org_aa', ACTOR, 'another', null);
     await audit.note(null, ACTOR, 'of the server', null);
     const first = await audit.list('org_a', 3, null);
-    t.match(first.data, [{ action: 'entry 6', target: 'target', actor: { type: 'user', id: 'user_a', email: 'a@example.com' }, ip: '192.0.2.1', detail: { i: 6 } }, { action: 'entry 5' }, { action: 'entry 4' }]);
+    t.match(first.data, [
+      {
+        action: 'entry 6',
+        target: 'target',
+        actor: { type: 'user', id: 'user_a', email: 'a@example.com' },
+        ip: '192.0.2.1',
+        detail: { i: 6 },
+      },
+      { action: 'entry 5' },
+      { action: 'entry 4' },
+    ]);
     const second = await audit.list('org_a', 3, first.next);
     const third = await audit.list('org_a', 3, second.next);
-    t.same([...second.data, ...third.data].map(({ action }) => action), ['entry 3', 'entry 2', 'entry 1', 'entry 0']);
+    t.same(
+      [...second.data, ...third.data].map(({ action }) => action),
+      ['entry 3', 'entry 2', 'entry 1', 'entry 0'],
+    );
     t.equal(third.next, null);
     t.same((await audit.list('org_a', 7, null)).next, null, 'a full page is not one before another');
-    t.same((await audit.list(null, 10, null)).data.map(({ action }) => action), ['of the server']);
+    t.same(
+      (await audit.list(null, 10, null)).data.map(({ action }) => action),
+      ['of the server'],
+    );
     t.same(await audit.list('org_none', 10, null), { data: [], next: null });
-    for (const after of ['', 'x', '1.aud_', first.data[0]!.id, '9'.repeat(400)]) await t.rejects(audit.list('org_a', 3, after), { code: 'invalid_query_parameter', param: 'after' });
+    for (const after of ['', 'x', '1.aud_', first.data[0]!.id, '9'.repeat(400)])
+      await t.rejects(audit.list('org_a', 3, after), { code: 'invalid_query_parameter', param: 'after' });
   });
 }

@@ -13,8 +13,23 @@ const OPERATOR: Actor = { type: 'operator_api', id: null, email: null, ip: null 
 const OPEN = { open: true, local: true };
 const actorOf = ({ id, email }: User): Actor => ({ type: 'user', id, email, ip: CLIENT.ip });
 
-function signUp({ signUps }: Directory, name: string, more: { invite?: string; policy?: typeof OPEN; code?: string } = {}): Promise<SignedUp> {
-  return signUps.signUp(more.policy ?? OPEN, { email: `${name}@example.com`, name, organizationName: null, invite: more.invite ?? null, code: more.code ?? null }, `hash of ${name}`, CLIENT);
+function signUp(
+  { signUps }: Directory,
+  name: string,
+  more: { invite?: string; policy?: typeof OPEN; code?: string } = {},
+): Promise<SignedUp> {
+  return signUps.signUp(
+    more.policy ?? OPEN,
+    {
+      email: `${name}@example.com`,
+      name,
+      organizationName: null,
+      invite: more.invite ?? null,
+      code: more.code ?? null,
+    },
+    `hash of ${name}`,
+    CLIENT,
+  );
 }
 
 /** What the audit log says, oldest first. */
@@ -38,7 +53,10 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(new Set(made.map(({ organization }) => organization.tenant)).size, 3);
     const same = await Promise.allSettled([signUp(directory, 'd'), signUp(directory, 'd')]);
     t.same(same.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
-    t.match(same.find(({ status }) => status === 'rejected'), { reason: { code: 'email_taken' } });
+    t.match(
+      same.find(({ status }) => status === 'rejected'),
+      { reason: { code: 'email_taken' } },
+    );
     t.equal(await signUps.awaitsFirst(), false);
     t.equal(await signUps.firstCode(), null);
     await t.rejects(signUp(directory, 'e', { policy: remote }), { code: 'signup_closed' });
@@ -48,7 +66,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.same(await actions(directory, null), ['operator.first_user'], 'of those that were refused nothing is noted');
   });
 
-  t.test('SignUps: what was made before anybody signed up becomes the first one\'s', async (t) => {
+  t.test("SignUps: what was made before anybody signed up becomes the first one's", async (t) => {
     const directory = await open(t);
     const { id } = await directory.organizations.ensureFirst();
     const first = await signUp(directory, 'a');
@@ -64,7 +82,11 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     const counted = { address: 'address 192.0.2.1', email: 'email a@example.com' };
     for (let i = 0; i < MAX_ATTEMPTS.login; i++) await attempts.count('login', [counted.email]);
     t.equal(await signIns.begin({ ...user, passwordHash: 'another' }, null, CLIENT, null, counted), 'changed');
-    t.match(await attempts.counted('login', counted.email), { count: MAX_ATTEMPTS.login }, 'who did not get in is forgiven nothing');
+    t.match(
+      await attempts.counted('login', counted.email),
+      { count: MAX_ATTEMPTS.login },
+      'who did not get in is forgiven nothing',
+    );
     const begun = await signIns.begin(user, null, CLIENT, cookie, counted);
     if (typeof begun === 'string') throw new Error(begun);
     t.equal(await signIns.find(cookie), null, 'the session before is over');
@@ -75,8 +97,11 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     const kept = (await signIns.find(begun.cookie))!.session.id;
     t.equal(await signIns.changePassword({ ...user, passwordHash: 'stale' }, 'new', kept, actorOf(user)), false);
     t.equal(await signIns.changePassword(user, 'new', kept, actorOf(user)), true);
-    t.same((await signIns.sessions(user.id)).map(({ id }) => id), [kept]);
-    t.equal(await signIns.end('user_other', kept, actorOf(user)), false, 'another\'s session is unknown');
+    t.same(
+      (await signIns.sessions(user.id)).map(({ id }) => id),
+      [kept],
+    );
+    t.equal(await signIns.end('user_other', kept, actorOf(user)), false, "another's session is unknown");
     const token = await signIns.mailedToken(user.id, 'password');
     await signIns.resetPassword(token, user.id, 'newest', CLIENT.ip);
     await t.rejects(signIns.resetPassword(token, user.id, 'again', CLIENT.ip), { code: 'invalid_token' });
@@ -85,58 +110,112 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.same(await actions(directory, null), ['operator.first_user', 'user.password_changed', 'user.password_reset']);
     const { user: other } = await signUp(directory, 'b');
     await signIns.resetPassword((await signIns.handedToken(other.id, OPERATOR))!, other.id, 'given', CLIENT.ip);
-    t.match(await signIns.withEmail('b@example.com'), { passwordHash: 'given', emailVerified: false }, 'a link that came by no mail says nothing of the address');
+    t.match(
+      await signIns.withEmail('b@example.com'),
+      { passwordHash: 'given', emailVerified: false },
+      'a link that came by no mail says nothing of the address',
+    );
   });
 
   t.test('Members and Invites: who may, as they are then; one owner stays', async (t) => {
     const directory = await open(t);
     const { members, invites, signIns } = directory;
-    const { user: owner, organization: { id: org } } = await signUp(directory, 'owner');
+    const {
+      user: owner,
+      organization: { id: org },
+    } = await signUp(directory, 'owner');
     const other = await signUp(directory, 'other');
     const invite = await invites.create(org, 'guest@example.com', 'admin', owner.id, actorOf(owner));
     t.match(invite, { state: 'pending', token: /./ });
     t.match(await invites.ofLink(invite.token!), { invite: { id: invite.id }, organization: { id: org } });
-    await t.rejects(invites.accept(invite.token!, other.user, actorOf(other.user)), { code: 'invalid_value', param: 'invite' }, 'it is for one address');
+    await t.rejects(
+      invites.accept(invite.token!, other.user, actorOf(other.user)),
+      { code: 'invalid_value', param: 'invite' },
+      'it is for one address',
+    );
     const closed = { open: false, local: true };
-    const joined = await Promise.allSettled([1, 2].map(() => signUp(directory, 'guest', { invite: invite.token!, policy: closed })));
+    const joined = await Promise.allSettled(
+      [1, 2].map(() => signUp(directory, 'guest', { invite: invite.token!, policy: closed })),
+    );
     t.same(joined.map(({ status }) => status).sort(), ['fulfilled', 'rejected'], 'it is taken once');
     const guest = (await signIns.withEmail('guest@example.com'))!;
-    t.match(await members.of(org, guest.id), { role: 'admin', organization: { id: org, settings: { monthlyTokenCap: null } } });
+    t.match(await members.of(org, guest.id), {
+      role: 'admin',
+      organization: { id: org, settings: { monthlyTokenCap: null } },
+    });
     t.equal(await members.of(other.organization.id, guest.id), null);
     t.equal(await members.of('org_'.repeat(200), guest.id), null);
-    await t.rejects(invites.create(org, 'x@example.com', 'owner', guest.id, actorOf(guest)), { code: 'role_not_allowed' });
-    await t.rejects(invites.create(org, 'guest@example.com', 'viewer', owner.id, actorOf(owner)), { code: 'invalid_value', param: 'email' });
+    await t.rejects(invites.create(org, 'x@example.com', 'owner', guest.id, actorOf(guest)), {
+      code: 'role_not_allowed',
+    });
+    await t.rejects(invites.create(org, 'guest@example.com', 'viewer', owner.id, actorOf(owner)), {
+      code: 'invalid_value',
+      param: 'email',
+    });
     await t.rejects(members.changeRole(org, guest.id, 'owner', guest.id, actorOf(guest)), { code: 'role_not_allowed' });
-    await t.rejects(members.changeRole(org, owner.id, 'viewer', owner.id, actorOf(owner)), { code: 'invalid_value', param: 'role' });
+    await t.rejects(members.changeRole(org, owner.id, 'viewer', owner.id, actorOf(owner)), {
+      code: 'invalid_value',
+      param: 'role',
+    });
     await t.rejects(members.remove(org, owner.id, owner.id, actorOf(owner)), { code: 'invalid_value', param: 'user' });
     await t.rejects(members.remove(org, 'user_none', owner.id, actorOf(owner)), { code: 'resource_not_found' });
     await members.changeRole(org, guest.id, 'owner', owner.id, actorOf(owner));
-    const both = await Promise.allSettled([members.remove(org, owner.id, owner.id, actorOf(owner)), members.remove(org, guest.id, guest.id, actorOf(guest))]);
+    const both = await Promise.allSettled([
+      members.remove(org, owner.id, owner.id, actorOf(owner)),
+      members.remove(org, guest.id, guest.id, actorOf(guest)),
+    ]);
     t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'], 'of two that leave at once one stays');
     t.equal((await members.page(org, 10, null))?.data.length, 1);
     t.equal(await members.page(org, 10, 'user_none'), null);
-    t.same(await actions(directory, org), ['invite.created', 'member.joined', 'member.joined', 'member.left', 'member.role_changed', 'organization.created']);
+    t.same(await actions(directory, org), [
+      'invite.created',
+      'member.joined',
+      'member.joined',
+      'member.left',
+      'member.role_changed',
+      'organization.created',
+    ]);
   });
 
   t.test('Invites: taken back, made anew, used up; none into what is suspended or gone', async (t) => {
     const directory = await open(t);
     const { members, invites, organizations, signIns } = directory;
-    const { user: owner, organization: { id: org } } = await signUp(directory, 'owner');
+    const {
+      user: owner,
+      organization: { id: org },
+    } = await signUp(directory, 'owner');
     const guest = await signUp(directory, 'guest');
-    const invite = (role: 'viewer' | 'admin' = 'viewer') => invites.create(org, 'guest@example.com', role, owner.id, actorOf(owner));
+    const invite = (role: 'viewer' | 'admin' = 'viewer') =>
+      invites.create(org, 'guest@example.com', role, owner.id, actorOf(owner));
     const accept = (token: string | null) => invites.accept(token!, guest.user, actorOf(guest.user));
     const first = await invite();
     const second = await invite('admin');
-    t.same((await invites.page(org, 10, null))?.data.map(({ state }) => state).sort(), ['pending', 'revoked'], 'of one address the last one counts');
+    t.same(
+      (await invites.page(org, 10, null))?.data.map(({ state }) => state).sort(),
+      ['pending', 'revoked'],
+      'of one address the last one counts',
+    );
     t.equal(await invites.page(org, 10, 'inv_none'), null);
-    for (const token of [first.token!, second.token!.replace(/.$/, '!'), `${'a'.repeat(24)}.${'a'.repeat(43)}`, 'nonsense']) await t.rejects(invites.ofLink(token), { code: 'invalid_token' });
+    for (const token of [
+      first.token!,
+      second.token!.replace(/.$/, '!'),
+      `${'a'.repeat(24)}.${'a'.repeat(43)}`,
+      'nonsense',
+    ])
+      await t.rejects(invites.ofLink(token), { code: 'invalid_token' });
     await t.rejects(invites.revoke(org, 'inv_none', owner.id, actorOf(owner)), { code: 'resource_not_found' });
     for (let n = 0; n < 2; n++) await invites.revoke(org, second.id, owner.id, actorOf(owner));
     await t.rejects(accept(second.token), { code: 'invalid_token' });
     const third = await invite();
     await organizations.change(org, { status: 'suspended' }, null);
     await t.rejects(accept(third.token), { code: 'organization_suspended' });
-    await t.rejects(organizations.create('more', owner, 5, actorOf(owner)).then(() => organizations.create('more', { ...owner, operator: false }, 5, actorOf(owner))), { code: 'organization_suspended' }, 'nor is one made beside it, but by an operator');
+    await t.rejects(
+      organizations
+        .create('more', owner, 5, actorOf(owner))
+        .then(() => organizations.create('more', { ...owner, operator: false }, 5, actorOf(owner))),
+      { code: 'organization_suspended' },
+      'nor is one made beside it, but by an operator',
+    );
     const stranger = await invites.create(org, 'new@example.com', 'viewer', owner.id, actorOf(owner));
     await t.rejects(signUp(directory, 'new', { invite: stranger.token! }), { code: 'organization_suspended' });
     t.equal(await signIns.withEmail('new@example.com'), null);
@@ -144,57 +223,127 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.match(await accept(third.token), { id: org });
     await t.rejects(accept(third.token), { code: 'invalid_token' });
     await t.rejects(invite(), { code: 'invalid_value', param: 'email' });
-    await t.rejects(members.remove(org, owner.id, guest.user.id, actorOf(guest.user)), { code: 'role_not_allowed' }, 'a viewer removes nobody');
-    t.match(await members.changeRole(org, guest.user.id, 'viewer', owner.id, actorOf(owner)), { role: 'viewer', email: 'guest@example.com' });
+    await t.rejects(
+      members.remove(org, owner.id, guest.user.id, actorOf(guest.user)),
+      { code: 'role_not_allowed' },
+      'a viewer removes nobody',
+    );
+    t.match(await members.changeRole(org, guest.user.id, 'viewer', owner.id, actorOf(owner)), {
+      role: 'viewer',
+      email: 'guest@example.com',
+    });
     await members.remove(org, guest.user.id, owner.id, actorOf(owner));
     t.equal(await signIns.find(guest.cookie), null, 'the sessions of who is removed are over');
-    t.same(await actions(directory, org), [
-      ...Array<string>(4).fill('invite.created'), 'invite.revoked', 'member.joined', 'member.joined', 'member.removed', 'organization.created',
-    ], 'what changed nothing is not noted');
+    t.same(
+      await actions(directory, org),
+      [
+        ...Array<string>(4).fill('invite.created'),
+        'invite.revoked',
+        'member.joined',
+        'member.joined',
+        'member.removed',
+        'organization.created',
+      ],
+      'what changed nothing is not noted',
+    );
     await organizations.change(org, { keepsText: true }, OPERATOR);
     await organizations.change(org, { keepsText: true }, OPERATOR);
     await organizations.change(org, { keepsText: false, status: 'suspended' }, OPERATOR);
     t.match(await organizations.overview(org), { status: 'suspended', settings: { keepsText: false } });
     t.equal(await organizations.overview('org_none'), null);
-    t.same((await actions(directory, org)).filter((action) => /^organization\.(?!created)/.test(action)), ['organization.request_text_kept', 'organization.request_text_not_kept', 'organization.suspended']);
+    t.same(
+      (await actions(directory, org)).filter((action) => /^organization\.(?!created)/.test(action)),
+      ['organization.request_text_kept', 'organization.request_text_not_kept', 'organization.suspended'],
+    );
   });
 
   t.test('Invites: who loses the right to make one loses those that are pending, in the same step', async (t) => {
     const directory = await open(t);
     const { members, invites, ownAccount, audit } = directory;
     const owner = await signUp(directory, 'owner');
-    const { organization: { id: org } } = owner;
-    const make = (by: User, email: string, role: 'viewer' | 'admin' | 'owner') => invites.create(org, `${email}@example.com`, role, by.id, actorOf(by));
-    const join = async (name: string, role: 'admin' | 'owner'): Promise<User> => (await signUp(directory, name, { invite: (await make(owner.user, name, role)).token! })).user;
-    const states = async (): Promise<Record<string, string>> => Object.fromEntries((await invites.page(org, 100, null))!.data.filter(({ state }) => state !== 'accepted').map(({ email, state }) => [email.split('@')[0], state]));
+    const {
+      organization: { id: org },
+    } = owner;
+    const make = (by: User, email: string, role: 'viewer' | 'admin' | 'owner') =>
+      invites.create(org, `${email}@example.com`, role, by.id, actorOf(by));
+    const join = async (name: string, role: 'admin' | 'owner'): Promise<User> =>
+      (await signUp(directory, name, { invite: (await make(owner.user, name, role)).token! })).user;
+    const states = async (): Promise<Record<string, string>> =>
+      Object.fromEntries(
+        (await invites.page(org, 100, null))!.data
+          .filter(({ state }) => state !== 'accepted')
+          .map(({ email, state }) => [email.split('@')[0], state]),
+      );
     await make(owner.user, 'stays', 'admin');
     const names = ['removed', 'left', 'demoted', 'gone', 'former'] as const;
-    const [removed, left, demoted, gone, former] = await Promise.all(names.map((name) => join(name, name === 'former' ? 'owner' : 'admin'))) as [User, User, User, User, User];
+    const [removed, left, demoted, gone, former] = (await Promise.all(
+      names.map((name) => join(name, name === 'former' ? 'owner' : 'admin')),
+    )) as [User, User, User, User, User];
     const second = await make(removed, 'of-removed', 'admin');
     t.equal(second.createdBy, removed.id);
-    for (const [by, name] of [[left, 'left'], [demoted, 'demoted'], [gone, 'gone']] as const) await make(by, `of-${name}`, 'viewer');
+    for (const [by, name] of [
+      [left, 'left'],
+      [demoted, 'demoted'],
+      [gone, 'gone'],
+    ] as const)
+      await make(by, `of-${name}`, 'viewer');
     await make(former, 'owner-of-former', 'owner');
     await make(former, 'of-former', 'admin');
     await signUp(directory, 'came', { invite: (await make(removed, 'came', 'viewer')).token! });
     const elsewhere = await signUp(directory, 'elsewhere');
-    const there = await invites.create(elsewhere.organization.id, removed.email, 'admin', elsewhere.user.id, actorOf(elsewhere.user));
+    const there = await invites.create(
+      elsewhere.organization.id,
+      removed.email,
+      'admin',
+      elsewhere.user.id,
+      actorOf(elsewhere.user),
+    );
     await invites.accept(there.token!, removed, actorOf(removed));
-    const other = await invites.create(elsewhere.organization.id, 'third@example.com', 'viewer', removed.id, actorOf(removed));
+    const other = await invites.create(
+      elsewhere.organization.id,
+      'third@example.com',
+      'viewer',
+      removed.id,
+      actorOf(removed),
+    );
 
     await members.remove(org, removed.id, owner.user.id, actorOf(owner.user));
-    t.match((await audit.list(org, 100, null)).data.filter(({ action }) => action === 'invite.revoked'), [{ target: second.id, actor: { id: owner.user.id }, detail: { email: 'of-removed@example.com' } }]);
+    t.match(
+      (await audit.list(org, 100, null)).data.filter(({ action }) => action === 'invite.revoked'),
+      [{ target: second.id, actor: { id: owner.user.id }, detail: { email: 'of-removed@example.com' } }],
+    );
     await t.rejects(signUp(directory, 'of-removed', { invite: second.token! }), { code: 'invalid_token' });
     await members.remove(org, left.id, left.id, actorOf(left));
     await members.changeRole(org, demoted.id, 'developer', owner.user.id, actorOf(owner.user));
     await ownAccount.delete(gone, actorOf(gone));
     await members.changeRole(org, former.id, 'admin', owner.user.id, actorOf(owner.user));
     t.same(await states(), {
-      'stays': 'pending', 'of-removed': 'revoked', 'of-left': 'revoked', 'of-demoted': 'revoked', 'of-gone': 'revoked', 'owner-of-former': 'revoked', 'of-former': 'pending',
+      stays: 'pending',
+      'of-removed': 'revoked',
+      'of-left': 'revoked',
+      'of-demoted': 'revoked',
+      'of-gone': 'revoked',
+      'owner-of-former': 'revoked',
+      'of-former': 'pending',
     });
-    t.equal((await actions(directory, org)).filter((action) => action === 'invite.revoked').length, 5, 'what was used up is not noted');
-    t.match(await invites.ofLink(other.token!), { invite: { id: other.id, createdBy: removed.id } }, 'of another organization they stay');
-    for (const by of [removed, demoted]) await t.rejects(make(by, 'late', 'viewer'), { code: 'role_not_allowed' }, 'nor is one made by a request that was under way');
-    for (const by of [removed, demoted]) await t.rejects(members.changeRole(org, former.id, 'viewer', by.id, actorOf(by)), { code: 'role_not_allowed' });
+    t.equal(
+      (await actions(directory, org)).filter((action) => action === 'invite.revoked').length,
+      5,
+      'what was used up is not noted',
+    );
+    t.match(
+      await invites.ofLink(other.token!),
+      { invite: { id: other.id, createdBy: removed.id } },
+      'of another organization they stay',
+    );
+    for (const by of [removed, demoted])
+      await t.rejects(
+        make(by, 'late', 'viewer'),
+        { code: 'role_not_allowed' },
+        'nor is one made by a request that was under way',
+      );
+    for (const by of [removed, demoted])
+      await t.rejects(members.changeRole(org, former.id, 'viewer', by.id, actorOf(by)), { code: 'role_not_allowed' });
   });
 
   t.test('Organizations: settings come with them, and who deletes one deletes all of it', async (t) => {
@@ -207,17 +356,31 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.match(await organizations.create('more', next.user, 2, actorOf(next.user)), { name: 'more' });
     const { secret } = await apiKeys.create(id, { name: 'k' }, null);
     await organizations.change(id, { limits: { '*': { rpm: 7 } } }, OPERATOR);
-    t.match(await organizations.change(id, { monthlyTokenCap: 5 }, OPERATOR), { members: 1, activeKeys: 1, settings: { limits: { '*': { rpm: 7 } }, monthlyTokenCap: 5 } });
-    t.match(await members.organizationsOf(user.id), [{ role: 'owner', organization: { id, settings: { monthlyTokenCap: 5 } } }]);
-    t.match(await keyStore.find(keyDigest(secret)), { identity: { organizationId: id, monthlyTokenCap: 5, limits: { '*': { rpm: 7 } } } });
-    t.match(await organizations.rename(id, 'named', actorOf(user)), { name: 'named', settings: { monthlyTokenCap: 5 } });
+    t.match(await organizations.change(id, { monthlyTokenCap: 5 }, OPERATOR), {
+      members: 1,
+      activeKeys: 1,
+      settings: { limits: { '*': { rpm: 7 } }, monthlyTokenCap: 5 },
+    });
+    t.match(await members.organizationsOf(user.id), [
+      { role: 'owner', organization: { id, settings: { monthlyTokenCap: 5 } } },
+    ]);
+    t.match(await keyStore.find(keyDigest(secret)), {
+      identity: { organizationId: id, monthlyTokenCap: 5, limits: { '*': { rpm: 7 } } },
+    });
+    t.match(await organizations.rename(id, 'named', actorOf(user)), {
+      name: 'named',
+      settings: { monthlyTokenCap: 5 },
+    });
     t.equal(await organizations.change('org_none', { status: 'suspended' }, OPERATOR), null);
     const { token } = await invites.create(id, 'guest@example.com', 'viewer', user.id, actorOf(user));
     const pages = await organizations.page(2, null);
     t.equal([...pages.data, ...(await organizations.page(2, pages.next)).data].length, 3);
 
     await organizations.delete(id, actorOf(user));
-    t.same([await organizations.get(id), await members.of(id, user.id), await organizations.rename(id, 'x', actorOf(user))], [null, null, null]);
+    t.same(
+      [await organizations.get(id), await members.of(id, user.id), await organizations.rename(id, 'x', actorOf(user))],
+      [null, null, null],
+    );
     await t.rejects(invites.ofLink(token!), { code: 'invalid_token' });
     t.same(await invites.page(id, 10, null), { data: [], next: null });
     t.match(await keyStore.find(keyDigest(secret)), { revoked: true });
@@ -233,29 +396,38 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.ok(again.organization.tenant > 3, 'its number is not given again');
   });
 
-  t.test('ApiKeys: who makes or rotates one may do so then, whatever they were when the request was let in', async (t) => {
-    const directory = await open(t);
-    const { apiKeys, members, invites } = directory;
-    const { user: owner, organization: { id: org } } = await signUp(directory, 'owner');
-    const { user } = await signUp(directory, 'maker', { invite: (await invites.create(org, 'maker@example.com', 'admin', owner.id, actorOf(owner))).token! });
-    const make = (by: User) => apiKeys.create(org, { name: 'k', createdBy: by.id }, actorOf(by));
-    const rotate = (id: string) => apiKeys.rotate(org, id, 0, actorOf(user), user.id);
-    const refused = { code: 'role_not_allowed' };
-    const theirs = (await make(owner)).key, rotated = (await rotate(theirs.id))!.key;
-    t.equal(rotated.createdBy, user.id);
-    const another = (await make(owner)).key;
-    await members.changeRole(org, user.id, 'developer', owner.id, actorOf(owner));
-    const own = (await make(user)).key;
-    await t.rejects(rotate(another.id), refused, 'a developer, of their own alone');
-    const next = (await rotate(own.id))!.key;
-    await members.changeRole(org, user.id, 'viewer', owner.id, actorOf(owner));
-    for (const late of [() => make(user), () => rotate(next.id)]) await t.rejects(late(), refused);
-    await members.remove(org, user.id, owner.id, actorOf(owner));
-    for (const late of [() => make(user), () => rotate(next.id)]) await t.rejects(late(), refused);
-    t.equal(keyStatus((await apiKeys.get(org, next.id))!, new Date()), 'active');
-    t.equal((await apiKeys.page(org, 10, null))?.data.length, 5, 'nothing is left of what was refused');
-    t.ok(await apiKeys.rotate(org, next.id, 0, OPERATOR, null), 'the command line needs no role');
-  });
+  t.test(
+    'ApiKeys: who makes or rotates one may do so then, whatever they were when the request was let in',
+    async (t) => {
+      const directory = await open(t);
+      const { apiKeys, members, invites } = directory;
+      const {
+        user: owner,
+        organization: { id: org },
+      } = await signUp(directory, 'owner');
+      const { user } = await signUp(directory, 'maker', {
+        invite: (await invites.create(org, 'maker@example.com', 'admin', owner.id, actorOf(owner))).token!,
+      });
+      const make = (by: User) => apiKeys.create(org, { name: 'k', createdBy: by.id }, actorOf(by));
+      const rotate = (id: string) => apiKeys.rotate(org, id, 0, actorOf(user), user.id);
+      const refused = { code: 'role_not_allowed' };
+      const theirs = (await make(owner)).key,
+        rotated = (await rotate(theirs.id))!.key;
+      t.equal(rotated.createdBy, user.id);
+      const another = (await make(owner)).key;
+      await members.changeRole(org, user.id, 'developer', owner.id, actorOf(owner));
+      const own = (await make(user)).key;
+      await t.rejects(rotate(another.id), refused, 'a developer, of their own alone');
+      const next = (await rotate(own.id))!.key;
+      await members.changeRole(org, user.id, 'viewer', owner.id, actorOf(owner));
+      for (const late of [() => make(user), () => rotate(next.id)]) await t.rejects(late(), refused);
+      await members.remove(org, user.id, owner.id, actorOf(owner));
+      for (const late of [() => make(user), () => rotate(next.id)]) await t.rejects(late(), refused);
+      t.equal(keyStatus((await apiKeys.get(org, next.id))!, new Date()), 'active');
+      t.equal((await apiKeys.page(org, 10, null))?.data.length, 5, 'nothing is left of what was refused');
+      t.ok(await apiKeys.rotate(org, next.id, 0, OPERATOR, null), 'the command line needs no role');
+    },
+  );
 
   t.test('a revoked key is refused by a process whose clock is far behind, an overlap ends at its time', async (t) => {
     const { apiKeys, keyStore, organizations, now } = await open(t);
@@ -265,13 +437,18 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     await apiKeys.revoke(id, revoked.key.id, null);
     const turned = await apiKeys.create(id, { name: 'b' }, null);
     await apiKeys.rotate(id, turned.key.id, 0, OPERATOR, null);
-    for (const { secret } of [revoked, turned]) await t.rejects(async () => behind(86_400_000).authenticate(secret), { code: 'api_key_revoked' });
+    for (const { secret } of [revoked, turned])
+      await t.rejects(async () => behind(86_400_000).authenticate(secret), { code: 'api_key_revoked' });
     const overlapping = await apiKeys.create(id, { name: 'c' }, null);
     await apiKeys.rotate(id, overlapping.key.id, 600, OPERATOR, null);
     t.match(await behind(0).authenticate(overlapping.secret), { keyId: overlapping.key.id });
     await t.rejects(async () => behind(-600_001).authenticate(overlapping.secret), { code: 'api_key_revoked' });
     await apiKeys.revoke(id, overlapping.key.id, null);
-    await t.rejects(async () => behind(86_400_000).authenticate(overlapping.secret), { code: 'api_key_revoked' }, 'also during an overlap');
+    await t.rejects(
+      async () => behind(86_400_000).authenticate(overlapping.secret),
+      { code: 'api_key_revoked' },
+      'also during an overlap',
+    );
     const row = (await apiKeys.get(id, overlapping.key.id))!;
     t.ok(Date.parse(row.revokedAt!) <= now(), 'and is shown as revoked now');
     await apiKeys.revoke(id, overlapping.key.id, null);
@@ -289,12 +466,25 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     const { key, secret } = firsts.find((made) => made !== null)!;
     t.equal(await apiKeys.get(two, key.id), null);
     t.equal(await apiKeys.revoke(two, key.id, null), null);
-    t.match(await keyStore.find(keyDigest(secret)), { keyId: key.id, suspended: false, expiresAt: Infinity, revoked: false, overlapEndsAt: Infinity });
+    t.match(await keyStore.find(keyDigest(secret)), {
+      keyId: key.id,
+      suspended: false,
+      expiresAt: Infinity,
+      revoked: false,
+      overlapEndsAt: Infinity,
+    });
     await keyStore.noteLastUsed([[key.id, 5_000]]);
-    await keyStore.noteLastUsed([[key.id, 4_000], ['key_none', 1]]);
+    await keyStore.noteLastUsed([
+      [key.id, 4_000],
+      ['key_none', 1],
+    ]);
     t.equal((await apiKeys.get(one, key.id))?.lastUsedAt, new Date(5_000).toISOString(), 'the later time stays');
     const rotated = await apiKeys.rotate(one, key.id, 0, OPERATOR, null);
-    t.equal(keyStatus((await apiKeys.get(one, key.id))!, new Date(0)), 'revoked', 'without an overlap immediately, whatever the clock shows');
+    t.equal(
+      keyStatus((await apiKeys.get(one, key.id))!, new Date(0)),
+      'revoked',
+      'without an overlap immediately, whatever the clock shows',
+    );
     t.match(await keyStore.find(keyDigest(rotated!.secret)), { keyId: rotated!.key.id });
     await t.rejects(apiKeys.change(one, key.id, { name: 'b' }, OPERATOR), { code: 'invalid_value' });
     await Promise.all([1, 2].map(() => apiKeys.accept(one, 'chosen', 'a key of my own')));
@@ -311,10 +501,21 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
   t.test('what is unknown or over changes nothing and says so', async (t) => {
     const directory = await open(t);
     const { apiKeys, users, signIns, secondFactors, ownAccount, organizations } = directory;
-    const { user, organization: { id: org } } = await signUp(directory, 'a');
+    const {
+      user,
+      organization: { id: org },
+    } = await signUp(directory, 'a');
     const b = await signUp(directory, 'b');
-    const rights = (id: string, { locked, operator }: { locked?: boolean; operator?: boolean }) => users.change(id, { locked, operator }, null, OPERATOR);
-    t.same([await apiKeys.change(org, 'key_none', { name: 'b' }, OPERATOR), await apiKeys.rotate(org, 'key_none', 0, OPERATOR, null), await apiKeys.revoke(org, 'key_none', OPERATOR)], [null, null, null]);
+    const rights = (id: string, { locked, operator }: { locked?: boolean; operator?: boolean }) =>
+      users.change(id, { locked, operator }, null, OPERATOR);
+    t.same(
+      [
+        await apiKeys.change(org, 'key_none', { name: 'b' }, OPERATOR),
+        await apiKeys.rotate(org, 'key_none', 0, OPERATOR, null),
+        await apiKeys.revoke(org, 'key_none', OPERATOR),
+      ],
+      [null, null, null],
+    );
     const { key } = await apiKeys.create(org, { name: 'k' }, OPERATOR);
     t.match(await apiKeys.change(org, key.id, { name: 'renamed' }, OPERATOR), { name: 'renamed' });
     const revoked = await apiKeys.revoke(org, key.id, OPERATOR);
@@ -329,12 +530,28 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     const begun = await signIns.begin(b.user, 'hashed anew', CLIENT, null, null);
     t.match(begun, { user: { passwordHash: 'hashed anew' } });
     const [session] = await signIns.sessions(b.user.id);
-    t.same([await signIns.end(b.user.id, session!.id, actorOf(b.user)), await signIns.end(b.user.id, session!.id, actorOf(b.user))], [true, false]);
+    t.same(
+      [
+        await signIns.end(b.user.id, session!.id, actorOf(b.user)),
+        await signIns.end(b.user.id, session!.id, actorOf(b.user)),
+      ],
+      [true, false],
+    );
     t.equal(await signIns.find('no cookie'), null);
     t.equal(await signIns.handedToken('user_none', OPERATOR), null);
-    await t.rejects(signIns.resetPassword(await signIns.mailedToken(user.id, 'password'), 'user_none', 'x', CLIENT.ip), { code: 'invalid_token', message: 'This account is gone.' });
+    await t.rejects(
+      signIns.resetPassword(await signIns.mailedToken(user.id, 'password'), 'user_none', 'x', CLIENT.ip),
+      { code: 'invalid_token', message: 'This account is gone.' },
+    );
     await t.rejects(ownAccount.emailToken(user, 'b@example.com', actorOf(user)), { code: 'email_taken' });
-    t.same([await secondFactors.get(user.id), await secondFactors.replaceRecovery(user, ['r'], actorOf(user)), await secondFactors.reset('user_none', OPERATOR)], [null, false, false]);
+    t.same(
+      [
+        await secondFactors.get(user.id),
+        await secondFactors.replaceRecovery(user, ['r'], actorOf(user)),
+        await secondFactors.reset('user_none', OPERATOR),
+      ],
+      [null, false, false],
+    );
     await secondFactors.propose(b.user.id, 'sealed');
     await secondFactors.enable(b.user, { sealed: 'sealed', step: 1, recovery: [] }, '', actorOf(b.user));
     await secondFactors.reseal(() => null);
@@ -342,19 +559,44 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     await signIns.begin({ ...b.user, passwordHash: 'hashed anew' }, null, CLIENT, null, null);
     t.equal(await secondFactors.reset(b.user.id, OPERATOR), true);
     t.same(await signIns.sessions(b.user.id), []);
-    t.same((await actions(directory, null)).filter((action) => /^(session|user)/.test(action)), [
-      'session.revoked', 'user.locked', 'user.operator_granted', 'user.operator_withdrawn', 'user.second_factor_enabled', 'user.second_factor_reset', 'user.unlocked',
-    ]);
-    t.same((await actions(directory, org)).filter((action) => action.startsWith('api_key')), ['api_key.changed', 'api_key.created', 'api_key.revoked']);
+    t.same(
+      (await actions(directory, null)).filter((action) => /^(session|user)/.test(action)),
+      [
+        'session.revoked',
+        'user.locked',
+        'user.operator_granted',
+        'user.operator_withdrawn',
+        'user.second_factor_enabled',
+        'user.second_factor_reset',
+        'user.unlocked',
+      ],
+    );
+    t.same(
+      (await actions(directory, org)).filter((action) => action.startsWith('api_key')),
+      ['api_key.changed', 'api_key.created', 'api_key.revoked'],
+    );
     const long = 'x'.repeat(1_000);
-    t.same([await users.get(long), await apiKeys.get(org, long), await signIns.withEmail(long), await organizations.get(long), await signIns.handedToken(long, OPERATOR), await secondFactors.reset(long, OPERATOR)], [null, null, null, null, null, false]);
+    t.same(
+      [
+        await users.get(long),
+        await apiKeys.get(org, long),
+        await signIns.withEmail(long),
+        await organizations.get(long),
+        await signIns.handedToken(long, OPERATOR),
+        await secondFactors.reset(long, OPERATOR),
+      ],
+      [null, null, null, null, null, false],
+    );
     // Who comes from a provider, into an organization of others, and leaves.
     const { token } = await directory.invites.create(org, 'c@example.com', 'viewer', user.id, actorOf(user));
     const identity = { issuer: 'https://id.example.com', subject: 'c' };
     const wish = { email: 'c@example.com', name: 'c', organizationName: null, invite: token, code: null, identity };
     const c = await directory.signUps.signUp(OPEN, wish, '', CLIENT);
     t.match(await directory.identities.userOf(identity), { id: c.user.id, emailVerified: true });
-    await t.rejects(directory.signUps.signUp(OPEN, { ...wish, email: 'd@example.com', invite: null }, '', CLIENT), { code: 'email_taken', message: /this person/ });
+    await t.rejects(directory.signUps.signUp(OPEN, { ...wish, email: 'd@example.com', invite: null }, '', CLIENT), {
+      code: 'email_taken',
+      message: /this person/,
+    });
     await ownAccount.delete(c.user, actorOf(c.user));
     t.equal(await directory.identities.userOf(identity), null);
     t.match(await organizations.overview(org), { members: 1 });
@@ -365,11 +607,18 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     const { users, signIns } = directory;
     const first = await signUp(directory, 'a');
     const second = await signUp(directory, 'b');
-    const change = (id: string, rights: { locked?: boolean; operator?: boolean }, by: string | null = null) => users.change(id, { locked: rights.locked, operator: rights.operator }, by, OPERATOR);
+    const change = (id: string, rights: { locked?: boolean; operator?: boolean }, by: string | null = null) =>
+      users.change(id, { locked: rights.locked, operator: rights.operator }, by, OPERATOR);
     await t.rejects(change(first.user.id, { operator: false }), { code: 'invalid_value', param: 'operator' });
-    t.match(await change(second.user.id, { operator: true }), { user: { operator: true }, organizations: [{ id: second.organization.id, role: 'owner' }] });
+    t.match(await change(second.user.id, { operator: true }), {
+      user: { operator: true },
+      organizations: [{ id: second.organization.id, role: 'owner' }],
+    });
     await t.rejects(change(first.user.id, { locked: true }, first.user.id), { code: 'invalid_value', param: 'locked' });
-    const both = await Promise.allSettled([change(first.user.id, { locked: true }), change(second.user.id, { locked: true })]);
+    const both = await Promise.allSettled([
+      change(first.user.id, { locked: true }),
+      change(second.user.id, { locked: true }),
+    ]);
     t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'], 'of two at once one stays');
     const locked = (await users.get(first.user.id))!.locked ? first : second;
     t.equal(await signIns.find(locked.cookie), null);
@@ -377,8 +626,16 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(await signIns.find(locked.cookie), null, 'nor is it there again');
     await t.rejects(change('user_none', { locked: true }), { code: 'resource_not_found' });
     const page = await users.page(1, null);
-    t.same([...page.data, ...(await users.page(1, page.next)).data].map(({ user }) => user.id).sort(), [first.user.id, second.user.id].sort());
-    t.same(await actions(directory, null), ['operator.first_user', 'user.locked', 'user.operator_granted', 'user.unlocked']);
+    t.same(
+      [...page.data, ...(await users.page(1, page.next)).data].map(({ user }) => user.id).sort(),
+      [first.user.id, second.user.id].sort(),
+    );
+    t.same(await actions(directory, null), [
+      'operator.first_user',
+      'user.locked',
+      'user.operator_granted',
+      'user.unlocked',
+    ]);
   });
 
   t.test('SecondFactors: what is proved counts, steps and recovery codes once', async (t) => {
@@ -391,19 +648,57 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(await secondFactors.enable(user, proved, kept, actorOf(user)), false, 'nothing was proposed');
     await secondFactors.propose(user.id, 'first');
     await secondFactors.propose(user.id, 'second');
-    t.equal(await secondFactors.enable(user, { ...proved, sealed: 'first' }, kept, actorOf(user)), false, 'the last one counts');
-    const both = await Promise.all([secondFactors.enable(user, proved, kept, actorOf(user)), secondFactors.enable(user, proved, kept, actorOf(user))]);
+    t.equal(
+      await secondFactors.enable(user, { ...proved, sealed: 'first' }, kept, actorOf(user)),
+      false,
+      'the last one counts',
+    );
+    const both = await Promise.all([
+      secondFactors.enable(user, proved, kept, actorOf(user)),
+      secondFactors.enable(user, proved, kept, actorOf(user)),
+    ]);
     t.same(both.sort(), [false, true]);
-    t.same((await signIns.sessions(user.id)).map(({ id }) => id), [kept]);
+    t.same(
+      (await signIns.sessions(user.id)).map(({ id }) => id),
+      [kept],
+    );
     t.match(await users.get(user.id), { secondFactor: true });
-    t.equal(await signIns.begin(user, null, CLIENT, null, null), 'changed', 'the password alone was looked at before it was turned on');
+    t.equal(
+      await signIns.begin(user, null, CLIENT, null, null),
+      'changed',
+      'the password alone was looked at before it was turned on',
+    );
     t.type(await signIns.begin({ ...user, secondFactor: true }, null, CLIENT, cookie, null), 'object');
     t.equal(await secondFactors.proposed(user.id), null);
-    t.same((await Promise.all([11, 11, 11].map((step) => secondFactors.useStep(user.id, step)))).sort(), [false, false, true], 'of many at once one uses it');
-    t.same([await secondFactors.useStep(user.id, 10), await secondFactors.useStep(user.id, 11), await secondFactors.useStep(user.id, 12)], [false, false, true]);
+    t.same(
+      (await Promise.all([11, 11, 11].map((step) => secondFactors.useStep(user.id, step)))).sort(),
+      [false, false, true],
+      'of many at once one uses it',
+    );
+    t.same(
+      [
+        await secondFactors.useStep(user.id, 10),
+        await secondFactors.useStep(user.id, 11),
+        await secondFactors.useStep(user.id, 12),
+      ],
+      [false, false, true],
+    );
     t.ok(await secondFactors.useStep(user.id, 2_900), 'a clock that is a day ahead');
-    t.same([await secondFactors.useStep(user.id, 2_898), await secondFactors.useStep(user.id, 13), await secondFactors.useStep(user.id, 13)], [false, true, false], 'once it is right again it does not lock the account, and a code still counts once');
-    t.same((await Promise.all(['r1', 'r1', 'r3'].map((hash) => secondFactors.useRecovery(user, hash, CLIENT.ip)))).filter((left) => left !== null), [1]);
+    t.same(
+      [
+        await secondFactors.useStep(user.id, 2_898),
+        await secondFactors.useStep(user.id, 13),
+        await secondFactors.useStep(user.id, 13),
+      ],
+      [false, true, false],
+      'once it is right again it does not lock the account, and a code still counts once',
+    );
+    t.same(
+      (await Promise.all(['r1', 'r1', 'r3'].map((hash) => secondFactors.useRecovery(user, hash, CLIENT.ip)))).filter(
+        (left) => left !== null,
+      ),
+      [1],
+    );
     await secondFactors.reseal((id, sealed) => `${id} ${sealed}`);
     t.match(await secondFactors.get(user.id), { sealed: `${user.id} second`, lastStep: 13, recovery: ['r2'] });
     t.equal(await secondFactors.replaceRecovery(user, ['r4'], actorOf(user)), true);
@@ -411,59 +706,96 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(await secondFactors.disable(user, actorOf(user)), false);
     t.equal(await secondFactors.reset(user.id, OPERATOR), false);
     t.match(await users.get(user.id), { secondFactor: false });
-    t.same(await actions(directory, null), ['operator.first_user', 'user.recovery_code_used', 'user.recovery_codes_replaced', 'user.second_factor_disabled', 'user.second_factor_enabled']);
+    t.same(await actions(directory, null), [
+      'operator.first_user',
+      'user.recovery_code_used',
+      'user.recovery_codes_replaced',
+      'user.second_factor_disabled',
+      'user.second_factor_enabled',
+    ]);
   });
 
-  t.test('OwnAccount: of an account that is gone nothing begins, as by a request that was let in just before', async (t) => {
-    const directory = await open(t);
-    const { ownAccount, organizations, invites, members } = directory;
-    const a = await signUp(directory, 'a'), b = await signUp(directory, 'b');
-    const { token } = await invites.create(a.organization.id, b.user.email, 'owner', a.user.id, actorOf(a.user));
-    await organizations.delete(b.organization.id, actorOf(b.user));
-    await ownAccount.delete(b.user, actorOf(b.user));
-    await t.rejects(organizations.create('of nobody', b.user, 5, actorOf(b.user)), { code: 'not_signed_in' });
-    await t.rejects(invites.accept(token!, b.user, actorOf(b.user)), { code: 'not_signed_in' });
-    t.same(await members.organizationsOf(b.user.id), []);
-    t.equal((await organizations.page(10, null)).data.filter(({ name }) => name === 'of nobody').length, 0);
-    t.match(await invites.ofLink(token!), { invite: { email: b.user.email } }, 'the invitation is good for whoever has the address next');
-  });
+  t.test(
+    'OwnAccount: of an account that is gone nothing begins, as by a request that was let in just before',
+    async (t) => {
+      const directory = await open(t);
+      const { ownAccount, organizations, invites, members } = directory;
+      const a = await signUp(directory, 'a'),
+        b = await signUp(directory, 'b');
+      const { token } = await invites.create(a.organization.id, b.user.email, 'owner', a.user.id, actorOf(a.user));
+      await organizations.delete(b.organization.id, actorOf(b.user));
+      await ownAccount.delete(b.user, actorOf(b.user));
+      await t.rejects(organizations.create('of nobody', b.user, 5, actorOf(b.user)), { code: 'not_signed_in' });
+      await t.rejects(invites.accept(token!, b.user, actorOf(b.user)), { code: 'not_signed_in' });
+      t.same(await members.organizationsOf(b.user.id), []);
+      t.equal((await organizations.page(10, null)).data.filter(({ name }) => name === 'of nobody').length, 0);
+      t.match(
+        await invites.ofLink(token!),
+        { invite: { email: b.user.email } },
+        'the invitation is good for whoever has the address next',
+      );
+    },
+  );
 
-  t.test('OwnAccount: who asked for another address with a password that was changed since does not get it', async (t) => {
-    const directory = await open(t);
-    const { ownAccount, signIns } = directory;
-    const { user, cookie } = await signUp(directory, 'a');
-    const ask = (): Promise<string> => ownAccount.emailToken(user, 'thief@example.com', actorOf(user));
-    const first = await ask();
-    const kept = (await signIns.find(cookie))!.session.id;
-    t.equal(await signIns.changePassword(user, 'new', kept, actorOf(user)), true);
-    await t.rejects(ownAccount.confirmEmail(first, CLIENT.ip), { code: 'invalid_token' });
-    const second = await ask();
-    await signIns.resetPassword(await signIns.mailedToken(user.id, 'password'), user.id, 'newest', CLIENT.ip);
-    await t.rejects(ownAccount.confirmEmail(second, CLIENT.ip), { code: 'invalid_token' });
-    t.match(await signIns.withEmail('a@example.com'), { id: user.id });
-  });
+  t.test(
+    'OwnAccount: who asked for another address with a password that was changed since does not get it',
+    async (t) => {
+      const directory = await open(t);
+      const { ownAccount, signIns } = directory;
+      const { user, cookie } = await signUp(directory, 'a');
+      const ask = (): Promise<string> => ownAccount.emailToken(user, 'thief@example.com', actorOf(user));
+      const first = await ask();
+      const kept = (await signIns.find(cookie))!.session.id;
+      t.equal(await signIns.changePassword(user, 'new', kept, actorOf(user)), true);
+      await t.rejects(ownAccount.confirmEmail(first, CLIENT.ip), { code: 'invalid_token' });
+      const second = await ask();
+      await signIns.resetPassword(await signIns.mailedToken(user.id, 'password'), user.id, 'newest', CLIENT.ip);
+      await t.rejects(ownAccount.confirmEmail(second, CLIENT.ip), { code: 'invalid_token' });
+      t.match(await signIns.withEmail('a@example.com'), { id: user.id });
+    },
+  );
 
   t.test('OwnAccount: an address is taken once, an account goes whole', async (t) => {
     const directory = await open(t);
     const { ownAccount, signIns, members, users } = directory;
-    const a = await signUp(directory, 'a'), b = await signUp(directory, 'b');
-    const tokens = [await ownAccount.emailToken(a.user, 'new@example.com', actorOf(a.user)), await ownAccount.emailToken(b.user, 'new@example.com', actorOf(b.user))];
+    const a = await signUp(directory, 'a'),
+      b = await signUp(directory, 'b');
+    const tokens = [
+      await ownAccount.emailToken(a.user, 'new@example.com', actorOf(a.user)),
+      await ownAccount.emailToken(b.user, 'new@example.com', actorOf(b.user)),
+    ];
     const both = await Promise.allSettled(tokens.map((token) => ownAccount.confirmEmail(token, CLIENT.ip)));
     t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
-    t.match(both.find(({ status }) => status === 'rejected'), { reason: { code: 'email_taken' } });
+    t.match(
+      both.find(({ status }) => status === 'rejected'),
+      { reason: { code: 'email_taken' } },
+    );
     await t.rejects(ownAccount.changeEmail(a.user, 'b@example.com', actorOf(a.user)), { code: 'email_taken' });
     t.equal(await signIns.withEmail('a@example.com'), null);
-    await t.rejects(ownAccount.delete(b.user, actorOf(b.user)), { code: 'last_owner', message: new RegExp(`"${b.organization.name}"`) });
+    await t.rejects(ownAccount.delete(b.user, actorOf(b.user)), {
+      code: 'last_owner',
+      message: new RegExp(`"${b.organization.name}"`),
+    });
     await directory.organizations.delete(b.organization.id, actorOf(b.user));
     await ownAccount.delete(b.user, actorOf(b.user));
-    t.same([await users.get(b.user.id), await signIns.find(b.cookie), await signIns.withEmail('b@example.com'), await members.organizationsOf(b.user.id)], [null, null, null, []]);
+    t.same(
+      [
+        await users.get(b.user.id),
+        await signIns.find(b.cookie),
+        await signIns.withEmail('b@example.com'),
+        await members.organizationsOf(b.user.id),
+      ],
+      [null, null, null, []],
+    );
     await directory.organizations.delete(a.organization.id, actorOf(a.user));
     await t.rejects(ownAccount.delete(a.user, actorOf(a.user)), { code: 'invalid_value', param: 'operator' });
   });
 
   t.test('Attempts: of many at once no more than of many in a row, all shares or none', async (t) => {
     const { attempts } = await open(t);
-    const tries = await Promise.allSettled(Array.from({ length: MAX_ATTEMPTS.login + 5 }, () => attempts.count('login', ['address a', 'email e'])));
+    const tries = await Promise.allSettled(
+      Array.from({ length: MAX_ATTEMPTS.login + 5 }, () => attempts.count('login', ['address a', 'email e'])),
+    );
     t.equal(tries.filter(({ status }) => status === 'fulfilled').length, MAX_ATTEMPTS.login);
     await t.rejects(attempts.count('login', ['address a', 'email other']), { code: 'too_many_attempts' });
     t.match(await attempts.counted('login', 'email other'), { count: 0 });

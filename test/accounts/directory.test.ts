@@ -12,14 +12,20 @@ import { OrganizationTable } from '../../src/accounts/lmdb/organization-table.js
 import { TokenTable } from '../../src/accounts/lmdb/token-table.js';
 import { UserTable } from '../../src/accounts/lmdb/user-table.js';
 import { LmdbAttempts } from '../../src/accounts/lmdb-attempts.js';
-import { checkBelonging, checkMembers, hasRole, MAX_MEMBERS, MAX_ORGANIZATIONS_OF_USER } from '../../src/accounts/members.js';
+import {
+  checkBelonging,
+  checkMembers,
+  hasRole,
+  MAX_MEMBERS,
+  MAX_ORGANIZATIONS_OF_USER,
+} from '../../src/accounts/members.js';
 import { normalEmail } from '../../src/accounts/users.js';
 import { endsWithParent, main } from '../e2e/monolith.js';
 import { embeddedModel } from '../e2e/monolith.js';
 import { dashboardClient } from '../support/dashboard-client.js';
 import { ownStore } from '../support/own-store.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const store = await ownStore(t, 'directory');
 let now = Date.parse('2026-01-01T00:00:00Z');
@@ -27,7 +33,10 @@ const clock = (): number => now;
 const rows = (table: Parameters<typeof store.table>[0]): number => [...store.table(table).keys()].length;
 
 t.test('how many members an organization has, and how many organizations a user is in', (t) => {
-  for (const [check, most] of [[checkMembers, MAX_MEMBERS], [checkBelonging, MAX_ORGANIZATIONS_OF_USER]] as const) {
+  for (const [check, most] of [
+    [checkMembers, MAX_MEMBERS],
+    [checkBelonging, MAX_ORGANIZATIONS_OF_USER],
+  ] as const) {
     check(most - 1);
     t.throws(() => check(most), { code: 'too_many_entries' });
   }
@@ -36,7 +45,9 @@ t.test('how many members an organization has, and how many organizations a user 
 
 t.test('attempts', async (t) => {
   const attempts = new LmdbAttempts(store, clock);
-  const tries = await Promise.allSettled(Array.from({ length: 15 }, () => attempts.count('login', ['address a', 'email e'])));
+  const tries = await Promise.allSettled(
+    Array.from({ length: 15 }, () => attempts.count('login', ['address a', 'email e'])),
+  );
   t.equal(tries.filter(({ status }) => status === 'fulfilled').length, MAX_ATTEMPTS.login);
   t.match(tries.at(-1), { reason: { code: 'too_many_attempts', retryAfterMs: ATTEMPTS_MS } });
   await t.rejects(attempts.count('login', ['address a', 'email other']), { code: 'too_many_attempts' });
@@ -66,8 +77,11 @@ t.test('addresses', async (t) => {
 
 t.test('asking whether anybody has signed up leaves no reader behind', async (t) => {
   const users = new UserTable(store);
-  await store.transaction(() => users.create({ email: 'reader@example.com', name: 'R', passwordHash: '', operator: false }));
-  for (let i = 0; i < 140; i++) {   // more than the readers a database has; each write makes the next look a new one
+  await store.transaction(() =>
+    users.create({ email: 'reader@example.com', name: 'R', passwordHash: '', operator: false }),
+  );
+  for (let i = 0; i < 140; i++) {
+    // more than the readers a database has; each write makes the next look a new one
     t.notOk(users.none);
     await store.transaction(() => users.change(users.withEmail('reader@example.com')?.id ?? '', { name: `R${i}` }));
     await new Promise((done) => setTimeout(done, 1));
@@ -77,7 +91,10 @@ t.test('asking whether anybody has signed up leaves no reader behind', async (t)
 t.test('the audit log is bounded', async (t) => {
   const audit = new LmdbAuditLog(store, clock);
   const actor = { type: 'user', id: 'user_a', email: 'a@example.com', ip: null } as const;
-  await store.transaction(() => { audit.note('org_old', actor, 'too old', null); audit.note(null, actor, 'too old', null); });
+  await store.transaction(() => {
+    audit.note('org_old', actor, 'too old', null);
+    audit.note(null, actor, 'too old', null);
+  });
   now += 2 * 366 * 24 * 3_600_000;
   await store.transaction(() => {
     for (let i = 0; i < 10_005; i++) audit.note('org_many', actor, `entry ${i}`, null);
@@ -86,13 +103,18 @@ t.test('the audit log is bounded', async (t) => {
   await audit.sweep();
   t.equal(rows('audit'), 10_001);
   t.same(await audit.list('org_old', 10, null), { data: [], next: null });
-  t.match(await audit.list('org_few', 10, null), { data: [{ action: 'stays', target: 'target', detail: { a: 1 }, actor: { type: 'user', id: 'user_a' } }], next: null });
+  t.match(await audit.list('org_few', 10, null), {
+    data: [{ action: 'stays', target: 'target', detail: { a: 1 }, actor: { type: 'user', id: 'user_a' } }],
+    next: null,
+  });
 });
 
 t.test('tokens and invitations are swept', async (t) => {
   const tokens = new TokenTable(store, clock);
   const invites = new InviteTable(store, clock);
-  const [one, two] = await store.transaction(() => [tokens.create('user_a', 'password', true), tokens.create('user_a', 'email', true)] as const);
+  const [one, two] = await store.transaction(
+    () => [tokens.create('user_a', 'password', true), tokens.create('user_a', 'email', true)] as const,
+  );
   t.match(tokens.find(one, 'password'), { userId: 'user_a' });
   t.throws(() => tokens.find(one, 'email'), { code: 'invalid_token' });
   const invite = await store.transaction(() => invites.create('org_a', 'a@example.com', 'viewer', 'user_a'));
@@ -118,7 +140,9 @@ t.test('tokens and invitations are swept', async (t) => {
 
 t.test('numbers of organizations are never given twice', async (t) => {
   const organizations = new OrganizationTable(store);
-  const made = await Promise.all(Array.from({ length: 5 }, (_, i) => store.transaction(() => organizations.create(`o${i}`))));
+  const made = await Promise.all(
+    Array.from({ length: 5 }, (_, i) => store.transaction(() => organizations.create(`o${i}`))),
+  );
   t.equal(new Set(made.map(({ tenant }) => tenant)).size, 5);
   await store.transaction(() => organizations.markDeleted(made[4]!.id));
   await store.table('organizations').remove(made[4]!.id);
@@ -131,22 +155,53 @@ t.test('what was answered is there after kill -9', async (t) => {
   const data = mkdtempSync(join(tmpdir(), 'monolith-killed-'));
   t.teardown(() => rmSync(data, { recursive: true, force: true }));
   const start = async (): Promise<{ url: string; kill(): Promise<void> }> => {
-    const child = spawn(process.execPath, [...endsWithParent, main, 'serve', '--log', 'json', '--port', '0', '--data-dir', data, '--model', `hal-1.0=${embeddedModel}`], { stdio: ['pipe', 'pipe', 'ignore'] });
+    const child = spawn(
+      process.execPath,
+      [
+        ...endsWithParent,
+        main,
+        'serve',
+        '--log',
+        'json',
+        '--port',
+        '0',
+        '--data-dir',
+        data,
+        '--model',
+        `hal-1.0=${embeddedModel}`,
+      ],
+      { stdio: ['pipe', 'pipe', 'ignore'] },
+    );
     let text = '';
     for await (const piece of child.stdout.setEncoding('utf8')) if ((text += String(piece)).includes('\n')) break;
     const { url } = JSON.parse(text) as { url: string };
-    return { url, kill: () => new Promise((resolve) => { child.once('exit', () => resolve()); child.kill('SIGKILL'); }) };
+    return {
+      url,
+      kill: () =>
+        new Promise((resolve) => {
+          child.once('exit', () => resolve());
+          child.kill('SIGKILL');
+        }),
+    };
   };
   const before = await start();
   const client = dashboardClient(before.url);
   const { user, organization } = await client.signUp({ email: 'a@example.com' });
-  const { id } = await client.post<{ id: string }>(`/organizations/${organization.id}/invites`, { email: 'b@example.com', role: 'viewer' });
+  const { id } = await client.post<{ id: string }>(`/organizations/${organization.id}/invites`, {
+    email: 'b@example.com',
+    role: 'viewer',
+  });
   await before.kill();
   const after = await start();
   t.teardown(() => after.kill());
   const again = dashboardClient(after.url);
   again.cookie = client.cookie;
-  t.match(await again.get('/me'), { user: { id: user.id, operator: true }, organizations: [{ id: organization.id, role: 'owner' }] });
+  t.match(await again.get('/me'), {
+    user: { id: user.id, operator: true },
+    organizations: [{ id: organization.id, role: 'owner' }],
+  });
   t.match(await again.get(`/organizations/${organization.id}/invites`), { data: [{ id, state: 'pending' }] });
-  t.match(await again.get(`/organizations/${organization.id}/audit-log`), { data: [{ action: 'invite.created', target: id }] });
+  t.match(await again.get(`/organizations/${organization.id}/audit-log`), {
+    data: [{ action: 'invite.created', target: id }],
+  });
 });

@@ -51,13 +51,19 @@ t.test('known keys at once, unknown ones when they are found, and nothing from b
 
   cache.forget();
   let open: () => void = () => undefined;
-  gate = new Promise((resolve) => { open = resolve; });
+  gate = new Promise((resolve) => {
+    open = resolve;
+  });
   const begun = cache.authenticate(secret);
   await accounts.revokeKey(key.id);
   cache.forget();
   open();
   t.match(await begun, { keyId: key.id }, 'it was found before the change');
-  await t.rejects(async () => cache.authenticate(secret), { code: 'api_key_revoked' }, 'and is not remembered after it');
+  await t.rejects(
+    async () => cache.authenticate(secret),
+    { code: 'api_key_revoked' },
+    'and is not remembered after it',
+  );
 
   const other = await accounts.createKey({ name: 'b' });
   await cache.authenticate(other.secret);
@@ -80,7 +86,10 @@ t.test('where changes are told a key is remembered as long as they are, and whil
   let now = Date.now();
   let gate: Promise<unknown> = Promise.resolve();
   const store: Looked = {
-    find: async (digest) => { await gate; return directory.keyStore.find(digest); },
+    find: async (digest) => {
+      await gate;
+      return directory.keyStore.find(digest);
+    },
     noteLastUsed: (times) => directory.keyStore.noteLastUsed(times),
   };
   const trust = { confirmedAt: now - 60_000, away: false, gone: false, awayMs: 10_000 };
@@ -127,7 +136,11 @@ t.test('where changes are told a key is remembered as long as they are, and whil
   const late = new AbortController();
   gate = sleep(60_000, undefined, { signal: late.signal }).catch(() => undefined);
   const began = performance.now();
-  t.match(await cache.authenticate(secret), { keyId: key.id }, 'a store that does not answer is not waited for where the key is remembered');
+  t.match(
+    await cache.authenticate(secret),
+    { keyId: key.id },
+    'a store that does not answer is not waited for where the key is remembered',
+  );
   t.ok(performance.now() - began > 900);
   late.abort();
   cache.forget('org_other');
@@ -136,48 +149,57 @@ t.test('where changes are told a key is remembered as long as they are, and whil
   t.equal(cache.size, 2, 'of its organization nothing is left but the uses');
 });
 
-t.test('keys too long to be any are not looked up, what is remembered is bounded, and at the moment of its end a key is over', async (t) => {
-  const path = mkdtempSync(join(tmpdir(), 'monolith-key-bounds-'));
-  const database = await openStore(path);
-  const { apiKeys, keyStore, organizations } = new LmdbDirectory(database);
-  t.teardown(async () => {
-    await database.close();
-    rmSync(path, { recursive: true, force: true });
-  });
-  const { id } = await organizations.ensureFirst();
-  const { key, secret } = await apiKeys.create(id, { name: 'a', expiresAt: new Date('2100-01-01T00:00:00Z') }, null);
-  let looked = 0;
-  // As if all keys were this one: ten thousand of them take long to make.
-  const store: Looked = { find: (_digest) => { looked++; return keyStore.find(keyDigest(secret)); }, noteLastUsed: (times) => keyStore.noteLastUsed(times) };
-  let now = Date.now();
-  let elapsed = 0;
-  const cache = new KeyCache(store, { now: () => now, elapsed: () => elapsed });
-  t.throws(() => cache.authenticate('x'.repeat(513)), { code: 'invalid_api_key' });
-  t.equal(looked, 0);
-  await cache.authenticate('x'.repeat(512));
-  t.equal(looked, 1);
-  for (let at = 0; at < 9_999; at++) await cache.authenticate(String(at));
-  t.equal(cache.size, 10_001);
-  await cache.authenticate('one more');
-  t.equal(cache.size, 2, 'all are forgotten at once');
-  await cache.flushLastUsed();
-  t.equal(cache.size, 1);
+t.test(
+  'keys too long to be any are not looked up, what is remembered is bounded, and at the moment of its end a key is over',
+  async (t) => {
+    const path = mkdtempSync(join(tmpdir(), 'monolith-key-bounds-'));
+    const database = await openStore(path);
+    const { apiKeys, keyStore, organizations } = new LmdbDirectory(database);
+    t.teardown(async () => {
+      await database.close();
+      rmSync(path, { recursive: true, force: true });
+    });
+    const { id } = await organizations.ensureFirst();
+    const { key, secret } = await apiKeys.create(id, { name: 'a', expiresAt: new Date('2100-01-01T00:00:00Z') }, null);
+    let looked = 0;
+    // As if all keys were this one: ten thousand of them take long to make.
+    const store: Looked = {
+      find: (_digest) => {
+        looked++;
+        return keyStore.find(keyDigest(secret));
+      },
+      noteLastUsed: (times) => keyStore.noteLastUsed(times),
+    };
+    let now = Date.now();
+    let elapsed = 0;
+    const cache = new KeyCache(store, { now: () => now, elapsed: () => elapsed });
+    t.throws(() => cache.authenticate('x'.repeat(513)), { code: 'invalid_api_key' });
+    t.equal(looked, 0);
+    await cache.authenticate('x'.repeat(512));
+    t.equal(looked, 1);
+    for (let at = 0; at < 9_999; at++) await cache.authenticate(String(at));
+    t.equal(cache.size, 10_001);
+    await cache.authenticate('one more');
+    t.equal(cache.size, 2, 'all are forgotten at once');
+    await cache.flushLastUsed();
+    t.equal(cache.size, 1);
 
-  now = Date.parse('2100-01-01T00:00:00.000Z') - 1;
-  await cache.authenticate(secret);
-  now += 1;
-  t.throws(() => cache.authenticate(secret), { code: 'api_key_expired' });
-  await cache.flushLastUsed();
-  t.equal((await apiKeys.get(id, key.id))?.lastUsedAt, '2099-12-31T23:59:59.999Z', 'what is refused is no use');
-  now = Date.now();
-  elapsed += 2_000;
-  await apiKeys.rotate(id, key.id, 3_600, { type: 'operator_api', id: null, email: null, ip: null }, null);
-  now = Date.parse((await apiKeys.get(id, key.id))!.revokedAt!) - 1;
-  await cache.authenticate(secret);
-  now += 1;
-  t.throws(() => cache.authenticate(secret), { code: 'api_key_revoked' });
-  await organizations.change(id, { status: 'suspended' }, null);
-  now -= 10_000;
-  elapsed += 2_000;
-  await t.rejects(async () => cache.authenticate(secret), { code: 'organization_suspended' });
-});
+    now = Date.parse('2100-01-01T00:00:00.000Z') - 1;
+    await cache.authenticate(secret);
+    now += 1;
+    t.throws(() => cache.authenticate(secret), { code: 'api_key_expired' });
+    await cache.flushLastUsed();
+    t.equal((await apiKeys.get(id, key.id))?.lastUsedAt, '2099-12-31T23:59:59.999Z', 'what is refused is no use');
+    now = Date.now();
+    elapsed += 2_000;
+    await apiKeys.rotate(id, key.id, 3_600, { type: 'operator_api', id: null, email: null, ip: null }, null);
+    now = Date.parse((await apiKeys.get(id, key.id))!.revokedAt!) - 1;
+    await cache.authenticate(secret);
+    now += 1;
+    t.throws(() => cache.authenticate(secret), { code: 'api_key_revoked' });
+    await organizations.change(id, { status: 'suspended' }, null);
+    now -= 10_000;
+    elapsed += 2_000;
+    await t.rejects(async () => cache.authenticate(secret), { code: 'organization_suspended' });
+  },
+);

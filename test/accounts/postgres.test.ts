@@ -11,15 +11,18 @@ import { attemptsClockTests } from './attempts.js';
 import { auditLogTests } from './audit-log.js';
 import { directoryTests } from './directory-ports.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 leaveOutIf(t, withoutPostgres);
 const postgres = await postgresFor(t);
-const open = async (t: Test): Promise<PostgresDirectory> => new PostgresDirectory(await databaseFor(t, postgres), { tell: () => undefined });
+const open = async (t: Test): Promise<PostgresDirectory> =>
+  new PostgresDirectory(await databaseFor(t, postgres), { tell: () => undefined });
 
 directoryTests(open);
 attemptsClockTests(async (t, now) => new PostgresAttempts(await databaseFor(t, postgres), now));
-clockGuardTests(async (t, clock) => new PostgresClockRecords(await databaseFor(t, postgres), { now: () => clock.wall }));
+clockGuardTests(
+  async (t, clock) => new PostgresClockRecords(await databaseFor(t, postgres), { now: () => clock.wall }),
+);
 auditLogTests(async (t) => (await open(t)).audit);
 
 t.test('the code of the first sign-up is gone with it', async (t) => {
@@ -28,6 +31,11 @@ t.test('the code of the first sign-up is gone with it', async (t) => {
   const kept = () => database.query(`SELECT 1 FROM secrets WHERE name = 'setup-code'`);
   await signUps.firstCode();
   t.equal((await kept()).length, 1);
-  await signUps.signUp({ open: true, local: true }, { email: 'a@example.com', name: 'a', organizationName: null, invite: null, code: null }, 'hash', { ip: '192.0.2.1', userAgent: 'a test' });
+  await signUps.signUp(
+    { open: true, local: true },
+    { email: 'a@example.com', name: 'a', organizationName: null, invite: null, code: null },
+    'hash',
+    { ip: '192.0.2.1', userAgent: 'a test' },
+  );
   t.same(await kept(), []);
 });

@@ -18,7 +18,18 @@ const OLD = new Uint8Array(32).fill(1);
 const NEW = new Uint8Array(32).fill(2);
 const CLIENT = { ip: '192.0.2.1', userAgent: 'a test' };
 
-interface Bench { directory: LmdbDirectory; user: User; session: string; actor: Actor; codes: SecondFactorCodes; box: SecretBox; pass(ms: number): void; code(beside?: number): string; read(text: string): void; clock(): number }
+interface Bench {
+  directory: LmdbDirectory;
+  user: User;
+  session: string;
+  actor: Actor;
+  codes: SecondFactorCodes;
+  box: SecretBox;
+  pass(ms: number): void;
+  code(beside?: number): string;
+  read(text: string): void;
+  clock(): number;
+}
 
 async function bench(t: Test): Promise<Bench> {
   const path = mkdtempSync(join(tmpdir(), 'monolith-codes-'));
@@ -28,21 +39,37 @@ async function bench(t: Test): Promise<Bench> {
     rmSync(path, { recursive: true, force: true });
   });
   const directory = new LmdbDirectory(store);
-  const { user, cookie } = await directory.signUps.signUp({ open: true, local: true }, { email: 'a@example.com', name: 'a', organizationName: null, invite: null, code: null }, 'hash', CLIENT);
+  const { user, cookie } = await directory.signUps.signUp(
+    { open: true, local: true },
+    { email: 'a@example.com', name: 'a', organizationName: null, invite: null, code: null },
+    'hash',
+    CLIENT,
+  );
   let now = Date.now();
   let secret: Uint8Array = new Uint8Array(0);
   const box = new SecretBox(new KeyRing([OLD]));
   return {
-    directory, user, session: (await directory.signIns.find(cookie))!.session.id, actor: { type: 'user', id: user.id, email: user.email, ip: CLIENT.ip }, box,
+    directory,
+    user,
+    session: (await directory.signIns.find(cookie))!.session.id,
+    actor: { type: 'user', id: user.id, email: user.email, ip: CLIENT.ip },
+    box,
     codes: new SecondFactorCodes(directory.secondFactors, directory.attempts, box, () => now),
-    pass: (ms) => { now += ms; }, clock: () => now,
-    read: (text) => { secret = fromBase32(text); },
+    pass: (ms) => {
+      now += ms;
+    },
+    clock: () => now,
+    read: (text) => {
+      secret = fromBase32(text);
+    },
     code: (beside = 0) => codeAt(secret, stepAt(now) + beside),
   };
 }
 
 function fromBase32(text: string): Buffer {
-  const bits = [...text].map((letter) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(letter).toString(2).padStart(5, '0')).join('');
+  const bits = [...text]
+    .map((letter) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(letter).toString(2).padStart(5, '0'))
+    .join('');
   return Buffer.from((bits.match(/.{8}/g) ?? []).map((eight) => Number.parseInt(eight, 2)));
 }
 
@@ -54,7 +81,11 @@ t.test('a factor is on once a code of the last secret is shown; then each code c
   const last = await codes.propose(user, 'Monolith');
   t.match(last.uri, `secret=${last.secret}`);
   t.equal(fromBase32(last.secret).length, 20);
-  await t.rejects(codes.use(user, '000000', CLIENT.ip), { code: 'invalid_value', message: /turned off meanwhile/ }, 'nothing is on yet');
+  await t.rejects(
+    codes.use(user, '000000', CLIENT.ip),
+    { code: 'invalid_value', message: /turned off meanwhile/ },
+    'nothing is on yet',
+  );
   read(first.secret);
   await t.rejects(codes.enable(user, code(), session, actor), { code: 'invalid_code', status: 401 });
   read(last.secret);
@@ -63,7 +94,11 @@ t.test('a factor is on once a code of the last secret is shown; then each code c
   t.equal(new Set(recovery).size, RECOVERY_CODES);
   for (const one of recovery) t.match(one, /^[A-Z2-7]{4}(-[A-Z2-7]{4}){3}$/);
   await t.rejects(codes.enable(user, code(1), session, actor), { code: 'invalid_value', message: /Begin again/ });
-  await t.rejects(codes.use(user, code(), CLIENT.ip), { code: 'invalid_code', message: /used already/ }, 'the one that turned it on is used');
+  await t.rejects(
+    codes.use(user, code(), CLIENT.ip),
+    { code: 'invalid_code', message: /used already/ },
+    'the one that turned it on is used',
+  );
   await t.rejects(codes.use(user, other(code(1)), CLIENT.ip), { code: 'invalid_code', message: /wrong/ });
   t.equal(await codes.use(user, code(1), CLIENT.ip), RECOVERY_CODES);
   pass(30_000);
@@ -73,7 +108,11 @@ t.test('a factor is on once a code of the last secret is shown; then each code c
 
   t.equal(await codes.use(user, recovery[0]!.toLowerCase().replaceAll('-', ' '), CLIENT.ip), RECOVERY_CODES - 1);
   await t.rejects(codes.use(user, recovery[0]!, CLIENT.ip), { code: 'invalid_code', message: /recovery/ });
-  await t.rejects(codes.use(user, '1234567', CLIENT.ip), { code: 'invalid_code', message: /recovery/ }, 'what is longer than a code is a recovery code');
+  await t.rejects(
+    codes.use(user, '1234567', CLIENT.ip),
+    { code: 'invalid_code', message: /recovery/ },
+    'what is longer than a code is a recovery code',
+  );
   const again = await codes.replaceRecovery(user, actor);
   t.equal(again.length, RECOVERY_CODES);
   await t.rejects(codes.use(user, recovery[1]!, CLIENT.ip), { code: 'invalid_code' }, 'those before are void');
@@ -86,17 +125,23 @@ t.test('a secret that was shown too long ago has to be shown again', async (t) =
   const { user, session, actor, codes, code, read, directory } = await bench(t);
   read((await codes.propose(user, 'Monolith')).secret);
   await directory.secondFactors.propose(user.id, 'of another key');
-  await t.rejects(codes.enable(user, code(), session, actor), { code: 'invalid_value', message: /Begin again/ }, 'nor one that nobody can read any more');
+  await t.rejects(
+    codes.enable(user, code(), session, actor),
+    { code: 'invalid_value', message: /Begin again/ },
+    'nor one that nobody can read any more',
+  );
 });
 
 t.test('guesses are counted, of each user, right ones begin anew', async (t) => {
   const { user, session, actor, codes, code, read, pass } = await bench(t);
   read((await codes.propose(user, 'Monolith')).secret);
   await codes.enable(user, code(), session, actor);
-  for (let i = 0; i < MAX_ATTEMPTS.code - 1; i++) await t.rejects(codes.use(user, other(code()), CLIENT.ip), { code: 'invalid_code' });
+  for (let i = 0; i < MAX_ATTEMPTS.code - 1; i++)
+    await t.rejects(codes.use(user, other(code()), CLIENT.ip), { code: 'invalid_code' });
   pass(30_000);
   await codes.use(user, code(), CLIENT.ip);
-  for (let i = 0; i < MAX_ATTEMPTS.code; i++) await t.rejects(codes.use(user, other(code()), CLIENT.ip), { code: 'invalid_code' });
+  for (let i = 0; i < MAX_ATTEMPTS.code; i++)
+    await t.rejects(codes.use(user, other(code()), CLIENT.ip), { code: 'invalid_code' });
   pass(30_000);
   await t.rejects(codes.use(user, code(), CLIENT.ip), { code: 'too_many_attempts', status: 429 }, 'also the right one');
 });
@@ -106,7 +151,8 @@ t.test('keys change: factors are sealed anew while the old key is there, and nam
   read((await codes.propose(user, 'Monolith')).secret);
   await codes.enable(user, code(), session, actor);
   const sealed = async (): Promise<string | undefined> => (await directory.secondFactors.get(user.id))?.sealed;
-  const of = (...keys: Uint8Array[]): SecondFactorCodes => new SecondFactorCodes(directory.secondFactors, directory.attempts, new SecretBox(new KeyRing(keys)), clock);
+  const of = (...keys: Uint8Array[]): SecondFactorCodes =>
+    new SecondFactorCodes(directory.secondFactors, directory.attempts, new SecretBox(new KeyRing(keys)), clock);
   const lost: string[] = [];
   const before = await sealed();
   await of(OLD, NEW).reseal((id) => lost.push(id));
@@ -114,7 +160,10 @@ t.test('keys change: factors are sealed anew while the old key is there, and nam
   await of(NEW).reseal((id) => lost.push(id));
   t.same(lost, [user.id]);
   t.equal(await sealed(), before);
-  await t.rejects(of(NEW).use(user, code(1), CLIENT.ip), { code: 'invalid_value', message: /cannot be checked any more/ });
+  await t.rejects(of(NEW).use(user, code(1), CLIENT.ip), {
+    code: 'invalid_value',
+    message: /cannot be checked any more/,
+  });
   await of(NEW, OLD).reseal((id) => lost.push(id));
   t.same(lost, [user.id]);
   t.not(await sealed(), before);
@@ -128,7 +177,14 @@ t.test('a ticket is of one user and password, for ten minutes', async (t) => {
   const { ticket, expiresAt } = tickets.issue(user);
   t.equal(expiresAt, clock() + TICKET_MS);
   t.match(await tickets.open(ticket), { id: user.id });
-  for (const wrong of ['', 'x', `${ticket}A`, box.seal('second factor', '', '{}'), box.seal('sign-in ticket', 'x', '{}')]) await t.rejects(tickets.open(wrong), { code: 'invalid_token', status: 400 });
+  for (const wrong of [
+    '',
+    'x',
+    `${ticket}A`,
+    box.seal('second factor', '', '{}'),
+    box.seal('sign-in ticket', 'x', '{}'),
+  ])
+    await t.rejects(tickets.open(wrong), { code: 'invalid_token', status: 400 });
   pass(TICKET_MS - 1);
   t.match(await tickets.open(ticket), { id: user.id });
   pass(1);

@@ -5,7 +5,14 @@ import { ATTEMPTS_MS, MAX_ATTEMPTS, tooMany } from '../../src/accounts/attempts.
 import { LmdbAttempts } from '../../src/accounts/lmdb-attempts.js';
 import { SessionTable } from '../../src/accounts/lmdb/session-table.js';
 import { TokenTable } from '../../src/accounts/lmdb/token-table.js';
-import { csrfToken, isCookie, MAX_SESSIONS, newCookie, sessionEnd, shownUserAgent } from '../../src/accounts/sessions.js';
+import {
+  csrfToken,
+  isCookie,
+  MAX_SESSIONS,
+  newCookie,
+  sessionEnd,
+  shownUserAgent,
+} from '../../src/accounts/sessions.js';
 import { sliceOf } from '../../src/accounts/slice.js';
 import { eventually } from '../e2e/monolith.js';
 import { ownStore } from '../support/own-store.js';
@@ -20,7 +27,14 @@ const rows = (): number => [...store.table('sessions').keys()].length;
 
 t.test('a session ends twelve hours after its last use, and thirty days after its beginning', async (t) => {
   const { secret, session } = await begin('user_a');
-  t.match(session, { id: /^sess_/, userId: 'user_a', createdAt: now, lastSeenAt: now, ip: '192.0.2.1', userAgent: 'a test' });
+  t.match(session, {
+    id: /^sess_/,
+    userId: 'user_a',
+    createdAt: now,
+    lastSeenAt: now,
+    ip: '192.0.2.1',
+    userAgent: 'a test',
+  });
   t.equal(sessionEnd(session), now + 12 * HOUR);
   t.equal(sessionEnd({ ...session, lastSeenAt: now + 30 * DAY - HOUR }), now + 30 * DAY);
   now += 12 * HOUR - 1;
@@ -72,15 +86,29 @@ t.test('the one unused for longest makes room for the fifty-first', async (t) =>
   t.equal(sessions.list('user_c').length, MAX_SESSIONS);
   t.equal(sessions.find(all[1]!.secret), undefined);
   t.ok(sessions.find(all[0]!.secret), 'which was used again since');
-  t.ok(sessions.find(other.secret), 'another\'s stays');
-  t.same(sessions.list('user_c').slice(0, 3).map(({ id }) => id), [last.session.id, all[0]!.session.id, all.at(-1)!.session.id], 'last used first');
+  t.ok(sessions.find(other.secret), "another's stays");
+  t.same(
+    sessions
+      .list('user_c')
+      .slice(0, 3)
+      .map(({ id }) => id),
+    [last.session.id, all[0]!.session.id, all.at(-1)!.session.id],
+    'last used first',
+  );
 
-  t.equal(await store.transaction(() => sessions.end('user_d', last.session.id)), false, 'another\'s session is not ended');
+  t.equal(
+    await store.transaction(() => sessions.end('user_d', last.session.id)),
+    false,
+    "another's session is not ended",
+  );
   t.equal(await store.transaction(() => sessions.end('user_c', last.session.id)), true);
   t.equal(await store.transaction(() => sessions.end('user_c', last.session.id)), false);
   t.equal(sessions.find(last.secret), undefined);
   await store.transaction(() => sessions.endAll('user_c', all[5]!.session.id));
-  t.same(sessions.list('user_c').map(({ id }) => id), [all[5]!.session.id]);
+  t.same(
+    sessions.list('user_c').map(({ id }) => id),
+    [all[5]!.session.id],
+  );
   await sessions.sweep();
   t.ok(sessions.find(all[5]!.secret), 'what lasts is not swept');
 });
@@ -107,11 +135,19 @@ t.test('a link works once, until an hour is over; of two that were asked for the
   const other = await create('user_b');
   t.throws(() => tokens.find(first, 'new-email'), { code: 'invalid_token' });
   t.throws(() => tokens.find(token, 'password'), { code: 'invalid_token' }, 'for its purpose alone');
-  t.match(tokens.find(token, 'new-email'), { userId: 'user_a', email: 'new@example.com', mailed: false, expiresAt: now + HOUR });
+  t.match(tokens.find(token, 'new-email'), {
+    userId: 'user_a',
+    email: 'new@example.com',
+    mailed: false,
+    expiresAt: now + HOUR,
+  });
   now += HOUR - 1;
   await tokens.sweep();
   t.match(await store.transaction(() => tokens.use(token, 'new-email')), { userId: 'user_a' });
-  await t.rejects(store.transaction(() => tokens.use(token, 'new-email')), { code: 'invalid_token' });
+  await t.rejects(
+    store.transaction(() => tokens.use(token, 'new-email')),
+    { code: 'invalid_token' },
+  );
   now += 1;
   t.throws(() => tokens.find(other, 'new-email'), { code: 'invalid_token' });
   await tokens.sweep();
@@ -126,10 +162,18 @@ t.test('attempts: a share of fifteen minutes from the first one; what is forgive
     now += 60_000;
   }
   t.same(await attempts.counted('code', 'x'), { count: MAX_ATTEMPTS.code, until: began + ATTEMPTS_MS });
-  await t.rejects(attempts.count('code', ['x', 'y']), { code: 'too_many_attempts', retryAfterMs: began + ATTEMPTS_MS - now, message: /in 10 minutes/ });
+  await t.rejects(attempts.count('code', ['x', 'y']), {
+    code: 'too_many_attempts',
+    retryAfterMs: began + ATTEMPTS_MS - now,
+    message: /in 10 minutes/,
+  });
   t.match(await attempts.counted('code', 'y'), { count: 0, until: now + ATTEMPTS_MS });
   now = began + ATTEMPTS_MS - 1;
-  await t.rejects(attempts.count('code', ['x']), { code: 'too_many_attempts', retryAfterMs: 1, message: /in 1 minute\./ });
+  await t.rejects(attempts.count('code', ['x']), {
+    code: 'too_many_attempts',
+    retryAfterMs: 1,
+    message: /in 1 minute\./,
+  });
   await store.transaction(() => attempts.forgive('code', 'x'));
   t.match(await attempts.counted('code', 'x'), { count: MAX_ATTEMPTS.code - 1 });
   await attempts.count('code', ['x']);

@@ -18,17 +18,19 @@ for (const what of ['session', 'key', 'way in of the operator token'] as const) 
     t.teardown(() => rmSync(path, { recursive: true, force: true }));
     const store = await openStore(path);
     const keys = new LmdbDirectory(store).apiKeys;
-    await keys.create('org_a', { name: 'here' }, null);   // the secret that hashes are made with is known
+    await keys.create('org_a', { name: 'here' }, null); // the secret that hashes are made with is known
     const elsewhere: Elsewhere = { path, go: new SharedArrayBuffer(4), said: new SharedArrayBuffer(1_024) };
     const worker = new Worker(new URL('./written-elsewhere.js', import.meta.url), { workerData: elsewhere });
     const exited = once(worker, 'exit');
     await once(worker, 'message');
     const state = new Int32Array(elsewhere.go);
-    store.table('sessions').get('nothing');   // from here on this turn reads what is there now
+    store.table('sessions').get('nothing'); // from here on this turn reads what is there now
     Atomics.store(state, 0, 1);
     Atomics.notify(state, 0);
     t.equal(Atomics.wait(state, 0, 1, 30_000), 'ok');
-    const { secret, id, cookie } = JSON.parse(Buffer.from(new Uint8Array(elsewhere.said)).toString('utf8').replace(/\0+$/, '')) as Record<'secret' | 'id' | 'cookie', string>;
+    const { secret, id, cookie } = JSON.parse(
+      Buffer.from(new Uint8Array(elsewhere.said)).toString('utf8').replace(/\0+$/, ''),
+    ) as Record<'secret' | 'id' | 'cookie', string>;
     if (what === 'session') t.equal(new SessionTable(store).find(cookie)?.userId, 'user_a');
     else if (what === 'way in of the operator token') await new LmdbAttempts(store).counted('operator', '::1');
     else t.equal(keys.findByDigest(keyDigest(secret))?.id, id);

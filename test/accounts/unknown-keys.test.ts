@@ -12,14 +12,14 @@ import { clockStart } from '../support/clock-start.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { handshakeStatus } from '../support/web-socket.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const MAX = MAX_UNKNOWN_KEYS;
 const at = (remoteAddress: string): { remoteAddress: string } => ({ remoteAddress });
 
 t.test('counts per address over all threads, and begins again after a minute', (t) => {
   const buffer = new SharedArrayBuffer(UNKNOWN_KEY_BYTES);
-  let now = Number(clockStart(0n) / 1_000_000_000n) + (1 << 24) - 30;   // seconds are kept in 24 bits: they wrap within the minute
+  let now = Number(clockStart(0n) / 1_000_000_000n) + (1 << 24) - 30; // seconds are kept in 24 bits: they wrap within the minute
   const [one, two] = [0, 1].map(() => new UnknownKeys(buffer, 'seed', () => now)) as [UnknownKeys, UnknownKeys];
   for (let n = 0; n < MAX; n++) t.equal((n % 2 === 0 ? one : two).take('192.0.2.1'), 0);
   now += 40;
@@ -52,19 +52,29 @@ t.test('of unknown keys two are looked up at a time, addresses in turns; known k
   const slow: Pick<KeyStore, 'find' | 'noteLastUsed'> = {
     async find(digest) {
       looked++;
-      if (gated) await new Promise<void>((open) => { gates.push(open); });
+      if (gated)
+        await new Promise<void>((open) => {
+          gates.push(open);
+        });
       return keyStore.find(digest);
     },
     noteLastUsed: (times) => keyStore.noteLastUsed(times),
   };
-  const turn = (): Promise<void> => new Promise((done) => { setImmediate(done); });
+  const turn = (): Promise<void> =>
+    new Promise((done) => {
+      setImmediate(done);
+    });
   const buffer = new SharedArrayBuffer(UNKNOWN_KEY_BYTES);
   const cache = new KeyCache(slow, { unknown: new UnknownKeys(buffer, 'seed') });
   await cache.authenticate(secret, at('192.0.2.1'));
   gated = true;
   looked = 0;
   const codes: string[] = [];
-  const ask = (text: string, from: string): Promise<unknown> => (async () => cache.authenticate(text, at(from)))().then(() => codes.push('known'), (error: { code: string }) => codes.push(`${from} ${error.code}`));
+  const ask = (text: string, from: string): Promise<unknown> =>
+    (async () => cache.authenticate(text, at(from)))().then(
+      () => codes.push('known'),
+      (error: { code: string }) => codes.push(`${from} ${error.code}`),
+    );
   const asked: Promise<unknown>[] = [];
   for (let n = 0; n < 2 * MAX; n++) asked.push(ask(`a${n}`, '192.0.2.1'));
   asked.push(ask('b', '192.0.2.2'));
@@ -93,7 +103,11 @@ t.test('of unknown keys two are looked up at a time, addresses in turns; known k
   gated = false;
   t.match(await cache.authenticate(secret, at('192.0.2.1')), { keyId: key.id }, 'the address itself is not refused');
   const { secret: unseen } = await apiKeys.create(id, { name: 'b' }, null);
-  await t.rejects(async () => cache.authenticate(unseen, at('192.0.2.1')), { code: 'too_many_attempts' }, 'a key that this thread never saw waits for the minute to pass');
+  await t.rejects(
+    async () => cache.authenticate(unseen, at('192.0.2.1')),
+    { code: 'too_many_attempts' },
+    'a key that this thread never saw waits for the minute to pass',
+  );
   t.match(await cache.authenticate(unseen, at('192.0.2.3')), { organizationId: id });
 });
 
@@ -107,25 +121,51 @@ t.test('requests that come together with the same new key share one lookup', asy
   });
   const { secret } = await apiKeys.create((await organizations.ensureFirst()).id, { name: 'a' }, null);
   let looked = 0;
-  const cache = new KeyCache({ find: async (digest) => { looked++; return keyStore.find(digest); }, noteLastUsed: (times) => keyStore.noteLastUsed(times) }, { unknown: new UnknownKeys(new SharedArrayBuffer(UNKNOWN_KEY_BYTES), 'seed') });
+  const cache = new KeyCache(
+    {
+      find: async (digest) => {
+        looked++;
+        return keyStore.find(digest);
+      },
+      noteLastUsed: (times) => keyStore.noteLastUsed(times),
+    },
+    { unknown: new UnknownKeys(new SharedArrayBuffer(UNKNOWN_KEY_BYTES), 'seed') },
+  );
   await Promise.all(Array.from({ length: 100 }, () => cache.authenticate(secret, at('192.0.2.1'))));
   t.equal(looked, 1);
 });
 
-t.test('over HTTP: 401, then 429 with the time to wait, by the client\'s address behind a trusted proxy', async (t) => {
+t.test("over HTTP: 401, then 429 with the time to wait, by the client's address behind a trusted proxy", async (t) => {
   const dashboard = await startDashboard({ http: { trust_proxy: true } });
   t.teardown(() => dashboard.close());
   const key = dashboard.server.createdKey as string;
-  const ask = (secret: string, client: string): Promise<Response> => fetch(`${dashboard.url}/v1/models`, { headers: { authorization: `Bearer ${secret}`, 'x-forwarded-for': `203.0.113.9, ${client}` } });
+  const ask = (secret: string, client: string): Promise<Response> =>
+    fetch(`${dashboard.url}/v1/models`, {
+      headers: { authorization: `Bearer ${secret}`, 'x-forwarded-for': `203.0.113.9, ${client}` },
+    });
   t.equal((await ask(key, '198.51.100.1')).status, 200);
   for (let n = 0; n < MAX; n++) t.equal((await ask(`sk-${n}`, '198.51.100.1')).status, 401);
   const refused = await ask('sk-another', '198.51.100.1');
   t.equal(refused.status, 429);
-  t.match(await refused.json(), { error: { code: 'too_many_attempts', type: 'rate_limit_error', message: /Too many unknown API keys from this address\. Try again in \d+ seconds\./ } });
+  t.match(await refused.json(), {
+    error: {
+      code: 'too_many_attempts',
+      type: 'rate_limit_error',
+      message: /Too many unknown API keys from this address\. Try again in \d+ seconds\./,
+    },
+  });
   t.ok(Number(refused.headers.get('retry-after')) > 0 && Number(refused.headers.get('retry-after')) <= 60);
   t.equal((await ask('sk-0', '198.51.100.1')).status, 429, 'unknown keys are not cached');
   t.equal((await ask(key, '198.51.100.1')).status, 200, 'a known key');
   t.equal((await ask('sk-another', '198.51.100.2')).status, 401, 'another client of the same proxy');
   t.equal(await handshakeStatus(dashboard.server.port, 'sk-another'), 401, 'a WebSocket counts as its own address');
-  t.equal((await fetch(`${dashboard.url}/readyz`, { headers: { authorization: 'Bearer sk-another', 'x-forwarded-for': '198.51.100.1' } })).status, 200, 'probes are answered');
+  t.equal(
+    (
+      await fetch(`${dashboard.url}/readyz`, {
+        headers: { authorization: 'Bearer sk-another', 'x-forwarded-for': '198.51.100.1' },
+      })
+    ).status,
+    200,
+    'probes are answered',
+  );
 });

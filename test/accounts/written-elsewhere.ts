@@ -4,7 +4,11 @@ import { LmdbDirectory } from '../../src/accounts/lmdb-directory.js';
 import { SessionTable } from '../../src/accounts/lmdb/session-table.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
 
-export interface Elsewhere { path: string; go: SharedArrayBuffer; said: SharedArrayBuffer }
+export interface Elsewhere {
+  path: string;
+  go: SharedArrayBuffer;
+  said: SharedArrayBuffer;
+}
 
 if (parentPort !== null) {
   const { path, go, said } = workerData as Elsewhere;

@@ -36,7 +36,10 @@ t.test('load options', async (t) => {
     [{ cublaslt: '' }, 'options.cublaslt is an empty path'],
     [{ kvType: 'f8' }, "options.kvType must be one of 'f16', 'f32', 'q8_0', 'fp8', not a string"],
     [{ draftPath: '' }, 'options.draftPath is an empty path'],
-    [{ draftQuantize: 'q9' }, "options.draftQuantize must be one of 'q8_0', 'q6_k', 'q4_k', 'q4_0', 'fp8', not a string"],
+    [
+      { draftQuantize: 'q9' },
+      "options.draftQuantize must be one of 'q8_0', 'q6_k', 'q4_k', 'q4_0', 'fp8', not a string",
+    ],
     [{ maxContext: 2 ** 31 }, 'options.maxContext must be an integer from 0 to 2147483647, not 2147483648'],
     [{ kvBytes: Infinity }, 'options.kvBytes must be an integer from 0 to 9007199254740991, not Infinity'],
     [{ maxBatchTokens: -1 }, 'options.maxBatchTokens must be an integer from 0 to 65536, not -1'],
@@ -53,8 +56,17 @@ t.test('load options', async (t) => {
     [null, 'options must be an object, not null'],
     [[], 'options must be an object, not an array'],
   ]);
-  t.throws(() => loose(addon)['inspect']?.(starterPath, { ...loadOptions, get threads() { throw new RangeError('mine'); } }),
-    { name: 'RangeError', message: 'mine' }, 'what a getter throws comes through');
+  t.throws(
+    () =>
+      loose(addon)['inspect']?.(starterPath, {
+        ...loadOptions,
+        get threads() {
+          throw new RangeError('mine');
+        },
+      }),
+    { name: 'RangeError', message: 'mine' },
+    'what a getter throws comes through',
+  );
 });
 
 t.test('paths, names, functions', async (t) => {
@@ -80,7 +92,11 @@ t.test('paths, names, functions', async (t) => {
   refusals(t, (n) => loose(addon)['debugLogits']?.(starterPath, loadOptions, Int32Array.of(1), new Int32Array(0), n), [
     [-1, 'continueTokens must be an integer from 0 to 16777216, not -1'],
   ]);
-  t.throws(() => addon.inspect('/nowhere/at/all.gguf', loadOptions), { name: 'Error', code: 'io', message: /all\.gguf/ });
+  t.throws(() => addon.inspect('/nowhere/at/all.gguf', loadOptions), {
+    name: 'Error',
+    code: 'io',
+    message: /all\.gguf/,
+  });
 });
 
 t.test('engine calls', async (t) => {
@@ -123,7 +139,14 @@ t.test('submit options', async (t) => {
   const { vocabulary } = engine.info;
   const last = vocabulary - 1;
   const reasoning = { open: '<think>', close: '</think>', startsInside: false, budget: -1, closeText: '' };
-  const calls = { open: '<tool_call>', close: '</tool_call>', atStart: false, prefixes: [], required: false, forbidden: false };
+  const calls = {
+    open: '<tool_call>',
+    close: '</tool_call>',
+    atStart: false,
+    prefixes: [],
+    required: false,
+    forbidden: false,
+  };
 
   const cases: [object, string][] = [
     [{ prompt: [1, 2] }, 'options.prompt must be an Int32Array, not an array'],
@@ -147,8 +170,19 @@ t.test('submit options', async (t) => {
     [{ seed: 1n << 64n }, 'options.seed must be a bigint of at most 64 bits, not a bigint'],
     [{ logitBias: {} }, 'options.logitBias must be an array, not an object'],
     [{ logitBias: [null] }, 'options.logitBias[0] must be an object, not null'],
-    [{ logitBias: [{ token: 1, bias: 1 }, { token: vocabulary, bias: 1 }] }, `options.logitBias[1].token must be an integer from 0 to ${last}, not ${vocabulary}`],
-    [{ logitBias: [{ token: 1, bias: -Infinity }] }, 'options.logitBias[0].bias must be a number from -1000 to 1000, not -Infinity'],
+    [
+      {
+        logitBias: [
+          { token: 1, bias: 1 },
+          { token: vocabulary, bias: 1 },
+        ],
+      },
+      `options.logitBias[1].token must be an integer from 0 to ${last}, not ${vocabulary}`,
+    ],
+    [
+      { logitBias: [{ token: 1, bias: -Infinity }] },
+      'options.logitBias[0].bias must be a number from -1000 to 1000, not -Infinity',
+    ],
     [{ logitBias: new Array(1025).fill({ token: 1, bias: 1 }) }, 'options.logitBias has 1025 elements, more than 1024'],
     [{ topLogprobs: 21 }, 'options.topLogprobs must be an integer from -1 to 20, not 21'],
     [{ stop: new Array(17).fill('x') }, 'options.stop has 17 elements, more than 16'],
@@ -161,8 +195,14 @@ t.test('submit options', async (t) => {
     [{ generationMs: 0 }, 'options.generationMs must be an integer from 1 to 4294967295, not 0'],
     [{ reasoning: 'yes' }, 'options.reasoning must be an object, not a string'],
     [{ reasoning: { ...reasoning, continued: 1 } }, 'options.reasoning.continued must be a boolean, not 1'],
-    [{ reasoning: { ...reasoning, budget: -2 } }, 'options.reasoning.budget must be an integer from -1 to 2147483647, not -2'],
-    [{ reasoning: { ...reasoning, open: 'x'.repeat(257) } }, 'options.reasoning.open has 257 bytes of UTF-8, more than 256'],
+    [
+      { reasoning: { ...reasoning, budget: -2 } },
+      'options.reasoning.budget must be an integer from -1 to 2147483647, not -2',
+    ],
+    [
+      { reasoning: { ...reasoning, open: 'x'.repeat(257) } },
+      'options.reasoning.open has 257 bytes of UTF-8, more than 256',
+    ],
     [{ formatHead: 7 }, 'options.formatHead must be a string, not 7'],
     [{ calls: 1 }, 'options.calls must be an object, not 1'],
     [{ calls: { ...calls, open: '' } }, 'options.calls.open is empty'],
@@ -170,9 +210,15 @@ t.test('submit options', async (t) => {
     [{ calls: { ...calls, close: null } }, 'options.calls.close must be a string, not null'],
     [{ calls: { ...calls, atStart: undefined } }, 'options.calls.atStart must be a boolean, not undefined'],
     [{ calls: { ...calls, prefixes: 'x' } }, 'options.calls.prefixes must be an array, not a string'],
-    [{ calls: { ...calls, prefixes: new Array(129).fill('x') } }, 'options.calls.prefixes has 129 elements, more than 128'],
+    [
+      { calls: { ...calls, prefixes: new Array(129).fill('x') } },
+      'options.calls.prefixes has 129 elements, more than 128',
+    ],
     [{ calls: { ...calls, prefixes: ['x', ''] } }, 'options.calls.prefixes[1] is empty'],
-    [{ calls: { ...calls, prefixes: ['x', 'é'.repeat(513)] } }, 'options.calls.prefixes[1] has 1026 bytes of UTF-8, more than 1024'],
+    [
+      { calls: { ...calls, prefixes: ['x', 'é'.repeat(513)] } },
+      'options.calls.prefixes[1] has 1026 bytes of UTF-8, more than 1024',
+    ],
     [{ calls: { ...calls, prefixes: [7] } }, 'options.calls.prefixes[0] must be a string, not 7'],
     [{ calls: { ...calls, required: 'yes' } }, 'options.calls.required must be a boolean, not a string'],
     [{ calls: { ...calls, forbidden: 0 } }, 'options.calls.forbidden must be a boolean, not 0'],
@@ -190,19 +236,41 @@ t.test('submit options', async (t) => {
     [undefined, 'choice must be an integer from 0 to 127, not undefined'],
     [128, 'choice must be an integer from 0 to 127, not 128'],
   ]);
-  channel.cancel(4_000_000_000);   // unknown: ignored
+  channel.cancel(4_000_000_000); // unknown: ignored
   channel.finish(4_000_000_000, 0);
-  for (const seed of [-1n, -(1n << 63n), (1n << 64n) - 1n]) t.type(channel.submit(submitOptions(prompt, { seed, maxTokens: 1 })), 'number');
+  for (const seed of [-1n, -(1n << 63n), (1n << 64n) - 1n])
+    t.type(channel.submit(submitOptions(prompt, { seed, maxTokens: 1 })), 'number');
   const largest = { ...calls, prefixes: Array.from({ length: 128 }, (_, i) => `${i}`.padEnd(1024, ' x')) };
   for (const more of [calls, null, undefined, { ...calls, close: '' }, largest]) {
-    t.type(channel.submit({ ...submitOptions(prompt, { maxTokens: 1 }), ...(more === undefined ? {} : { calls: more }) }), 'number');
+    t.type(
+      channel.submit({ ...submitOptions(prompt, { maxTokens: 1 }), ...(more === undefined ? {} : { calls: more }) }),
+      'number',
+    );
   }
   t.throws(() => channel.submit(submitOptions(new Int32Array(600).fill(1))), { name: 'Error', code: 'too_long' });
-  t.throws(() => channel.submit(submitOptions(prompt, { output: 'vector', maxTokens: 0 })), { name: 'Error', code: 'unsupported', message: /^output: / });
-  t.throws(() => channel.submit(submitOptions(prompt, { output: 'logprobs', maxTokens: 0 })), { name: 'Error', code: 'invalid_argument', message: /^prompt_logprobs / });
+  t.throws(() => channel.submit(submitOptions(prompt, { output: 'vector', maxTokens: 0 })), {
+    name: 'Error',
+    code: 'unsupported',
+    message: /^output: /,
+  });
+  t.throws(() => channel.submit(submitOptions(prompt, { output: 'logprobs', maxTokens: 0 })), {
+    name: 'Error',
+    code: 'invalid_argument',
+    message: /^prompt_logprobs /,
+  });
   t.type(channel.submit(submitOptions(prompt, { output: 'logprobs', promptLogprobs: 1, maxTokens: 0 })), 'number');
   t.type(channel.submit(submitOptions(prompt, { output: 'nothing', maxTokens: 0 })), 'number');
-  t.throws(() => call['submit']?.({ ...submitOptions(prompt), get n() { channel.close(); return 1; } }),
-    { name: 'Error', code: 'closed' }, 'a getter that closes the channel');
+  t.throws(
+    () =>
+      call['submit']?.({
+        ...submitOptions(prompt),
+        get n() {
+          channel.close();
+          return 1;
+        },
+      }),
+    { name: 'Error', code: 'closed' },
+    'a getter that closes the channel',
+  );
   t.equal(engine.stats().failed, false);
 });

@@ -7,22 +7,34 @@ import { ModelPool } from '../../src/engine/model-pool.js';
 import { loadOptions, must, promptOf, Recorder, starterPath, submitOptions } from './starter.js';
 
 const [hal, , tycho] = readCatalog();
-const halPath = must(hal).file, tychoPath = must(tycho).file;
+const halPath = must(hal).file,
+  tychoPath = must(tycho).file;
 
 const load = (name: string, options: Partial<LoadOptions>): Promise<NativeEngine> =>
   loadAddon().load(name, halPath, { ...loadOptions, ...options }, () => undefined);
 
 t.test('hal with tycho as its draft says what hal says', async (t) => {
   const answers: string[][] = [];
-  for (const options of [{ speculation: 'off' }, { speculation: 'always', draftPath: tychoPath }, { speculation: 'auto', draftPath: tychoPath }] as const) {
+  for (const options of [
+    { speculation: 'off' },
+    { speculation: 'always', draftPath: tychoPath },
+    { speculation: 'auto', draftPath: tychoPath },
+  ] as const) {
     const engine = await load(`hal ${options.speculation}`, options);
     const recorder = new Recorder(engine);
     const ids = [0, 0, 0.8].map((temperature, index) =>
-      recorder.channel.submit(submitOptions(promptOf(engine, ['What is the capital of France?', 'Name three colours.', 'Who are you?'][index]), { temperature, maxTokens: 48 })));
+      recorder.channel.submit(
+        submitOptions(
+          promptOf(engine, ['What is the capital of France?', 'Name three colours.', 'Who are you?'][index]),
+          { temperature, maxTokens: 48 },
+        ),
+      ),
+    );
     for (const id of ids) await recorder.ended(id);
     answers.push(ids.map((id) => recorder.text(id)));
     const { guessedTokens, guessedRight } = engine.stats();
-    if (options.speculation === 'always') t.ok(guessedRight > 20 && guessedRight < guessedTokens, `${guessedRight} of ${guessedTokens} guesses right`);
+    if (options.speculation === 'always')
+      t.ok(guessedRight > 20 && guessedRight < guessedTokens, `${guessedRight} of ${guessedTokens} guesses right`);
     recorder.channel.close();
     await engine.close();
   }
@@ -32,7 +44,10 @@ t.test('hal with tycho as its draft says what hal says', async (t) => {
 });
 
 t.test('its memory is counted', async (t) => {
-  const engines = [await load('hal alone', { kvBytes: 2 ** 24 }), await load('hal with a draft', { draftPath: tychoPath, kvBytes: 2 ** 24 })] as const;
+  const engines = [
+    await load('hal alone', { kvBytes: 2 ** 24 }),
+    await load('hal with a draft', { draftPath: tychoPath, kvBytes: 2 ** 24 }),
+  ] as const;
   const [alone, both] = engines.map((engine) => engine.plan);
   t.ok(must(both).weightBytes > must(alone).weightBytes);
   t.ok(must(both).kvBytes > must(alone).kvBytes && must(both).kvBytes <= 2 * must(alone).kvBytes);
@@ -40,8 +55,11 @@ t.test('its memory is counted', async (t) => {
 });
 
 t.test('a draft of other tokens is refused, and one that is not there', async (t) => {
-  await t.rejects(load('hal with starter', { draftPath: starterPath }),
-    { code: 'invalid_argument', message: /hal-1\.0.*starter-q8_0\.gguf: a draft must have the vocabulary of its model, and this one has 1535 tokens, not \d+/ });
+  await t.rejects(load('hal with starter', { draftPath: starterPath }), {
+    code: 'invalid_argument',
+    message:
+      /hal-1\.0.*starter-q8_0\.gguf: a draft must have the vocabulary of its model, and this one has 1535 tokens, not \d+/,
+  });
   await t.rejects(load('hal with nothing', { draftPath: '/nowhere.gguf' }), { code: 'io', message: /nowhere\.gguf/ });
 });
 
@@ -52,5 +70,12 @@ t.test('a pool keeps a model with a draft apart from the same file without', asy
   pool.add({ ...must(hal), id: 'fast' }, true, must(tycho));
   pool.add({ ...must(hal), id: 'wrong' }, true, { ...must(tycho), file: starterPath });
   await pool.settled();
-  t.same(pool.engines().map(({ names, status }) => [names, status.state]), [[['hal-1.0'], 'ready'], [['fast'], 'ready'], [['wrong'], 'failed']]);
+  t.same(
+    pool.engines().map(({ names, status }) => [names, status.state]),
+    [
+      [['hal-1.0'], 'ready'],
+      [['fast'], 'ready'],
+      [['wrong'], 'failed'],
+    ],
+  );
 });

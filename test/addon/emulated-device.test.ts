@@ -20,12 +20,19 @@ t.test('a device computes more tokens in a step than a processor', async (t) => 
 });
 
 t.test('of its memory some is left to its driver', async (t) => {
-  const MiB = 2 ** 20, all = 4 * 2 ** 30;
+  const MiB = 2 ** 20,
+    all = 4 * 2 ** 30;
   const engine = await loadStarter('planned', { device: 'cuda', maxContext: 128 });
   const { weightBytes, activationBytes } = engine.plan;
   await engine.close();
-  const refused = await loadStarter('too much', { device: 'cuda', maxContext: 128, kvBytes: all }).then(() => '', String);
+  const refused = await loadStarter('too much', { device: 'cuda', maxContext: 128, kvBytes: all }).then(
+    () => '',
+    String,
+  );
   const left = Number(/more than the memory there is \((\d+) bytes\)/.exec(refused)?.[1]);
   const kept = (all - left - weightBytes) / MiB;
-  t.ok(kept > 128 + 32 + 48 && kept < 128 + 32 + 48 + 200, `${kept} MiB: headroom, code, scratch, recorded steps, rounding and ${activationBytes / MiB} MiB of activations`);
+  t.ok(
+    kept > 128 + 32 + 48 && kept < 128 + 32 + 48 + 200,
+    `${kept} MiB: headroom, code, scratch, recorded steps, rounding and ${activationBytes / MiB} MiB of activations`,
+  );
 });

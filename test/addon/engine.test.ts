@@ -8,13 +8,16 @@ import { loadOptions, loadStarter, plainText, promptOf, Recorder, starterPath, s
 const addon = loadAddon();
 
 t.test('loading tells progress, and the same name attaches to the same engine', async (t) => {
-  const options = { ...loadOptions, kvBytes: 2 ** 23 };   // else it follows from the memory that is free just then
+  const options = { ...loadOptions, kvBytes: 2 ** 23 }; // else it follows from the memory that is free just then
   const fractions: number[] = [];
   const first = addon.load('shared', starterPath, options, (fraction) => fractions.push(fraction));
   const whileLoading = addon.load('shared', starterPath, options, () => {});
   const [a, b] = await Promise.all([first, whileLoading]);
   const c = await addon.load('shared', starterPath, options, () => {});
-  t.ok(fractions.length > 0 && fractions.every((f, i) => f >= 0 && f <= 1 && f >= (fractions[i - 1] ?? 0)), `progress ${fractions.join(' ')}`);
+  t.ok(
+    fractions.length > 0 && fractions.every((f, i) => f >= 0 && f <= 1 && f >= (fractions[i - 1] ?? 0)),
+    `progress ${fractions.join(' ')}`,
+  );
 
   t.same(a.info, addon.inspect(starterPath, options).model);
   t.same(a.plan, addon.inspect(starterPath, options).plan);
@@ -35,7 +38,10 @@ t.test('loading tells progress, and the same name attaches to the same engine', 
   for (const call of [() => c.stats(), () => c.tokenize('x', plainText), () => c.open(() => {}), () => c.drain()]) {
     t.throws(call, { name: 'Error', code: 'closed', message: 'the engine is closed' });
   }
-  t.throws(() => recorder.channel.submit(submitOptions(Int32Array.of(1))), { code: 'closed', message: 'the channel is closed' });
+  t.throws(() => recorder.channel.submit(submitOptions(Int32Array.of(1))), {
+    code: 'closed',
+    message: 'the channel is closed',
+  });
 });
 
 t.test('a name is one file with one set of options', async (t) => {
@@ -48,8 +54,14 @@ t.test('a name is one file with one set of options', async (t) => {
 });
 
 t.test('files that do not load reject, and leave the name free', async (t) => {
-  await t.rejects(addon.load('bad', '/nowhere/model.gguf', loadOptions, () => {}), { code: 'io', message: /model\.gguf/ });
-  await t.rejects(addon.load('bad', fileURLToPath(import.meta.url), loadOptions, () => {}), { code: 'invalid_file' });
+  await t.rejects(
+    addon.load('bad', '/nowhere/model.gguf', loadOptions, () => {}),
+    { code: 'io', message: /model\.gguf/ },
+  );
+  await t.rejects(
+    addon.load('bad', fileURLToPath(import.meta.url), loadOptions, () => {}),
+    { code: 'invalid_file' },
+  );
   const engine = await loadStarter('bad');
   await engine.close();
 });
@@ -58,7 +70,7 @@ t.test('what is wrong within a file is told with its path', async (t) => {
   const content = readFileSync(starterPath);
   const damaged = (key: string, value: string): string => {
     const bytes = Buffer.from(content);
-    const at = bytes.indexOf(key) + key.length + 4 + 8;   // behind the value's type and length
+    const at = bytes.indexOf(key) + key.length + 4 + 8; // behind the value's type and length
     bytes.write(value, at, 'latin1');
     const path = join(t.testdir(), 'damaged.gguf');
     writeFileSync(path, bytes);
@@ -66,10 +78,18 @@ t.test('what is wrong within a file is told with its path', async (t) => {
   };
   const message = /^\/.*damaged\.gguf: .*xx/;
   for (const key of ['general.architecture', 'tokenizer.ggml.pre']) {
-    await t.rejects(addon.load('damaged', damaged(key, 'xx'), loadOptions, () => {}), { message }, `load, ${key}`);
+    await t.rejects(
+      addon.load('damaged', damaged(key, 'xx'), loadOptions, () => {}),
+      { message },
+      `load, ${key}`,
+    );
   }
   t.throws(() => addon.loadTokenizer(damaged('tokenizer.ggml.pre', 'xx')), { message }, 'loadTokenizer');
-  await t.rejects(addon.debugLogits(damaged('general.architecture', 'xx'), loadOptions, Int32Array.of(1), Int32Array.of(0), 0), { message }, 'debugLogits');
+  await t.rejects(
+    addon.debugLogits(damaged('general.architecture', 'xx'), loadOptions, Int32Array.of(1), Int32Array.of(0), 0),
+    { message },
+    'debugLogits',
+  );
 });
 
 t.test('text and tokens', async (t) => {
@@ -96,22 +116,36 @@ t.test('many requests on one channel: all events arrive, in fewer wake-ups than 
   const prompt = promptOf(engine);
   // Control tokens have no text, so no piece: keep them out.
   const logitBias = engine.info.specialTokens.map((spelling) => ({ token: engine.findToken(spelling), bias: -1000 }));
-  const ids = Array.from({ length: 6 }, (_, i) => recorder.channel.submit(submitOptions(prompt, {
-    maxTokens: 24, temperature: 1, logitBias, seed: BigInt(i), n: 1 + i % 2, topLogprobs: i === 0 ? 2 : -1,
-  })));
-  await recorder.until(() => ids.every((id, i) => recorder.of(id).filter((event) => event.type === 'finished').length === 1 + i % 2));
+  const ids = Array.from({ length: 6 }, (_, i) =>
+    recorder.channel.submit(
+      submitOptions(prompt, {
+        maxTokens: 24,
+        temperature: 1,
+        logitBias,
+        seed: BigInt(i),
+        n: 1 + (i % 2),
+        topLogprobs: i === 0 ? 2 : -1,
+      }),
+    ),
+  );
+  await recorder.until(() =>
+    ids.every((id, i) => recorder.of(id).filter((event) => event.type === 'finished').length === 1 + (i % 2)),
+  );
   const stats = engine.stats();
   t.ok(recorder.wakeups <= stats.steps, `${recorder.wakeups} wake-ups for ${stats.steps} steps`);
   for (const id of ids) {
     const events = recorder.of(id);
     t.match(events[0], { type: 'started', promptTokens: prompt.length });
     for (const end of events.filter((event) => event.type === 'finished')) {
-      const tokens = events.reduce((sum, event) => sum + (event.type === 'text' && event.choice === end.choice ? event.tokens : 0), 0);
+      const tokens = events.reduce(
+        (sum, event) => sum + (event.type === 'text' && event.choice === end.choice ? event.tokens : 0),
+        0,
+      );
       t.match(end, { reason: 'max_tokens', completionTokens: 24, stopIndex: -1 });
       t.equal(tokens, 24, 'each token is in some piece');
     }
   }
-  const logprobs = recorder.of(ids[0] ?? 0).flatMap((event) => (event.type === 'text' ? event.logprobs ?? [] : []));
+  const logprobs = recorder.of(ids[0] ?? 0).flatMap((event) => (event.type === 'text' ? (event.logprobs ?? []) : []));
   t.equal(logprobs.length, 24);
   t.ok(logprobs.every(({ logprob, top }) => logprob <= 0 && top.length === 2));
 });
@@ -178,7 +212,12 @@ t.test('a full queue refuses', async (t) => {
   t.teardown(() => engine.close());
   const { channel } = new Recorder(engine);
   const options = submitOptions(promptOf(engine), { maxTokens: 400 });
-  t.throws(() => { for (let i = 0; i < 8; i++) channel.submit(options); }, { code: 'queue_full' });
+  t.throws(
+    () => {
+      for (let i = 0; i < 8; i++) channel.submit(options);
+    },
+    { code: 'queue_full' },
+  );
 });
 
 t.test('debug logits agree with greedy generation', async (t) => {
@@ -194,6 +233,15 @@ t.test('debug logits agree with greedy generation', async (t) => {
   t.equal(greedy.length, 6);
   t.equal(engine.detokenize(Int32Array.from(greedy.filter((token) => !control.includes(token)))), recorder.text(id));
   t.same(debug.tokens, [...prompt]);
-  t.same(debug.positions.map(({ position, logits }) => [position, logits.length]), [[0, 1535], [prompt.length - 1, 1535]]);
-  await t.rejects(addon.debugLogits(starterPath, loadOptions, prompt, Int32Array.of(99), 0), { code: 'invalid_argument', message: /positions\[0\]/ });
+  t.same(
+    debug.positions.map(({ position, logits }) => [position, logits.length]),
+    [
+      [0, 1535],
+      [prompt.length - 1, 1535],
+    ],
+  );
+  await t.rejects(addon.debugLogits(starterPath, loadOptions, prompt, Int32Array.of(99), 0), {
+    code: 'invalid_argument',
+    message: /positions\[0\]/,
+  });
 });

@@ -7,11 +7,17 @@ import { cpuTime } from '../support/cpu-time.js';
 import { loadStarter, promptOf, submitOptions } from './starter.js';
 
 const options: GrammarOptions = {
-  kind: 'json', strict: true, oneOfAsAnyOf: false, order: 'schema', whiteSpace: 'none',
+  kind: 'json',
+  strict: true,
+  oneOfAsAnyOf: false,
+  order: 'schema',
+  whiteSpace: 'none',
 };
 const person = {
-  type: 'object', properties: { name: { type: 'string', maxLength: 8 }, age: { type: 'integer', minimum: 0, maximum: 150 } },
-  required: ['name', 'age'], additionalProperties: false,
+  type: 'object',
+  properties: { name: { type: 'string', maxLength: 8 }, age: { type: 'integer', minimum: 0, maximum: 150 } },
+  required: ['name', 'age'],
+  additionalProperties: false,
 };
 
 function refusals(t: Test, call: (value: unknown) => unknown, cases: readonly (readonly [unknown, string])[]): void {
@@ -22,12 +28,20 @@ t.test('options are checked', async (t) => {
   const engine = await loadStarter('grammar-arguments');
   t.teardown(() => engine.close());
   const compile = (more: unknown): unknown =>
-    Reflect.apply(engine.compileGrammar, engine, [typeof more === 'object' && more !== null ? { ...options, ...more } : more]);
+    Reflect.apply(engine.compileGrammar, engine, [
+      typeof more === 'object' && more !== null ? { ...options, ...more } : more,
+    ]);
   refusals(t, compile, [
     [undefined, 'options must be an object, not undefined'],
-    [{ kind: 'xml' }, "options.kind must be one of 'json_schema', 'json_object', 'json', 'regex', 'choice', 'grammar', not a string"],
+    [
+      { kind: 'xml' },
+      "options.kind must be one of 'json_schema', 'json_object', 'json', 'regex', 'choice', 'grammar', not a string",
+    ],
     [{ kind: 'json_schema' }, 'options.schema must be a string, not undefined'],
-    [{ kind: 'json_schema', schema: 'x'.repeat(2 ** 20 + 1) }, 'options.schema has 1048577 bytes of UTF-8, more than 1048576'],
+    [
+      { kind: 'json_schema', schema: 'x'.repeat(2 ** 20 + 1) },
+      'options.schema has 1048577 bytes of UTF-8, more than 1048576',
+    ],
     [{ kind: 'regex' }, 'options.pattern must be a string, not undefined'],
     [{ kind: 'regex', pattern: '' }, 'options.pattern is empty'],
     [{ kind: 'grammar' }, 'options.grammar must be a string, not undefined'],
@@ -49,23 +63,36 @@ t.test('problems are told, with their place', async (t) => {
   const engine = await loadStarter('grammar-problems');
   t.teardown(() => engine.close());
   const of = (more: Partial<GrammarOptions>) => engine.compileGrammar({ ...options, ...more });
-  const schema = (value: unknown) => of({ kind: 'json_schema', schema: typeof value === 'string' ? value : JSON.stringify(value) });
+  const schema = (value: unknown) =>
+    of({ kind: 'json_schema', schema: typeof value === 'string' ? value : JSON.stringify(value) });
   t.match(await schema('{'), { grammar: null, problems: [{ kind: 'invalid', pointer: '' }] });
   t.match(await schema({ type: 'string', enum: [1] }), { grammar: null, problems: [{ kind: 'impossible' }] });
   const unsupported = { properties: { a: { type: 'array', uniqueItems: true } } };
-  t.match(await schema(unsupported), { grammar: null, problems: [{ kind: 'unsupported', pointer: '/properties/a', keyword: 'uniqueItems' }] });
+  t.match(await schema(unsupported), {
+    grammar: null,
+    problems: [{ kind: 'unsupported', pointer: '/properties/a', keyword: 'uniqueItems' }],
+  });
   const lenient = await of({ kind: 'json_schema', schema: JSON.stringify(unsupported), strict: false });
   t.ok(lenient.grammar, 'not strict: the keyword is left out');
   t.match(lenient.problems, [{ kind: 'unsupported', keyword: 'uniqueItems' }]);
   t.match(await of({ kind: 'regex', pattern: '(' }), { grammar: null, problems: [{ kind: 'invalid' }] });
   t.match(await of({ kind: 'regex', pattern: '(a)\\1' }), { grammar: null, problems: [{ kind: 'unsupported' }] });
   t.match(await of({ kind: 'regex', pattern: '[^\\s\\S]' }), { grammar: null, problems: [{ kind: 'impossible' }] });
-  t.match(await of({ kind: 'grammar', grammar: 'root ::= a' }), { grammar: null, problems: [{ kind: 'invalid', what: 'the grammar is wrong: line 1, column 10: there is no rule "a"' }] });
-  t.match(await of({ kind: 'grammar', grammar: 'root ::= "(" root' }), { grammar: null, problems: [{ kind: 'impossible', what: /"root" needs itself/ }] });
+  t.match(await of({ kind: 'grammar', grammar: 'root ::= a' }), {
+    grammar: null,
+    problems: [{ kind: 'invalid', what: 'the grammar is wrong: line 1, column 10: there is no rule "a"' }],
+  });
+  t.match(await of({ kind: 'grammar', grammar: 'root ::= "(" root' }), {
+    grammar: null,
+    problems: [{ kind: 'impossible', what: /"root" needs itself/ }],
+  });
   const good = await schema(person);
   t.same(good.problems, []);
   t.ok(good.grammar !== null && good.grammar.bytes > 100);
-  t.throws(() => Reflect.construct(Object(good.grammar).constructor, []), { name: 'TypeError', message: /cannot be constructed/ });
+  t.throws(() => Reflect.construct(Object(good.grammar).constructor, []), {
+    name: 'TypeError',
+    message: /cannot be constructed/,
+  });
 });
 
 t.test('submit takes grammars of its engine and nothing else', async (t) => {
@@ -77,7 +104,14 @@ t.test('submit takes grammars of its engine and nothing else', async (t) => {
   const own = (await engine.compileGrammar(options)).grammar;
   const foreign = (await other.compileGrammar(options)).grammar;
   const submit = (more: object): unknown => Reflect.apply(channel.submit, channel, [{ ...base, ...more }]);
-  const calls = { open: '<tool_call>', close: '</tool_call>', atStart: false, prefixes: ['\n'], required: false, forbidden: false };
+  const calls = {
+    open: '<tool_call>',
+    close: '</tool_call>',
+    atStart: false,
+    prefixes: ['\n'],
+    required: false,
+    forbidden: false,
+  };
   refusals(t, (format) => submit({ format }), [
     [{}, 'options.format must be a NativeGrammar, not an object'],
     ['json', 'options.format must be a NativeGrammar, not a string'],
@@ -91,7 +125,12 @@ t.test('submit takes grammars of its engine and nothing else', async (t) => {
     [[1], 'options.calls.grammars[0] must be a NativeGrammar, not 1'],
     [[foreign], 'options.calls.grammars[0] is a grammar of another engine'],
   ]);
-  for (const fine of [{ format: own }, { format: null }, { calls: { ...calls, grammars: [null] } }, { calls: { ...calls, grammars: [own] }, format: own }])
+  for (const fine of [
+    { format: own },
+    { format: null },
+    { calls: { ...calls, grammars: [null] } },
+    { calls: { ...calls, grammars: [own] }, format: own },
+  ])
     t.doesNotThrow(() => submit(fine));
   channel.close();
 });
@@ -100,14 +139,15 @@ t.test('an answer obeys its format', async (t) => {
   const native = await loadStarter('grammar-answers');
   const engine = new Engine(native);
   t.teardown(() => engine.close());
-  const answer = (more: Partial<SubmitOptions>): Promise<{ text: string; reason: string }> => new Promise((resolve, reject) => {
-    let text = '';
-    engine.generate({ ...submitOptions(promptOf(native)), maxTokens: 200, ...more }, (event: EngineEvent) => {
-      if (event.type === 'text') text += event.text;
-      if (event.type === 'failed') reject(new Error(event.message));
-      if (event.type === 'finished') resolve({ text, reason: event.reason });
+  const answer = (more: Partial<SubmitOptions>): Promise<{ text: string; reason: string }> =>
+    new Promise((resolve, reject) => {
+      let text = '';
+      engine.generate({ ...submitOptions(promptOf(native)), maxTokens: 200, ...more }, (event: EngineEvent) => {
+        if (event.type === 'text') text += event.text;
+        if (event.type === 'failed') reject(new Error(event.message));
+        if (event.type === 'finished') resolve({ text, reason: event.reason });
+      });
     });
-  });
   const { grammar } = await engine.compileGrammar({ ...options, kind: 'json_schema', schema: JSON.stringify(person) });
   for (let seed = 0n; seed < 10n; ++seed) {
     const { text, reason } = await answer({ format: grammar, seed, temperature: 1.5 });
@@ -119,7 +159,11 @@ t.test('an answer obeys its format', async (t) => {
   t.match((await answer({ format: choice.grammar })).text, /^(yes|no)$/);
   const regex = await engine.compileGrammar({ ...options, kind: 'regex', pattern: '[A-Z]{3}-\\d{2}' });
   t.match((await answer({ format: regex.grammar })).text, /^[A-Z]{3}-\d{2}$/);
-  const rules = await engine.compileGrammar({ ...options, kind: 'grammar', grammar: 'root ::= "(" root ")" | [a-z]{1,3}' });
+  const rules = await engine.compileGrammar({
+    ...options,
+    kind: 'grammar',
+    grammar: 'root ::= "(" root ")" | [a-z]{1,3}',
+  });
   for (let seed = 0n; seed < 5n; ++seed) {
     const { text } = await answer({ format: rules.grammar, seed, temperature: 1.5 });
     const depth = text.lastIndexOf('(') + 1;
@@ -132,18 +176,37 @@ t.test('compiling many hostile schemas takes neither the loop nor for ever', asy
   const engine = await loadStarter('grammar-hostile');
   t.teardown(() => engine.close());
   const deep = '{"not":'.repeat(100) + '{}' + '}'.repeat(100);
-  const wide = JSON.stringify({ allOf: Array.from({ length: 40 }, (_, i) => ({ anyOf: [{ minLength: i }, { required: [`a${i}`] }, { pattern: `a${i}.*b{3,90}` }] })) });
+  const wide = JSON.stringify({
+    allOf: Array.from({ length: 40 }, (_, i) => ({
+      anyOf: [{ minLength: i }, { required: [`a${i}`] }, { pattern: `a${i}.*b{3,90}` }],
+    })),
+  });
   const patterns = Array.from({ length: 16 }, (_, i) =>
-    JSON.stringify({ type: 'string', allOf: [{ pattern: `(a|b)*a(a|b){${12 + i}}$` }, { pattern: `^(.*x.*y.*z){${i + 1},60}$` }, { not: { pattern: `(ab|ba)*c{${i},4000}` } }] }));
-  let longest = 0, last = performance.now();
+    JSON.stringify({
+      type: 'string',
+      allOf: [
+        { pattern: `(a|b)*a(a|b){${12 + i}}$` },
+        { pattern: `^(.*x.*y.*z){${i + 1},60}$` },
+        { not: { pattern: `(ab|ba)*c{${i},4000}` } },
+      ],
+    }),
+  );
+  let longest = 0,
+    last = performance.now();
   const watch = setInterval(() => {
     longest = Math.max(longest, performance.now() - last);
     last = performance.now();
   }, 5);
   const begun = performance.now();
   const spent = cpuTime();
-  const results = await Promise.all([deep, wide, ...patterns].map((schema, i) => engine.compileGrammar({ ...options, kind: 'json_schema', schema, suffix: String(i) })));
+  const results = await Promise.all(
+    [deep, wide, ...patterns].map((schema, i) =>
+      engine.compileGrammar({ ...options, kind: 'json_schema', schema, suffix: String(i) }),
+    ),
+  );
   clearInterval(watch);
-  t.comment(`${results.length} schemas in ${Math.round(performance.now() - begun)} ms, ${results.filter((r) => r.grammar !== null).length} compiled, the loop held for at most ${Math.round(longest)} ms`);
+  t.comment(
+    `${results.length} schemas in ${Math.round(performance.now() - begun)} ms, ${results.filter((r) => r.grammar !== null).length} compiled, the loop held for at most ${Math.round(longest)} ms`,
+  );
   t.ok(spent() < 18 * 3000, `${spent().toFixed()} ms of computing`);
 });

@@ -7,16 +7,46 @@ import { loadAddon, packageRoot } from '../../src/engine/load-addon.js';
 export const starterPath = join(packageRoot, 'models', 'starter-q8_0.gguf');
 
 export const loadOptions: LoadOptions = {
-  threads: 1, device: 'cpu', isa: 'auto', arithmetic: 'production', kvType: 'f16', maxContext: 512, kvBytes: 0,
-  maxBatchTokens: 64, maxSequences: 8, stepMs: 0, queueMax: 64, queueMaxTokens: 1_000_000, prefixCache: true, speculation: 'auto',
+  threads: 1,
+  device: 'cpu',
+  isa: 'auto',
+  arithmetic: 'production',
+  kvType: 'f16',
+  maxContext: 512,
+  kvBytes: 0,
+  maxBatchTokens: 64,
+  maxSequences: 8,
+  stepMs: 0,
+  queueMax: 64,
+  queueMaxTokens: 1_000_000,
+  prefixCache: true,
+  speculation: 'auto',
 };
 
 export function submitOptions(prompt: Int32Array, more: Partial<SubmitOptions> = {}): SubmitOptions {
   return {
-    prompt, organization: 1, n: 1, maxTokens: 16,
-    temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1, frequencyPenalty: 0, presencePenalty: 0,
-    seed: 7n, logitBias: [], topLogprobs: -1, stop: [], stopTokens: [], ignoreEos: true, prefixCache: true,
-    queueWaitMs: 0, generationMs: 60_000, reasoning: null, ...more,
+    prompt,
+    organization: 1,
+    n: 1,
+    maxTokens: 16,
+    temperature: 0,
+    topK: 0,
+    topP: 1,
+    minP: 0,
+    repetitionPenalty: 1,
+    frequencyPenalty: 0,
+    presencePenalty: 0,
+    seed: 7n,
+    logitBias: [],
+    topLogprobs: -1,
+    stop: [],
+    stopTokens: [],
+    ignoreEos: true,
+    prefixCache: true,
+    queueWaitMs: 0,
+    generationMs: 60_000,
+    reasoning: null,
+    ...more,
   };
 }
 
@@ -54,10 +84,14 @@ export class Recorder {
     });
   }
 
-  of(id: number): EngineEvent[] { return this.events.get(id) ?? []; }
+  of(id: number): EngineEvent[] {
+    return this.events.get(id) ?? [];
+  }
 
   text(id: number, choice = 0): string {
-    return this.of(id).map((event) => (event.type === 'text' && event.choice === choice ? event.text : '')).join('');
+    return this.of(id)
+      .map((event) => (event.type === 'text' && event.choice === choice ? event.text : ''))
+      .join('');
   }
 
   /** Resolves when `check` holds; looks after each wake-up. */

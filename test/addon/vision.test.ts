@@ -13,10 +13,16 @@ t.setTimeout(600_000);
 
 const addon = loadAddon();
 const small = join(packageRoot, 'test', 'data', 'vision');
-const vectors = [process.env['MONOLITH_VECTORS'] ?? '', join(packageRoot, '..', 'shared', 'vectors')].map((folder) => join(folder, '..', 'vision')).find((folder) => existsSync(join(folder, 'cases')));
+const vectors = [process.env['MONOLITH_VECTORS'] ?? '', join(packageRoot, '..', 'shared', 'vectors')]
+  .map((folder) => join(folder, '..', 'vision'))
+  .find((folder) => existsSync(join(folder, 'cases')));
 
 async function rgb(file: string): Promise<{ data: Buffer; width: number; height: number }> {
-  const { data, info } = await sharp(file).removeAlpha().toColourspace('srgb').raw({ depth: 'uchar' }).toBuffer({ resolveWithObject: true });
+  const { data, info } = await sharp(file)
+    .removeAlpha()
+    .toColourspace('srgb')
+    .raw({ depth: 'uchar' })
+    .toBuffer({ resolveWithObject: true });
   return { data, width: info.width, height: info.height };
 }
 
@@ -28,77 +34,139 @@ async function prepared(engine: NativeEngine, file: string, low = false): Promis
 }
 
 /** `<__media__>` stands for the next image; texts between are tokenized apart. */
-function promptOf(engine: NativeEngine, text: string, images: readonly NativeImage[]): Pick<SubmitOptions, 'prompt' | 'images'> {
+function promptOf(
+  engine: NativeEngine,
+  text: string,
+  images: readonly NativeImage[],
+): Pick<SubmitOptions, 'prompt' | 'images'> {
   const tokens: number[] = [];
   const places = text.split('<__media__>').map((piece, index) => {
     if (piece !== '' || index === 0) tokens.push(...engine.tokenize(piece, { ...plainText, addSpecial: index === 0 }));
     return tokens.length;
   });
-  return { prompt: Int32Array.from(tokens), images: images.map((image, index) => ({ at: must(places[index]), image })) };
+  return {
+    prompt: Int32Array.from(tokens),
+    images: images.map((image, index) => ({ at: must(places[index]), image })),
+  };
 }
 
 interface Case {
-  name: string; prompt: string; images: string[]; n_tokens: number; std: number; logits: string;
+  name: string;
+  prompt: string;
+  images: string[];
+  n_tokens: number;
+  std: number;
+  logits: string;
   greedy: { tokens: number[]; margins: number[] };
 }
-interface Pair { text_model: string; mmproj: string; tolerance: { logits: Record<'f32', [max: number, rms: number, kl: number]> }; cases: Case[] }
+interface Pair {
+  text_model: string;
+  mmproj: string;
+  tolerance: { logits: Record<'f32', [max: number, rms: number, kl: number]> };
+  cases: Case[];
+}
 
 /** ln softmax. */
 function logProbabilities(base64: string): Float64Array {
   const bytes = Buffer.from(base64, 'base64');
-  const logits = Float64Array.from(new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length)));
+  const logits = Float64Array.from(
+    new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length)),
+  );
   const most = logits.reduce((a, b) => Math.max(a, b));
   const sum = Math.log(logits.reduce((all, logit) => all + Math.exp(logit - most), 0)) + most;
   return logits.map((logit) => logit - sum);
 }
 
-const wanted = vectors === undefined ? [] : readdirSync(join(vectors, 'cases')).filter((name) => name.endsWith('.json'));
-t.test('the vision vectors, from the PNG to the answer', { skip: vectors === undefined ? 'the vision vectors are not here' : false }, async (t) => {
-  for (const name of wanted) {
-    const pair = JSON.parse(readFileSync(join(must(vectors), 'cases', name), 'utf8')) as Pair;
-    const engine = await addon.load(`vision ${name}`, join(must(vectors), 'models', pair.text_model), {
-      ...loadOptions, arithmetic: 'exact', kvType: 'f32', maxContext: 1_400, visionPath: join(must(vectors), 'models', pair.mmproj),
-    }, () => {});
-    const recorder = new Recorder(engine);
-    const unsaid = new Set(engine.info.specialTokens.map((spelling) => engine.findToken(spelling)));   // they have no text
-    for (const one of pair.cases) {
-      const what = `${name} ${one.name}`;
-      const images: NativeImage[] = [];
-      for (const file of one.images) images.push(await prepared(engine, join(must(vectors), 'images', file)));
-      const id = recorder.channel.submit(submitOptions(new Int32Array(), { ...promptOf(engine, one.prompt, images), maxTokens: one.greedy.tokens.length, topLogprobs: 20 }));
-      await recorder.ended(id);
-      const events = recorder.of(id);
-      const started = must(events.find((event) => event.type === 'started'));
-      t.equal(started.promptTokens, one.n_tokens, `${what}: tokens`);
-      const said = events.flatMap((event): RawTokenLogprob[] => (event.type === 'text' ? event.logprobs ?? [] : []));
-      const [max] = pair.tolerance.logits.f32;
-      const expected = logProbabilities(one.logits);
-      // Logarithms of probabilities are off by what a logit and the sum of all are.
-      if (!unsaid.has(must(one.greedy.tokens[0]))) {
-        const worst = Math.max(...must(said[0]).top.map(({ token, logprob }) => Math.abs(logprob - must(expected[token]))));
-        t.ok(worst <= 2 * max * one.std + 1e-5, `${what}: logits (off by ${(worst / one.std).toExponential(1)} deviations)`);
+const wanted =
+  vectors === undefined ? [] : readdirSync(join(vectors, 'cases')).filter((name) => name.endsWith('.json'));
+t.test(
+  'the vision vectors, from the PNG to the answer',
+  { skip: vectors === undefined ? 'the vision vectors are not here' : false },
+  async (t) => {
+    for (const name of wanted) {
+      const pair = JSON.parse(readFileSync(join(must(vectors), 'cases', name), 'utf8')) as Pair;
+      const engine = await addon.load(
+        `vision ${name}`,
+        join(must(vectors), 'models', pair.text_model),
+        {
+          ...loadOptions,
+          arithmetic: 'exact',
+          kvType: 'f32',
+          maxContext: 1_400,
+          visionPath: join(must(vectors), 'models', pair.mmproj),
+        },
+        () => {},
+      );
+      const recorder = new Recorder(engine);
+      const unsaid = new Set(engine.info.specialTokens.map((spelling) => engine.findToken(spelling))); // they have no text
+      for (const one of pair.cases) {
+        const what = `${name} ${one.name}`;
+        const images: NativeImage[] = [];
+        for (const file of one.images) images.push(await prepared(engine, join(must(vectors), 'images', file)));
+        const id = recorder.channel.submit(
+          submitOptions(new Int32Array(), {
+            ...promptOf(engine, one.prompt, images),
+            maxTokens: one.greedy.tokens.length,
+            topLogprobs: 20,
+          }),
+        );
+        await recorder.ended(id);
+        const events = recorder.of(id);
+        const started = must(events.find((event) => event.type === 'started'));
+        t.equal(started.promptTokens, one.n_tokens, `${what}: tokens`);
+        const said = events.flatMap((event): RawTokenLogprob[] =>
+          event.type === 'text' ? (event.logprobs ?? []) : [],
+        );
+        const [max] = pair.tolerance.logits.f32;
+        const expected = logProbabilities(one.logits);
+        // Logarithms of probabilities are off by what a logit and the sum of all are.
+        if (!unsaid.has(must(one.greedy.tokens[0]))) {
+          const worst = Math.max(
+            ...must(said[0]).top.map(({ token, logprob }) => Math.abs(logprob - must(expected[token]))),
+          );
+          t.ok(
+            worst <= 2 * max * one.std + 1e-5,
+            `${what}: logits (off by ${(worst / one.std).toExponential(1)} deviations)`,
+          );
+        }
+        // Up to a step at which exact arithmetic is nearly undecided.
+        const undecided = one.greedy.margins.findIndex((margin) => margin < 2 * max * one.std);
+        const path = one.greedy.tokens
+          .slice(0, undecided === -1 ? undefined : undecided)
+          .filter((token) => !unsaid.has(token));
+        t.same(said.map(({ token }) => token).slice(0, path.length), path, `${what}: greedy answer`);
       }
-      // Up to a step at which exact arithmetic is nearly undecided.
-      const undecided = one.greedy.margins.findIndex((margin) => margin < 2 * max * one.std);
-      const path = one.greedy.tokens.slice(0, undecided === -1 ? undefined : undecided).filter((token) => !unsaid.has(token));
-      t.same(said.map(({ token }) => token).slice(0, path.length), path, `${what}: greedy answer`);
+      await engine.close();
     }
-    await engine.close();
-  }
-});
+  },
+);
 
 t.test('what was seen is not seen again, but for another organization', async (t) => {
-  const engine = await addon.load('seeing', join(small, 'text-llama-bpe.gguf'), { ...loadOptions, visionPath: join(small, 'idefics3.mmproj.gguf') }, () => {});
+  const engine = await addon.load(
+    'seeing',
+    join(small, 'text-llama-bpe.gguf'),
+    { ...loadOptions, visionPath: join(small, 'idefics3.mmproj.gguf') },
+    () => {},
+  );
   t.match(engine.vision, { projector: 'idefics3' });
   t.equal(engine.visionProblem, null);
   const image = await prepared(engine, join(small, 'shapes.png'));
   t.match(image, { tokens: 184, columns: 3, rows: 3 });
-  t.same(image.pieces.map(({ part, row, column, tokens }) => [part, row, column, tokens]).slice(-2), [['tile', 3, 3, 16], ['overview', 0, 0, 16]]);
+  t.same(image.pieces.map(({ part, row, column, tokens }) => [part, row, column, tokens]).slice(-2), [
+    ['tile', 3, 3, 16],
+    ['overview', 0, 0, 16],
+  ]);
   const recorder = new Recorder(engine);
   // Another beginning each time, so that no page is shared.
   const ask = async (text: string, organization: number): Promise<number> => {
     const began = performance.now();
-    const id = recorder.channel.submit(submitOptions(new Int32Array(), { ...promptOf(engine, `${text} <__media__> What is it?`, [image]), maxTokens: 2, organization }));
+    const id = recorder.channel.submit(
+      submitOptions(new Int32Array(), {
+        ...promptOf(engine, `${text} <__media__> What is it?`, [image]),
+        maxTokens: 2,
+        organization,
+      }),
+    );
     await recorder.until(() => recorder.of(id).length > 0);
     const elapsed = performance.now() - began;
     await recorder.ended(id);
@@ -107,17 +175,24 @@ t.test('what was seen is not seen again, but for another organization', async (t
     t.ok(started.queueMs >= 0 && started.queueMs + started.towerMs <= elapsed, 'what it waited is told without that');
     return started.towerMs;
   };
-  t.ok(await ask('One.', 1) > 0, 'how long the tower computed');
+  t.ok((await ask('One.', 1)) > 0, 'how long the tower computed');
   t.match(engine.stats(), { imagePieces: 10, imagePiecesCached: 0 });
   t.equal(await ask('Two.', 1), 0, 'nothing, of what is known');
   t.match(engine.stats(), { imagePieces: 10, imagePiecesCached: 10 });
-  t.ok(await ask('Three.', 2) > 0);
+  t.ok((await ask('Three.', 2)) > 0);
   t.match(engine.stats(), { imagePieces: 20, imagePiecesCached: 10 });
 
   const other = await prepared(engine, join(small, 'shapes.png'), true);
   t.equal(other.pieces.length, 1, 'low: the overview alone');
   for (let i = 0; i < 20; i++) {
-    recorder.channel.cancel(recorder.channel.submit(submitOptions(new Int32Array(), { ...promptOf(engine, `${i} <__media__>`, [image, other]), organization: 3 + i })));
+    recorder.channel.cancel(
+      recorder.channel.submit(
+        submitOptions(new Int32Array(), {
+          ...promptOf(engine, `${i} <__media__>`, [image, other]),
+          organization: 3 + i,
+        }),
+      ),
+    );
   }
   await ask('After many that left.', 1);
   t.equal(engine.stats().running + engine.stats().waiting, 0);
@@ -129,15 +204,26 @@ t.test('what was seen is not seen again, but for another organization', async (t
   const blind = await addon.load('blind', join(small, 'text-llama-bpe.gguf'), loadOptions, () => {});
   t.equal(blind.vision, null);
   t.throws(() => blind.planImage(5, 5, false), { code: 'unsupported' });
-  t.throws(() => new Recorder(blind).channel.submit(submitOptions(Int32Array.of(5), { images: [{ at: 0, image }] })), TypeError, 'another engine\'s image');
-  t.throws(() => recorder.channel.submit(submitOptions(Int32Array.of(5), { images: [{ at: 2, image }] })), TypeError, 'behind the end');
+  t.throws(
+    () => new Recorder(blind).channel.submit(submitOptions(Int32Array.of(5), { images: [{ at: 0, image }] })),
+    TypeError,
+    "another engine's image",
+  );
+  t.throws(
+    () => recorder.channel.submit(submitOptions(Int32Array.of(5), { images: [{ at: 2, image }] })),
+    TypeError,
+    'behind the end',
+  );
   await Promise.all([engine.close(), blind.close()]);
 });
 
 t.test('a pair that does not fit is refused by what differs, unless nobody asked for it', async (t) => {
   const file = join(packageRoot, 'models', 'starter-q8_0.gguf');
   const visionPath = join(small, 'idefics3.mmproj.gguf');
-  await t.rejects(addon.load('unfit', file, { ...loadOptions, visionPath }, () => {}), { message: /idefics3\.mmproj\.gguf: .*128/ });
+  await t.rejects(
+    addon.load('unfit', file, { ...loadOptions, visionPath }, () => {}),
+    { message: /idefics3\.mmproj\.gguf: .*128/ },
+  );
   const engine = await addon.load('unfit', file, { ...loadOptions, visionPath, visionOptional: true }, () => {});
   t.equal(engine.vision, null);
   t.match(engine.visionProblem, /idefics3\.mmproj\.gguf: .*128/);

@@ -5,11 +5,14 @@ import type { NativeEngine } from '../../src/engine/addon-types.js';
 import { loadStarter, promptOf, Recorder, submitOptions } from './starter.js';
 
 const script = new URL('./worker.js', import.meta.url);
-const start = (name: string, seed: number, maxTokens: number): Worker => new Worker(script, { workerData: { name, seed, maxTokens } });
+const start = (name: string, seed: number, maxTokens: number): Worker =>
+  new Worker(script, { workerData: { name, seed, maxTokens } });
 
 async function generate(engine: NativeEngine, seed: number, maxTokens: number): Promise<string> {
   const recorder = new Recorder(engine);
-  const id = recorder.channel.submit(submitOptions(promptOf(engine), { seed: BigInt(seed), temperature: 1, maxTokens }));
+  const id = recorder.channel.submit(
+    submitOptions(promptOf(engine), { seed: BigInt(seed), temperature: 1, maxTokens }),
+  );
   await recorder.ended(id);
   recorder.channel.close();
   return recorder.text(id);
@@ -17,18 +20,21 @@ async function generate(engine: NativeEngine, seed: number, maxTokens: number): 
 
 /** Waits until nothing runs: a closed channel's requests end before the next step. */
 async function idle(engine: NativeEngine): Promise<void> {
-  for (let i = 0; i < 500 && engine.stats().running + engine.stats().waiting > 0; i++) await new Promise((resolve) => setTimeout(resolve, 10));
+  for (let i = 0; i < 500 && engine.stats().running + engine.stats().waiting > 0; i++)
+    await new Promise((resolve) => setTimeout(resolve, 10));
 }
 
 t.test('workers load and use one engine at once, and get what a lone caller gets', async (t) => {
   const workers = [1, 2, 3].map((seed) => start('workers', seed, 32));
-  const texts = await Promise.all(workers.map(async (worker) => {
-    const messages: unknown[] = [];
-    worker.on('message', (message) => messages.push(message));
-    const [code] = await once(worker, 'exit');
-    t.equal(code, 0);
-    return messages[1];
-  }));
+  const texts = await Promise.all(
+    workers.map(async (worker) => {
+      const messages: unknown[] = [];
+      worker.on('message', (message) => messages.push(message));
+      const [code] = await once(worker, 'exit');
+      t.equal(code, 0);
+      return messages[1];
+    }),
+  );
   const engine = await loadStarter('workers');
   t.teardown(() => engine.close());
   for (const [i, text] of texts.entries()) t.equal(text, await generate(engine, i + 1, 32));

@@ -11,29 +11,61 @@ import { atOnce } from '../support/at-once.js';
 import { refusal } from '../support/refusal.js';
 import { clockStart } from '../support/clock-start.js';
 
-const identity = (more: Partial<Limited> = {}): Limited => ({ organizationId: 'org_a', limits: {}, keyId: 'key_a', keyLimits: null, monthlyTokenCap: null, ...more });
+const identity = (more: Partial<Limited> = {}): Limited => ({
+  organizationId: 'org_a',
+  limits: {},
+  keyId: 'key_a',
+  keyLimits: null,
+  monthlyTokenCap: null,
+  ...more,
+});
 const ORG = identity();
 
 /** An admission whose clock the test turns. */
 function gate(limits: object): { admission: LocalAdmission; pass(ms: number): void } {
   let now = clockStart(5_000_000_000_000n);
   const admission = new LocalAdmission(configWith({ limits }).limits, { now: () => now });
-  return { admission, pass: (ms) => { now += BigInt(Math.round(ms * 1e6)); } };
+  return {
+    admission,
+    pass: (ms) => {
+      now += BigInt(Math.round(ms * 1e6));
+    },
+  };
 }
 
 const reserve = (admission: LocalAdmission, request: ReserveRequest): Reservation => atOnce(admission.reserve(request));
 
-const ask = ({ promptTokens = 100, exact = true, ...more }: Partial<Omit<ReserveRequest, 'promptTokens'>> & { promptTokens?: number; exact?: boolean } = {}): ReserveRequest =>
-  ({ identity: ORG, model: 'm', promptTokens: { tokens: promptTokens, exact }, statedCap: 500, modelMaximum: 8192, n: 1, ...more });
-const values = (admission: LocalAdmission): Record<string, string> => Object.fromEntries(admission.headers(ORG, 'm', 'chat'));
+const ask = ({
+  promptTokens = 100,
+  exact = true,
+  ...more
+}: Partial<Omit<ReserveRequest, 'promptTokens'>> & {
+  promptTokens?: number;
+  exact?: boolean;
+} = {}): ReserveRequest => ({
+  identity: ORG,
+  model: 'm',
+  promptTokens: { tokens: promptTokens, exact },
+  statedCap: 500,
+  modelMaximum: 8192,
+  n: 1,
+  ...more,
+});
+const values = (admission: LocalAdmission): Record<string, string> =>
+  Object.fromEntries(admission.headers(ORG, 'm', 'chat'));
 
-t.test('the contract\'s example: reserve 620, use 207, 413 come back', (t) => {
+t.test("the contract's example: reserve 620, use 207, 413 come back", (t) => {
   const { admission } = gate({});
   const reservation = reserve(admission, ask({ promptTokens: 120 }));
   t.same(Object.fromEntries(reservation.headers('chat')), {
-    'x-ratelimit-limit-requests': '9999', 'x-ratelimit-remaining-requests': '9998', 'x-ratelimit-reset-requests': '7ms',
-    'x-ratelimit-limit-tokens': '999999', 'x-ratelimit-remaining-tokens': '999379', 'x-ratelimit-reset-tokens': '38ms',
-    'x-ratelimit-limit-concurrency': '99', 'x-ratelimit-remaining-concurrency': '98',
+    'x-ratelimit-limit-requests': '9999',
+    'x-ratelimit-remaining-requests': '9998',
+    'x-ratelimit-reset-requests': '7ms',
+    'x-ratelimit-limit-tokens': '999999',
+    'x-ratelimit-remaining-tokens': '999379',
+    'x-ratelimit-reset-tokens': '38ms',
+    'x-ratelimit-limit-concurrency': '99',
+    'x-ratelimit-remaining-concurrency': '98',
   });
   reservation.settle(207);
   t.equal(values(admission)['x-ratelimit-remaining-tokens'], '999792');
@@ -47,7 +79,13 @@ t.test('the contract\'s example: reserve 620, use 207, 413 come back', (t) => {
 });
 
 t.test('what is reserved for an unstated cap', (t) => {
-  const reserved = (more: object): number => 999_999 - Number(Object.fromEntries(reserve(gate({ tpm_default_reservation: 1000 }).admission, ask(more)).headers('chat'))['x-ratelimit-remaining-tokens']);
+  const reserved = (more: object): number =>
+    999_999 -
+    Number(
+      Object.fromEntries(reserve(gate({ tpm_default_reservation: 1000 }).admission, ask(more)).headers('chat'))[
+        'x-ratelimit-remaining-tokens'
+      ],
+    );
   t.equal(reserved({ statedCap: null }), 1100);
   t.equal(reserved({ statedCap: null, modelMaximum: 300 }), 400);
   t.equal(reserved({ n: 4 }), 2100);
@@ -64,8 +102,10 @@ t.test('a refund leaves no trace', (t) => {
 
 t.test('1,000 refused requests leave every counter unchanged', (t) => {
   for (const [limits, code] of [
-    [{ concurrency: 1 }, 'concurrency_limit_exceeded'], [{ rpm: 1 }, 'rpm_limit_exceeded'],
-    [{ tpm: 700 }, 'tpm_limit_exceeded'], [{ tpm: 50 }, 'request_exceeds_tpm_limit'],
+    [{ concurrency: 1 }, 'concurrency_limit_exceeded'],
+    [{ rpm: 1 }, 'rpm_limit_exceeded'],
+    [{ tpm: 700 }, 'tpm_limit_exceeded'],
+    [{ tpm: 50 }, 'request_exceeds_tpm_limit'],
   ] as const) {
     const { admission } = gate(limits);
     if (code !== 'request_exceeds_tpm_limit') reserve(admission, ask());
@@ -80,7 +120,13 @@ t.test('waits: exactly until the bucket holds the request', (t) => {
   const { admission, pass } = gate({ rpm: 60, tpm: 6000, concurrency: null });
   for (let i = 0; i < 6; i++) reserve(admission, ask({ promptTokens: 500 })).settle(1000);
   const error = refusal(() => reserve(admission, ask({ promptTokens: 500 })));
-  t.match(error, { status: 429, code: 'tpm_limit_exceeded', retryAfterMs: 10_000, param: null, shouldRetry: undefined });
+  t.match(error, {
+    status: 429,
+    code: 'tpm_limit_exceeded',
+    retryAfterMs: 10_000,
+    param: null,
+    shouldRetry: undefined,
+  });
   pass(9_999);
   t.equal(refusal(() => reserve(admission, ask({ promptTokens: 500 }))).code, 'tpm_limit_exceeded');
   pass(2);
@@ -93,7 +139,11 @@ t.test('what comes back comes back to the bucket as it is by then', (t) => {
   const long = reserve(admission, ask({ promptTokens: 50, statedCap: 50 }));
   pass(60_000);
   long.settle(1_100);
-  t.equal(values(admission)['x-ratelimit-remaining-tokens'], '5000', 'what was used beyond the reservation is not paid by a minute in which the bucket was full');
+  t.equal(
+    values(admission)['x-ratelimit-remaining-tokens'],
+    '5000',
+    'what was used beyond the reservation is not paid by a minute in which the bucket was full',
+  );
   const short = reserve(admission, ask({ promptTokens: 1_000, statedCap: 1_000 }));
   t.equal(values(admission)['x-ratelimit-remaining-tokens'], '3000');
   pass(5_000);
@@ -108,7 +158,11 @@ t.test('unfinished requests of an organization on a model', (t) => {
   t.equal(admission.standing(ORG, 'hal-1.0').unfinished, 0);
   const reservation = reserve(admission, ask({ n: 3 }));
   t.equal(admission.standing(ORG, ask().model).unfinished, 3);
-  t.equal(admission.standing(identity({ organizationId: 'org_b' }), ask().model).unfinished, 0, 'of another organization');
+  t.equal(
+    admission.standing(identity({ organizationId: 'org_b' }), ask().model).unfinished,
+    0,
+    'of another organization',
+  );
   t.equal(admission.standing(ORG, ask().model).state.concurrency?.remaining, configWith({}).limits.concurrency! - 3);
   reservation.settle(1);
   t.equal(admission.standing(ORG, ask().model).unfinished, 0);
@@ -155,7 +209,11 @@ t.test('an estimate above the limit takes the whole bucket: it may be wrong, so 
   const guessed = reserve(admission, ask({ promptTokens: 5000, exact: false }));
   t.equal(values(admission)['x-ratelimit-remaining-tokens'], '0');
   guessed.settle(400);
-  t.match(refusal(() => reserve(admission, ask({ promptTokens: 5000, exact: false }))), { code: 'tpm_limit_exceeded' }, 'but waits until it holds that much');
+  t.match(
+    refusal(() => reserve(admission, ask({ promptTokens: 5000, exact: false }))),
+    { code: 'tpm_limit_exceeded' },
+    'but waits until it holds that much',
+  );
   t.equal(values(admission)['x-ratelimit-remaining-tokens'], '600');
   t.end();
 });
@@ -165,19 +223,30 @@ t.test('n counts as n in concurrency and as one request', (t) => {
   const three = reserve(admission, ask({ n: 3 }));
   t.equal(values(admission)['x-ratelimit-remaining-concurrency'], '1');
   t.equal(values(admission)['x-ratelimit-remaining-requests'], '9998');
-  t.match(refusal(() => reserve(admission, ask({ n: 2 }))), { code: 'concurrency_limit_exceeded', retryAfterMs: 1000 });
+  t.match(
+    refusal(() => reserve(admission, ask({ n: 2 }))),
+    { code: 'concurrency_limit_exceeded', retryAfterMs: 1000 },
+  );
   three.settle(1);
   reserve(admission, ask({ n: 4 }));
   t.end();
 });
 
 t.test('limits that are off send no headers; overrides go from special to general', (t) => {
-  const { admission } = gate({ rpm: null, tpm: null, overrides: { org_a: { big: { tpm: 10 } }, '*': { big: { rpm: 5, concurrency: null } } } });
+  const { admission } = gate({
+    rpm: null,
+    tpm: null,
+    overrides: { org_a: { big: { tpm: 10 } }, '*': { big: { rpm: 5, concurrency: null } } },
+  });
   t.same(Object.keys(values(admission)), ['x-ratelimit-limit-concurrency', 'x-ratelimit-remaining-concurrency']);
   t.same(admission.limitsOf(ORG, 'big'), { rpm: 5, tpm: 10, concurrency: null });
   t.same(admission.limitsOf(identity({ organizationId: 'org_b' }), 'big'), { rpm: 5, tpm: null, concurrency: null });
-  for (let i = 0; i < 5; i++) reserve(admission, ask({ model: 'big', n: 99, promptTokens: 1, identity: identity({ organizationId: 'org_b' }) }));
-  t.equal(refusal(() => reserve(admission, ask({ model: 'big', identity: identity({ organizationId: 'org_b' }) }))).code, 'rpm_limit_exceeded');
+  for (let i = 0; i < 5; i++)
+    reserve(admission, ask({ model: 'big', n: 99, promptTokens: 1, identity: identity({ organizationId: 'org_b' }) }));
+  t.equal(
+    refusal(() => reserve(admission, ask({ model: 'big', identity: identity({ organizationId: 'org_b' }) }))).code,
+    'rpm_limit_exceeded',
+  );
   t.end();
 });
 
@@ -194,10 +263,18 @@ t.test('organizations and models are counted apart; refusals carry the headers o
   t.end();
 });
 
-t.test('an operator\'s limits of an organization go before those of the settings', (t) => {
+t.test("an operator's limits of an organization go before those of the settings", (t) => {
   const { admission } = gate({ rpm: 100, tpm: 1000, overrides: { org_a: { m: { rpm: 50, tpm: 500 } } } });
-  t.same(admission.limitsOf(identity({ limits: { m: { rpm: 7 }, '*': { tpm: null, rpm: 8 } } }), 'm'), { rpm: 7, tpm: null, concurrency: 99 });
-  t.same(admission.limitsOf(identity({ limits: { '*': { rpm: null } } }), 'other'), { rpm: null, tpm: 1000, concurrency: 99 });
+  t.same(admission.limitsOf(identity({ limits: { m: { rpm: 7 }, '*': { tpm: null, rpm: 8 } } }), 'm'), {
+    rpm: 7,
+    tpm: null,
+    concurrency: 99,
+  });
+  t.same(admission.limitsOf(identity({ limits: { '*': { rpm: null } } }), 'other'), {
+    rpm: null,
+    tpm: 1000,
+    concurrency: 99,
+  });
   t.end();
 });
 
@@ -205,7 +282,8 @@ t.test('a limit that changes acts at once; the bucket keeps its share', (t) => {
   const { admission } = gate({ tpm: null, concurrency: null });
   const at = (rpm: number | null): Limited => identity({ limits: { m: { rpm } } });
   for (let i = 0; i < 50; i++) reserve(admission, ask({ identity: at(100) })).settle(1);
-  const remaining = (rpm: number): string | undefined => Object.fromEntries(admission.headers(at(rpm), 'm', 'chat'))['x-ratelimit-remaining-requests'];
+  const remaining = (rpm: number): string | undefined =>
+    Object.fromEntries(admission.headers(at(rpm), 'm', 'chat'))['x-ratelimit-remaining-requests'];
   t.equal(remaining(100), '50');
   t.equal(remaining(10), '5', 'half is left of less too');
   for (let i = 0; i < 5; i++) reserve(admission, ask({ identity: at(10) })).settle(1);
@@ -222,10 +300,18 @@ t.test('a key with limits has a second gate: both must admit, a refusal takes no
   const bound = identity({ keyId: 'key_b', keyLimits: { m: { rpm: 2, concurrency: 1 }, '*': { tpm: 2_000 } } });
   const other = identity({ keyId: 'key_c' });
   const first = reserve(admission, ask({ identity: bound, promptTokens: 500 }));
-  t.match(Object.fromEntries(first.headers('chat')), {
-    'x-ratelimit-limit-requests': '2', 'x-ratelimit-remaining-requests': '1', 'x-ratelimit-limit-tokens': '2000', 'x-ratelimit-remaining-tokens': '1000',
-    'x-ratelimit-limit-concurrency': '1', 'x-ratelimit-remaining-concurrency': '0',
-  }, 'headers show the tighter');
+  t.match(
+    Object.fromEntries(first.headers('chat')),
+    {
+      'x-ratelimit-limit-requests': '2',
+      'x-ratelimit-remaining-requests': '1',
+      'x-ratelimit-limit-tokens': '2000',
+      'x-ratelimit-remaining-tokens': '1000',
+      'x-ratelimit-limit-concurrency': '1',
+      'x-ratelimit-remaining-concurrency': '0',
+    },
+    'headers show the tighter',
+  );
   const before = values(admission);
   const full = refusal(() => reserve(admission, ask({ identity: bound })));
   t.match(full, { code: 'concurrency_limit_exceeded', message: /this API key/ });
@@ -242,7 +328,10 @@ t.test('a key with limits has a second gate: both must admit, a refusal takes no
   // The organization's own limit holds for the key as well.
   pass(60_000);
   for (let i = 0; i < 10; i++) reserve(admission, ask({ identity: other, promptTokens: 1, statedCap: 1 })).settle(1);
-  t.match(refusal(() => reserve(admission, ask({ identity: bound }))), { code: 'rpm_limit_exceeded', message: /this organization/ });
+  t.match(
+    refusal(() => reserve(admission, ask({ identity: bound }))),
+    { code: 'rpm_limit_exceeded', message: /this organization/ },
+  );
   t.equal(admission.unfinished(), 0);
   t.end();
 });
@@ -290,7 +379,14 @@ t.test('how long requests take is a running mean of those that ran', (t) => {
 
 t.test('more choices than there are places, or as many', (t) => {
   const { admission } = gate({ concurrency: 2 });
-  t.match(refusal(() => reserve(admission, ask({ n: 3 }))), { code: 'concurrency_limit_exceeded', retryAfterMs: 60_000, message: /3 choices at once; the limit of the organization is 2/ });
+  t.match(
+    refusal(() => reserve(admission, ask({ n: 3 }))),
+    {
+      code: 'concurrency_limit_exceeded',
+      retryAfterMs: 60_000,
+      message: /3 choices at once; the limit of the organization is 2/,
+    },
+  );
   reserve(admission, ask({ n: 2 })).refund();
   t.equal(admission.unfinished(), 0);
   t.end();
@@ -300,7 +396,11 @@ t.test('a wait counts nothing that the request itself has taken and gives back',
   const { admission } = gate({ rpm: 2, tpm: 1_000, concurrency: null });
   reserve(admission, ask({ promptTokens: 100, statedCap: 400 }));
   const refused = refusal(() => reserve(admission, ask({ promptTokens: 100, statedCap: 700 })));
-  t.match(refused, { code: 'tpm_limit_exceeded', retryAfterMs: 18_000 }, 'for the 300 tokens that lack, not for its second request');
+  t.match(
+    refused,
+    { code: 'tpm_limit_exceeded', retryAfterMs: 18_000 },
+    'for the 300 tokens that lack, not for its second request',
+  );
   t.equal(refusal(() => reserve(admission, ask({ promptTokens: 100, statedCap: 401 }))).retryAfterMs, 60, 'one token');
   reserve(admission, ask({ promptTokens: 100, statedCap: 400 }));
   t.end();
@@ -327,7 +427,10 @@ t.test('what a thread that ended had admitted is given back', (t) => {
 });
 
 t.test('the first record of all counts reads and connections like any other', (t) => {
-  const of = (): LocalAdmission => new LocalAdmission(configWith({ limits: { read_rpm: 5 } }).limits, { buffer: new SharedArrayBuffer(tableBytes(1)) });
+  const of = (): LocalAdmission =>
+    new LocalAdmission(configWith({ limits: { read_rpm: 5 } }).limits, {
+      buffer: new SharedArrayBuffer(tableBytes(1)),
+    });
   of().read(ORG);
   of().connect('org_a', 1)();
   t.equal(refusal(() => reserve(of(), ask({ n: 1_000 }))).retryAfterMs, 60_000);
@@ -350,7 +453,12 @@ t.test('a monthly cap', async (t) => {
   let wall = Date.parse('2026-11-30T23:59:00Z');
   const stored: string[] = [];
   const admission = new LocalAdmission(configWith({}).limits, {
-    wall: () => wall, now: () => 1n, storedMonth: async (id, month) => { stored.push(`${id} ${month}`); return month === '2026-11' ? 900 : 0; },
+    wall: () => wall,
+    now: () => 1n,
+    storedMonth: async (id, month) => {
+      stored.push(`${id} ${month}`);
+      return month === '2026-11' ? 900 : 0;
+    },
   });
   const capped = identity({ monthlyTokenCap: 1_000 });
   (await admission.reserve(ask({ identity: capped }))).refund();
@@ -365,21 +473,41 @@ t.test('a monthly cap', async (t) => {
   (await admission.reserve(ask({ identity: capped }))).settle(999);
   reserve(admission, ask({ identity: capped })).settle(0);
   running.settle(1);
-  t.equal(refusal(() => reserve(admission, ask({ identity: capped }))).code, 'insufficient_quota', 'it was used in December');
+  t.equal(
+    refusal(() => reserve(admission, ask({ identity: capped }))).code,
+    'insufficient_quota',
+    'it was used in December',
+  );
   const uncapped = reserve(admission, ask({ identity: identity() }));
   uncapped.settle(5_000);
-  t.equal(refusal(() => reserve(admission, ask({ identity: identity({ monthlyTokenCap: 5_000 }) }))).code, 'insufficient_quota', 'what was used while there was no cap counts when there is one again');
+  t.equal(
+    refusal(() => reserve(admission, ask({ identity: identity({ monthlyTokenCap: 5_000 }) }))).code,
+    'insufficient_quota',
+    'what was used while there was no cap counts when there is one again',
+  );
   t.same(stored, ['org_a 2026-11', 'org_a 2026-12'], 'stored sums are read once a month');
 });
 
 /** A table, and what is stored once somebody says so. */
-function months(): { table: RecordTable; looked: () => number; stored: StoredMonth; answer(tokens: number | Error): Promise<void> } {
+function months(): {
+  table: RecordTable;
+  looked: () => number;
+  stored: StoredMonth;
+  answer(tokens: number | Error): Promise<void>;
+} {
   const asked: { resolve(tokens: number): void; reject(error: Error): void }[] = [];
   let looked = 0;
   return {
-    table: new RecordTable(new SharedArrayBuffer(tableBytes(64)), { now: () => 1n, month: () => monthNumber(NOVEMBER) }),
+    table: new RecordTable(new SharedArrayBuffer(tableBytes(64)), {
+      now: () => 1n,
+      month: () => monthNumber(NOVEMBER),
+    }),
     looked: () => looked,
-    stored: () => new Promise((resolve, reject) => { looked++; asked.push({ resolve, reject }); }),
+    stored: () =>
+      new Promise((resolve, reject) => {
+        looked++;
+        asked.push({ resolve, reject });
+      }),
     answer: async (tokens) => {
       const one = asked.shift()!;
       if (typeof tokens === 'number') one.resolve(tokens);
@@ -405,7 +533,7 @@ t.test('the count of a month begins once for all threads, and what ends meanwhil
   t.equal(table.unfinished(), 0);
 
   wall += 120_000;
-  other.add('org_a', 5);           // what begins it is counted, and not what was used the month before
+  other.add('org_a', 5); // what begins it is counted, and not what was used the month before
   t.equal(looked(), 2);
   const begun = one.used('org_a');
   await answer(new Error('no answer'));
@@ -431,7 +559,7 @@ t.test('a thread that does not begin a count is not waited for, and spoils nothi
   const waiting = other.used('org_a');
   while (looked() < 2) await new Promise(setImmediate);
   one.add('org_a', 1);
-  await answer(100);               // the first one's, too late
+  await answer(100); // the first one's, too late
   await answer(100);
   await waiting;
   t.equal(other.used('org_a'), 101);
@@ -442,7 +570,10 @@ t.test('reads of a key, connections of an organization', (t) => {
   const { admission, pass } = gate({ read_rpm: 2 });
   admission.read(ORG);
   admission.read(ORG);
-  t.match(refusal(() => admission.read(ORG)), { code: 'rpm_limit_exceeded', retryAfterMs: 30_000 });
+  t.match(
+    refusal(() => admission.read(ORG)),
+    { code: 'rpm_limit_exceeded', retryAfterMs: 30_000 },
+  );
   admission.read(identity({ keyId: 'key_b' }));
   pass(30_001);
   admission.read(ORG);
@@ -459,6 +590,14 @@ t.test('reads of a key, connections of an organization', (t) => {
 });
 
 t.test('durations', (t) => {
-  t.same([0, 12, 999.2, 6000, 59_001, 60_000, 90_500].map(duration), ['0ms', '12ms', '1s', '6s', '1m0s', '1m0s', '1m31s']);
+  t.same([0, 12, 999.2, 6000, 59_001, 60_000, 90_500].map(duration), [
+    '0ms',
+    '12ms',
+    '1s',
+    '6s',
+    '1m0s',
+    '1m0s',
+    '1m31s',
+  ]);
   t.end();
 });

@@ -7,6 +7,11 @@ const starts = { zero: 0n, '53 bits': 2n ** 53n - 1n, '63 bits, but a day': 2n *
 
 for (const [what, start] of Object.entries(starts)) {
   for (const file of ['admission', 'record-table']) {
-    t.spawn(process.execPath, [join(import.meta.dirname, `${file}.test.js`)], { env: { ...process.env, MONOLITH_TEST_CLOCK_NS: String(start) } }, `${file}, ${what}`);
+    t.spawn(
+      process.execPath,
+      [join(import.meta.dirname, `${file}.test.js`)],
+      { env: { ...process.env, MONOLITH_TEST_CLOCK_NS: String(start) } },
+      `${file}, ${what}`,
+    );
   }
 }

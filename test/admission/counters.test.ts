@@ -43,7 +43,11 @@ t.test('what is given back fills up to full, what is taken beyond goes below emp
   t.same(counters.state(1, 'tpm', 60, NOW + 60n * SECOND), { limit: 60, remaining: 60, resetMs: 0 });
   t.same(counters.state(-1, 'tpm', 60, NOW), { limit: 60, remaining: 60, resetMs: 0 }, 'that nobody has counted in');
   counters.give(0, 'tpm', -60, 60, NOW);
-  t.same(counters.state(0, 'tpm', 60, NOW), { limit: 60, remaining: 0, resetMs: 60_000 }, 'the first record is one like the others');
+  t.same(
+    counters.state(0, 'tpm', 60, NOW),
+    { limit: 60, remaining: 0, resetMs: 60_000 },
+    'the first record is one like the others',
+  );
   t.end();
 });
 
@@ -51,7 +55,9 @@ t.test('what is left is shown in whole units, and division loses none', (t) => {
   t.same(bucketState(3, 20e9), { limit: 3, remaining: 2, resetMs: 20_000 });
   t.same(bucketState(3, 20e9 + 1), { limit: 3, remaining: 2, resetMs: 20_000.000001 });
   t.same(bucketState(3, 21e9), { limit: 3, remaining: 1, resetMs: 21_000 });
-  for (const limit of [7, 9_999, 999_999]) for (const taken of [1, 2, limit - 1, limit]) t.equal(bucketState(limit, Math.round(taken / limit * 60e9)).remaining, limit - taken);
+  for (const limit of [7, 9_999, 999_999])
+    for (const taken of [1, 2, limit - 1, limit])
+      t.equal(bucketState(limit, Math.round((taken / limit) * 60e9)).remaining, limit - taken);
   t.end();
 });
 

@@ -3,7 +3,12 @@ import t from 'tap';
 import { Leases, type Lease } from '../../src/admission/shared/leases.js';
 import { LinkDown, RedisLink } from '../../src/admission/shared/link.js';
 
-const never = new RedisLink({ url: 'redis://127.0.0.1:1', timeoutMs: 1_000, attach: () => Promise.resolve(), lost: () => undefined });
+const never = new RedisLink({
+  url: 'redis://127.0.0.1:1',
+  timeoutMs: 1_000,
+  attach: () => Promise.resolve(),
+  lost: () => undefined,
+});
 const none = { keys: ['m'], tokens: 0, tookMs: -1, gates: [] };
 
 t.test('an end is told only of what the engine was told of, and waits where it cannot be', async (t) => {
@@ -29,19 +34,37 @@ t.test('an end is told only of what the engine was told of, and waits where it c
 
 t.test('of more ends than it keeps the oldest are left to time', async (t) => {
   const told: string[] = [];
-  const link = { connected: false, run: (_script: string, _keys: readonly string[], [id]: readonly (string | number)[]): Promise<void> => { told.push(String(id)); return Promise.resolve(); } };
+  const link = {
+    connected: false,
+    run: (_script: string, _keys: readonly string[], [id]: readonly (string | number)[]): Promise<void> => {
+      told.push(String(id));
+      return Promise.resolve();
+    },
+  };
   const leases = new Leases(() => link as unknown as RedisLink, 'p-', 1_000);
   for (let at = 0; at < 50_003; at++) leases.doubt({ id: `p-${at}`, n: 1, ...none });
   t.equal(leases.unsettled, 50_000);
   await leases.settleAll();
   t.equal(leases.unsettled, 0);
-  t.same([told.length, ['p-0', 'p-1', 'p-2', 'p-3'].filter((id) => told.includes(id))], [50_000, ['p-3']], 'the first three were let go');
+  t.same(
+    [told.length, ['p-0', 'p-1', 'p-2', 'p-3'].filter((id) => told.includes(id))],
+    [50_000, ['p-3']],
+    'the first three were let go',
+  );
 });
 
 t.test('an end that is told while all are is told once', async (t) => {
   const told: string[] = [];
   const answers: (() => void)[] = [];
-  const link = { connected: true, run: (_script: string, _keys: readonly string[], [id]: readonly (string | number)[]): Promise<void> => { told.push(String(id)); return new Promise((done) => { answers.push(done); }); } };
+  const link = {
+    connected: true,
+    run: (_script: string, _keys: readonly string[], [id]: readonly (string | number)[]): Promise<void> => {
+      told.push(String(id));
+      return new Promise((done) => {
+        answers.push(done);
+      });
+    },
+  };
   const leases = new Leases(() => link as unknown as RedisLink, 'p-', 1_000);
   for (let at = 0; at < 251; at++) leases.doubt({ id: `p-${at}`, n: 1, ...none });
   const lease: Lease = { id: 'q', n: 1, keys: ['c'], told: true, place: null };
@@ -50,7 +73,9 @@ t.test('an end that is told while all are is told once', async (t) => {
   leases.end(lease, none);
   for (let done = answers.shift(); done !== undefined; done = answers.shift()) {
     done();
-    await new Promise((turn) => { setImmediate(turn); });
+    await new Promise((turn) => {
+      setImmediate(turn);
+    });
   }
   await settling;
   t.equal(leases.unsettled, 0);

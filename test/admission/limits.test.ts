@@ -6,7 +6,8 @@ import { configWith } from '../../src/config/load.js';
 
 t.test('a key is bound by each limit alone, and by none where all are off', (t) => {
   const off = { rpm: null, tpm: null, concurrency: null };
-  for (const one of ['rpm', 'tpm', 'concurrency'] as const) t.same(keyLimits({ m: { [one]: 0 } }, 'm'), { ...off, [one]: 0 }, one);
+  for (const one of ['rpm', 'tpm', 'concurrency'] as const)
+    t.same(keyLimits({ m: { [one]: 0 } }, 'm'), { ...off, [one]: 0 }, one);
   t.equal(keyLimits(null, 'm'), null);
   t.equal(keyLimits(undefined, 'm'), null);
   t.equal(keyLimits({}, 'm'), null);
@@ -16,25 +17,52 @@ t.test('a key is bound by each limit alone, and by none where all are off', (t) 
 });
 
 t.test('field by field, what is said of the model before what is said of all, also that there is none', (t) => {
-  t.same(keyLimits({ m: { rpm: null, tpm: 3 }, '*': { rpm: 7, tpm: 8, concurrency: 9 } }, 'm'), { rpm: null, tpm: 3, concurrency: 9 });
-  const { limits } = configWith({ limits: { rpm: 1, tpm: 2, concurrency: 3, overrides: { org_a: { m: { rpm: 4 } }, '*': { m: { rpm: 5, tpm: null }, '*': { concurrency: 6 } } } } });
+  t.same(keyLimits({ m: { rpm: null, tpm: 3 }, '*': { rpm: 7, tpm: 8, concurrency: 9 } }, 'm'), {
+    rpm: null,
+    tpm: 3,
+    concurrency: 9,
+  });
+  const { limits } = configWith({
+    limits: {
+      rpm: 1,
+      tpm: 2,
+      concurrency: 3,
+      overrides: { org_a: { m: { rpm: 4 } }, '*': { m: { rpm: 5, tpm: null }, '*': { concurrency: 6 } } },
+    },
+  });
   t.same(organizationLimits(limits, 'org_a', undefined, 'm'), { rpm: 4, tpm: null, concurrency: 6 });
   t.same(organizationLimits(limits, 'org_b', undefined, 'm'), { rpm: 5, tpm: null, concurrency: 6 });
   t.same(organizationLimits(limits, 'org_b', undefined, 'other'), { rpm: 1, tpm: 2, concurrency: 6 });
-  t.same(organizationLimits(limits, 'org_a', { '*': { rpm: null, tpm: 9 } }, 'm'), { rpm: null, tpm: 9, concurrency: 6 });
+  t.same(organizationLimits(limits, 'org_a', { '*': { rpm: null, tpm: 9 } }, 'm'), {
+    rpm: null,
+    tpm: 9,
+    concurrency: 6,
+  });
   t.end();
 });
 
 t.test('gates: the key has one of its own only where something binds it, and no two share a count', (t) => {
   const gates = new Gates(configWith({ limits: { rpm: 10, tpm: null, concurrency: null } }).limits);
-  const who = { organizationId: 'same', limits: {}, keyId: 'same', keyLimits: { m: { tpm: 5 } }, monthlyTokenCap: null };
+  const who = {
+    organizationId: 'same',
+    limits: {},
+    keyId: 'same',
+    keyLimits: { m: { tpm: 5 } },
+    monthlyTokenCap: null,
+  };
   const [organization, key, ...more] = gates.of(who, 'm');
   t.equal(more.length, 0);
   t.match(organization, { whose: 'organization', limits: { rpm: 10, tpm: null, concurrency: null } });
   t.match(key, { whose: 'API key', limits: { rpm: null, tpm: 5, concurrency: null } });
   t.notSame([...organization!.key], [...key!.key]);
-  t.same(gates.of(who, 'other').map(({ whose }) => whose), ['organization']);
-  const halves = new Gates(configWith({ limits: { rpm: 10 } }).limits, ({ rpm, ...rest }) => ({ ...rest, rpm: rpm === null ? null : rpm / 2 }));
+  t.same(
+    gates.of(who, 'other').map(({ whose }) => whose),
+    ['organization'],
+  );
+  const halves = new Gates(configWith({ limits: { rpm: 10 } }).limits, ({ rpm, ...rest }) => ({
+    ...rest,
+    rpm: rpm === null ? null : rpm / 2,
+  }));
   t.equal(halves.organization(who, 'm').limits.rpm, 5, 'the part that holds here');
   t.equal(halves.limitsOf(who, 'm').rpm, 10, 'whole to whoever asks');
   t.end();

@@ -14,13 +14,17 @@ function wait(time: LoopTime, organizationId: string): number {
 }
 
 // A clock's zero is wherever the machine puts it.
-for (const [name, zero] of [['zero', 0], ['days', 9e8], ['centuries', 1e13]] as const) {
+for (const [name, zero] of [
+  ['zero', 0],
+  ['days', 9e8],
+  ['centuries', 1e13],
+] as const) {
   t.test(`a clock that begins at ${name}`, (t) => {
     let now = zero;
     const time = new LoopTime(250, () => now);
     t.equal(wait(time, 'a'), 0, 'full at the start');
     time.charge('a', 2_499);
-    t.equal(wait(time, 'a'), 0, 'ten seconds\' worth at once');
+    t.equal(wait(time, 'a'), 0, "ten seconds' worth at once");
     time.charge('a', 1);
     t.equal(wait(time, 'a'), 1, 'not a millisecond more');
     t.equal(wait(time, 'b'), 0, 'nobody else pays for it');

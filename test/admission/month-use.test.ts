@@ -8,19 +8,31 @@ import { RecordTable, tableBytes } from '../../src/admission/record-table.js';
 import { configWith } from '../../src/config/load.js';
 
 const NOVEMBER = Date.parse('2026-11-30T23:59:00Z');
-const tableOf = (records: number): RecordTable => new RecordTable(new SharedArrayBuffer(tableBytes(records)), { now: () => 1n, month: () => monthNumber(NOVEMBER) });
+const tableOf = (records: number): RecordTable =>
+  new RecordTable(new SharedArrayBuffer(tableBytes(records)), { now: () => 1n, month: () => monthNumber(NOVEMBER) });
 
 /** Stored sums that somebody asks for, each answered by hand. */
 function asked(): { all: ((tokens: number) => void)[]; stored: () => Promise<number> } {
   const all: ((tokens: number) => void)[] = [];
-  return { all, stored: () => new Promise((resolve) => { all.push(resolve); }) };
+  return {
+    all,
+    stored: () =>
+      new Promise((resolve) => {
+        all.push(resolve);
+      }),
+  };
 }
-const turn = async (): Promise<void> => { for (let i = 0; i < 5; i++) await new Promise(setImmediate); };
+const turn = async (): Promise<void> => {
+  for (let i = 0; i < 5; i++) await new Promise(setImmediate);
+};
 
 t.test('months, by the clock of UTC', (t) => {
   t.same([NOVEMBER, NOVEMBER + 60_000, NOVEMBER + 32 * 86_400_000].map(monthNumber), [202611, 202612, 202701]);
   t.same([202611, 202612, 202701].map(monthName), ['2026-11', '2026-12', '2027-01']);
-  t.same([NOVEMBER, NOVEMBER + 60_000].map((ms) => nextMonth(ms).toISOString()), ['2026-12-01T00:00:00.000Z', '2027-01-01T00:00:00.000Z']);
+  t.same(
+    [NOVEMBER, NOVEMBER + 60_000].map((ms) => nextMonth(ms).toISOString()),
+    ['2026-12-01T00:00:00.000Z', '2027-01-01T00:00:00.000Z'],
+  );
   t.end();
 });
 
@@ -83,7 +95,11 @@ t.test('what somebody who counts for all has said stands, and begins the month',
 t.test('in a table without a place nothing can be said, and nothing is counted', async (t) => {
   const table = tableOf(1);
   t.equal(table.enter(recordKey('organization', 'org_b', 'm'), 1, null), 0);
-  const months = new MonthUse(table, () => Promise.resolve(5), () => NOVEMBER);
+  const months = new MonthUse(
+    table,
+    () => Promise.resolve(5),
+    () => NOVEMBER,
+  );
   t.equal(months.used('org_a'), null);
   t.doesNotThrow(() => months.add('org_a', 3));
   t.doesNotThrow(() => months.saw('org_a', 3));
@@ -92,9 +108,16 @@ t.test('in a table without a place nothing can be said, and nothing is counted',
 });
 
 t.test('who is not capped is counted only where a count has begun', async (t) => {
-  const table = tableOf(1);   // the first record is one like the others
+  const table = tableOf(1); // the first record is one like the others
   const looked: string[] = [];
-  const months = new MonthUse(table, (id) => { looked.push(id); return Promise.resolve(100); }, () => NOVEMBER);
+  const months = new MonthUse(
+    table,
+    (id) => {
+      looked.push(id);
+      return Promise.resolve(100);
+    },
+    () => NOVEMBER,
+  );
   months.add('org_a', 3, false);
   await turn();
   t.same(looked, []);
@@ -107,15 +130,23 @@ t.test('who is not capped is counted only where a count has begun', async (t) =>
 });
 
 t.test('a capped organization whose month has no place is refused, not let through uncounted', async (t) => {
-  const admission = new LocalAdmission(configWith({ limits: { read_rpm: 5 } }).limits, { buffer: new SharedArrayBuffer(tableBytes(1)), wall: () => NOVEMBER });
+  const admission = new LocalAdmission(configWith({ limits: { read_rpm: 5 } }).limits, {
+    buffer: new SharedArrayBuffer(tableBytes(1)),
+    wall: () => NOVEMBER,
+  });
   const who: Limited = { organizationId: 'org_a', limits: {}, keyId: 'key_a', keyLimits: null, monthlyTokenCap: null };
   const ask = { model: 'm', promptTokens: { tokens: 1, exact: true }, statedCap: 1, modelMaximum: 1, n: 1 };
   const running = await admission.reserve({ ...ask, identity: who });
   const again = await admission.reserve({ ...ask, identity: who });
-  t.throws(() => admission.reserve({ ...ask, identity: { ...who, monthlyTokenCap: 1_000 } }), { code: 'capacity_exhausted', retryAfterMs: 60_000 });
+  t.throws(() => admission.reserve({ ...ask, identity: { ...who, monthlyTokenCap: 1_000 } }), {
+    code: 'capacity_exhausted',
+    retryAfterMs: 60_000,
+  });
   t.throws(() => admission.read(who), { code: 'capacity_exhausted' });
   t.throws(() => admission.connect('org_a', 5), { code: 'capacity_exhausted' });
-  t.throws(() => admission.reserve({ ...ask, identity: { ...who, organizationId: 'org_b' } }), { code: 'capacity_exhausted' });
+  t.throws(() => admission.reserve({ ...ask, identity: { ...who, organizationId: 'org_b' } }), {
+    code: 'capacity_exhausted',
+  });
   running.settle(1);
   again.refund();
   t.equal(admission.unfinished(), 0);

@@ -16,41 +16,89 @@ import { refusal } from '../support/refusal.js';
 const ORG: Limited = { organizationId: 'org_a', limits: {}, keyId: 'key_a', keyLimits: null, monthlyTokenCap: null };
 const NOVEMBER = Date.parse('2026-11-15T00:00:00Z');
 const EMPTY: GateSeen = { rpmUs: 0, tpmUs: 0, count: 0, meanMs: 0 };
-const ask = (more: Partial<ReserveRequest> = {}): ReserveRequest => ({ identity: ORG, model: 'm', promptTokens: { tokens: 10, exact: true }, statedCap: 10, modelMaximum: 100, n: 1, ...more });
+const ask = (more: Partial<ReserveRequest> = {}): ReserveRequest => ({
+  identity: ORG,
+  model: 'm',
+  promptTokens: { tokens: 10, exact: true },
+  statedCap: 10,
+  modelMaximum: 100,
+  n: 1,
+  ...more,
+});
 
-function share(limits: object, { others = 1, records = 0, stored = 0 }: { others?: number; records?: number; stored?: number } = {}): { own: OwnShare; gates: Gates } {
+function share(
+  limits: object,
+  { others = 1, records = 0, stored = 0 }: { others?: number; records?: number; stored?: number } = {},
+): { own: OwnShare; gates: Gates } {
   const settings = configWith({ limits: { rpm: null, tpm: null, concurrency: null, ...limits } }).limits;
   const processes = new Processes('p0');
   processes.see(Array.from({ length: others }, (_, at) => `q${at}`));
   const buffer = new SharedArrayBuffer(records === 0 ? COUNTER_BYTES : tableBytes(records));
-  return { own: new OwnShare(settings, { processes, buffer, storedMonth: () => Promise.resolve(stored), wall: () => NOVEMBER }), gates: new Gates(settings) };
+  return {
+    own: new OwnShare(settings, {
+      processes,
+      buffer,
+      storedMonth: () => Promise.resolve(stored),
+      wall: () => NOVEMBER,
+    }),
+    gates: new Gates(settings),
+  };
 }
 const reserve = (own: OwnShare, more: Partial<ReserveRequest> = {}): Reservation => atOnce(own.reserve(ask(more)));
 
 t.test('its part of each limit, and a prompt for good only beyond the whole', (t) => {
   const { own } = share({ rpm: 6, tpm: 200, concurrency: 4 });
-  t.match(refusal(() => reserve(own, { promptTokens: { tokens: 201, exact: true } })), { code: 'request_exceeds_tpm_limit', shouldRetry: false, message: /201 tokens/ });
+  t.match(
+    refusal(() => reserve(own, { promptTokens: { tokens: 201, exact: true } })),
+    { code: 'request_exceeds_tpm_limit', shouldRetry: false, message: /201 tokens/ },
+  );
   const whole = reserve(own, { promptTokens: { tokens: 200, exact: true }, statedCap: 0 });
-  t.match(Object.fromEntries(whole.headers('chat')), { 'x-ratelimit-limit-tokens': '100', 'x-ratelimit-remaining-tokens': '0', 'x-ratelimit-limit-concurrency': '2', 'x-ratelimit-remaining-concurrency': '1' });
-  t.match(refusal(() => reserve(own)), { code: 'tpm_limit_exceeded' });
+  t.match(Object.fromEntries(whole.headers('chat')), {
+    'x-ratelimit-limit-tokens': '100',
+    'x-ratelimit-remaining-tokens': '0',
+    'x-ratelimit-limit-concurrency': '2',
+    'x-ratelimit-remaining-concurrency': '1',
+  });
+  t.match(
+    refusal(() => reserve(own)),
+    { code: 'tpm_limit_exceeded' },
+  );
   whole.settle(200);
   const guessed = share({ tpm: 200 });
   reserve(guessed.own, { promptTokens: { tokens: 900, exact: false } }).refund();
   t.end();
 });
 
-t.test('a limit too small to be divided is not this one\'s: each of the three, and the key\'s too', (t) => {
+t.test("a limit too small to be divided is not this one's: each of the three, and the key's too", (t) => {
   for (const one of ['rpm', 'tpm', 'concurrency'] as const) {
-    reserve(share({ [one]: 1 }, { others: 2 }).own, { promptTokens: { tokens: 1, exact: true } }).refund();   // it is the first
+    reserve(share({ [one]: 1 }, { others: 2 }).own, { promptTokens: { tokens: 1, exact: true } }).refund(); // it is the first
   }
   const settings = configWith({ limits: { rpm: null, tpm: null, concurrency: null } }).limits;
   const last = new Processes('z');
   last.see(['a', 'b']);
-  const own = new OwnShare(settings, { processes: last, buffer: new SharedArrayBuffer(COUNTER_BYTES), storedMonth: () => Promise.resolve(0), wall: () => NOVEMBER });
+  const own = new OwnShare(settings, {
+    processes: last,
+    buffer: new SharedArrayBuffer(COUNTER_BYTES),
+    storedMonth: () => Promise.resolve(0),
+    wall: () => NOVEMBER,
+  });
   for (const one of ['rpm', 'tpm', 'concurrency'] as const) {
     const identity = { ...ORG, keyLimits: { m: { [one]: 2 } } };
-    t.match(refusal(() => reserve(own, { identity, promptTokens: { tokens: 1, exact: true } })), { status: 503, code: 'capacity_exhausted', retryAfterMs: 1_000, message: /the limit of the API key on m is too small/ }, one);
-    reserve(own, { identity: { ...ORG, keyLimits: { m: { [one]: 3 } } }, promptTokens: { tokens: 1, exact: true }, statedCap: 0 }).refund();
+    t.match(
+      refusal(() => reserve(own, { identity, promptTokens: { tokens: 1, exact: true } })),
+      {
+        status: 503,
+        code: 'capacity_exhausted',
+        retryAfterMs: 1_000,
+        message: /the limit of the API key on m is too small/,
+      },
+      one,
+    );
+    reserve(own, {
+      identity: { ...ORG, keyLimits: { m: { [one]: 3 } } },
+      promptTokens: { tokens: 1, exact: true },
+      statedCap: 0,
+    }).refund();
   }
   t.end();
 });
@@ -59,16 +107,39 @@ t.test('what the engine admitted is counted here too, to its end', (t) => {
   const { own, gates } = share({ rpm: 60, tpm: 600, concurrency: 10 }, { others: 0 });
   const of = gates.of({ ...ORG, keyLimits: { m: { tpm: 300 } } }, 'm');
   const state = () => own.local.standing(ORG, 'm');
-  const left = (): (number | undefined)[] => [state().state.requests?.remaining, state().state.tokens?.remaining, state().unfinished];
-  const one = own.mirror({ gates: of, seen: [{ ...EMPTY, rpmUs: 30_000_000, tpmUs: 20_000_000 }, { ...EMPTY, tpmUs: 10_000_000 }], reserved: [100, 100], n: 3, organizationId: 'org_a', monthUsed: null });
+  const left = (): (number | undefined)[] => [
+    state().state.requests?.remaining,
+    state().state.tokens?.remaining,
+    state().unfinished,
+  ];
+  const one = own.mirror({
+    gates: of,
+    seen: [
+      { ...EMPTY, rpmUs: 30_000_000, tpmUs: 20_000_000 },
+      { ...EMPTY, tpmUs: 10_000_000 },
+    ],
+    reserved: [100, 100],
+    n: 3,
+    organizationId: 'org_a',
+    monthUsed: null,
+  });
   t.same(left(), [30, 400, 3]);
   one.leave({ tokens: 40, refunded: false });
   t.same(left(), [30, 460, 0], '60 tokens came back, its request stays counted');
-  const other = own.mirror({ gates: of, seen: [{ ...EMPTY, rpmUs: 30_000_000, tpmUs: 20_000_000 }, EMPTY], reserved: [100, 100], n: 1, organizationId: 'org_a', monthUsed: null });
+  const other = own.mirror({
+    gates: of,
+    seen: [{ ...EMPTY, rpmUs: 30_000_000, tpmUs: 20_000_000 }, EMPTY],
+    reserved: [100, 100],
+    n: 1,
+    organizationId: 'org_a',
+    monthUsed: null,
+  });
   other.leave({ tokens: 0, refunded: true });
   t.same(left(), [31, 500, 0], 'all of it came back');
   const missing = new Map<number, [number, number]>();
-  own.forEachAhead((_key, rpmUs, tpmUs) => missing.set(missing.size, [Math.round(rpmUs / 1e6), Math.round(tpmUs / 1e6)]));
+  own.forEachAhead((_key, rpmUs, tpmUs) =>
+    missing.set(missing.size, [Math.round(rpmUs / 1e6), Math.round(tpmUs / 1e6)]),
+  );
   t.same([...missing.values()], [[29, 10]], 'and what its buckets miss can be told, of those that miss something');
   t.end();
 });
@@ -76,15 +147,39 @@ t.test('what the engine admitted is counted here too, to its end', (t) => {
 t.test('what was seen of a month, and what runs, goes on; of what is left it may use its part', async (t) => {
   const { own, gates } = share({}, { others: 1, stored: 5 });
   const capped = { ...ORG, monthlyTokenCap: 1_000 };
-  const one = own.mirror({ gates: gates.of(capped, 'm'), seen: [EMPTY], reserved: [0], n: 1, organizationId: 'org_a', monthUsed: 800 });
+  const one = own.mirror({
+    gates: gates.of(capped, 'm'),
+    seen: [EMPTY],
+    reserved: [0],
+    n: 1,
+    organizationId: 'org_a',
+    monthUsed: 800,
+  });
   one.leave({ tokens: 60, refunded: false });
-  own.mirror({ gates: gates.of(capped, 'm'), seen: [EMPTY], reserved: [0], n: 1, organizationId: 'org_a', monthUsed: null }).leave({ tokens: 9, refunded: true });
+  own
+    .mirror({
+      gates: gates.of(capped, 'm'),
+      seen: [EMPTY],
+      reserved: [0],
+      n: 1,
+      organizationId: 'org_a',
+      monthUsed: null,
+    })
+    .leave({ tokens: 9, refunded: true });
   reserve(own, { identity: capped }).settle(69);
   reserve(own, { identity: capped }).settle(1);
-  t.match(refusal(() => reserve(own, { identity: capped })), { status: 503, code: 'capacity_exhausted', message: /part of the 1000 tokens/ }, '70 of 140');
+  t.match(
+    refusal(() => reserve(own, { identity: capped })),
+    { status: 503, code: 'capacity_exhausted', message: /part of the 1000 tokens/ },
+    '70 of 140',
+  );
   own.over();
   reserve(own, { identity: capped }).settle(70);
-  t.match(refusal(() => reserve(own, { identity: capped })), { code: 'insufficient_quota', message: /1000 tokens of 2026-11/ }, '930 of which it may use 35; and at the cap it is the cap');
+  t.match(
+    refusal(() => reserve(own, { identity: capped })),
+    { code: 'insufficient_quota', message: /1000 tokens of 2026-11/ },
+    '930 of which it may use 35; and at the cap it is the cap',
+  );
   t.equal(monthNumber(NOVEMBER), 202611);
   const later = { ...capped, organizationId: 'org_b' };
   const first = own.reserve(ask({ identity: later }));
@@ -95,11 +190,28 @@ t.test('what was seen of a month, and what runs, goes on; of what is left it may
 
 t.test('in a table without a place what the engine admitted is not counted, and spoils nothing', (t) => {
   const { own, gates } = share({ rpm: 60 }, { records: 1 });
-  const held = own.mirror({ gates: gates.of({ ...ORG, organizationId: 'org_b' }, 'm'), seen: [{ ...EMPTY, rpmUs: 60_000_000 }], reserved: [0], n: 2, organizationId: 'org_b', monthUsed: null });
-  const none = own.mirror({ gates: gates.of(ORG, 'm'), seen: [{ ...EMPTY, rpmUs: 1 }], reserved: [0], n: 1, organizationId: 'org_a', monthUsed: 5 });
+  const held = own.mirror({
+    gates: gates.of({ ...ORG, organizationId: 'org_b' }, 'm'),
+    seen: [{ ...EMPTY, rpmUs: 60_000_000 }],
+    reserved: [0],
+    n: 2,
+    organizationId: 'org_b',
+    monthUsed: null,
+  });
+  const none = own.mirror({
+    gates: gates.of(ORG, 'm'),
+    seen: [{ ...EMPTY, rpmUs: 1 }],
+    reserved: [0],
+    n: 1,
+    organizationId: 'org_a',
+    monthUsed: 5,
+  });
   none.leave({ tokens: 3, refunded: false });
   t.equal(own.local.unfinished(), 2);
-  t.match(refusal(() => reserve(own, { identity: { ...ORG, monthlyTokenCap: 5 } })), { code: 'capacity_exhausted', message: /too many organizations/ });
+  t.match(
+    refusal(() => reserve(own, { identity: { ...ORG, monthlyTokenCap: 5 } })),
+    { code: 'capacity_exhausted', message: /too many organizations/ },
+  );
   held.leave({ tokens: 3, refunded: false });
   t.equal(own.local.unfinished(), 0);
   t.end();

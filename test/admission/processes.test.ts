@@ -12,7 +12,11 @@ t.test('all parts together are the limit, and differ by one at most', (t) => {
     });
     for (const limit of [0, 1, 2, 6, 7, 8, 100]) {
       const parts = all.map((one) => one.part(limit));
-      t.equal(parts.reduce((sum, part) => sum + part, 0), limit, `${limit} among ${count}: ${parts}`);
+      t.equal(
+        parts.reduce((sum, part) => sum + part, 0),
+        limit,
+        `${limit} among ${count}: ${parts}`,
+      );
       t.ok(Math.max(...parts) - Math.min(...parts) <= 1);
     }
   }

@@ -4,23 +4,43 @@ import { recordKey } from '../../src/admission/record-key.js';
 import { FULL, OVER, RecordTable, tableBytes } from '../../src/admission/record-table.js';
 import { clockStart } from '../support/clock-start.js';
 
-function table(records: number): { table: RecordTable; other: RecordTable; pass(ns: bigint): void; turn(month: number): void } {
+function table(records: number): {
+  table: RecordTable;
+  other: RecordTable;
+  pass(ns: bigint): void;
+  turn(month: number): void;
+} {
   let now = clockStart(1_000n);
   let month = 202611;
   const buffer = new SharedArrayBuffer(tableBytes(records));
   const options = { now: () => now, month: () => month };
-  return { table: new RecordTable(buffer, options), other: new RecordTable(buffer, options), pass: (ns) => { now += ns; }, turn: (to) => { month = to; } };
+  return {
+    table: new RecordTable(buffer, options),
+    other: new RecordTable(buffer, options),
+    pass: (ns) => {
+      now += ns;
+    },
+    turn: (to) => {
+      month = to;
+    },
+  };
 }
 
 const key = (id: number): Int32Array => recordKey('organization', `org_${id}`, 'm');
 
 t.test('keys differ by every part', (t) => {
-  const keys = [['organization', 'a', 'bc'], ['organization', 'ab', 'c'], ['key', 'a', 'bc'], ['organization', 'a', 'bd'], ['organization', 'a', '']] as const;
+  const keys = [
+    ['organization', 'a', 'bc'],
+    ['organization', 'ab', 'c'],
+    ['key', 'a', 'bc'],
+    ['organization', 'a', 'bd'],
+    ['organization', 'a', ''],
+  ] as const;
   const seen = new Set(keys.map(([kind, id, model]) => recordKey(kind, id, model).join()));
   for (let i = 0; i < 50_000; i++) seen.add(key(i).join());
   t.equal(seen.size, keys.length + 50_000);
   const homes = new Set(Array.from({ length: 10_000 }, (_, i) => (key(i)[0]! >>> 0) % 131_072));
-  t.ok(homes.size > 9_400, `spread over ${homes.size} places`);   // 9,629 expected
+  t.ok(homes.size > 9_400, `spread over ${homes.size} places`); // 9,629 expected
   t.end();
 });
 
@@ -56,7 +76,11 @@ t.test('what a thread that ended had entered is left, in every record and once',
   other.enter(key(2), 5, null);
   for (let times = 0; times < 2; times++) {
     other.leaveAll(ledger);
-    t.same(records.map((record) => other.count(record)), [0, 5, 0, 0], 'what another thread has entered stays');
+    t.same(
+      records.map((record) => other.count(record)),
+      [0, 5, 0, 0],
+      'what another thread has entered stays',
+    );
   }
   t.same([...ledger], [0, 0, 0, 0]);
   t.equal(other.enter(key(2), 1, 5), OVER);
@@ -70,12 +94,20 @@ t.test('a key lives in one of 32 places from its own on, wherever the table is e
   const crowd: number[] = [];
   for (let id = 0; crowd.length < 33; id++) if (last(id)) crowd.push(id);
   const records = crowd.slice(0, 32).map((id) => one.enter(key(id), 1, null));
-  t.same(records, Array.from({ length: 32 }, (_, at) => (126 + at) % 128), 'one behind the other, round the end');
+  t.same(
+    records,
+    Array.from({ length: 32 }, (_, at) => (126 + at) % 128),
+    'one behind the other, round the end',
+  );
   for (const [at, id] of crowd.slice(0, 32).entries()) t.equal(other.find(key(id)), records[at]);
   t.equal(other.enter(key(crowd[32]!), 1, null), FULL, 'a 33rd finds no place');
   t.equal(other.find(key(crowd[32]!)), FULL);
   other.leave(records[31]!, 1);
-  t.equal(other.enter(key(crowd[32]!), 1, null), records[31], 'but takes the last of them when it says nothing any more');
+  t.equal(
+    other.enter(key(crowd[32]!), 1, null),
+    records[31],
+    'but takes the last of them when it says nothing any more',
+  );
   t.equal(one.find(key(crowd[32]!)), records[31]);
   t.end();
 });
@@ -90,7 +122,10 @@ t.test('a record that is given to another key begins as a new one', (t) => {
   turn(202612);
   pass(5n);
   t.equal(one.enter(key(2), 2, null), 0, 'full at this very moment is full');
-  t.same(['rpm', 'tpm', 'tokens'].map((word) => one.load(0, word as 'rpm')), [0n, 0n, 0n]);
+  t.same(
+    ['rpm', 'tpm', 'tokens'].map((word) => one.load(0, word as 'rpm')),
+    [0n, 0n, 0n],
+  );
   t.same([one.count(0), one.meanMs(0), one.month(0)], [2, 0, 0]);
   one.leave(0, 2);
   for (const word of ['rpm', 'tpm'] as const) {
@@ -133,8 +168,15 @@ t.test('records that miss something are told of, each with its key and what is m
   one.store(records[2]!, 'tpm', now - 1n);
   one.store(records[3]!, 'rpm', now + 2n);
   one.store(records[3]!, 'tpm', now + 3n);
-  const expected: [string, bigint, bigint][] = [[key(1).join(), 7n, 0n], [key(2).join(), 0n, 1n], [key(4).join(), 2n, 3n]];
-  t.same(told(), expected.sort(([a], [b]) => (a < b ? -1 : 1)));
+  const expected: [string, bigint, bigint][] = [
+    [key(1).join(), 7n, 0n],
+    [key(2).join(), 0n, 1n],
+    [key(4).join(), 2n, 3n],
+  ];
+  t.same(
+    told(),
+    expected.sort(([a], [b]) => (a < b ? -1 : 1)),
+  );
   t.end();
 });
 

@@ -3,10 +3,17 @@ import t from 'tap';
 import { recordKey } from '../../src/admission/record-key.js';
 import { costUs, headersOf, readSeen, stateOf, waitMs } from '../../src/admission/shared/seen.js';
 
-const gate = (limits: { rpm: number | null; tpm: number | null; concurrency: number | null }) => ({ whose: 'organization' as const, key: recordKey('organization', 'a', 'm'), limits });
+const gate = (limits: { rpm: number | null; tpm: number | null; concurrency: number | null }) => ({
+  whose: 'organization' as const,
+  key: recordKey('organization', 'a', 'm'),
+  limits,
+});
 
 t.test('four values of each gate, from where they begin', (t) => {
-  t.same(readSeen(['admitted', 0, 3, -1, '1.500', '2', 3, 4, '5', '6', 7, 8], 4), [{ rpmUs: 1.5, tpmUs: 2, count: 3, meanMs: 4 }, { rpmUs: 5, tpmUs: 6, count: 7, meanMs: 8 }]);
+  t.same(readSeen(['admitted', 0, 3, -1, '1.500', '2', 3, 4, '5', '6', 7, 8], 4), [
+    { rpmUs: 1.5, tpmUs: 2, count: 3, meanMs: 4 },
+    { rpmUs: 5, tpmUs: 6, count: 7, meanMs: 8 },
+  ]);
   t.same(readSeen(['1', '2', '3', '4'], 0), [{ rpmUs: 1, tpmUs: 2, count: 3, meanMs: 4 }]);
   t.same(readSeen([], 0), []);
   t.same(readSeen(['1', '2', '3'], 0), [], 'not a part of one');
@@ -29,19 +36,41 @@ t.test('the wait until a bucket holds an amount', (t) => {
 t.test('what has come back since; limits that are off say nothing', (t) => {
   const seen = { rpmUs: 30_000_000, tpmUs: 60_000_000, count: 3, meanMs: 0 };
   t.same(stateOf(gate({ rpm: 60, tpm: 600, concurrency: 5 }), seen, 0), {
-    requests: { limit: 60, remaining: 30, resetMs: 30_000 }, tokens: { limit: 600, remaining: 0, resetMs: 60_000 }, concurrency: { limit: 5, remaining: 2 },
+    requests: { limit: 60, remaining: 30, resetMs: 30_000 },
+    tokens: { limit: 600, remaining: 0, resetMs: 60_000 },
+    concurrency: { limit: 5, remaining: 2 },
   });
-  t.match(stateOf(gate({ rpm: 60, tpm: 600, concurrency: 2 }), seen, 10_000_000), { requests: { remaining: 40 }, tokens: { remaining: 100 }, concurrency: { limit: 2, remaining: 0 } });
-  t.match(stateOf(gate({ rpm: 60, tpm: null, concurrency: null }), seen, 50_000_000), { requests: { remaining: 60, resetMs: 0 }, tokens: null, concurrency: null });
+  t.match(stateOf(gate({ rpm: 60, tpm: 600, concurrency: 2 }), seen, 10_000_000), {
+    requests: { remaining: 40 },
+    tokens: { remaining: 100 },
+    concurrency: { limit: 2, remaining: 0 },
+  });
+  t.match(stateOf(gate({ rpm: 60, tpm: null, concurrency: null }), seen, 50_000_000), {
+    requests: { remaining: 60, resetMs: 0 },
+    tokens: null,
+    concurrency: null,
+  });
   t.match(stateOf(gate({ rpm: null, tpm: 600, concurrency: null }), seen, 0), { requests: null });
   t.end();
 });
 
 t.test('headers: of one gate, and of two the tighter', (t) => {
-  const [wide, narrow] = [gate({ rpm: 100, tpm: null, concurrency: null }), gate({ rpm: 10, tpm: null, concurrency: null })];
+  const [wide, narrow] = [
+    gate({ rpm: 100, tpm: null, concurrency: null }),
+    gate({ rpm: 10, tpm: null, concurrency: null }),
+  ];
   const full = { rpmUs: 0, tpmUs: 0, count: 0, meanMs: 0 };
-  t.match(Object.fromEntries(headersOf([wide], [full], 0, 'chat')), { 'x-ratelimit-limit-requests': '100', 'x-ratelimit-remaining-requests': '100' });
-  t.match(Object.fromEntries(headersOf([wide, narrow], [full, full], 0, 'chat')), { 'x-ratelimit-limit-requests': '10', 'x-ratelimit-remaining-requests': '10' });
-  t.match(Object.fromEntries(headersOf([wide, narrow], [{ ...full, rpmUs: 57_000_000 }, full], 0, 'chat')), { 'x-ratelimit-limit-requests': '100', 'x-ratelimit-remaining-requests': '5' });
+  t.match(Object.fromEntries(headersOf([wide], [full], 0, 'chat')), {
+    'x-ratelimit-limit-requests': '100',
+    'x-ratelimit-remaining-requests': '100',
+  });
+  t.match(Object.fromEntries(headersOf([wide, narrow], [full, full], 0, 'chat')), {
+    'x-ratelimit-limit-requests': '10',
+    'x-ratelimit-remaining-requests': '10',
+  });
+  t.match(Object.fromEntries(headersOf([wide, narrow], [{ ...full, rpmUs: 57_000_000 }, full], 0, 'chat')), {
+    'x-ratelimit-limit-requests': '100',
+    'x-ratelimit-remaining-requests': '5',
+  });
   t.end();
 });

@@ -14,14 +14,24 @@ import { eventually } from '../e2e/monolith.js';
 import { freePort } from '../support/free-port.js';
 import { startRedis, withoutRedis, type OwnRedis } from '../support/redis.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const ORG: Limited = { organizationId: 'org_a', limits: {}, keyId: 'key_a', keyLimits: null, monthlyTokenCap: null };
-const ask = (more: Partial<Omit<ReserveRequest, 'promptTokens'>> & { promptTokens?: number } = {}): ReserveRequest =>
-  ({ identity: ORG, model: 'm', statedCap: 50, modelMaximum: 8_192, n: 1, ...more, promptTokens: { tokens: more.promptTokens ?? 50, exact: true } });
-const admit = async (admission: Admission, more: Parameters<typeof ask>[0] = {}): Promise<Reservation> => admission.reserve(ask(more));
-const left = (headers: readonly [string, string][], what: string): number => Number(Object.fromEntries(headers)[`x-ratelimit-remaining-${what}`]);
-const leftOf = async (admission: Admission, what: string): Promise<number> => left(await admission.headers(ORG, 'm', 'chat'), what);
+const ask = (more: Partial<Omit<ReserveRequest, 'promptTokens'>> & { promptTokens?: number } = {}): ReserveRequest => ({
+  identity: ORG,
+  model: 'm',
+  statedCap: 50,
+  modelMaximum: 8_192,
+  n: 1,
+  ...more,
+  promptTokens: { tokens: more.promptTokens ?? 50, exact: true },
+});
+const admit = async (admission: Admission, more: Parameters<typeof ask>[0] = {}): Promise<Reservation> =>
+  admission.reserve(ask(more));
+const left = (headers: readonly [string, string][], what: string): number =>
+  Number(Object.fromEntries(headers)[`x-ratelimit-remaining-${what}`]);
+const leftOf = async (admission: Admission, what: string): Promise<number> =>
+  left(await admission.headers(ORG, 'm', 'chat'), what);
 
 async function refusal(work: () => Promise<unknown>): Promise<ApiError> {
   try {
@@ -52,22 +62,41 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
   let number = 0;
 
   /** So many processes with counts of their own kind. */
-  async function processes(t: Test, count: number, settings: { limits?: object; counters?: object; more?: Partial<OpenOptions>; at?: OwnRedis } = {}): Promise<{ all: Admission[]; news: CountersNews[] }> {
+  async function processes(
+    t: Test,
+    count: number,
+    settings: { limits?: object; counters?: object; more?: Partial<OpenOptions>; at?: OwnRedis } = {},
+  ): Promise<{ all: Admission[]; news: CountersNews[] }> {
     const prefix = `t${number++}`;
     const news: CountersNews[] = [];
-    const config = configWith({ limits: { rpm: null, tpm: null, concurrency: null, ...settings.limits }, counters: { url: (settings.at ?? redis).url, prefix, timeout_ms: 1_000, lease_ms: 1_500, ...settings.counters } });
+    const config = configWith({
+      limits: { rpm: null, tpm: null, concurrency: null, ...settings.limits },
+      counters: { url: (settings.at ?? redis).url, prefix, timeout_ms: 1_000, lease_ms: 1_500, ...settings.counters },
+    });
     const all: Admission[] = [];
     t.teardown(() => Promise.all(all.map((one) => one.close())));
     for (let at = 0; at < count; at++) {
-      all.push(await openAdmission(config, { process: `p${at}`, thread: 0, buffer: new SharedArrayBuffer(COUNTER_BYTES), storedMonth: () => Promise.resolve(0), tell: (one) => news.push(one), ...settings.more }));
+      all.push(
+        await openAdmission(config, {
+          process: `p${at}`,
+          thread: 0,
+          buffer: new SharedArrayBuffer(COUNTER_BYTES),
+          storedMonth: () => Promise.resolve(0),
+          tell: (one) => news.push(one),
+          ...settings.more,
+        }),
+      );
     }
-    for (const [at, one] of all.entries()) (await admit(one, { model: `other ${at}` })).refund();   // its answer tells how many there are
+    for (const [at, one] of all.entries()) (await admit(one, { model: `other ${at}` })).refund(); // its answer tells how many there are
     t.ok(await eventually(() => all.every((one) => one.health()?.processes === count)), 'they know of one another');
     return { all, news };
   }
-  const pair = async (t: Test, count: 2, settings: Parameters<typeof processes>[2]): Promise<[Admission, Admission]> => (await processes(t, count, settings)).all as [Admission, Admission];
-  const away = (all: readonly Admission[]): Promise<boolean> => eventually(() => all.every((one) => one.health()?.state === 'away'));
-  const back = (all: readonly Admission[]): Promise<boolean> => eventually(() => all.every((one) => one.health()?.state === 'shared'));
+  const pair = async (t: Test, count: 2, settings: Parameters<typeof processes>[2]): Promise<[Admission, Admission]> =>
+    (await processes(t, count, settings)).all as [Admission, Admission];
+  const away = (all: readonly Admission[]): Promise<boolean> =>
+    eventually(() => all.every((one) => one.health()?.state === 'away'));
+  const back = (all: readonly Admission[]): Promise<boolean> =>
+    eventually(() => all.every((one) => one.health()?.state === 'shared'));
 
   await t.test('what one takes the other sees; what is refused leaves no trace', async (t) => {
     const [one, other] = await pair(t, 2, { limits: { rpm: 3, tpm: 600, concurrency: 2 } });
@@ -75,24 +104,46 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     t.equal(left(first.headers('chat'), 'requests'), 2);
     t.equal(left(first.headers('chat'), 'tokens'), 500);
     const second = await admit(other);
-    t.match(Object.fromEntries(second.headers('messages')), { 'anthropic-ratelimit-requests-remaining': '1', 'anthropic-ratelimit-tokens-remaining': /^40\d$/, 'anthropic-ratelimit-concurrency-remaining': '0' });
+    t.match(Object.fromEntries(second.headers('messages')), {
+      'anthropic-ratelimit-requests-remaining': '1',
+      'anthropic-ratelimit-tokens-remaining': /^40\d$/,
+      'anthropic-ratelimit-concurrency-remaining': '0',
+    });
     const full = await refusal(() => admit(one));
-    t.match(full, { status: 429, code: 'concurrency_limit_exceeded', message: /unfinished on m; the limit is 2/, retryAfterMs: 1_000 });
-    t.match(await refusal(() => admit(one, { n: 3 })), { code: 'concurrency_limit_exceeded', message: /3 choices at once/, retryAfterMs: 60_000 });
+    t.match(full, {
+      status: 429,
+      code: 'concurrency_limit_exceeded',
+      message: /unfinished on m; the limit is 2/,
+      retryAfterMs: 1_000,
+    });
+    t.match(await refusal(() => admit(one, { n: 3 })), {
+      code: 'concurrency_limit_exceeded',
+      message: /3 choices at once/,
+      retryAfterMs: 60_000,
+    });
     t.equal(await leftOf(one, 'requests'), 1, 'they were not counted');
     first.settle(10);
     second.refund();
     second.settle(600);
-    t.ok(await eventually(async () => await leftOf(other, 'requests') === 2 && await leftOf(other, 'tokens') >= 590), 'one refunded, the other settled at 10');
+    t.ok(
+      await eventually(async () => (await leftOf(other, 'requests')) === 2 && (await leftOf(other, 'tokens')) >= 590),
+      'one refunded, the other settled at 10',
+    );
     t.equal(await leftOf(one, 'concurrency'), 2);
-    t.match(await refusal(() => admit(other, { promptTokens: 601 })), { code: 'request_exceeds_tpm_limit', shouldRetry: false });
+    t.match(await refusal(() => admit(other, { promptTokens: 601 })), {
+      code: 'request_exceeds_tpm_limit',
+      shouldRetry: false,
+    });
     t.match(await refusal(() => admit(other, { promptTokens: 600 })), { code: 'tpm_limit_exceeded' });
     (await admit(one)).settle(100);
     (await admit(other)).settle(100);
     const tired = await refusal(() => admit(one));
     t.match(tired, { code: 'rpm_limit_exceeded' });
     t.ok((tired.retryAfterMs ?? 0) > 15_000 && (tired.retryAfterMs ?? 0) <= 20_000, `${tired.retryAfterMs} ms`);
-    t.match(await one.standing(ORG, 'm'), { unfinished: 0, state: { requests: { limit: 3, remaining: 0 }, concurrency: { limit: 2, remaining: 2 } } });
+    t.match(await one.standing(ORG, 'm'), {
+      unfinished: 0,
+      state: { requests: { limit: 3, remaining: 0 }, concurrency: { limit: 2, remaining: 2 } },
+    });
   });
 
   await t.test('an end that is told twice, because its answer was lost, gives back once', async (t) => {
@@ -101,10 +152,25 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     await admit(one, { statedCap: 950 });
     const client = redis.client();
     let leases = '';
-    for (const key of await client.keys(`t${number - 1}:c:*`)) if (await client.zcard(key) === 2) leases = key;
+    for (const key of await client.keys(`t${number - 1}:c:*`)) if ((await client.zcard(key)) === 2) leases = key;
     const bucket = leases.replace(':c:', ':b:');
-    const [member] = await client.zrange(leases, '0', '0') as [string];
-    const tell = (): Promise<unknown> => client.eval(SCRIPTS.settle, 3, 'no-month', bucket, leases, member.replace(/\.1$/, ''), 1, 1, 100, -1, -1, 900, 10_000);
+    const [member] = (await client.zrange(leases, '0', '0')) as [string];
+    const tell = (): Promise<unknown> =>
+      client.eval(
+        SCRIPTS.settle,
+        3,
+        'no-month',
+        bucket,
+        leases,
+        member.replace(/\.1$/, ''),
+        1,
+        1,
+        100,
+        -1,
+        -1,
+        900,
+        10_000,
+      );
     const fullAt = async (): Promise<number> => Number(await client.hget(bucket, 't'));
     const before = await fullAt();
     t.equal(await tell(), 1);
@@ -119,26 +185,60 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     const identity: Limited = { ...ORG, keyId: 'key_b', keyLimits: { m: { concurrency: 1, rpm: 2 } } };
     const first = await admit(one, { identity });
     t.equal(left(first.headers('chat'), 'concurrency'), 0, 'the tighter is shown');
-    t.match(await refusal(() => admit(other, { identity })), { code: 'concurrency_limit_exceeded', message: /this API key/ });
+    t.match(await refusal(() => admit(other, { identity })), {
+      code: 'concurrency_limit_exceeded',
+      message: /this API key/,
+    });
     first.settle(1);
     // The end is told over one connection and the next asked over another: which comes first is not said.
-    t.ok(await eventually(() => admit(other, { identity }).then((next) => { next.settle(1); return true; }, () => false)));
-    t.ok(await eventually(async () => await leftOf(one, 'concurrency') === 10));
+    t.ok(
+      await eventually(() =>
+        admit(other, { identity }).then(
+          (next) => {
+            next.settle(1);
+            return true;
+          },
+          () => false,
+        ),
+      ),
+    );
+    t.ok(await eventually(async () => (await leftOf(one, 'concurrency')) === 10));
     t.match(await refusal(() => admit(one, { identity })), { code: 'rpm_limit_exceeded', message: /this API key/ });
     t.equal(await leftOf(one, 'requests'), 8);
   });
 
   await t.test('a month: what is stored is looked up once, what any process uses counts for all', async (t) => {
     const looked: string[] = [];
-    const [one, other] = await pair(t, 2, { more: { storedMonth: async (id, month) => { looked.push(`${id} ${month}`); return 900; } } });
+    const [one, other] = await pair(t, 2, {
+      more: {
+        storedMonth: async (id, month) => {
+          looked.push(`${id} ${month}`);
+          return 900;
+        },
+      },
+    });
     const identity = { ...ORG, monthlyTokenCap: 1_000 };
     const [first, second] = await Promise.all([admit(one, { identity }), admit(one, { identity })]);
     t.same(looked, [`org_a ${new Date().toISOString().slice(0, 7)}`]);
     first.settle(60);
     second.settle(39);
     (await admit(other, { identity })).settle(1);
-    t.ok(await eventually(async () => admit(one, { identity }).then((more) => { more.refund(); return false; }, (error: ApiError) => error.code === 'insufficient_quota')));
-    t.match(await refusal(() => admit(other, { identity })), { code: 'insufficient_quota', shouldRetry: false, message: /1000 tokens/ });
+    t.ok(
+      await eventually(async () =>
+        admit(one, { identity }).then(
+          (more) => {
+            more.refund();
+            return false;
+          },
+          (error: ApiError) => error.code === 'insufficient_quota',
+        ),
+      ),
+    );
+    t.match(await refusal(() => admit(other, { identity })), {
+      code: 'insufficient_quota',
+      shouldRetry: false,
+      message: /1000 tokens/,
+    });
     t.equal(looked.length <= 2, true, 'once, and once for what this process would do alone');
   });
 
@@ -163,63 +263,99 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     await own.start();
     t.ok(await back(all));
     t.equal(news.filter(({ type }) => type === 'back').length, 3);
-    t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 8), 'what was admitted before and meanwhile is known again');
+    t.ok(
+      await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 8),
+      'what was admitted before and meanwhile is known again',
+    );
     t.match(await refusal(() => admit(two)), { code: 'concurrency_limit_exceeded', message: /the limit is 8/ });
     for (const reservation of [...early, ...alone, ...second, ...third]) reservation.settle(10);
     t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 2), 'all but the last two');
   });
 
-  await t.test('buckets go on from where they were: in the share, and in a Redis that has forgotten everything', async (t) => {
-    const own = await startRedis();
-    t.teardown(() => own.stop());
-    const { all } = await processes(t, 2, { at: own, limits: { rpm: 100 } });
-    const [one, two] = all as [Admission, Admission];
-    for (let i = 0; i < 40; i++) (await admit(one)).settle(1);
-    (await admit(two)).settle(1);
-    for (let i = 0; i < 60; i++) (await admit(two, { model: 'quiet' })).settle(1);
-    const before = await leftOf(one, 'requests');   // of 100
-    await own.kill();
-    t.ok(await away(all));
-    const shares = [(await fill(one)).length, (await fill(two)).length];
-    for (const share of shares) t.ok(share >= Math.floor(before / 2) - 1 && share <= before / 2 + 6, `${share} more with ${before} of 100 left`);
-    await own.start();
-    t.ok(await back(all));
-    t.ok(await leftOf(two, 'requests') < 12, 'it is as empty as the shares were');
-    t.ok(left(await one.headers(ORG, 'quiet', 'chat'), 'requests') < 80, 'also where nobody asked meanwhile');
-  });
+  await t.test(
+    'buckets go on from where they were: in the share, and in a Redis that has forgotten everything',
+    async (t) => {
+      const own = await startRedis();
+      t.teardown(() => own.stop());
+      const { all } = await processes(t, 2, { at: own, limits: { rpm: 100 } });
+      const [one, two] = all as [Admission, Admission];
+      for (let i = 0; i < 40; i++) (await admit(one)).settle(1);
+      (await admit(two)).settle(1);
+      for (let i = 0; i < 60; i++) (await admit(two, { model: 'quiet' })).settle(1);
+      const before = await leftOf(one, 'requests'); // of 100
+      await own.kill();
+      t.ok(await away(all));
+      const shares = [(await fill(one)).length, (await fill(two)).length];
+      for (const share of shares)
+        t.ok(
+          share >= Math.floor(before / 2) - 1 && share <= before / 2 + 6,
+          `${share} more with ${before} of 100 left`,
+        );
+      await own.start();
+      t.ok(await back(all));
+      t.ok((await leftOf(two, 'requests')) < 12, 'it is as empty as the shares were');
+      t.ok(left(await one.headers(ORG, 'quiet', 'chat'), 'requests') < 80, 'also where nobody asked meanwhile');
+    },
+  );
 
-  await t.test('what ends while it is away is settled once when it is back, also if it has kept everything', async (t) => {
-    const own = await startRedis();
-    t.teardown(() => own.stop());
-    const { all } = await processes(t, 2, { at: own, limits: { tpm: 100_000, concurrency: 20 }, counters: { timeout_ms: 1_500, lease_ms: 60_000 } });
-    const [one, two] = all as [Admission, Admission];
-    const running = [await admit(one, { statedCap: 9_950 }), await admit(one, { statedCap: 9_950 }), await admit(one, { statedCap: 9_950 })];
-    t.ok(await leftOf(two, 'tokens') < 75_000);
-    own.pause();
-    const began = performance.now();
-    const late = await admit(one);
-    t.ok(performance.now() - began >= 1_490, 'it asked');
-    t.ok(performance.now() - began < 10_000, `and waited no longer than the bound: ${Math.round(performance.now() - began)} ms`);
-    const again = performance.now();
-    (await admit(one)).settle(50);
-    t.ok(performance.now() - again < 1_000, 'the next does not wait at all');
-    running[0]!.settle(50);
-    running[1]!.refund();
-    own.resume();
-    t.ok(await back([one]));
-    t.ok(await eventually(async () => (await two.standing(ORG, 'm')).unfinished === 2), 'one still runs, and one that was admitted alone');
-    running[2]!.settle(10_000);
-    late.settle(100);
-    t.ok(await eventually(async () => (await two.standing(ORG, 'm')).unfinished === 0));
-    const tokens = await leftOf(two, 'tokens');
-    t.ok(tokens >= 89_000 && tokens < 99_990, `${tokens} of 100,000 are left`);
-  });
+  await t.test(
+    'what ends while it is away is settled once when it is back, also if it has kept everything',
+    async (t) => {
+      const own = await startRedis();
+      t.teardown(() => own.stop());
+      const { all } = await processes(t, 2, {
+        at: own,
+        limits: { tpm: 100_000, concurrency: 20 },
+        counters: { timeout_ms: 1_500, lease_ms: 60_000 },
+      });
+      const [one, two] = all as [Admission, Admission];
+      const running = [
+        await admit(one, { statedCap: 9_950 }),
+        await admit(one, { statedCap: 9_950 }),
+        await admit(one, { statedCap: 9_950 }),
+      ];
+      t.ok((await leftOf(two, 'tokens')) < 75_000);
+      own.pause();
+      const began = performance.now();
+      const late = await admit(one);
+      t.ok(performance.now() - began >= 1_490, 'it asked');
+      t.ok(
+        performance.now() - began < 10_000,
+        `and waited no longer than the bound: ${Math.round(performance.now() - began)} ms`,
+      );
+      const again = performance.now();
+      (await admit(one)).settle(50);
+      t.ok(performance.now() - again < 1_000, 'the next does not wait at all');
+      running[0]!.settle(50);
+      running[1]!.refund();
+      own.resume();
+      t.ok(await back([one]));
+      t.ok(
+        await eventually(async () => (await two.standing(ORG, 'm')).unfinished === 2),
+        'one still runs, and one that was admitted alone',
+      );
+      running[2]!.settle(10_000);
+      late.settle(100);
+      t.ok(await eventually(async () => (await two.standing(ORG, 'm')).unfinished === 0));
+      const tokens = await leftOf(two, 'tokens');
+      t.ok(tokens >= 89_000 && tokens < 99_990, `${tokens} of 100,000 are left`);
+    },
+  );
 
   await t.test('more than are told of in one call: what runs is known again, and what ended is over', async (t) => {
     const own = await startRedis();
     t.teardown(() => own.stop());
     const called = new Map<string, number>();
-    const { all } = await processes(t, 1, { at: own, limits: { tpm: 1_000_000, concurrency: 1_000 }, counters: { lease_ms: 60_000 }, more: { called: (script, outcome) => { called.set(`${script} ${outcome}`, (called.get(`${script} ${outcome}`) ?? 0) + 1); } } });
+    const { all } = await processes(t, 1, {
+      at: own,
+      limits: { tpm: 1_000_000, concurrency: 1_000 },
+      counters: { lease_ms: 60_000 },
+      more: {
+        called: (script, outcome) => {
+          called.set(`${script} ${outcome}`, (called.get(`${script} ${outcome}`) ?? 0) + 1);
+        },
+      },
+    });
     const [one] = all as [Admission];
     const running = await Promise.all(Array.from({ length: 600 }, () => admit(one)));
     t.equal((await one.standing(ORG, 'm')).unfinished, 600);
@@ -242,7 +378,13 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
   });
 
   await t.test('without a counting engine in the settings it is counted here', async (t) => {
-    const here = await openAdmission(configWith({ limits: { concurrency: 1 } }), { process: 'p', thread: 0, buffer: new SharedArrayBuffer(COUNTER_BYTES), storedMonth: () => Promise.resolve(0), tell: () => undefined });
+    const here = await openAdmission(configWith({ limits: { concurrency: 1 } }), {
+      process: 'p',
+      thread: 0,
+      buffer: new SharedArrayBuffer(COUNTER_BYTES),
+      storedMonth: () => Promise.resolve(0),
+      tell: () => undefined,
+    });
     t.equal(here.health(), null);
     t.notOk(here.reserve(ask()) instanceof Promise);
     t.match(await refusal(() => admit(here)), { code: 'concurrency_limit_exceeded' });
@@ -278,29 +420,41 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     t.ok(await away(all));
     (await admit(two, { identity })).settle(69);
     (await admit(two, { identity })).settle(1);
-    t.match(await refusal(() => admit(two, { identity })), { status: 503, code: 'capacity_exhausted', message: /part of the 1000 tokens/ }, 'of 140 left it may use 70');
+    t.match(
+      await refusal(() => admit(two, { identity })),
+      { status: 503, code: 'capacity_exhausted', message: /part of the 1000 tokens/ },
+      'of 140 left it may use 70',
+    );
     (await admit(two)).refund();
   });
 
   await t.test('what was used of a month while it was away is told when it is back, once', async (t) => {
     const own = await startRedis();
     t.teardown(() => own.stop());
-    const { all } = await processes(t, 2, { at: own, counters: { timeout_ms: 300, lease_ms: 60_000 }, more: { storedMonth: () => Promise.resolve(800) } });
+    const { all } = await processes(t, 2, {
+      at: own,
+      counters: { timeout_ms: 300, lease_ms: 60_000 },
+      more: { storedMonth: () => Promise.resolve(800) },
+    });
     const [one, two] = all as [Admission, Admission];
     const capped = (monthlyTokenCap: number) => ({ identity: { ...ORG, monthlyTokenCap } });
     (await admit(one, capped(1_000))).settle(60);
     t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 0));
     own.pause();
-    (await admit(one, capped(1_000))).settle(40);   // it asked first
+    (await admit(one, capped(1_000))).settle(40); // it asked first
     t.ok(await away([one]));
     (await admit(one, capped(1_000))).settle(30);
     own.resume();
     t.ok(await back([one]));
-    t.match(await refusal(() => admit(two, capped(930))), { code: 'insufficient_quota' }, '800 stored, 60 before, 70 meanwhile');
+    t.match(
+      await refusal(() => admit(two, capped(930))),
+      { code: 'insufficient_quota' },
+      '800 stored, 60 before, 70 meanwhile',
+    );
     (await admit(two, capped(931))).refund();
   });
 
-  await t.test('a limit too small to be divided is one process\'s', async (t) => {
+  await t.test("a limit too small to be divided is one process's", async (t) => {
     const own = await startRedis();
     t.teardown(() => own.stop());
     const { all } = await processes(t, 2, { at: own, limits: { concurrency: 1 } });
@@ -312,13 +466,27 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
 
   await t.test('a start without it, or with what is none, says so', async (t) => {
     const port = await freePort();
-    const open = (url: string): Promise<Admission> => openAdmission(configWith({ counters: { url } }), { process: 'p', thread: 0, buffer: new SharedArrayBuffer(COUNTER_BYTES), storedMonth: () => Promise.resolve(0), tell: () => undefined });
-    await t.rejects(open(`redis://user:secret-word@127.0.0.1:${port}/1`), { name: 'StartError', message: new RegExp(`^counters.url: redis://127.0.0.1:${port}/1 cannot be used: .*ECONNREFUSED`) });
+    const open = (url: string): Promise<Admission> =>
+      openAdmission(configWith({ counters: { url } }), {
+        process: 'p',
+        thread: 0,
+        buffer: new SharedArrayBuffer(COUNTER_BYTES),
+        storedMonth: () => Promise.resolve(0),
+        tell: () => undefined,
+      });
+    await t.rejects(open(`redis://user:secret-word@127.0.0.1:${port}/1`), {
+      name: 'StartError',
+      message: new RegExp(`^counters.url: redis://127.0.0.1:${port}/1 cannot be used: .*ECONNREFUSED`),
+    });
     t.throws(() => configWith({ counters: { url: 'http://127.0.0.1' } }), /redis:\/\/ or rediss:\/\//);
     // As Redis does to programs of other machines.
-    const closing = createServer((socket) => socket.on('error', () => undefined).end('-DENIED Redis is running in protected mode because …\r\n')).listen(0, '127.0.0.1');
+    const closing = createServer((socket) =>
+      socket.on('error', () => undefined).end('-DENIED Redis is running in protected mode because …\r\n'),
+    ).listen(0, '127.0.0.1');
     t.teardown(() => closing.close());
     await once(closing, 'listening');
-    await t.rejects(open(`redis://127.0.0.1:${(closing.address() as AddressInfo).port}`), { message: /cannot be used: it was closed before it was ready \(.*\): Redis does so in protected mode/ });
+    await t.rejects(open(`redis://127.0.0.1:${(closing.address() as AddressInfo).port}`), {
+      message: /cannot be used: it was closed before it was ready \(.*\): Redis does so in protected mode/,
+    });
   });
 });

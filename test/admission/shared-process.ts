@@ -7,43 +7,75 @@ import { configWith } from '../../src/config/load.js';
 import { ApiError } from '../../src/errors.js';
 
 /** Asks for `rounds` requests one after the other in each of `lanes`, and holds each for `holdMs`; 0: to the end. */
-export interface Order { lanes: number; rounds: number; holdMs: number; promptTokens: number; output: number; keyPlaces?: number }
+export interface Order {
+  lanes: number;
+  rounds: number;
+  holdMs: number;
+  promptTokens: number;
+  output: number;
+  keyPlaces?: number;
+}
 /** Times of the machine's monotonic clock in ns; of those that were let go, the time before. */
-export interface Done { admitted: number; refused: Record<string, number>; held: [from: string, to: string][] }
+export interface Done {
+  admitted: number;
+  refused: Record<string, number>;
+  held: [from: string, to: string][];
+}
 
 const [limits, counters] = JSON.parse(process.argv[2] ?? '') as [object, object];
 const admission = await openAdmission(configWith({ limits, counters }), {
-  process: randomBytes(6).toString('hex'), thread: 0, buffer: new SharedArrayBuffer(COUNTER_BYTES), storedMonth: () => Promise.resolve(0), tell: () => undefined,
+  process: randomBytes(6).toString('hex'),
+  thread: 0,
+  buffer: new SharedArrayBuffer(COUNTER_BYTES),
+  storedMonth: () => Promise.resolve(0),
+  tell: () => undefined,
 });
 const kept: Reservation[] = [];
 
 async function work({ lanes, rounds, holdMs, promptTokens, output, keyPlaces }: Order): Promise<Done> {
   const done: Done = { admitted: 0, refused: {}, held: [] };
-  const identity: Limited = { organizationId: 'org_a', limits: {}, keyId: 'key_a', keyLimits: keyPlaces === undefined ? null : { '*': { concurrency: keyPlaces } }, monthlyTokenCap: null };
-  await Promise.all(Array.from({ length: lanes }, async () => {
-    for (let round = 0; round < rounds; round++) {
-      try {
-        const reservation = await admission.reserve({ identity, model: 'm', promptTokens: { tokens: promptTokens, exact: true }, statedCap: output, modelMaximum: output, n: 1 });
-        const from = process.hrtime.bigint();
-        done.admitted++;
-        if (holdMs === 0) {
-          kept.push(reservation);
-          continue;
+  const identity: Limited = {
+    organizationId: 'org_a',
+    limits: {},
+    keyId: 'key_a',
+    keyLimits: keyPlaces === undefined ? null : { '*': { concurrency: keyPlaces } },
+    monthlyTokenCap: null,
+  };
+  await Promise.all(
+    Array.from({ length: lanes }, async () => {
+      for (let round = 0; round < rounds; round++) {
+        try {
+          const reservation = await admission.reserve({
+            identity,
+            model: 'm',
+            promptTokens: { tokens: promptTokens, exact: true },
+            statedCap: output,
+            modelMaximum: output,
+            n: 1,
+          });
+          const from = process.hrtime.bigint();
+          done.admitted++;
+          if (holdMs === 0) {
+            kept.push(reservation);
+            continue;
+          }
+          await new Promise((resolve) => setTimeout(resolve, holdMs));
+          done.held.push([String(from), String(process.hrtime.bigint())]);
+          if (round % 2 === 0) reservation.settle(promptTokens + output);
+          else reservation.refund();
+        } catch (error) {
+          if (!(error instanceof ApiError)) throw error;
+          done.refused[error.code] = (done.refused[error.code] ?? 0) + 1;
+          await new Promise((resolve) => setTimeout(resolve, 1));
         }
-        await new Promise((resolve) => setTimeout(resolve, holdMs));
-        done.held.push([String(from), String(process.hrtime.bigint())]);
-        if (round % 2 === 0) reservation.settle(promptTokens + output);
-        else reservation.refund();
-      } catch (error) {
-        if (!(error instanceof ApiError)) throw error;
-        done.refused[error.code] = (done.refused[error.code] ?? 0) + 1;
-        await new Promise((resolve) => setTimeout(resolve, 1));
       }
-    }
-  }));
+    }),
+  );
   return done;
 }
 
-process.on('message', (order: Order) => { void work(order).then((done) => process.send?.(done)); });
+process.on('message', (order: Order) => {
+  void work(order).then((done) => process.send?.(done));
+});
 process.on('disconnect', () => process.exit(0));
 process.send?.('ready');

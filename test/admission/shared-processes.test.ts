@@ -7,19 +7,27 @@ import t, { type Test } from 'tap';
 import { startRedis, withoutRedis } from '../support/redis.js';
 import type { Done, Order } from './shared-process.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const PROCESSES = 3;
 
-interface Others { all: readonly ChildProcess[]; together(order: Order): Promise<Done[]>; told(one: ChildProcess, order: Order): Promise<Done> }
+interface Others {
+  all: readonly ChildProcess[];
+  together(order: Order): Promise<Done[]>;
+  told(one: ChildProcess, order: Order): Promise<Done>;
+}
 
 async function start(t: Test, limits: object, counters: object): Promise<Others> {
-  const all = Array.from({ length: PROCESSES }, () => fork(join(import.meta.dirname, 'shared-process.js'), [JSON.stringify([limits, counters])]));
-  t.teardown(() => { for (const one of all) one.kill('SIGKILL'); });
+  const all = Array.from({ length: PROCESSES }, () =>
+    fork(join(import.meta.dirname, 'shared-process.js'), [JSON.stringify([limits, counters])]),
+  );
+  t.teardown(() => {
+    for (const one of all) one.kill('SIGKILL');
+  });
   await Promise.all(all.map((one) => once(one, 'message')));
   const told = async (one: ChildProcess, order: Order): Promise<Done> => {
     one.send(order);
-    const [done] = await once(one, 'message') as [Done];
+    const [done] = (await once(one, 'message')) as [Done];
     return done;
   };
   return { all, told, together: (order) => Promise.all(all.map((one) => told(one, order))) };
@@ -29,11 +37,16 @@ const sum = (done: readonly Done[]): number => done.reduce((all, { admitted }) =
 
 /** Most that were held at once, over all processes. */
 function highest(done: readonly Done[]): number {
-  const steps = done.flatMap(({ held }) => held.flatMap(([from, to]): [bigint, number][] => [[BigInt(from), 1], [BigInt(to), -1]]));
+  const steps = done.flatMap(({ held }) =>
+    held.flatMap(([from, to]): [bigint, number][] => [
+      [BigInt(from), 1],
+      [BigInt(to), -1],
+    ]),
+  );
   steps.sort(([a, up], [b, down]) => (a < b ? -1 : a > b ? 1 : up - down));
   let most = 0;
   let now = 0;
-  for (const [, step] of steps) most = Math.max(most, now += step);
+  for (const [, step] of steps) most = Math.max(most, (now += step));
   return most;
 }
 
@@ -43,11 +56,14 @@ t.test('several processes, one Redis', { skip: withoutRedis }, async (t) => {
   const counters = (prefix: string): object => ({ url: redis.url, prefix, timeout_ms: 20_000, lease_ms: 1_500 });
 
   await t.test('requests and tokens: exactly as many as the bucket has', async (t) => {
-    for (const [prefix, limits, cost] of [['rpm', { rpm: 600, tpm: null }, 0], ['tpm', { rpm: null, tpm: 12_000 }, 10]] as const) {
+    for (const [prefix, limits, cost] of [
+      ['rpm', { rpm: 600, tpm: null }, 0],
+      ['tpm', { rpm: null, tpm: 12_000 }, 10],
+    ] as const) {
       const { together } = await start(t, { ...limits, concurrency: null }, counters(prefix));
       const began = performance.now();
       const done = await together({ lanes: 10, rounds: 40, holdMs: 0, promptTokens: cost, output: cost });
-      const refilled = Math.ceil((performance.now() - began) / 1000 * 10);   // 600 a minute
+      const refilled = Math.ceil(((performance.now() - began) / 1000) * 10); // 600 a minute
       t.ok(sum(done) >= 600 && sum(done) <= 600 + refilled, `${sum(done)} of 600 and at most ${refilled} refilled`);
       for (const { admitted } of done) t.ok(admitted > 0, `${admitted} of one process`);
     }
@@ -76,7 +92,8 @@ t.test('several processes, one Redis', { skip: withoutRedis }, async (t) => {
     t.match(await told(third, { ...order, rounds: 1 }), { admitted: 0 }, 'not at once');
     let admitted = 0;
     // Each place has a lease of its own: they end as they were taken, one shortly after the other.
-    while (admitted < 5 && performance.now() - began < 30_000) admitted += (await told(third, { ...order, rounds: 1 })).admitted;
+    while (admitted < 5 && performance.now() - began < 30_000)
+      admitted += (await told(third, { ...order, rounds: 1 })).admitted;
     t.ok(performance.now() - began < 1_500 + 1_000, `after ${Math.round(performance.now() - began)} ms`);
     t.match(await told(third, { ...order, rounds: 10 }), { admitted: 0 }, 'the five of the killed one, and no more');
   });
@@ -85,6 +102,6 @@ t.test('several processes, one Redis', { skip: withoutRedis }, async (t) => {
     const client = redis.client();
     const keys = await client.keys('*');
     t.ok(keys.length > 5);
-    for (const key of keys) t.ok(await client.pttl(key) > 0, key);
+    for (const key of keys) t.ok((await client.pttl(key)) > 0, key);
   });
 });

@@ -5,8 +5,23 @@ import { LocalAdmission } from '../../src/admission/local-admission.js';
 import { configWith } from '../../src/config/load.js';
 import { atOnce } from '../support/at-once.js';
 
-export interface Told { admitted: number; tokens: number; highest: number; refused: Record<string, number>; connections: number }
-export interface Asked { buffer: SharedArrayBuffer; gauge: SharedArrayBuffer; limits: object; rounds: number; seed: number; organizations: number; hold: number; keyPlaces: number | null }
+export interface Told {
+  admitted: number;
+  tokens: number;
+  highest: number;
+  refused: Record<string, number>;
+  connections: number;
+}
+export interface Asked {
+  buffer: SharedArrayBuffer;
+  gauge: SharedArrayBuffer;
+  limits: object;
+  rounds: number;
+  seed: number;
+  organizations: number;
+  hold: number;
+  keyPlaces: number | null;
+}
 
 const { buffer, gauge, limits, rounds, seed, organizations, hold, keyPlaces } = workerData as Asked;
 const admission = new LocalAdmission(configWith({ limits }).limits, { buffer });
@@ -16,7 +31,7 @@ const held: { reservation: Reservation; organization: number; leave: (() => void
 let random = seed;
 const draw = (below: number): number => {
   random = (Math.imul(random, 1_103_515_245) + 12_345) >>> 0;
-  return Math.floor(random / 2 ** 32 * below);
+  return Math.floor((random / 2 ** 32) * below);
 };
 
 function end(at: number): void {
@@ -32,9 +47,24 @@ function end(at: number): void {
 
 for (let round = 0; round < rounds; round++) {
   const organization = draw(organizations);
-  const identity: Limited = { organizationId: `org_${organization}`, limits: {}, keyId: `key_${organization}`, keyLimits: { '*': { concurrency: keyPlaces } }, monthlyTokenCap: null };
+  const identity: Limited = {
+    organizationId: `org_${organization}`,
+    limits: {},
+    keyId: `key_${organization}`,
+    keyLimits: { '*': { concurrency: keyPlaces } },
+    monthlyTokenCap: null,
+  };
   try {
-    const reservation = atOnce(admission.reserve({ identity, model: 'm', promptTokens: { tokens: 10, exact: true }, statedCap: 10, modelMaximum: 100, n: 1 }));
+    const reservation = atOnce(
+      admission.reserve({
+        identity,
+        model: 'm',
+        promptTokens: { tokens: 10, exact: true },
+        statedCap: 10,
+        modelMaximum: 100,
+        n: 1,
+      }),
+    );
     told.highest = Math.max(told.highest, Atomics.add(inside, organization, 1) + 1);
     told.admitted++;
     told.tokens += 20;

@@ -5,7 +5,8 @@ import { barChart, lineChart } from '../../bench/lib/svg.js';
 
 t.test('shares of a step, each against the roofline that bounds it', async (t) => {
   const costs = {
-    seconds: 1e-3, steps: 1,
+    seconds: 1e-3,
+    steps: 1,
     operations: [
       { name: 'attention', calls: 1, nanoseconds: 200_000, bytes: 1_000_000, operations: 1e6 },
       { name: 'matmul 64 x 64', calls: 1, nanoseconds: 600_000, bytes: 1_000_000, operations: 6e8 },
@@ -13,9 +14,22 @@ t.test('shares of a step, each against the roofline that bounds it', async (t) =
   };
   const rooflines = { bytes: 10e9, integer8: 2e12, float32: 1e11 };
   const shares = sharesOf(costs, 'Q8_0', rooflines);
-  t.same(shares.map(({ name, bound }) => [name, bound]), [['matmul 64 x 64', 'arithmetic'], ['attention', 'memory'], ['outside the forward pass', 'none']]);
-  t.same(shares.map(({ share }) => Math.round(share * 100)), [60, 20, 20]);
-  t.same(shares.map(({ ofRoofline }) => Math.round(ofRoofline * 100)), [50, 50, 0]);
+  t.same(
+    shares.map(({ name, bound }) => [name, bound]),
+    [
+      ['matmul 64 x 64', 'arithmetic'],
+      ['attention', 'memory'],
+      ['outside the forward pass', 'none'],
+    ],
+  );
+  t.same(
+    shares.map(({ share }) => Math.round(share * 100)),
+    [60, 20, 20],
+  );
+  t.same(
+    shares.map(({ ofRoofline }) => Math.round(ofRoofline * 100)),
+    [50, 50, 0],
+  );
   t.equal(sharesOf(costs, 'F16', rooflines)[0]?.ofRoofline, 10, 'floats are set against the peak of floats');
 });
 
@@ -30,8 +44,36 @@ t.test('a run that others disturbed is taken again, the least disturbed one coun
 });
 
 t.test('charts are well-formed, and nobody writes markup into them', async (t) => {
-  const line = lineChart({ title: 'a < b', note: '"n"', x: 'x', y: 'y', logX: true, lines: [{ name: '<i>', points: [{ x: 1, y: 2, low: 1, high: 3 }, { x: 8, y: 5 }] }] });
-  const bars = barChart({ title: 't', note: '', unit: ' %', bars: [{ name: 'one', parts: [{ name: 'p', value: 40, dark: 2 }, { name: 'q', value: 60, dark: 0.5 }] }] });
+  const line = lineChart({
+    title: 'a < b',
+    note: '"n"',
+    x: 'x',
+    y: 'y',
+    logX: true,
+    lines: [
+      {
+        name: '<i>',
+        points: [
+          { x: 1, y: 2, low: 1, high: 3 },
+          { x: 8, y: 5 },
+        ],
+      },
+    ],
+  });
+  const bars = barChart({
+    title: 't',
+    note: '',
+    unit: ' %',
+    bars: [
+      {
+        name: 'one',
+        parts: [
+          { name: 'p', value: 40, dark: 2 },
+          { name: 'q', value: 60, dark: 0.5 },
+        ],
+      },
+    ],
+  });
   for (const svg of [line, bars]) {
     t.match(svg, /^<svg [^]*<\/svg>\n$/);
     t.notMatch(svg, /NaN|undefined|Infinity/);

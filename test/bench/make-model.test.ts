@@ -39,21 +39,54 @@ test('every type and architecture can be written', async (t) => {
 
 // The addon says which tensors a network takes: a file of any family serves as a pattern, and the result loads.
 test('a model like another one has its family and the sizes asked for', async (t) => {
-  const folder = t.testdir(), out = join(folder, 'model.gguf');
-  const options = { threads: 1, device: 'cpu', isa: 'auto', arithmetic: 'production', kvType: 'f16', maxContext: 0, kvBytes: 0, maxBatchTokens: 0, maxSequences: 1, stepMs: 0, queueMax: 1, queueMaxTokens: 1, prefixCache: false, speculation: 'off' } as const;
+  const folder = t.testdir(),
+    out = join(folder, 'model.gguf');
+  const options = {
+    threads: 1,
+    device: 'cpu',
+    isa: 'auto',
+    arithmetic: 'production',
+    kvType: 'f16',
+    maxContext: 0,
+    kvBytes: 0,
+    maxBatchTokens: 0,
+    maxSequences: 1,
+    stepMs: 0,
+    queueMax: 1,
+    queueMaxTokens: 1,
+    prefixCache: false,
+    speculation: 'off',
+  } as const;
   const addon = loadAddon();
   for (const architecture of ARCHITECTURES) {
     const like = join(folder, `${architecture}.gguf`);
     makeModel({ preset: 'tiny', architecture, out: like, force: true });
-    const same = addon.inspect(makeModel({ like, type: 'f32', out, force: true }).path, options), pattern = addon.inspect(like, options);
-    const shapes = (tensors: typeof same.tensors) => tensors.map(({ name, shape }) => `${name} ${shape.join(' ').replace(/( 1)+$/, '')}`).sort();
+    const same = addon.inspect(makeModel({ like, type: 'f32', out, force: true }).path, options),
+      pattern = addon.inspect(like, options);
+    const shapes = (tensors: typeof same.tensors) =>
+      tensors.map(({ name, shape }) => `${name} ${shape.join(' ').replace(/( 1)+$/, '')}`).sort();
     t.strictSame(shapes(same.tensors), shapes(pattern.tensors), architecture);
-    const made = makeModel({ like, set: { block_count: '5', embedding_length: '512' }, vocabulary: 600, type: 'q4_k_m', out, force: true });
-    t.match(addon.inspect(made.path, options).model, { architecture, layers: 5, embedding: 512, vocabulary: 600 }, architecture);
+    const made = makeModel({
+      like,
+      set: { block_count: '5', embedding_length: '512' },
+      vocabulary: 600,
+      type: 'q4_k_m',
+      out,
+      force: true,
+    });
+    t.match(
+      addon.inspect(made.path, options).model,
+      { architecture, layers: 5, embedding: 512, vocabulary: 600 },
+      architecture,
+    );
   }
   const like = join(folder, 'llama.gguf');
   // Numbers by layer repeat as the layers do.
-  const byLayer = makeModel({ like, set: { 'attention.head_count_kv': '2,2' }, out: join(folder, 'by-layer.gguf') }).path;
+  const byLayer = makeModel({
+    like,
+    set: { 'attention.head_count_kv': '2,2' },
+    out: join(folder, 'by-layer.gguf'),
+  }).path;
   const longer = addon.inspect(makeModel({ like: byLayer, set: { block_count: '5' }, out, force: true }).path, options);
   t.match(longer.model, { layers: 5 });
   t.equal(longer.metadata.find(({ key }) => key === 'llama.attention.head_count_kv')?.count, 5);
@@ -64,14 +97,34 @@ test('a model like another one has its family and the sizes asked for', async (t
 
 // DeepSeek V4: the experts of each token of the vocabulary stand in a table of whole numbers.
 test('tables are written as what they are', async (t) => {
-  const like = fileURLToPath(new URL('../../../test/data/vectors2/models/deepseek4.mxfp4_moe.gguf', import.meta.url)), out = join(t.testdir(), 'model.gguf');
-  const options = { threads: 1, device: 'cpu', isa: 'auto', arithmetic: 'production', kvType: 'f16', maxContext: 0, kvBytes: 0, maxBatchTokens: 0, maxSequences: 1, stepMs: 0, queueMax: 1, queueMaxTokens: 1, prefixCache: false, speculation: 'off' } as const;
+  const like = fileURLToPath(new URL('../../../test/data/vectors2/models/deepseek4.mxfp4_moe.gguf', import.meta.url)),
+    out = join(t.testdir(), 'model.gguf');
+  const options = {
+    threads: 1,
+    device: 'cpu',
+    isa: 'auto',
+    arithmetic: 'production',
+    kvType: 'f16',
+    maxContext: 0,
+    kvBytes: 0,
+    maxBatchTokens: 0,
+    maxSequences: 1,
+    stepMs: 0,
+    queueMax: 1,
+    queueMaxTokens: 1,
+    prefixCache: false,
+    speculation: 'off',
+  } as const;
   makeModel({ like, set: { block_count: '5' }, type: 'q8_0', out });
   const { model, reason, tensors } = loadAddon().inspect(out, options);
   t.equal(reason, null);
   t.match(model, { architecture: 'deepseek4', layers: 5 });
-  t.match(tensors.find(({ name }) => name === 'blk.0.ffn_gate_tid2eid.weight'), { type: 'I32' });
-  const [experts, used] = [7, 3], words = new Uint32Array(30);
+  t.match(
+    tensors.find(({ name }) => name === 'blk.0.ffn_gate_tid2eid.weight'),
+    { type: 'I32' },
+  );
+  const [experts, used] = [7, 3],
+    words = new Uint32Array(30);
   tableFiller(5, used, experts)(new Uint8Array(words.buffer), words, 0, 30);
   for (let row = 0; row < 30; row += used) {
     const named = new Set(words.subarray(row, row + used));
@@ -113,27 +166,64 @@ test('merges make exactly the tokens, from tokens made before', async (t) => {
 test('shapes of published models have the widths that they name', async (t) => {
   const folder = fileURLToPath(new URL('../../../test/data/vectors2/models/', import.meta.url));
   let seen = 0;
-  for (const [name, { like, set, vocabulary, tensors: told, unread, layers }] of Object.entries<FamilyShape>(FAMILY_SHAPES)) {
-    const path = [folder, join(process.env['MONOLITH_VECTORS2'] ?? '', 'models')].map((one) => join(one, like)).find(existsSync);
+  for (const [name, { like, set, vocabulary, tensors: told, unread, layers }] of Object.entries<FamilyShape>(
+    FAMILY_SHAPES,
+  )) {
+    const path = [folder, join(process.env['MONOLITH_VECTORS2'] ?? '', 'models')]
+      .map((one) => join(one, like))
+      .find(existsSync);
     if (path === undefined) continue;
     seen++;
-    const { metadata, tensors } = patternModel({ like: path, set, vocabulary, type: 'q8_0', ...(told && { tensors: told }), ...(unread && { unread }), ...(layers && { layers }) });
+    const { metadata, tensors } = patternModel({
+      like: path,
+      set,
+      vocabulary,
+      type: 'q8_0',
+      ...(told && { tensors: told }),
+      ...(unread && { unread }),
+      ...(layers && { layers }),
+    });
     // The engine refuses a file with a tensor that its layer does not have.
     const listed = tensors.map(({ name, dims }) => ({ name, dims }));
     const taken = new Set(wantedTensors(name, metadata, listed).map((tensor) => tensor.name));
-    t.strictSame(listed.filter((tensor) => !taken.has(tensor.name) && !isRead(tensor.name) && !(unread ?? []).some((kept) => tensor.name.endsWith(`.${kept}`))), [], `${name}: all tensors have a place`);
+    t.strictSame(
+      listed.filter(
+        (tensor) =>
+          !taken.has(tensor.name) &&
+          !isRead(tensor.name) &&
+          !(unread ?? []).some((kept) => tensor.name.endsWith(`.${kept}`)),
+      ),
+      [],
+      `${name}: all tensors have a place`,
+    );
     const dims = (suffix: string) => tensors.find((tensor) => tensor.name.endsWith(suffix))?.dims;
     const parameters = tensors.reduce((sum, tensor) => sum + tensor.dims.reduce((product, n) => product * n, 1), 0);
     t.ok(parameters > 1e9 && parameters < 4.5e9, `${name}: ${parameters} parameters`);
-    for (const [suffix, wanted] of Object.entries(told ?? {})) t.strictSame(dims(`.${suffix}`) ?? dims(suffix), wanted, `${name}: ${suffix}`);
-    if (dims('rope_freqs.weight') !== undefined) t.strictSame(dims('rope_freqs.weight'), [Number(set['rope.dimension_count']) / 2], `${name}: factors of rotations`);
+    for (const [suffix, wanted] of Object.entries(told ?? {}))
+      t.strictSame(dims(`.${suffix}`) ?? dims(suffix), wanted, `${name}: ${suffix}`);
+    if (dims('rope_freqs.weight') !== undefined)
+      t.strictSame(
+        dims('rope_freqs.weight'),
+        [Number(set['rope.dimension_count']) / 2],
+        `${name}: factors of rotations`,
+      );
     // Where layers are not in the pattern's order: all that see a window, and do not share another's, have values of their own.
     if (layers !== undefined) {
-      const windows = (set['attention.sliding_window_pattern'] ?? '').split(',').slice(0, layers.length - Number(set['attention.shared_kv_layers'] ?? 0));
-      t.notOk(windows.some((window, layer) => window === 'true' && dims(`blk.${layer}.attn_v.weight`) === undefined), `${name}: values of windows`);
+      const windows = (set['attention.sliding_window_pattern'] ?? '')
+        .split(',')
+        .slice(0, layers.length - Number(set['attention.shared_kv_layers'] ?? 0));
+      t.notOk(
+        windows.some((window, layer) => window === 'true' && dims(`blk.${layer}.attn_v.weight`) === undefined),
+        `${name}: values of windows`,
+      );
     }
     const experts = dims('.ffn_down_exps.weight');
-    if (set['expert_count'] !== undefined) t.strictSame(experts, [set['expert_feed_forward_length'], set['embedding_length'], set['expert_count']].map(Number), `${name}: experts`);
+    if (set['expert_count'] !== undefined)
+      t.strictSame(
+        experts,
+        [set['expert_feed_forward_length'], set['embedding_length'], set['expert_count']].map(Number),
+        `${name}: experts`,
+      );
   }
   t.ok(seen >= 6, `${seen} patterns are here`);
 });

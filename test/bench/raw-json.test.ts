@@ -6,7 +6,15 @@ t.test('parts of a JSON text as they are written', async (t) => {
   const whole = compacted(text);
   t.equal(whole, '{"2":1.0,"a\\"b":[1e400,"x , ] } \\\\",{"k":[]}],"1":{},"e":""}');
   const members = membersOf(whole);
-  t.same([...members], [['2', '1.0'], ['a"b', '[1e400,"x , ] } \\\\",{"k":[]}]'], ['1', '{}'], ['e', '""']]);
+  t.same(
+    [...members],
+    [
+      ['2', '1.0'],
+      ['a"b', '[1e400,"x , ] } \\\\",{"k":[]}]'],
+      ['1', '{}'],
+      ['e', '""'],
+    ],
+  );
   t.same([...membersOf(members.get('a"b')!).values()], ['1e400', '"x , ] } \\\\"', '{"k":[]}']);
   t.equal(membersOf('{}').size + membersOf('[]').size, 0);
 });

@@ -18,14 +18,18 @@ import { VERSION } from '../../src/version.js';
 import { packageRoot } from '../../src/engine/load-addon.js';
 import { embeddedModel, eventually, main, startMonolith } from '../e2e/monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const dataDir = mkdtempSync(join(tmpdir(), 'monolith-cli-'));
 t.teardown(() => rmSync(dataDir, { recursive: true, force: true }));
 
 function monolith(args: string[], input = ''): { status: number | null; out: string; err: string } {
   const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...args], {
-    input, encoding: 'utf8', timeout: 240_000, maxBuffer: 1 << 28, env: { ...process.env, MONOLITH_DATA_DIR: dataDir },
+    input,
+    encoding: 'utf8',
+    timeout: 240_000,
+    maxBuffer: 1 << 28,
+    env: { ...process.env, MONOLITH_DATA_DIR: dataDir },
   });
   return { status, out: stdout, err: stderr };
 }
@@ -34,20 +38,45 @@ t.test('version, help, mistakes', (t) => {
   t.match(monolith(['--version']), { status: 0, out: `${VERSION}\n` });
   const help = monolith(['--help']);
   t.equal(help.status, 0);
-  for (const word of ['serve', 'chat', 'keys', 'data', 'inspect', 'debug', '--port', 'MONOLITH_HTTP_KEEPALIVE_MS', '--help --all']) t.match(help.out, word);
+  for (const word of [
+    'serve',
+    'chat',
+    'keys',
+    'data',
+    'inspect',
+    'debug',
+    '--port',
+    'MONOLITH_HTTP_KEEPALIVE_MS',
+    '--help --all',
+  ])
+    t.match(help.out, word);
   t.ok(help.out.split('\n').length < 80, 'short');
   t.equal(monolith(['serve', '--help']).out, help.out);
   t.equal(monolith(['serve', '--port', '1', '-h']).out, help.out, 'whatever else is given');
   t.match(monolith(['serve', '--help', '--all']).out, /\nEngine:\n.*--engine-stall-ms /s);
   t.match(monolith(['serv']), { status: 2, out: '', err: /no command "serv"\. Did you mean serve\?/ });
   t.match(monolith(['--prot', '1']), { status: 2, err: 'monolith: --prot: no such flag. Did you mean --port?\n' });
-  for (const words of [['settings', '--bogus'], ['keys', 'list', '--bogus'], ['data', 'check', '--bogus'], ['models', '--bogus'], ['inspect', '--bogus'],
-    ['debug', '--bogus'], ['chat', '--bogus'], ['serve', '--bogus'], ['--bogus'], ['serve', '--help', '--bogus'], ['--version', '--bogus']]) {
+  for (const words of [
+    ['settings', '--bogus'],
+    ['keys', 'list', '--bogus'],
+    ['data', 'check', '--bogus'],
+    ['models', '--bogus'],
+    ['inspect', '--bogus'],
+    ['debug', '--bogus'],
+    ['chat', '--bogus'],
+    ['serve', '--bogus'],
+    ['--bogus'],
+    ['serve', '--help', '--bogus'],
+    ['--version', '--bogus'],
+  ]) {
     t.match(monolith(words), { status: 2, out: '', err: /^monolith: .*--bogus.*\n$/ }, words.join(' '));
   }
   t.match(monolith(['models', '--json=x']), { status: 2, err: 'monolith: --json: takes no value.\n' });
   t.match(monolith(['serve', 'what']), { status: 2, err: /unexpected argument "what"/ });
-  t.match(monolith(['serve', '--port', '0', '--model', 'x=/nothing.gguf']), { status: 1, err: 'monolith: /nothing.gguf: is not there\n' });
+  t.match(monolith(['serve', '--port', '0', '--model', 'x=/nothing.gguf']), {
+    status: 1,
+    err: 'monolith: /nothing.gguf: is not there\n',
+  });
   t.end();
 });
 
@@ -55,7 +84,17 @@ t.test('inspect', (t) => {
   const report = monolith(['inspect', embeddedModel]);
   t.equal(report.status, 0);
   for (const word of ['llama', 'Q8_0', 'KV pages', 'general.architecture']) t.match(report.out, word);
-  const whole = JSON.parse(monolith(['inspect', embeddedModel, '--json']).out) as { tensors: unknown[]; plan: { pages: number; pageBytes: number; kvBytes: number; fullPages: number; windowPages: number; pagesFilled: number } };
+  const whole = JSON.parse(monolith(['inspect', embeddedModel, '--json']).out) as {
+    tensors: unknown[];
+    plan: {
+      pages: number;
+      pageBytes: number;
+      kvBytes: number;
+      fullPages: number;
+      windowPages: number;
+      pagesFilled: number;
+    };
+  };
   t.ok(whole.tensors.length > 10);
   t.equal(whole.plan.pages * whole.plan.pageBytes, whole.plan.kvBytes);
   t.match(whole.plan, { fullPages: 1, windowPages: 0, pagesFilled: 1 });
@@ -66,15 +105,35 @@ t.test('inspect', (t) => {
   // A tower alone, and with a model that it was not made for.
   const tower = join(packageRoot, 'models', 'hal-1.0-mmproj.gguf');
   const alone = monolith(['inspect', tower]);
-  t.match(alone, { status: 1, out: /cannot be served +architecture 'clip' is a vision tower: it is served with its text model, .*\n\nVision: / });
+  t.match(alone, {
+    status: 1,
+    out: /cannot be served +architecture 'clip' is a vision tower: it is served with its text model, .*\n\nVision: /,
+  });
   t.notMatch(alone.out, 'does not fit');
-  t.match(monolith(['inspect', embeddedModel, '--vision', tower]), { status: 1, out: /does not fit +.* its rows have 256 numbers, those of the text model 160\n/ });
+  t.match(monolith(['inspect', embeddedModel, '--vision', tower]), {
+    status: 1,
+    out: /does not fit +.* its rows have 256 numbers, those of the text model 160\n/,
+  });
   const adapter = join(dataDir, 'adapter.gguf');
   const number = (value: number): Buffer => Buffer.from(BigUint64Array.of(BigInt(value)).buffer);
   const text = (value: string): Buffer => Buffer.concat([number(value.length), Buffer.from(value)]);
-  const pair = (key: string, value: string): Buffer => Buffer.concat([text(key), Buffer.from(Uint32Array.of(8).buffer), text(value)]);
-  writeFileSync(adapter, Buffer.concat([Buffer.from('GGUF\u0003\0\0\0'), number(0), number(2), pair('general.architecture', 'llama'), pair('general.type', 'adapter'), Buffer.alloc(64)]));
-  t.match(monolith(['inspect', adapter]), { status: 1, out: /cannot be served +the file is an adapter \(LoRA\), which is not supported; / });
+  const pair = (key: string, value: string): Buffer =>
+    Buffer.concat([text(key), Buffer.from(Uint32Array.of(8).buffer), text(value)]);
+  writeFileSync(
+    adapter,
+    Buffer.concat([
+      Buffer.from('GGUF\u0003\0\0\0'),
+      number(0),
+      number(2),
+      pair('general.architecture', 'llama'),
+      pair('general.type', 'adapter'),
+      Buffer.alloc(64),
+    ]),
+  );
+  t.match(monolith(['inspect', adapter]), {
+    status: 1,
+    out: /cannot be served +the file is an adapter \(LoRA\), which is not supported; /,
+  });
   const bad = join(dataDir, 'bad.gguf');
   writeFileSync(bad, 'GGUFxxxx');
   const refused = monolith(['inspect', bad]);
@@ -86,17 +145,45 @@ t.test('inspect', (t) => {
 t.test('debug', (t) => {
   const text = 'Hello <|im_end|> wörld';
   const ids = JSON.parse(monolith(['debug', 'tokens', '--model', embeddedModel], text).out) as number[];
-  const parsed = JSON.parse(monolith(['debug', 'tokens', '--model', embeddedModel, '--parse-special'], text).out) as number[];
+  const parsed = JSON.parse(
+    monolith(['debug', 'tokens', '--model', embeddedModel, '--parse-special'], text).out,
+  ) as number[];
   t.ok(ids.length > parsed.length, 'a special token in the text is text unless asked otherwise');
   t.ok(parsed.includes(1527));
-  const logits = monolith(['debug', 'logits', '--model', embeddedModel, '--ids', '[1,2,3]', '--positions', '[0,2]', '--continue', '4', '--exact']);
-  const { positions, continuation, arithmetic } = JSON.parse(logits.out) as { positions: { position: number; logits: number[] }[]; continuation: { tokens: number[] }; arithmetic: string };
+  const logits = monolith([
+    'debug',
+    'logits',
+    '--model',
+    embeddedModel,
+    '--ids',
+    '[1,2,3]',
+    '--positions',
+    '[0,2]',
+    '--continue',
+    '4',
+    '--exact',
+  ]);
+  const { positions, continuation, arithmetic } = JSON.parse(logits.out) as {
+    positions: { position: number; logits: number[] }[];
+    continuation: { tokens: number[] };
+    arithmetic: string;
+  };
   t.equal(arithmetic, 'exact');
-  t.same(positions.map(({ position }) => position), [0, 2]);
+  t.same(
+    positions.map(({ position }) => position),
+    [0, 2],
+  );
   t.equal(positions[0]?.logits.length, 1535);
   t.equal(continuation.tokens.length, 4);
-  t.equal(positions[1]?.logits.indexOf(Math.max(...positions[1].logits)), continuation.tokens[0], 'greedy takes the largest');
-  t.match(monolith(['debug', 'logits', '--model', embeddedModel, '--ids', '[1.5]']), { status: 2, err: /--ids takes a JSON array/ });
+  t.equal(
+    positions[1]?.logits.indexOf(Math.max(...positions[1].logits)),
+    continuation.tokens[0],
+    'greedy takes the largest',
+  );
+  t.match(monolith(['debug', 'logits', '--model', embeddedModel, '--ids', '[1.5]']), {
+    status: 2,
+    err: /--ids takes a JSON array/,
+  });
   t.match(monolith(['debug', 'logits', '--ids', '[1]']), { status: 2, err: /--model FILE is needed/ });
   t.end();
 });
@@ -108,7 +195,10 @@ t.test('an error is one line; where it was thrown shows on request', (t) => {
     [['debug', 'logits', '--model', '/nope', '--ids', '[1]'], /^monolith: debug: .*\/nope.*\n$/],
     [['debug', 'logits', '--model', embeddedModel, '--ids', '[999999]'], /^monolith: debug: .*999999.*\n$/],
     [['debug', 'logits', '--model', embeddedModel, '--ids', '[1]', '--positions', '[7]'], /^monolith: debug: .*7.*\n$/],
-    [['chat', '--url', 'http://127.0.0.1:2', '--api-key', 'sk-12345678'], /^monolith: chat: http:\/\/127\.0\.0\.1:2 cannot be reached: .+\n$/],
+    [
+      ['chat', '--url', 'http://127.0.0.1:2', '--api-key', 'sk-12345678'],
+      /^monolith: chat: http:\/\/127\.0\.0\.1:2 cannot be reached: .+\n$/,
+    ],
     [['chat', '--url', 'nowhere', '--api-key', 'sk-12345678'], /^monolith: chat: nowhere cannot be reached: .+\n$/],
     [['inspect', dataDir], /^monolith: inspect: .+\n$/],
     [['serve', '--config', dataDir], /^monolith: .+\n$/],
@@ -119,47 +209,79 @@ t.test('an error is one line; where it was thrown shows on request', (t) => {
     t.match(err, line);
     t.notMatch(err, /Error|\n./, args.join(' '));
   }
-  t.match(monolith(['debug', 'tokens', '--model', '/nope', '--log-level', 'debug']).err, /^monolith: UsageError: debug: .*\n +at /);
+  t.match(
+    monolith(['debug', 'tokens', '--model', '/nope', '--log-level', 'debug']).err,
+    /^monolith: UsageError: debug: .*\n +at /,
+  );
   t.end();
 });
 
 t.test('models', (t) => {
   t.match(monolith(['models']).out, /hal-1\.0 .*\nclarke-1\.0 .*\ntycho-1\.0 /);
-  t.match(JSON.parse(monolith(['models', '--json', '--model', `mine=${embeddedModel}`]).out), [{ id: 'mine', file: embeddedModel, problem: null }]);
+  t.match(JSON.parse(monolith(['models', '--json', '--model', `mine=${embeddedModel}`]).out), [
+    { id: 'mine', file: embeddedModel, problem: null },
+  ]);
   const cut = join(dataDir, 'cut.gguf');
   writeFileSync(cut, readFileSync(embeddedModel).subarray(0, 200_000));
-  t.match(monolith(['models', '--model', `whole=${embeddedModel}`, '--model', `cut=${cut}`]), { status: 1, out: /\nwhole .*starter-q8_0\.gguf\ncut .*cannot be served: .*cut\.gguf: .*truncated/ });
+  t.match(monolith(['models', '--model', `whole=${embeddedModel}`, '--model', `cut=${cut}`]), {
+    status: 1,
+    out: /\nwhole .*starter-q8_0\.gguf\ncut .*cannot be served: .*cut\.gguf: .*truncated/,
+  });
   t.end();
 });
 
 t.test('chat with a running server, and without one', async (t) => {
   const server = await startMonolith();
   const remote = spawnSync(process.execPath, [main, 'chat', '--url', server.url, '--model', 'tycho-1.0'], {
-    input: 'Hello\n/reset\n/nonsense\n/model\n/model nothing\n/model hal-1.0\n/model\n/exit\n', encoding: 'utf8', timeout: 240_000, env: { ...process.env, MONOLITH_DATA_DIR: dataDir, MONOLITH_API_KEY: server.key },
+    input: 'Hello\n/reset\n/nonsense\n/model\n/model nothing\n/model hal-1.0\n/model\n/exit\n',
+    encoding: 'utf8',
+    timeout: 240_000,
+    env: { ...process.env, MONOLITH_DATA_DIR: dataDir, MONOLITH_API_KEY: server.key },
   });
   await server.stop();
   t.equal(remote.status, 0, remote.stderr);
   t.match(remote.stdout, /^Hel[^\n]+\n$/, 'of a pipe: the answer alone');
   t.match(remote.stderr, /^tycho-1\.0 at http/);
   t.match(remote.stderr, /forgotten/);
-  t.match(remote.stderr, /\/model shows the models.*\n.*hal-1\.0, clarke-1\.0, tycho-1\.0 \(answers now\)\n.*there is no model "nothing"; hal-1\.0, .*\n.*hal-1\.0 answers from now on\n.*hal-1\.0 \(answers now\), clarke/);
+  t.match(
+    remote.stderr,
+    /\/model shows the models.*\n.*hal-1\.0, clarke-1\.0, tycho-1\.0 \(answers now\)\n.*there is no model "nothing"; hal-1\.0, .*\n.*hal-1\.0 answers from now on\n.*hal-1\.0 \(answers now\), clarke/,
+  );
   const local = monolith(['chat', '--model', 'tycho-1.0'], 'Hello\n');
   t.equal(local.status, 0, local.err);
   t.match(local, { out: /^[^\n]+\n$/, err: / at http/ });
-  t.match(monolith(['chat', '--model', 'nothing'], ''), { status: 2, err: /there is no model "nothing"; it serves hal-1\.0/ });
-  t.same((await chatKeys(dataDir)).map(({ status }) => status), ['revoked', 'revoked'], 'the keys of conversations that ended');
+  t.match(monolith(['chat', '--model', 'nothing'], ''), {
+    status: 2,
+    err: /there is no model "nothing"; it serves hal-1\.0/,
+  });
+  t.same(
+    (await chatKeys(dataDir)).map(({ status }) => status),
+    ['revoked', 'revoked'],
+    'the keys of conversations that ended',
+  );
 });
 
 /** Keys of conversations, and their entries in the audit log, oldest first. */
-async function chatKeys(folder: string): Promise<{ status: string; minutes: number; scopes: readonly string[]; audit: string[] }[]> {
+async function chatKeys(
+  folder: string,
+): Promise<{ status: string; minutes: number; scopes: readonly string[]; audit: string[] }[]> {
   const store = await openStore(folder);
   const accounts = openAccounts(store);
   const audit = new LmdbAuditLog(store);
   try {
-    return await Promise.all((await accounts.keys.all()).filter(({ name }) => name === 'monolith chat').map(async (key) => ({
-      status: keyStatus(key, new Date()), scopes: key.scopes, minutes: Math.round((Date.parse(key.expiresAt ?? '') - Date.parse(key.createdAt)) / 60_000),
-      audit: (await audit.list(key.organizationId, 100, null)).data.filter(({ target }) => target === key.id).map(({ action, actor }) => `${actor.type} ${action}`).reverse(),
-    })));
+    return await Promise.all(
+      (await accounts.keys.all())
+        .filter(({ name }) => name === 'monolith chat')
+        .map(async (key) => ({
+          status: keyStatus(key, new Date()),
+          scopes: key.scopes,
+          minutes: Math.round((Date.parse(key.expiresAt ?? '') - Date.parse(key.createdAt)) / 60_000),
+          audit: (await audit.list(key.organizationId, 100, null)).data
+            .filter(({ target }) => target === key.id)
+            .map(({ action, actor }) => `${actor.type} ${action}`)
+            .reverse(),
+        })),
+    );
   } finally {
     await accounts.close();
     await store.close();
@@ -171,15 +293,23 @@ t.test('the key of a conversation ends with it, by a signal too', async (t) => {
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const server = await startMonolith({ env: { MONOLITH_DATA_DIR: folder, MONOLITH_API_KEY: '' } });
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    const child = spawn(process.execPath, [main, 'chat'], { stdio: ['pipe', 'pipe', 'pipe'], env: { ...process.env, MONOLITH_DATA_DIR: folder } });
+    const child = spawn(process.execPath, [main, 'chat'], {
+      stdio: ['pipe', 'pipe', 'pipe'],
+      env: { ...process.env, MONOLITH_DATA_DIR: folder },
+    });
     let said = '';
-    child.stderr.setEncoding('utf8').on('data', (text: string) => { said += text; });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      said += text;
+    });
     const exited = once(child, 'exit');
     t.ok(await eventually(() => said.includes(' at http'), 120_000));
     t.match((await chatKeys(folder)).at(-1), { status: 'active', minutes: 60, scopes: ['inference', 'models.read'] });
     child.kill(signal);
     t.same(await exited, [signal === 'SIGINT' ? 130 : 143, null]);
-    t.match((await chatKeys(folder)).at(-1), { status: 'revoked', audit: ['command_line api_key.created', 'command_line api_key.revoked'] });
+    t.match((await chatKeys(folder)).at(-1), {
+      status: 'revoked',
+      audit: ['command_line api_key.created', 'command_line api_key.revoked'],
+    });
   }
   await server.stop();
 });
@@ -194,40 +324,93 @@ t.test('the key of a conversation is prolonged, and made again', async (t) => {
   const first = await key.current();
   now += 20 * 60_000;
   t.equal(await key.current(), first);
-  t.match((await chatKeys(folder)), [{ minutes: 60 }], 'while it is good for long it is left alone');
+  t.match(await chatKeys(folder), [{ minutes: 60 }], 'while it is good for long it is left alone');
   now += 20 * 60_000;
   t.equal(await key.current(), first);
-  t.match((await chatKeys(folder)), [{ minutes: 100, audit: ['command_line api_key.created', 'command_line api_key.changed'] }]);
-  await withAccounts(async (accounts) => { for (const { organizationId, id } of (await accounts.keys.all())) await accounts.keys.revoke(organizationId, id, null); });
+  t.match(await chatKeys(folder), [
+    { minutes: 100, audit: ['command_line api_key.created', 'command_line api_key.changed'] },
+  ]);
+  await withAccounts(async (accounts) => {
+    for (const { organizationId, id } of await accounts.keys.all())
+      await accounts.keys.revoke(organizationId, id, null);
+  });
   now += 50 * 60_000;
   t.not(await key.current(), first, 'one that somebody revoked is not brought back');
   await key.revoke();
   await key.revoke();
-  t.same((await chatKeys(folder)).map(({ status }) => status), ['revoked', 'revoked']);
+  t.same(
+    (await chatKeys(folder)).map(({ status }) => status),
+    ['revoked', 'revoked'],
+  );
 });
 
 t.test('a port that cannot be had', async (t) => {
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
   const { port } = taken.address() as AddressInfo;
-  t.match(monolith(['serve', '--port', String(port)]), { status: 1, err: new RegExp(`Cannot listen on 127\\.0\\.0\\.1 port ${port}: the port is in use\\. Take another one with --port, 0 for any that is free\\.\n$`) });
-  t.match(monolith(['serve', '--port', '0', '--admin-token', 'x'.repeat(20), '--admin-port', String(port)]), { status: 1, err: new RegExp(`port ${port}: the port is in use\\. Take another one with --admin-port`) });
+  t.match(monolith(['serve', '--port', String(port)]), {
+    status: 1,
+    err: new RegExp(
+      `Cannot listen on 127\\.0\\.0\\.1 port ${port}: the port is in use\\. Take another one with --port, 0 for any that is free\\.\n$`,
+    ),
+  });
+  t.match(monolith(['serve', '--port', '0', '--admin-token', 'x'.repeat(20), '--admin-port', String(port)]), {
+    status: 1,
+    err: new RegExp(`port ${port}: the port is in use\\. Take another one with --admin-port`),
+  });
   for (const model of ['/nothing.gguf', 'hf:nobody/nothing']) {
-    const early = monolith(['serve', '--port', String(port), '--model', `x=${model}`, '--hub-endpoint', 'http://127.0.0.1:1', '--hub-cache', dataDir]);
-    t.match(early, { status: 1, err: new RegExp(`^monolith: Cannot listen on .* port ${port}: `) }, 'before a file is looked at or a hub is asked');
+    const early = monolith([
+      'serve',
+      '--port',
+      String(port),
+      '--model',
+      `x=${model}`,
+      '--hub-endpoint',
+      'http://127.0.0.1:1',
+      '--hub-cache',
+      dataDir,
+    ]);
+    t.match(
+      early,
+      { status: 1, err: new RegExp(`^monolith: Cannot listen on .* port ${port}: `) },
+      'before a file is looked at or a hub is asked',
+    );
   }
   taken.close();
-  t.match(monolith(['serve', '--port', '0', '--host', '192.0.2.1']), { status: 1, err: /the address is not of this machine\. Take another one with --host\.\n$/ });
+  t.match(monolith(['serve', '--port', '0', '--host', '192.0.2.1']), {
+    status: 1,
+    err: /the address is not of this machine\. Take another one with --host\.\n$/,
+  });
 });
 
 // Root without the right to low ports, in a network namespace where nothing of the machine has lifted the limit.
 const asPlainUser = ['-rn', 'setpriv', '--bounding-set', '-net_bind_service', '--inh-caps', '-net_bind_service', '--'];
 const may = spawnSync('unshare', [...asPlainUser, 'sh', '-c', 'ip link set lo up'], { encoding: 'utf8' });
 
-t.test('a port that needs a permission', { skip: may.status === 0 ? false : `that cannot be tried here: ${may.error?.message ?? may.stderr}` }, (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'monolith-port-'));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-  const { status, stderr } = spawnSync('unshare', [...asPlainUser, 'sh', '-c', `ip link set lo up; exec ${process.execPath} ${main} serve --port 80 --data-dir ${folder}`], { encoding: 'utf8', timeout: 240_000 });
-  t.match({ status, stderr }, { status: 1, stderr: /Cannot listen on 127\.0\.0\.1 port 80: this user has no permission to; ports below 1024 are for root\. Take another one with --port, 0 for any that is free\.\n$/ });
-  t.end();
-});
+t.test(
+  'a port that needs a permission',
+  { skip: may.status === 0 ? false : `that cannot be tried here: ${may.error?.message ?? may.stderr}` },
+  (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'monolith-port-'));
+    t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+    const { status, stderr } = spawnSync(
+      'unshare',
+      [
+        ...asPlainUser,
+        'sh',
+        '-c',
+        `ip link set lo up; exec ${process.execPath} ${main} serve --port 80 --data-dir ${folder}`,
+      ],
+      { encoding: 'utf8', timeout: 240_000 },
+    );
+    t.match(
+      { status, stderr },
+      {
+        status: 1,
+        stderr:
+          /Cannot listen on 127\.0\.0\.1 port 80: this user has no permission to; ports below 1024 are for root\. Take another one with --port, 0 for any that is free\.\n$/,
+      },
+    );
+    t.end();
+  },
+);

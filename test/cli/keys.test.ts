@@ -9,13 +9,17 @@ import { LmdbDirectory } from '../../src/accounts/lmdb-directory.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
 import { main } from '../e2e/monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const dataDir = mkdtempSync(join(tmpdir(), 'monolith-keys-'));
 t.teardown(() => rmSync(dataDir, { recursive: true, force: true }));
 
 function monolith(args: string[]): { status: number | null; out: string; err: string } {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...args], { encoding: 'utf8', timeout: 240_000, env: { ...process.env, MONOLITH_DATA_DIR: dataDir } });
+  const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...args], {
+    encoding: 'utf8',
+    timeout: 240_000,
+    env: { ...process.env, MONOLITH_DATA_DIR: dataDir },
+  });
   return { status, out: stdout, err: stderr };
 }
 
@@ -24,38 +28,83 @@ t.test('create, list, revoke', (t) => {
   t.equal(created.status, 0);
   t.match(created.out, /^sk-[0-9A-Za-z]{8}-[0-9A-Za-z]{40}\n$/);
   const [key] = JSON.parse(monolith(['keys', 'list', '--json']).out) as Record<string, unknown>[];
-  t.match(key, { name: 'ci', models: ['tycho-1.0'], status: 'active', last4: created.out.trim().slice(-4), last_used_at: null });
+  t.match(key, {
+    name: 'ci',
+    models: ['tycho-1.0'],
+    status: 'active',
+    last4: created.out.trim().slice(-4),
+    last_used_at: null,
+  });
   t.notMatch(monolith(['keys', 'list']).out, created.out.trim().slice(12));
   t.equal(monolith(['keys', 'revoke', created.out.slice(0, 11)]).status, 0);
   t.match(monolith(['keys', 'list']).out, /revoked/);
   t.match(monolith(['keys', 'revoke', 'nothing']), { status: 2, err: /there is no key "nothing"/ });
-  t.match(monolith(['keys', 'create', '--expires', '2020-01-01']), { status: 2, out: '', err: 'monolith: keys: --expires 2020-01-01 is past; the key would never be valid\n' });
+  t.match(monolith(['keys', 'create', '--expires', '2020-01-01']), {
+    status: 2,
+    out: '',
+    err: 'monolith: keys: --expires 2020-01-01 is past; the key would never be valid\n',
+  });
   t.equal(created.err, '');
   for (const [flags, err] of [
-    [['--models', 'tycho-1.0,thyco-1.0'], /^monolith: keys: no model "thyco-1\.0" is known here; there are .*tycho-1\.0.*\. Did you mean tycho-1\.0\? The key is for it all the same\.\n$/],
+    [
+      ['--models', 'tycho-1.0,thyco-1.0'],
+      /^monolith: keys: no model "thyco-1\.0" is known here; there are .*tycho-1\.0.*\. Did you mean tycho-1\.0\? The key is for it all the same\.\n$/,
+    ],
     [['--limits', '{"nope":{"rpm":1}}'], /^monolith: keys: no model "nope" is known here; .*\n$/],
-    [['--models', 'there', '--limits', '{"*":{"rpm":1},"there":{"rpm":1}}', '--model', 'there=http://127.0.0.1:1/v1'], /^$/],
-  ] as const) t.match(monolith(['keys', 'create', ...flags]), { status: 0, out: /^sk-\S+\n$/, err });
+    [
+      ['--models', 'there', '--limits', '{"*":{"rpm":1},"there":{"rpm":1}}', '--model', 'there=http://127.0.0.1:1/v1'],
+      /^$/,
+    ],
+  ] as const)
+    t.match(monolith(['keys', 'create', ...flags]), { status: 0, out: /^sk-\S+\n$/, err });
   t.match(monolith(['keys', 'create', '--scopes', 'all']), { status: 2, err: /"all" is none of inference/ });
   t.end();
 });
 
 t.test('limits, organizations, rotation', (t) => {
-  const revoked = (JSON.parse(monolith(['keys', 'list', '--json']).out) as { id: string; status: string }[]).find(({ status }) => status === 'revoked')?.id as string;
-  const limited = monolith(['keys', 'create', '--name', 'limited', '--limits', '{"*":{"rpm":10}}', '--organization', 'Default', '--json']);
+  const revoked = (JSON.parse(monolith(['keys', 'list', '--json']).out) as { id: string; status: string }[]).find(
+    ({ status }) => status === 'revoked',
+  )?.id as string;
+  const limited = monolith([
+    'keys',
+    'create',
+    '--name',
+    'limited',
+    '--limits',
+    '{"*":{"rpm":10}}',
+    '--organization',
+    'Default',
+    '--json',
+  ]);
   t.match(JSON.parse(limited.out), { name: 'limited', limits: { '*': { rpm: 10 } }, secret: /^sk-/ });
   const { id, secret } = JSON.parse(limited.out) as { id: string; secret: string };
   const rotated = monolith(['keys', 'rotate', id, '--overlap', '1h']);
   t.match(rotated.out, /^sk-[0-9A-Za-z]{8}-[0-9A-Za-z]{40}\n$/);
   t.not(rotated.out.trim(), secret);
-  const all = JSON.parse(monolith(['keys', 'list', '--json', '--organization', 'Default']).out) as Record<string, unknown>[];
-  t.match(all.find((one) => one['rotated_from'] === id), { name: 'limited', limits: { '*': { rpm: 10 } }, status: 'active' });
-  t.match(all.find((one) => one['id'] === id), { status: 'active', revoked_at: /^\d{4}-/ });
+  const all = JSON.parse(monolith(['keys', 'list', '--json', '--organization', 'Default']).out) as Record<
+    string,
+    unknown
+  >[];
+  t.match(
+    all.find((one) => one['rotated_from'] === id),
+    { name: 'limited', limits: { '*': { rpm: 10 } }, status: 'active' },
+  );
+  t.match(
+    all.find((one) => one['id'] === id),
+    { status: 'active', revoked_at: /^\d{4}-/ },
+  );
   t.match(monolith(['keys', 'rotate', revoked]), { status: 2, err: /has been revoked/ });
   t.match(monolith(['keys', 'rotate', id, '--overlap', '31d']), { status: 2, err: /--overlap takes 0 to 30d/ });
   t.match(monolith(['keys', 'create', '--limits', '{"*":{"rpm":0}}']), { status: 2, err: /--limits/ });
-  t.match(monolith(['keys', 'create', '--limits', '{"*":{"rpn":10}}']), { status: 2, out: '', err: 'monolith: keys: --limits: *.rpn: is no limit; there are rpm, tpm, concurrency\n' });
-  t.match(monolith(['keys', 'list', '--organization', 'Nobody']), { status: 2, err: /there is no organization "Nobody"/ });
+  t.match(monolith(['keys', 'create', '--limits', '{"*":{"rpn":10}}']), {
+    status: 2,
+    out: '',
+    err: 'monolith: keys: --limits: *.rpn: is no limit; there are rpm, tpm, concurrency\n',
+  });
+  t.match(monolith(['keys', 'list', '--organization', 'Nobody']), {
+    status: 2,
+    err: /there is no organization "Nobody"/,
+  });
   t.end();
 });
 
@@ -63,11 +112,20 @@ t.test('keys of several organizations are told apart', async (t) => {
   t.notMatch(monolith(['keys', 'list']).out, 'ORGANIZATION', 'of one there is nothing to tell');
   const store = await openStore(dataDir);
   const { signUps } = new LmdbDirectory(store);
-  for (const name of ['first', 'Harbour']) {   // who signs up first owns the organization that is there
-    await signUps.signUp({ open: true, local: true }, { email: `${name}@example.com`, name, organizationName: name, invite: null, code: null }, 'hash', { ip: '192.0.2.1', userAgent: 'a test' });
+  for (const name of ['first', 'Harbour']) {
+    // who signs up first owns the organization that is there
+    await signUps.signUp(
+      { open: true, local: true },
+      { email: `${name}@example.com`, name, organizationName: name, invite: null, code: null },
+      'hash',
+      { ip: '192.0.2.1', userAgent: 'a test' },
+    );
   }
   await store.close();
   t.equal(monolith(['keys', 'create', '--name', 'theirs', '--organization', 'Harbour']).status, 0);
-  t.match(monolith(['keys', 'list']).out, /^ID +KEY +ORGANIZATION +NAME .*\n(.*\n)*key_\S+ +sk-\S+ +Harbour +theirs +active /);
+  t.match(
+    monolith(['keys', 'list']).out,
+    /^ID +KEY +ORGANIZATION +NAME .*\n(.*\n)*key_\S+ +sk-\S+ +Harbour +theirs +active /,
+  );
   t.notMatch(monolith(['keys', 'list', '--organization', 'Harbour']).out, 'ORGANIZATION');
 });

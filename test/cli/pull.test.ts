@@ -12,43 +12,87 @@ import { startHub } from '../support/hub-server.js';
 t.setTimeout(300_000);
 
 t.test('from a hub to an answer', async (t) => {
-  const hub = await startHub({ 'acme/tiny-GGUF': { files: { 'tiny-Q8_0.gguf': readFileSync(embeddedModel), 'tiny-F16.gguf': Buffer.alloc(5_000_000) }, token: 'hf_right' } });
+  const hub = await startHub({
+    'acme/tiny-GGUF': {
+      files: { 'tiny-Q8_0.gguf': readFileSync(embeddedModel), 'tiny-F16.gguf': Buffer.alloc(5_000_000) },
+      token: 'hf_right',
+    },
+  });
   const folder = mkdtempSync(join(tmpdir(), 'monolith-pull-'));
   t.teardown(async () => {
     await hub.close();
     rmSync(folder, { recursive: true, force: true });
   });
-  const env = { HF_ENDPOINT: hub.endpoint, HF_TOKEN: 'hf_right', HF_HUB_CACHE: join(folder, 'hub'), MONOLITH_DATA_DIR: join(folder, 'data') };
-  const monolith = (args: string[], input = '', more: Record<string, string> = {}): Promise<{ status: number | null; out: string; err: string }> => new Promise((resolve) => {
-    const child = spawn(process.execPath, [main, ...args], { env: { ...process.env, ...env, ...more } });
-    let out = '', err = '';
-    child.stdout.setEncoding('utf8').on('data', (text: string) => { out += text; });
-    child.stderr.setEncoding('utf8').on('data', (text: string) => { err += text; });
-    child.stdin.on('error', () => undefined).end(input);
-    child.on('close', (status) => resolve({ status, out, err }));
-  });
+  const env = {
+    HF_ENDPOINT: hub.endpoint,
+    HF_TOKEN: 'hf_right',
+    HF_HUB_CACHE: join(folder, 'hub'),
+    MONOLITH_DATA_DIR: join(folder, 'data'),
+  };
+  const monolith = (
+    args: string[],
+    input = '',
+    more: Record<string, string> = {},
+  ): Promise<{ status: number | null; out: string; err: string }> =>
+    new Promise((resolve) => {
+      const child = spawn(process.execPath, [main, ...args], { env: { ...process.env, ...env, ...more } });
+      let out = '',
+        err = '';
+      child.stdout.setEncoding('utf8').on('data', (text: string) => {
+        out += text;
+      });
+      child.stderr.setEncoding('utf8').on('data', (text: string) => {
+        err += text;
+      });
+      child.stdin.on('error', () => undefined).end(input);
+      child.on('close', (status) => resolve({ status, out, err }));
+    });
 
-  t.match(await monolith(['pull']), { status: 2, err: 'monolith: pull: a model is needed, such as OWNER/REPO:Q4_K_M\n' });
+  t.match(await monolith(['pull']), {
+    status: 2,
+    err: 'monolith: pull: a model is needed, such as OWNER/REPO:Q4_K_M\n',
+  });
   t.match(await monolith(['pull', 'tiny']), { status: 1, out: '', err: /^monolith: "tiny" names no model: .*\n$/ });
-  t.match(await monolith(['pull', 'acme/tiny-GGUF'], '', { HF_TOKEN: '' }), { status: 1, out: '', err: /^monolith: acme\/tiny-GGUF@main: .*a token is needed.*\n$/ });
-  t.match(await monolith(['models', '--model', 'tiny=hf:acme/tiny-GGUF']), { status: 1, out: /^NAME .*\ntiny .*cannot be served: not here yet: monolith pull acme\/tiny-GGUF\n$/ });
+  t.match(await monolith(['pull', 'acme/tiny-GGUF'], '', { HF_TOKEN: '' }), {
+    status: 1,
+    out: '',
+    err: /^monolith: acme\/tiny-GGUF@main: .*a token is needed.*\n$/,
+  });
+  t.match(await monolith(['models', '--model', 'tiny=hf:acme/tiny-GGUF']), {
+    status: 1,
+    out: /^NAME .*\ntiny .*cannot be served: not here yet: monolith pull acme\/tiny-GGUF\n$/,
+  });
 
   hub.faults = { answers: [{ status: 500 }] };
   const pulled = await monolith(['pull', 'acme/tiny-GGUF']);
-  t.match(pulled, { status: 0, out: /^It is there: Q8_0, .*\n.*tiny-Q8_0\.gguf\n\nServe it: +monolith serve --model tiny=hf:acme\/tiny-GGUF:Q8_0\n/, err: /^acme\/tiny-GGUF: 127\.0\.0\.1:\d+ answered 500; trying again in 1 s\nacme\/tiny-GGUF: Q8_0, .*\n(.*\n)*tiny-Q8_0\.gguf +100 % .*\n$/ });
+  t.match(pulled, {
+    status: 0,
+    out: /^It is there: Q8_0, .*\n.*tiny-Q8_0\.gguf\n\nServe it: +monolith serve --model tiny=hf:acme\/tiny-GGUF:Q8_0\n/,
+    err: /^acme\/tiny-GGUF: 127\.0\.0\.1:\d+ answered 500; trying again in 1 s\nacme\/tiny-GGUF: Q8_0, .*\n(.*\n)*tiny-Q8_0\.gguf +100 % .*\n$/,
+  });
   t.notMatch(pulled.out + pulled.err, 'hf_right');
   t.match(await monolith(['pull', 'acme/tiny-GGUF', '--json']), { status: 0, out: /"fetched":0/ });
 
   const listed = await monolith(['models']);
   t.equal(listed.status, 0);
-  t.match(listed.out, /hal-1\.0 .*\n(.*\n)*\nThese are small demonstrations, trained here\. A real one: monolith pull OWNER\/REPO\n\nOn disk, .*monolith models serve.*\n\n.*\nacme\/tiny-GGUF:Q8_0 .* llama Q8_0 .* yes /);
-  const lines = JSON.parse((await monolith(['models', '--json'])).out) as { name: string; served: boolean; fits: string; file: string }[];
+  t.match(
+    listed.out,
+    /hal-1\.0 .*\n(.*\n)*\nThese are small demonstrations, trained here\. A real one: monolith pull OWNER\/REPO\n\nOn disk, .*monolith models serve.*\n\n.*\nacme\/tiny-GGUF:Q8_0 .* llama Q8_0 .* yes /,
+  );
+  const lines = JSON.parse((await monolith(['models', '--json'])).out) as {
+    name: string;
+    served: boolean;
+    fits: string;
+    file: string;
+  }[];
   t.match(lines.at(-1), { name: 'acme/tiny-GGUF:Q8_0', served: false, fits: 'yes' });
   t.equal(basename(lines.at(-1)!.file), 'tiny-Q8_0.gguf');
 
   hub.seen.length = 0;
   // Under this name it has none of the catalog's sampling: one answer in eight would be thoughts alone.
-  const said = await monolith(['chat', '--model', 'tiny=hf:acme/tiny-GGUF'], 'Hello\n', { MONOLITH_MODELS: '{"tiny":{"sampling":{"temperature":0}}}' });
+  const said = await monolith(['chat', '--model', 'tiny=hf:acme/tiny-GGUF'], 'Hello\n', {
+    MONOLITH_MODELS: '{"tiny":{"sampling":{"temperature":0}}}',
+  });
   t.equal(said.status, 0, said.err);
   t.match(said.err, /^tiny at http/);
   t.equal(hub.seen.length, 0, 'what is in the cache needs no hub');
@@ -58,15 +102,24 @@ t.test('from a hub to an answer', async (t) => {
   t.teardown(() => server.stop());
   const answer = await fetch(`${server.url}/v1/models`, { headers: { authorization: `Bearer ${server.key}` } });
   t.match(await answer.json(), { data: [{ id: 'tiny', demonstration: false }] });
-  t.ok(hub.seen.some(({ origin }) => origin === 'store'), 'it was fetched for that');
+  t.ok(
+    hub.seen.some(({ origin }) => origin === 'store'),
+    'it was fetched for that',
+  );
 });
 
 t.test('progress: a bar in a terminal, lines elsewhere', (t) => {
   let now = 0;
   let text = '';
-  const out = (isTTY: boolean) => ({ isTTY, columns: 200, write: (piece: string) => { text += piece; } });
+  const out = (isTTY: boolean) => ({
+    isTTY,
+    columns: 200,
+    write: (piece: string) => {
+      text += piece;
+    },
+  });
   const bar = new Progress(out(true), () => now);
-  for (now = 0; now <= 2_000; now += 50) bar.at('m.gguf', now * 1_048_576 / 100, 40 * 1_048_576);
+  for (now = 0; now <= 2_000; now += 50) bar.at('m.gguf', (now * 1_048_576) / 100, 40 * 1_048_576);
   t.match(text, /\r\u001b\[Km\.gguf {2}\[={6} {18}\] {2}25 % {2}10 MiB of 40 MiB {2}10 MiB\/s {2}0:03 left/);
   t.ok(text.split('\r').length <= 23, 'drawn ten times a second at most');
   bar.end();

@@ -27,7 +27,7 @@ import { leaveOutIf } from '../support/needed-programs.js';
 import { withoutPostgres } from '../support/postgres.js';
 import { finished, NOW, query } from '../usage/usage-store.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 leaveOutIf(t, withoutPostgres);
 const postgres = await postgresFor(t);
@@ -35,7 +35,12 @@ const folder = mkdtempSync(join(tmpdir(), 'monolith-import-test-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 const CLIENT = { ip: '192.0.2.1', userAgent: 'a test' };
 const signUp = ({ signUps }: Directory, name: string, invite: string | null = null) =>
-  signUps.signUp({ open: true, local: true }, { email: `${name}@example.com`, name, organizationName: null, invite, code: null }, `hash of ${name}`, CLIENT);
+  signUps.signUp(
+    { open: true, local: true },
+    { email: `${name}@example.com`, name, organizationName: null, invite, code: null },
+    `hash of ${name}`,
+    CLIENT,
+  );
 
 const store = await openStore(folder);
 const source = new LmdbDirectory(store);
@@ -44,31 +49,66 @@ const actor = { type: 'user', id: owner.user.id, email: owner.user.email, ip: nu
 const invite = await source.invites.create(owner.organization.id, 'guest@example.com', 'admin', owner.user.id, actor);
 const open = await source.invites.create(owner.organization.id, 'later@example.com', 'viewer', owner.user.id, actor);
 const guest = await signUp(source, 'guest', invite.token);
-await store.transaction(() => {     // as an earlier release has it
+await store.transaction(() => {
+  // as an earlier release has it
   const table = store.table<Partial<Invite>>('invites');
   const { createdBy: _, ...earlier } = table.get([owner.organization.id, invite.id])!;
   void table.put([owner.organization.id, invite.id], earlier);
 });
 const gone = await signUp(source, 'gone');
 await source.organizations.delete(gone.organization.id, actor);
-await source.organizations.change(owner.organization.id, { limits: { '*': { rpm: 7 } }, monthlyTokenCap: 1_000, keepsText: true }, actor);
-const { key, secret } = await source.apiKeys.create(owner.organization.id, { name: 'k', limits: { 'hal-1.0': { tpm: 9 } } }, actor);
+await source.organizations.change(
+  owner.organization.id,
+  { limits: { '*': { rpm: 7 } }, monthlyTokenCap: 1_000, keepsText: true },
+  actor,
+);
+const { key, secret } = await source.apiKeys.create(
+  owner.organization.id,
+  { name: 'k', limits: { 'hal-1.0': { tpm: 9 } } },
+  actor,
+);
 await source.secondFactors.propose(guest.user.id, 'sealed');
-await source.secondFactors.enable(guest.user, { sealed: 'sealed', step: 5, recovery: ['a', 'b"c'] }, 'sess_none', actor);
+await source.secondFactors.enable(
+  guest.user,
+  { sealed: 'sealed', step: 5, recovery: ['a', 'b"c'] },
+  'sess_none',
+  actor,
+);
 await source.identities.link(guest.user, { issuer: 'https://issuer.example', subject: 'me' }, actor);
 const usage = new LmdbUsageStore(store);
-for (let batch = 0; batch < 12; batch++) await usage.record(Array.from({ length: 300 }, (_, at) => ({ usage: finished({ requestId: `req_${batch}_${at}`, keyId: `key_${at % 9}` }), at: NOW })));
-await new LmdbRequestLog(store).add(Array.from({ length: 700 }, (_, at) => entry(at, at % 3 === 0 ? { text: { prompt: [{ role: 'user', text: `nul \0 ${at}` }], answer: [], cut: false } } : {})));
+for (let batch = 0; batch < 12; batch++)
+  await usage.record(
+    Array.from({ length: 300 }, (_, at) => ({
+      usage: finished({ requestId: `req_${batch}_${at}`, keyId: `key_${at % 9}` }),
+      at: NOW,
+    })),
+  );
+await new LmdbRequestLog(store).add(
+  Array.from({ length: 700 }, (_, at) =>
+    entry(
+      at,
+      at % 3 === 0 ? { text: { prompt: [{ role: 'user', text: `nul \0 ${at}` }], answer: [], cut: false } } : {},
+    ),
+  ),
+);
 await source.close();
 await store.close();
-const digest = (): string => createHash('sha256').update(readFileSync(databasePath(folder))).digest('hex');
+const digest = (): string =>
+  createHash('sha256')
+    .update(readFileSync(databasePath(folder)))
+    .digest('hex');
 const before = digest();
 const url = await postgres.create();
 const words = (to: string): string[] => [main, 'state', 'import', '--from', folder, '--state', to];
 
 t.test('cut off, and gone on with; then the same as in the folder', async (t) => {
   const cut = spawn(process.execPath, words(url), { stdio: 'ignore' });
-  const rows = async (): Promise<number> => (await postgres.ask<{ rows: string }>(url, 'SELECT coalesce(sum(rows), 0) AS rows FROM imports').catch(() => [{ rows: '0' }]))[0]?.rows as unknown as number;
+  const rows = async (): Promise<number> =>
+    (
+      await postgres
+        .ask<{ rows: string }>(url, 'SELECT coalesce(sum(rows), 0) AS rows FROM imports')
+        .catch(() => [{ rows: '0' }])
+    )[0]?.rows as unknown as number;
   await eventually(async () => Number(await rows()) > 20 || cut.exitCode !== null);
   cut.kill('SIGKILL');
   if (cut.exitCode === null && cut.signalCode === null) await once(cut, 'exit');
@@ -81,22 +121,53 @@ t.test('cut off, and gone on with; then the same as in the folder', async (t) =>
   const database = openPool({ url, connections: 4, timeout_ms: 10_000 });
   t.teardown(() => database.close());
   const directory = new PostgresDirectory(database, new AccountChanges());
-  t.match(await directory.keyStore.find(keyDigest(secret)), { keyId: key.id, identity: { organizationId: owner.organization.id, limits: { '*': { rpm: 7 } }, keyLimits: { 'hal-1.0': { tpm: 9 } }, monthlyTokenCap: 1_000, keepsText: true } });
-  t.match(await directory.signIns.find(owner.cookie), { user: { email: 'owner@example.com', passwordHash: 'hash of owner', operator: true } });
-  t.match(await directory.members.page(owner.organization.id, 10, null), { data: [{ email: 'owner@example.com', role: 'owner' }, { email: 'guest@example.com', role: 'admin' }] });
+  t.match(await directory.keyStore.find(keyDigest(secret)), {
+    keyId: key.id,
+    identity: {
+      organizationId: owner.organization.id,
+      limits: { '*': { rpm: 7 } },
+      keyLimits: { 'hal-1.0': { tpm: 9 } },
+      monthlyTokenCap: 1_000,
+      keepsText: true,
+    },
+  });
+  t.match(await directory.signIns.find(owner.cookie), {
+    user: { email: 'owner@example.com', passwordHash: 'hash of owner', operator: true },
+  });
+  t.match(await directory.members.page(owner.organization.id, 10, null), {
+    data: [
+      { email: 'owner@example.com', role: 'owner' },
+      { email: 'guest@example.com', role: 'admin' },
+    ],
+  });
   t.match(await directory.invites.ofLink(open.token ?? ''), { invite: { id: open.id, createdBy: owner.user.id } });
-  t.equal((await directory.invites.page(owner.organization.id, 10, null))?.data.find(({ id }) => id === invite.id)?.createdBy, null, 'made before that was kept');
+  t.equal(
+    (await directory.invites.page(owner.organization.id, 10, null))?.data.find(({ id }) => id === invite.id)?.createdBy,
+    null,
+    'made before that was kept',
+  );
   t.match(await directory.secondFactors.get(guest.user.id), { sealed: 'sealed', lastStep: 5, recovery: ['a', 'b"c'] });
-  t.match(await directory.identities.userOf({ issuer: 'https://issuer.example', subject: 'me' }), { id: guest.user.id });
+  t.match(await directory.identities.userOf({ issuer: 'https://issuer.example', subject: 'me' }), {
+    id: guest.user.id,
+  });
   t.ok((await signUp(directory, 'new')).organization.tenant > gone.organization.tenant, 'no number is given twice');
-  t.equal((await directory.audit.list(owner.organization.id, 1, null)).data[0]?.action, 'api_key.created', 'youngest first');
-  const sums = async (of: UsageStore): Promise<unknown> => [await of.rows(query({ groupBy: ['api_key'] }), 100, null), await of.monthTokens(['org_a'], '2026-11'), await of.latencies(query())];
+  t.equal(
+    (await directory.audit.list(owner.organization.id, 1, null)).data[0]?.action,
+    'api_key.created',
+    'youngest first',
+  );
+  const sums = async (of: UsageStore): Promise<unknown> => [
+    await of.rows(query({ groupBy: ['api_key'] }), 100, null),
+    await of.monthTokens(['org_a'], '2026-11'),
+    await of.latencies(query()),
+  ];
   const kept = await openStore(folder);
   t.teardown(() => kept.close());
   t.same(await sums(new PostgresUsageStore(database)), await sums(new LmdbUsageStore(kept)));
   const log = new PostgresRequestLog(database);
   t.same(await log.size(), await new LmdbRequestLog(kept).size());
-  const [youngest] = (await log.list({ organizationId: 'org_a', keyId: null, model: null, outcome: null }, 1, null)).rows;
+  const [youngest] = (await log.list({ organizationId: 'org_a', keyId: null, model: null, outcome: null }, 1, null))
+    .rows;
   t.match(await log.text('org_a', youngest?.id ?? ''), { prompt: [{ text: 'nul \0 699' }] });
 });
 

@@ -11,7 +11,8 @@ import { declared } from '../../src/config/settings.js';
 const empty = mkdtempSync(join(tmpdir(), 'monolith-config-'));
 t.teardown(() => rmSync(empty, { recursive: true, force: true }));
 const base = { MONOLITH_DATA_DIR: empty };
-const load = (argv: string[], env: Record<string, string> = {}): ReturnType<typeof loadConfig> => loadConfig({ argv, env: { ...base, ...env } });
+const load = (argv: string[], env: Record<string, string> = {}): ReturnType<typeof loadConfig> =>
+  loadConfig({ argv, env: { ...base, ...env } });
 
 t.test('flag over variable over file over default', (t) => {
   const file = join(empty, 'some.json');
@@ -32,7 +33,13 @@ t.test('what was given, and by what', (t) => {
   const file = join(empty, 'given.json');
   writeFileSync(file, JSON.stringify({ engine: { queue_max: 7, step_ms: 1 }, port: 1 }));
   const { given } = load(['--config', file, '--threads', '2', '--port', '3'], { MONOLITH_ENGINE_STEP_MS: '9' }).config;
-  t.same(given, { data_dir: 'MONOLITH_DATA_DIR', port: '--port', 'engine.threads': '--threads', 'engine.step_ms': 'MONOLITH_ENGINE_STEP_MS', 'engine.queue_max': `${file}: engine.queue_max` });
+  t.same(given, {
+    data_dir: 'MONOLITH_DATA_DIR',
+    port: '--port',
+    'engine.threads': '--threads',
+    'engine.step_ms': 'MONOLITH_ENGINE_STEP_MS',
+    'engine.queue_max': `${file}: engine.queue_max`,
+  });
   t.end();
 });
 
@@ -48,12 +55,23 @@ t.test('every way to write a value', (t) => {
   t.equal(load(['--engine-prefix-cache', 'off']).config.engine.prefix_cache, false);
   t.equal(load(['--metrics-public']).config.metrics.public, true);
   t.equal(load(['--metrics-public', '--port', '1']).config.port, 1, 'a bare flag takes no value');
-  t.same(load(['--model', 'a=x.gguf', '--model', 'b=/y=z.gguf']).config.model, [{ name: 'a', path: resolve('x.gguf') }, { name: 'b', path: '/y=z.gguf' }]);
+  t.same(load(['--model', 'a=x.gguf', '--model', 'b=/y=z.gguf']).config.model, [
+    { name: 'a', path: resolve('x.gguf') },
+    { name: 'b', path: '/y=z.gguf' },
+  ]);
   t.same(load([], { MONOLITH_MODEL: 'a=/x,b=/y' }).config.model.length, 2);
   t.same(configWith({ model: { a: '/x' } }).model, [{ name: 'a', path: '/x' }]);
-  t.same(configWith({ limits: { org_abc: { 'hal-1.0': { rpm: null } }, rpm: 5 } }).limits.overrides, { org_abc: { 'hal-1.0': { rpm: null } } });
-  t.same(load(['--models', '{"hal-1.0":{"context_window":10}}']).config.models, { aliases: {}, overrides: { 'hal-1.0': { context_window: 10 } } });
-  t.same(load(['--models', '{"aliases":{"gpt-4o":"hal-1.0"}}']).config.models, { aliases: { 'gpt-4o': 'hal-1.0' }, overrides: {} });
+  t.same(configWith({ limits: { org_abc: { 'hal-1.0': { rpm: null } }, rpm: 5 } }).limits.overrides, {
+    org_abc: { 'hal-1.0': { rpm: null } },
+  });
+  t.same(load(['--models', '{"hal-1.0":{"context_window":10}}']).config.models, {
+    aliases: {},
+    overrides: { 'hal-1.0': { context_window: 10 } },
+  });
+  t.same(load(['--models', '{"aliases":{"gpt-4o":"hal-1.0"}}']).config.models, {
+    aliases: { 'gpt-4o': 'hal-1.0' },
+    overrides: {},
+  });
   t.same(load(['chat', '--port', '1', '--', '--x']).rest, ['chat', '--x']);
   t.equal(load([], { MONOLITH_PORT: '' }).config.port, 8080, 'an empty variable is not set');
   t.end();
@@ -62,47 +80,105 @@ t.test('every way to write a value', (t) => {
 t.test('errors name their source and what was expected', (t) => {
   const bad = join(empty, 'bad.json');
   const message = (work: () => unknown): string => {
-    try { work(); } catch (error) { return (error as Error).message; }
+    try {
+      work();
+    } catch (error) {
+      return (error as Error).message;
+    }
     return 'accepted';
   };
-  t.match(message(() => load([], { MONOLITH_PORT: 'x' })), /^MONOLITH_PORT: must be a whole number from 0 to 65,535; got "x"\.$/);
-  t.match(message(() => load(['--port', '70000'])), /^--port: must be/);
-  t.match(message(() => load(['--port'])), /^--port: needs a value/);
-  t.match(message(() => load(['--prot', '1'])), /^--prot: no such flag\. Did you mean --port\?$/);
-  t.match(message(() => load(['--model', 'nofile'])), /^--model: .*NAME=PATH/);
-  t.match(message(() => load(['--model', 'nofile'])), / One has no "="\.$/);
-  t.match(message(() => load(['--model', 'a=/x', '--model', 'b='])), / One has no path behind "="\.$/);
-  t.match(message(() => load(['--model', 'a b=/x'])), / "a b" cannot be a name: /);
-  t.match(message(() => load(['--model', 'a=/x', '--model', 'b=/x', '--model', 'a=/y'])), / The name a is given twice\.$/);
-  t.match(message(() => load(['--models', '{"x":'])), /^--models: must be models → .* It is not JSON\.$/);
-  t.match(message(() => load(['--kv-bytes', '-1'])), /^--kv-bytes: must be a size/);
-  t.match(message(() => load(['--isa', 'mmx'])), /one of auto, plain, avx2, avx512, neon, neon_i8mm/);
-  t.match(message(() => load(['--models', '{"a": {"quantize": "q3"}}'])), /^--models: a\.quantize: .*"q8_0".*"fp8"\.$/, 'within an object: the place and what it takes');
+  t.match(
+    message(() => load([], { MONOLITH_PORT: 'x' })),
+    /^MONOLITH_PORT: must be a whole number from 0 to 65,535; got "x"\.$/,
+  );
+  t.match(
+    message(() => load(['--port', '70000'])),
+    /^--port: must be/,
+  );
+  t.match(
+    message(() => load(['--port'])),
+    /^--port: needs a value/,
+  );
+  t.match(
+    message(() => load(['--prot', '1'])),
+    /^--prot: no such flag\. Did you mean --port\?$/,
+  );
+  t.match(
+    message(() => load(['--model', 'nofile'])),
+    /^--model: .*NAME=PATH/,
+  );
+  t.match(
+    message(() => load(['--model', 'nofile'])),
+    / One has no "="\.$/,
+  );
+  t.match(
+    message(() => load(['--model', 'a=/x', '--model', 'b='])),
+    / One has no path behind "="\.$/,
+  );
+  t.match(
+    message(() => load(['--model', 'a b=/x'])),
+    / "a b" cannot be a name: /,
+  );
+  t.match(
+    message(() => load(['--model', 'a=/x', '--model', 'b=/x', '--model', 'a=/y'])),
+    / The name a is given twice\.$/,
+  );
+  t.match(
+    message(() => load(['--models', '{"x":'])),
+    /^--models: must be models → .* It is not JSON\.$/,
+  );
+  t.match(
+    message(() => load(['--kv-bytes', '-1'])),
+    /^--kv-bytes: must be a size/,
+  );
+  t.match(
+    message(() => load(['--isa', 'mmx'])),
+    /one of auto, plain, avx2, avx512, neon, neon_i8mm/,
+  );
+  t.match(
+    message(() => load(['--models', '{"a": {"quantize": "q3"}}'])),
+    /^--models: a\.quantize: .*"q8_0".*"fp8"\.$/,
+    'within an object: the place and what it takes',
+  );
   const secret = message(() => load([], { MONOLITH_API_KEY: 'short' }));
   t.match(secret, /8 to 256 characters/);
   t.notMatch(secret, /short/, 'a key is not echoed');
   for (const [text, expected] of [
-    ['{', /bad\.json: is not JSON/], ['[]', /one JSON object/], ['{"http": 1}', /bad\.json: http: no such setting/],
+    ['{', /bad\.json: is not JSON/],
+    ['[]', /one JSON object/],
+    ['{"http": 1}', /bad\.json: http: no such setting/],
     ['{"http": {"keepalive": 1}}', /bad\.json: http\.keepalive: no such setting\. Did you mean http\.keepalive_ms\?/],
     ['{"limits": {"org_a": {"m": {"rpn": 1}}}}', /limits/],
   ] as const) {
     writeFileSync(bad, text);
-    t.match(message(() => load(['--config', bad])), expected);
+    t.match(
+      message(() => load(['--config', bad])),
+      expected,
+    );
   }
-  t.match(message(() => load(['--config', join(empty, 'absent.json')])), /absent\.json: cannot be read \(ENOENT\)/);
+  t.match(
+    message(() => load(['--config', join(empty, 'absent.json')])),
+    /absent\.json: cannot be read \(ENOENT\)/,
+  );
   t.equal(didYouMean('--zzzzzzzz', ['--port']), '');
   t.end();
 });
 
 t.test('the result is frozen, deeply', (t) => {
   const { config } = load([]);
-  t.throws(() => { (config as { port: number }).port = 1; }, TypeError);
-  t.throws(() => { (config.http as { keepalive_ms: number }).keepalive_ms = 1; }, TypeError);
+  t.throws(() => {
+    (config as { port: number }).port = 1;
+  }, TypeError);
+  t.throws(() => {
+    (config.http as { keepalive_ms: number }).keepalive_ms = 1;
+  }, TypeError);
   t.end();
 });
 
 t.test('names are unique, defaults pass their own check', (t) => {
-  const names = declared.flatMap((one) => [one.flag, one.variable, one.key, one.aliasFlag, one.aliasVariable]).filter((name) => name !== null);
+  const names = declared
+    .flatMap((one) => [one.flag, one.variable, one.key, one.aliasFlag, one.aliasVariable])
+    .filter((name) => name !== null);
   t.equal(new Set(names).size, names.length);
   for (const one of declared) t.ok(one.setting.kind.schema.safeParse(one.setting.default).success, one.key);
   t.end();
@@ -111,21 +187,36 @@ t.test('names are unique, defaults pass their own check', (t) => {
 t.test('help and the settings page come from the declarations', (t) => {
   const all = settingsHelp({ all: true });
   for (const one of declared) t.match(all, one.aliasFlag ?? one.flag);
-  t.match(all, /^Server:\n {2}--host .*\n\nHTTP:\n {2}--http-max-body-bytes .*\n\nLimits of organizations:\n.*\n\nMetrics:\n/s, 'by section');
+  t.match(
+    all,
+    /^Server:\n {2}--host .*\n\nHTTP:\n {2}--http-max-body-bytes .*\n\nLimits of organizations:\n.*\n\nMetrics:\n/s,
+    'by section',
+  );
   t.notMatch(all, /^[a-z_]+:$/m, 'each section has a name');
   const short = settingsHelp();
-  for (const one of declared) t.equal(short.includes(`  ${one.aliasFlag ?? one.flag} `), one.setting.main === true, one.key);
-  for (const text of [all, short]) t.ok(text.split('\n').every((line) => line.length <= 100), 'help fits 100 columns');
+  for (const one of declared)
+    t.equal(short.includes(`  ${one.aliasFlag ?? one.flag} `), one.setting.main === true, one.key);
+  for (const text of [all, short])
+    t.ok(
+      text.split('\n').every((line) => line.length <= 100),
+      'help fits 100 columns',
+    );
   t.match(settingsSummary(), /^\| flag \| variable \|.*\n.*\n\| `--host` \| `MONOLITH_HOST` \| 127\.0\.0\.1 \|/);
   const root = resolve(import.meta.dirname, '..', '..', '..');
-  t.equal(readFileSync(join(root, 'docs', 'reference', 'settings.md'), 'utf8'), settingsMarkdown(), 'docs/reference/settings.md is fresh (npm run docs:settings writes it)');
+  t.equal(
+    readFileSync(join(root, 'docs', 'reference', 'settings.md'), 'utf8'),
+    settingsMarkdown(),
+    'docs/reference/settings.md is fresh (npm run docs:settings writes it)',
+  );
   t.ok(readFileSync(join(root, 'README.md'), 'utf8').includes(settingsSummary()), 'so is the table of the README');
   t.end();
 });
 
 t.test('config.json is looked for where the data folder is, also below ~', (t) => {
   const { HOME } = process.env;
-  t.teardown(() => { process.env['HOME'] = HOME; });
+  t.teardown(() => {
+    process.env['HOME'] = HOME;
+  });
   process.env['HOME'] = empty;
   mkdirSync(join(empty, 'data'));
   writeFileSync(join(empty, 'data', 'config.json'), '{"port": 5}');
@@ -135,13 +226,20 @@ t.test('config.json is looked for where the data folder is, also below ~', (t) =
   t.end();
 });
 
-t.test('a user who is in no list has a home, too: /', { skip: process.getuid?.() === 0 ? false : 'only root may be somebody else' }, (t) => {
-  const { HOME } = process.env;
-  t.teardown(() => { process.seteuid?.(0); process.env['HOME'] = HOME; });
-  t.equal(home(), HOME, 'as $HOME says');
-  delete process.env['HOME'];
-  process.seteuid?.(54_321);   // as systemd's dynamic users and numbers given to containers
-  t.equal(home(), '/');
-  t.equal(load(['--data-dir', '~/x']).config.data_dir, '/x');
-  t.end();
-});
+t.test(
+  'a user who is in no list has a home, too: /',
+  { skip: process.getuid?.() === 0 ? false : 'only root may be somebody else' },
+  (t) => {
+    const { HOME } = process.env;
+    t.teardown(() => {
+      process.seteuid?.(0);
+      process.env['HOME'] = HOME;
+    });
+    t.equal(home(), HOME, 'as $HOME says');
+    delete process.env['HOME'];
+    process.seteuid?.(54_321); // as systemd's dynamic users and numbers given to containers
+    t.equal(home(), '/');
+    t.equal(load(['--data-dir', '~/x']).config.data_dir, '/x');
+    t.end();
+  },
+);

@@ -18,27 +18,46 @@ import { startDashboard } from '../support/dashboard-server.js';
 import { finished } from '../usage/usage-store.js';
 import { folderDirectory } from '../support/folder-directory.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
-interface Taken { headers: IncomingHttpHeaders; body: string }
+interface Taken {
+  headers: IncomingHttpHeaders;
+  body: string;
+}
 
 /** Answers with these statuses one after the other, then 204. */
 async function receiver(statuses: number[]): Promise<{ url: string; taken: Taken[]; close(): Promise<void> }> {
   const taken: Taken[] = [];
   const server = createServer((request, response) => {
     let body = '';
-    request.setEncoding('utf8').on('data', (piece: string) => { body += piece; }).on('end', () => {
-      taken.push({ headers: request.headers, body });
-      response.writeHead(statuses.shift() ?? 204, { location: 'http://127.0.0.1:1/' }).end();
-    });
+    request
+      .setEncoding('utf8')
+      .on('data', (piece: string) => {
+        body += piece;
+      })
+      .on('end', () => {
+        taken.push({ headers: request.headers, body });
+        response.writeHead(statuses.shift() ?? 204, { location: 'http://127.0.0.1:1/' }).end();
+      });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`, taken, close: () => new Promise((resolve) => { server.close(() => resolve()); }) };
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`,
+    taken,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+      }),
+  };
 }
 
-const put = async (client: DashboardClient, path: string, body: unknown): Promise<{ status: number; body: BudgetObject }> => {
+const put = async (
+  client: DashboardClient,
+  path: string,
+  body: unknown,
+): Promise<{ status: number; body: BudgetObject }> => {
   const response = await client.fetch(path, { method: 'PUT', body });
-  return { status: response.status, body: await response.json() as BudgetObject };
+  return { status: response.status, body: (await response.json()) as BudgetObject };
 };
 
 t.test('set by admins, seen by members, told of once a month and share', async (t) => {
@@ -47,11 +66,21 @@ t.test('set by admins, seen by members, told of once a month and share', async (
   const hook = await receiver([]);
   t.teardown(() => hook.close());
   const owner = dashboard.client();
-  const { organization: { id } } = await owner.signUp({ email: 'owner@example.com', organization_name: 'Harbour' });
+  const {
+    organization: { id },
+  } = await owner.signUp({ email: 'owner@example.com', organization_name: 'Harbour' });
   const path = `/organizations/${id}/budget`;
   t.match(await owner.get(path), { amount: null, spent: null, webhook_secret: null });
-  for (const wrong of [{ amount: 0 }, { amount: 5, webhook_url: 'ftp://example.com' }, { amount: 5, webhook_url: 'nothing' }, {}]) t.ok((await put(owner, path, wrong)).status >= 400, JSON.stringify(wrong));
-  const { body: { webhook_secret: secret } } = await put(owner, path, { amount: 10, webhook_url: hook.url });
+  for (const wrong of [
+    { amount: 0 },
+    { amount: 5, webhook_url: 'ftp://example.com' },
+    { amount: 5, webhook_url: 'nothing' },
+    {},
+  ])
+    t.ok((await put(owner, path, wrong)).status >= 400, JSON.stringify(wrong));
+  const {
+    body: { webhook_secret: secret },
+  } = await put(owner, path, { amount: 10, webhook_url: hook.url });
   t.match(secret, /^[0-9a-f]{64}$/);
   const stranger = dashboard.client();
   await stranger.signUp();
@@ -60,12 +89,23 @@ t.test('set by admins, seen by members, told of once a month and share', async (
   const { store, audit, organizations, members } = folderDirectory(dashboard.server);
   const usage = new LmdbUsageStore(store);
   const prices = new LmdbPriceStore(store, audit);
-  await prices.set({ currency: 'EUR', models: { 'hal-1.0': { input: 0, cached_input: 0, output: 1e6 } } }, { actor: { type: 'command_line', id: null, email: null, ip: null }, action: 'prices.changed' });
-  const spend = (tokens: number): Promise<void> => usage.record([{ usage: finished({ organizationId: id, outputTokens: tokens }), at: Date.now() }]);
+  await prices.set(
+    { currency: 'EUR', models: { 'hal-1.0': { input: 0, cached_input: 0, output: 1e6 } } },
+    { actor: { type: 'command_line', id: null, email: null, ip: null }, action: 'prices.changed' },
+  );
+  const spend = (tokens: number): Promise<void> =>
+    usage.record([{ usage: finished({ organizationId: id, outputTokens: tokens }), at: Date.now() }]);
   const mails: Mail[] = [];
   const watch = new BudgetWatch({
-    budgets: new LmdbBudgetStore(store, audit), prices, usage, organizations, members, base: 'http://localhost', webhooks: { public_only: false, timeout_ms: 5_000, attempts: 2 },
-    mailer: { enabled: true, send: (mail) => mails.push(mail), close: () => undefined }, log: { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined },
+    budgets: new LmdbBudgetStore(store, audit),
+    prices,
+    usage,
+    organizations,
+    members,
+    base: 'http://localhost',
+    webhooks: { public_only: false, timeout_ms: 5_000, attempts: 2 },
+    mailer: { enabled: true, send: (mail) => mails.push(mail), close: () => undefined },
+    log: { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined },
   });
   t.teardown(() => watch.close());
   await spend(7);
@@ -76,32 +116,76 @@ t.test('set by admins, seen by members, told of once a month and share', async (
   await Promise.all([watch.run(), watch.run()]);
   await watch.run();
   t.ok(await eventually(() => hook.taken.length === 1));
-  t.match(mails, [{ to: 'owner@example.com', subject: 'Harbour has spent 80 percent of its budget', text: /9\.00 EUR of its budget of 10 EUR/ }]);
+  t.match(mails, [
+    {
+      to: 'owner@example.com',
+      subject: 'Harbour has spent 80 percent of its budget',
+      text: /9\.00 EUR of its budget of 10 EUR/,
+    },
+  ]);
   const [{ headers, body }] = hook.taken as [Taken];
-  t.match(JSON.parse(body), { type: 'budget.alert', organization: { id, name: 'Harbour' }, percent: 80, spent: 9, amount: 10, currency: 'EUR' });
+  t.match(JSON.parse(body), {
+    type: 'budget.alert',
+    organization: { id, name: 'Harbour' },
+    percent: 80,
+    spent: 9,
+    amount: 10,
+    currency: 'EUR',
+  });
   const [, seconds, given] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(String(headers['monolith-signature'])) ?? [];
-  t.equal(given, createHmac('sha256', secret as string).update(`${seconds}.${body}`).digest('hex'), 'signed with the secret');
+  t.equal(
+    given,
+    createHmac('sha256', secret as string)
+      .update(`${seconds}.${body}`)
+      .digest('hex'),
+    'signed with the secret',
+  );
   t.ok(Math.abs(Date.now() / 1000 - Number(seconds)) < 60, 'at a time that a receiver can hold against its clock');
   await spend(20);
   await watch.run();
   await watch.run();
   t.ok(await eventually(() => hook.taken.length === 2));
-  t.same(mails.map(({ subject }) => /\d+/.exec(subject)?.[0]), ['80', '100'], 'each share once');
+  t.same(
+    mails.map(({ subject }) => /\d+/.exec(subject)?.[0]),
+    ['80', '100'],
+    'each share once',
+  );
 
-  t.equal((await put(owner, path, { amount: 100, mail: false })).body.webhook_secret, null, 'without an address there is no secret to show');
+  t.equal(
+    (await put(owner, path, { amount: 100, mail: false })).body.webhook_secret,
+    null,
+    'without an address there is no secret to show',
+  );
   t.match(await put(owner, path, { amount: null }), { body: { amount: null, spent: 29 } });
   await put(owner, path, { amount: 1 });
   await owner.delete(`/organizations/${id}`);
-  t.ok(await eventually(() => dashboard.inside(async (inner) => [...inner.table('budgets').keys()].length === 0)), 'gone with the organization');
+  t.ok(
+    await eventually(() => dashboard.inside(async (inner) => [...inner.table('budgets').keys()].length === 0)),
+    'gone with the organization',
+  );
 });
 
 t.test('refuses a webhook URL within a private network by default', async (t) => {
   const dashboard = await startDashboard();
   t.teardown(() => dashboard.close());
   const owner = dashboard.client();
-  const { organization: { id } } = await owner.signUp();
+  const {
+    organization: { id },
+  } = await owner.signUp();
   const path = `/organizations/${id}/budget`;
-  for (const host of ['127.0.0.1:9', 'localhost', 'a.localhost.', '[::1]', '[::ffff:10.0.0.1]', '2130706433', '0x7f.1', '10.1.2.3', '169.254.169.254', '192.168.0.1', '[fd00::1]']) {
+  for (const host of [
+    '127.0.0.1:9',
+    'localhost',
+    'a.localhost.',
+    '[::1]',
+    '[::ffff:10.0.0.1]',
+    '2130706433',
+    '0x7f.1',
+    '10.1.2.3',
+    '169.254.169.254',
+    '192.168.0.1',
+    '[fd00::1]',
+  ]) {
     const refused = await put(owner, path, { amount: 5, webhook_url: `http://${host}/hook` });
     t.match(refused, { status: 422, body: { error: { code: 'invalid_value', param: 'webhook_url' } } }, host);
   }
@@ -114,13 +198,22 @@ t.test('what is spent is summed up of few at once, as usage is', async (t) => {
   t.teardown(() => dashboard.close());
   const owner = dashboard.client();
   const { organization } = await owner.signUp();
-  const priced = await owner.fetch('/operator/prices', { method: 'PUT', body: { currency: 'EUR', models: { 'hal-1.0': { input: 0, cached_input: 0, output: 1e6 } } } });
+  const priced = await owner.fetch('/operator/prices', {
+    method: 'PUT',
+    body: { currency: 'EUR', models: { 'hal-1.0': { input: 0, cached_input: 0, output: 1e6 } } },
+  });
   t.equal(priced.status, 200);
   const hour = Math.floor(Date.now() / 3_600_000);
-  await dashboard.inside((store) => store.transaction(() => {
-    const hours = store.table('usage-hours');
-    for (let key = 0; key < 20_000; key++) void hours.put([organization.id, hour, 'hal-1.0', `key_${key}`, '/v1/responses'], [1, 0, 0, 0, 0, 1, 0, 0, 1, 1, 1, 1]);
-  }));
+  await dashboard.inside((store) =>
+    store.transaction(() => {
+      const hours = store.table('usage-hours');
+      for (let key = 0; key < 20_000; key++)
+        void hours.put(
+          [organization.id, hour, 'hal-1.0', `key_${key}`, '/v1/responses'],
+          [1, 0, 0, 0, 0, 1, 0, 0, 1, 1, 1, 1],
+        );
+    }),
+  );
   const path = `/organizations/${organization.id}/budget`;
   t.match(await owner.get<BudgetObject>(path), { spent: 20_000, currency: 'EUR' });
   const all = await Promise.all(Array.from({ length: 100 }, async () => (await owner.fetch(path)).status));
@@ -128,28 +221,61 @@ t.test('what is spent is summed up of few at once, as usage is', async (t) => {
   t.ok(all.includes(503), 'others are told to come again');
 });
 
-t.test('a webhook is tried again, not for ever, follows nothing, and stays outside where an operator says so', async (t) => {
-  const settings = { public_only: false, timeout_ms: 5_000, attempts: 3 };
-  const go = new AbortController().signal;
-  const later = await receiver([500, 503]);
-  t.teardown(() => later.close());
-  await sendWebhook(later.url, 's', { a: 1 }, settings, go, 5);
-  t.equal(later.taken.length, 3);
-  const never = await receiver([500, 302, 500, 200]);
-  t.teardown(() => never.close());
-  await t.rejects(sendWebhook(never.url, 's', {}, settings, go, 5), { message: /answered 500/ });
-  t.equal(never.taken.length, 3);
-  const switching = createServer((request) => request.socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n'));
-  await new Promise<void>((resolve) => switching.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => switching.close());
-  const waits = new Promise((_, reject) => { setTimeout(() => reject(new Error('it waits for ever')), 10_000).unref(); });
-  await t.rejects(Promise.race([waits, sendWebhook(`http://127.0.0.1:${(switching.address() as AddressInfo).port}/`, 's', {}, { ...settings, attempts: 1 }, go, 5)]), { message: /answered 101/ });
-  const inside = await receiver([]);
-  t.teardown(() => inside.close());
-  // Spelled as numbers of every kind, and by a name that leads there.
-  for (const host of ['127.0.0.1', 'localhost', '[::1]', '[::ffff:127.0.0.1]', '2130706433', '0.0.0.0', '10.0.0.1', '[fd00::1]']) {
-    const url = inside.url.replace('127.0.0.1', host);
-    await t.rejects(sendWebhook(url, 's', {}, { ...settings, public_only: true, attempts: 1 }, go, 5), { message: /public address/ }, host);
-  }
-  t.same(inside.taken, []);
-});
+t.test(
+  'a webhook is tried again, not for ever, follows nothing, and stays outside where an operator says so',
+  async (t) => {
+    const settings = { public_only: false, timeout_ms: 5_000, attempts: 3 };
+    const go = new AbortController().signal;
+    const later = await receiver([500, 503]);
+    t.teardown(() => later.close());
+    await sendWebhook(later.url, 's', { a: 1 }, settings, go, 5);
+    t.equal(later.taken.length, 3);
+    const never = await receiver([500, 302, 500, 200]);
+    t.teardown(() => never.close());
+    await t.rejects(sendWebhook(never.url, 's', {}, settings, go, 5), { message: /answered 500/ });
+    t.equal(never.taken.length, 3);
+    const switching = createServer((request) =>
+      request.socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n'),
+    );
+    await new Promise<void>((resolve) => switching.listen(0, '127.0.0.1', resolve));
+    t.teardown(() => switching.close());
+    const waits = new Promise((_, reject) => {
+      setTimeout(() => reject(new Error('it waits for ever')), 10_000).unref();
+    });
+    await t.rejects(
+      Promise.race([
+        waits,
+        sendWebhook(
+          `http://127.0.0.1:${(switching.address() as AddressInfo).port}/`,
+          's',
+          {},
+          { ...settings, attempts: 1 },
+          go,
+          5,
+        ),
+      ]),
+      { message: /answered 101/ },
+    );
+    const inside = await receiver([]);
+    t.teardown(() => inside.close());
+    // Spelled as numbers of every kind, and by a name that leads there.
+    for (const host of [
+      '127.0.0.1',
+      'localhost',
+      '[::1]',
+      '[::ffff:127.0.0.1]',
+      '2130706433',
+      '0.0.0.0',
+      '10.0.0.1',
+      '[fd00::1]',
+    ]) {
+      const url = inside.url.replace('127.0.0.1', host);
+      await t.rejects(
+        sendWebhook(url, 's', {}, { ...settings, public_only: true, attempts: 1 }, go, 5),
+        { message: /public address/ },
+        host,
+      );
+    }
+    t.same(inside.taken, []);
+  },
+);

@@ -4,7 +4,7 @@ import type { Me } from '../../src/wire/dashboard.js';
 import { PASSWORD } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const dashboard = await startDashboard();
 t.teardown(() => dashboard.close());
@@ -14,9 +14,13 @@ const other = dashboard.client();
 await other.signUp();
 const token = (await client.get<Me>('/me')).csrf_token;
 
-async function attempt(headers: Record<string, string>, path = '/organizations', body: unknown = { name: 'Made' }): Promise<string> {
+async function attempt(
+  headers: Record<string, string>,
+  path = '/organizations',
+  body: unknown = { name: 'Made' },
+): Promise<string> {
   const response = await client.fetch(path, { method: 'POST', body, headers });
-  const answer = await response.json() as { error?: { code: string } };
+  const answer = (await response.json()) as { error?: { code: string } };
   return answer.error?.code ?? String(response.status);
 }
 
@@ -24,18 +28,40 @@ t.test('a changing request', async (t) => {
   t.equal(await attempt({}), '200');
   t.equal(await attempt({ 'x-csrf-token': '' }), 'invalid_csrf_token', 'without the token');
   t.equal(await attempt({ 'x-csrf-token': `${token.slice(0, -1)}x` }), 'invalid_csrf_token');
-  t.equal(await attempt({ 'x-csrf-token': (await other.get<Me>('/me')).csrf_token }), 'invalid_csrf_token', 'with another session\'s');
+  t.equal(
+    await attempt({ 'x-csrf-token': (await other.get<Me>('/me')).csrf_token }),
+    'invalid_csrf_token',
+    "with another session's",
+  );
   t.equal(await attempt({ origin: '' }), 'invalid_csrf_token', 'without an origin');
   t.equal(await attempt({ origin: 'null' }), 'invalid_csrf_token');
   t.equal(await attempt({ origin: 'https://evil.example' }), 'invalid_csrf_token');
-  t.equal(await attempt({ origin: dashboard.url.replace('http:', 'https:') }), 'invalid_csrf_token', 'another scheme is another origin');
-  t.equal(await attempt({ origin: 'https://evil.example' }, `/organizations/${organization.id}/playground`, {}), 'invalid_csrf_token');
+  t.equal(
+    await attempt({ origin: dashboard.url.replace('http:', 'https:') }),
+    'invalid_csrf_token',
+    'another scheme is another origin',
+  );
+  t.equal(
+    await attempt({ origin: 'https://evil.example' }, `/organizations/${organization.id}/playground`, {}),
+    'invalid_csrf_token',
+  );
   for (const method of ['PATCH', 'DELETE']) {
-    const response = await client.fetch(`/organizations/${organization.id}`, { method, headers: { 'x-csrf-token': '' }, ...(method === 'PATCH' ? { body: {} } : {}) });
+    const response = await client.fetch(`/organizations/${organization.id}`, {
+      method,
+      headers: { 'x-csrf-token': '' },
+      ...(method === 'PATCH' ? { body: {} } : {}),
+    });
     t.match(await response.json(), { error: { code: 'invalid_csrf_token' } }, method);
   }
   const form = await fetch(`${dashboard.url}/dashboard/api/organizations`, {
-    method: 'POST', body: '{"name":"Form"}', headers: { 'content-type': 'text/plain', cookie: `sid=${client.cookie}`, origin: dashboard.url, 'x-csrf-token': token },
+    method: 'POST',
+    body: '{"name":"Form"}',
+    headers: {
+      'content-type': 'text/plain',
+      cookie: `sid=${client.cookie}`,
+      origin: dashboard.url,
+      'x-csrf-token': token,
+    },
   });
   t.match(await form.json(), { error: { code: 'unsupported_media_type' } }, 'and no form sends JSON');
   t.match(await client.get('/organizations'), { data: { length: 2 } }, 'nothing but the first was done');
@@ -44,7 +70,10 @@ t.test('a changing request', async (t) => {
 t.test('signing in as somebody else', async (t) => {
   const body = { email: 'a@example.com', password: PASSWORD };
   t.equal(await attempt({ origin: 'https://evil.example', cookie: '' }, '/login', body), 'invalid_csrf_token');
-  t.equal(await attempt({ origin: 'https://evil.example', cookie: '' }, '/signup', { ...body, name: 'A' }), 'invalid_csrf_token');
+  t.equal(
+    await attempt({ origin: 'https://evil.example', cookie: '' }, '/signup', { ...body, name: 'A' }),
+    'invalid_csrf_token',
+  );
   t.equal(await attempt({ origin: '', cookie: '' }, '/login', body), '200', 'no browser sends it without an origin');
 });
 
@@ -52,7 +81,10 @@ t.test('other pages read nothing', async (t) => {
   const response = await client.fetch('/me', { headers: { origin: 'https://evil.example' } });
   t.equal(response.headers.get('access-control-allow-origin'), null);
   t.equal(response.headers.get('cross-origin-resource-policy'), 'same-origin');
-  const preflight = await fetch(`${dashboard.url}/dashboard/api/me`, { method: 'OPTIONS', headers: { origin: 'https://evil.example', 'access-control-request-method': 'PATCH' } });
+  const preflight = await fetch(`${dashboard.url}/dashboard/api/me`, {
+    method: 'OPTIONS',
+    headers: { origin: 'https://evil.example', 'access-control-request-method': 'PATCH' },
+  });
   t.equal(preflight.headers.get('access-control-allow-methods'), null);
 });
 
@@ -61,10 +93,15 @@ t.test('the dashboard under its configured address', async (t) => {
   t.teardown(() => named.close());
   const code = new URL(named.server.setupUrl as string).searchParams.get('code');
   const user = named.client();
-  const made = await user.fetch('/signup', { method: 'POST', body: { email: 'a@example.com', password: PASSWORD, name: 'A', code }, headers: { origin: 'https://models.example.com' } });
+  const made = await user.fetch('/signup', {
+    method: 'POST',
+    body: { email: 'a@example.com', password: PASSWORD, name: 'A', code },
+    headers: { origin: 'https://models.example.com' },
+  });
   t.equal(made.status, 200);
   const { csrf_token: own } = await user.get<Me>('/me');
-  const post = (origin: string): Promise<Response> => user.fetch('/organizations', { method: 'POST', body: { name: 'B' }, headers: { origin, 'x-csrf-token': own } });
+  const post = (origin: string): Promise<Response> =>
+    user.fetch('/organizations', { method: 'POST', body: { name: 'B' }, headers: { origin, 'x-csrf-token': own } });
   t.equal((await post('https://models.example.com')).status, 200);
   t.equal((await post('https://models.example.com.evil.example')).status, 403);
 });

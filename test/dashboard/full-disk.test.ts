@@ -9,17 +9,24 @@ import { dataFolder } from '../e2e/stored-server.js';
 import { dashboardClient, PASSWORD, refusal } from '../support/dashboard-client.js';
 import { startScripted } from '../support/script-model.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const TOKEN = 'operator-token-of-the-test';
 const data = dataFolder();
 t.teardown(() => data.remove());
 const full = join(data.path, 'full');
 const server = await startScripted({
-  models: ['hal-1.0'], args: ['--admin-token', TOKEN, '--admin-port', '0'],
+  models: ['hal-1.0'],
+  args: ['--admin-token', TOKEN, '--admin-port', '0'],
   env: {
-    MONOLITH_DATA_DIR: data.path, MONOLITH_ACCOUNTS_SIGNUP: 'open', LD_PRELOAD: join(packageRoot, 'build', 'Release', 'libstorage_faults.so'),
-    FAULT_FILE: '/db/data.mdb', FAULT_FROM: full, FAULT_AT: '1', FAULT_HOW: 'full', FAULT_SEEN: join(data.path, 'seen'),
+    MONOLITH_DATA_DIR: data.path,
+    MONOLITH_ACCOUNTS_SIGNUP: 'open',
+    LD_PRELOAD: join(packageRoot, 'build', 'Release', 'libstorage_faults.so'),
+    FAULT_FILE: '/db/data.mdb',
+    FAULT_FROM: full,
+    FAULT_AT: '1',
+    FAULT_HOW: 'full',
+    FAULT_SEEN: join(data.path, 'seen'),
   },
 });
 t.teardown(() => server.stop());
@@ -31,13 +38,28 @@ const ORG = `/organizations/${organization.id}`;
 const key = await owner.post<ApiKeyObject & { secret: string }>(`${ORG}/api-keys`, { name: 'k' });
 const invite = await owner.post<InviteObject>(`${ORG}/invites`, { email: 'a@example.com', role: 'viewer' });
 const colleague = dashboardClient(server.url);
-const { user: { id: colleagueId } } = await colleague.signUp({ email: 'colleague@example.com', invite: new URL((await owner.post<InviteObject>(`${ORG}/invites`, { email: 'colleague@example.com', role: 'developer' })).url!).searchParams.get('token')! });
+const {
+  user: { id: colleagueId },
+} = await colleague.signUp({
+  email: 'colleague@example.com',
+  invite: new URL(
+    (await owner.post<InviteObject>(`${ORG}/invites`, { email: 'colleague@example.com', role: 'developer' })).url!,
+  ).searchParams.get('token')!,
+});
 const second = dashboardClient(server.url);
 await second.login('owner@example.com');
-const otherSession = (await owner.get<{ data: { id: string; current: boolean }[] }>('/sessions')).data.find(({ current }) => !current)!.id;
+const otherSession = (await owner.get<{ data: { id: string; current: boolean }[] }>('/sessions')).data.find(
+  ({ current }) => !current,
+)!.id;
 const content = { settings: {}, columns: [{ model: 'hal-1.0', turns: [] }] };
 const saved = await owner.post<{ id: string }>(`${ORG}/playground/saved`, { kind: 'preset', name: 'p', content });
-const stored = await (await fetch(`${server.url}/v1/responses`, { method: 'POST', headers: { authorization: `Bearer ${key.secret}`, 'content-type': 'application/json' }, body: JSON.stringify({ model: 'hal-1.0', input: 'A: go' }) })).json() as { id: string };
+const stored = (await (
+  await fetch(`${server.url}/v1/responses`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key.secret}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'hal-1.0', input: 'A: go' }),
+  })
+).json()) as { id: string };
 
 type Change = readonly [method: string, path: string, body?: unknown];
 const OPERATOR: readonly Change[] = [
@@ -48,7 +70,16 @@ const OPERATOR: readonly Change[] = [
   ['POST', '/models/hal-1.0/drain'],
   ['PATCH', '/tunables/hal-1.0', { step_ms: 50 }],
   ['PUT', '/prices', { currency: 'EUR', models: { 'hal-1.0': { input: 1, cached_input: 1, output: 1 } } }],
-  ['PUT', '/tunables/hal-1.0/hold', { id: 'a hold of a test', is_new: true, seconds: 5, values: { max_batch_tokens: 256, max_sequences: 4, step_ms: 50 } }],
+  [
+    'PUT',
+    '/tunables/hal-1.0/hold',
+    {
+      id: 'a hold of a test',
+      is_new: true,
+      seconds: 5,
+      values: { max_batch_tokens: 256, max_sequences: 4, step_ms: 50 },
+    },
+  ],
 ];
 const CHANGES: readonly Change[] = [
   ['POST', '/organizations', { name: 'another' }],
@@ -83,21 +114,37 @@ const OPEN: readonly Change[] = [
 ];
 
 async function told(response: Response): Promise<string> {
-  const body = await response.json() as { error?: { code: string; message: string } };
+  const body = (await response.json()) as { error?: { code: string; message: string } };
   return body.error === undefined ? String(response.status) : `${response.status} ${body.error.code}`;
 }
 
 t.test('every change is refused with 503 maintenance, reads succeed, and so do later changes', async (t) => {
   const { cookie } = owner;
-  await owner.fetch('/me', { method: 'PATCH', body: { name: 'before' } });   // the client has its CSRF token
+  await owner.fetch('/me', { method: 'PATCH', body: { name: 'before' } }); // the client has its CSRF token
   writeFileSync(full, '');
   for (const [method, path, body] of CHANGES) {
     owner.cookie = cookie;
-    t.equal(await told(await owner.fetch(path, { method, ...(body === undefined ? {} : { body }) })), '503 maintenance', `${method} ${path}`);
+    t.equal(
+      await told(await owner.fetch(path, { method, ...(body === undefined ? {} : { body }) })),
+      '503 maintenance',
+      `${method} ${path}`,
+    );
   }
-  for (const [method, path, body] of OPEN) t.equal(await told(await dashboardClient(server.url).fetch(path, { method, body })), '503 maintenance', `${method} ${path}`);
+  for (const [method, path, body] of OPEN)
+    t.equal(
+      await told(await dashboardClient(server.url).fetch(path, { method, body })),
+      '503 maintenance',
+      `${method} ${path}`,
+    );
   for (const [method, path, body] of OPERATOR) {
-    const init = { method, headers: { authorization: `Bearer ${TOKEN}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
+    const init = {
+      method,
+      headers: {
+        authorization: `Bearer ${TOKEN}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    };
     t.equal(await told(await fetch(`${adminUrl}${path}`, init)), '503 maintenance', `${method} ${adminUrl}${path}`);
   }
   owner.cookie = cookie;

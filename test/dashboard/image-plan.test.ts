@@ -10,11 +10,14 @@ import { startDashboard } from '../support/dashboard-server.js';
 
 const pair = join(packageRoot, 'test', 'data', 'vision');
 const dashboard = await startDashboard({
-  model: { 'hal-1.0': embeddedModel, 'seeing-1.0': join(pair, 'text-llama-bpe.gguf') }, models: { 'seeing-1.0': { vision: join(pair, 'idefics3.mmproj.gguf') } },
+  model: { 'hal-1.0': embeddedModel, 'seeing-1.0': join(pair, 'text-llama-bpe.gguf') },
+  models: { 'seeing-1.0': { vision: join(pair, 'idefics3.mmproj.gguf') } },
 });
 t.teardown(() => dashboard.close());
 const client = dashboard.client();
-const { organization: { id } } = await client.signUp();
+const {
+  organization: { id },
+} = await client.signUp();
 const path = (query: string): string => `/organizations/${id}/playground/image?${query}`;
 
 t.test('pieces and tokens', async (t) => {
@@ -26,21 +29,59 @@ t.test('pieces and tokens', async (t) => {
   t.match(plan, { width: 400, height: 300, pieces: [{ part: 'tile', width: 112, height: 112 }] });
   t.match(plan.pieces.at(-1), { part: 'overview' });
   t.ok(plan.tokens > plan.pieces.length * 16, 'rows of embeddings, and the marks around them');
-  t.match(seenText(plan), new RegExp(`^400 × 300, seen in ${plan.columns} × ${plan.rows} tiles of 112 × 112 and as a whole, \\d+ tokens$`));
+  t.match(
+    seenText(plan),
+    new RegExp(`^400 × 300, seen in ${plan.columns} × ${plan.rows} tiles of 112 × 112 and as a whole, \\d+ tokens$`),
+  );
 });
 
 t.test('what is refused', async (t) => {
-  t.match(await refusal(client.get(path('model=hal-1.0&width=8&height=8'))), { status: 422, code: 'model_not_vision', param: 'model' });
+  t.match(await refusal(client.get(path('model=hal-1.0&width=8&height=8'))), {
+    status: 422,
+    code: 'model_not_vision',
+    param: 'model',
+  });
   t.match(await refusal(client.get(path('model=none-1.0&width=8&height=8'))), { status: 404, code: 'model_not_found' });
-  t.match(await refusal(client.get(path('width=8&height=8'))), { status: 400, code: 'invalid_query_parameter', param: 'model' });
+  t.match(await refusal(client.get(path('width=8&height=8'))), {
+    status: 400,
+    code: 'invalid_query_parameter',
+    param: 'model',
+  });
   for (const width of ['', '0', '-1', '1.5', '9999999']) {
-    t.match(await refusal(client.get(path(`model=seeing-1.0&width=${width}&height=8`))), { status: 400, code: 'invalid_query_parameter', param: 'width' }, width);
+    t.match(
+      await refusal(client.get(path(`model=seeing-1.0&width=${width}&height=8`))),
+      { status: 400, code: 'invalid_query_parameter', param: 'width' },
+      width,
+    );
   }
-  t.match(await refusal(client.get(path('model=seeing-1.0&width=65537&height=65537'))), { status: 422, code: 'invalid_image' });
+  t.match(await refusal(client.get(path('model=seeing-1.0&width=65537&height=65537'))), {
+    status: 422,
+    code: 'invalid_image',
+  });
   t.match(await refusal(dashboard.client().get(path('model=seeing-1.0&width=8&height=8'))), { status: 401 });
 });
 
 t.test('in words', async (t) => {
-  t.equal(seenText({ width: 300, height: 200, tokens: 256, columns: 1, rows: 1, pieces: [{ part: 'image', width: 896, height: 896 }] }), '300 × 200, seen as 896 × 896, 256 tokens');
-  t.equal(seenText({ width: 9, height: 9, tokens: 1_024, columns: 0, rows: 0, pieces: [{ part: 'overview', width: 448, height: 448 }] }), '9 × 9, seen as 448 × 448, 1,024 tokens');
+  t.equal(
+    seenText({
+      width: 300,
+      height: 200,
+      tokens: 256,
+      columns: 1,
+      rows: 1,
+      pieces: [{ part: 'image', width: 896, height: 896 }],
+    }),
+    '300 × 200, seen as 896 × 896, 256 tokens',
+  );
+  t.equal(
+    seenText({
+      width: 9,
+      height: 9,
+      tokens: 1_024,
+      columns: 0,
+      rows: 0,
+      pieces: [{ part: 'overview', width: 448, height: 448 }],
+    }),
+    '9 × 9, seen as 448 × 448, 1,024 tokens',
+  );
 });

@@ -5,23 +5,38 @@ import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
-const { server, owner, organization, client, close } = await openOwned({ env: { MONOLITH_LIMITS_OVERRIDES: JSON.stringify({ '*': { 'hal-1.0': { rpm: 60, tpm: 60_000 }, 'tycho-1.0': { tpm: null } } }) } });
+const { server, owner, organization, client, close } = await openOwned({
+  env: {
+    MONOLITH_LIMITS_OVERRIDES: JSON.stringify({
+      '*': { 'hal-1.0': { rpm: 60, tpm: 60_000 }, 'tycho-1.0': { tpm: null } },
+    }),
+  },
+});
 t.teardown(close);
 const PATH = `/organizations/${organization.id}/limits`;
 const key = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, { name: 'test' });
 const limits = (): Promise<LimitsObject> => owner.get(PATH);
 
-const send = (body: object, signal?: AbortSignal) => fetch(`${server.url}/v1/chat/completions`, {
-  method: 'POST', body: JSON.stringify({ model: 'hal-1.0', ...body }), headers: { authorization: `Bearer ${key.secret}`, 'content-type': 'application/json' }, ...(signal === undefined ? {} : { signal }),
-});
+const send = (body: object, signal?: AbortSignal) =>
+  fetch(`${server.url}/v1/chat/completions`, {
+    method: 'POST',
+    body: JSON.stringify({ model: 'hal-1.0', ...body }),
+    headers: { authorization: `Bearer ${key.secret}`, 'content-type': 'application/json' },
+    ...(signal === undefined ? {} : { signal }),
+  });
 
 t.test('nothing used: everything is there', async (t) => {
   t.match(await limits(), {
     object: 'limits',
     models: [
-      { model: 'hal-1.0', requests: { limit: 60, remaining: 60, reset_ms: 0 }, tokens: { limit: 60_000, remaining: 60_000 }, concurrency: { limit: 99, in_use: 0 } },
+      {
+        model: 'hal-1.0',
+        requests: { limit: 60, remaining: 60, reset_ms: 0 },
+        tokens: { limit: 60_000, remaining: 60_000 },
+        concurrency: { limit: 99, in_use: 0 },
+      },
       { model: 'clarke-1.0', requests: { limit: 9_999, remaining: 9_999 } },
       { model: 'tycho-1.0', tokens: { limit: null, remaining: null, reset_ms: null } },
     ],
@@ -31,7 +46,10 @@ t.test('nothing used: everything is there', async (t) => {
 
 t.test('a running request, and its end', async (t) => {
   const controller = new AbortController();
-  const response = await send({ messages: [{ role: 'user', content: 'L: x' }], max_tokens: 5_000, stream: true, n: 2 }, controller.signal);
+  const response = await send(
+    { messages: [{ role: 'user', content: 'L: x' }], max_tokens: 5_000, stream: true, n: 2 },
+    controller.signal,
+  );
   await response.body!.getReader().read();
   const [hal] = (await limits()).models;
   t.match(hal, { requests: { remaining: 59 }, concurrency: { in_use: 2 } });
@@ -43,22 +61,35 @@ t.test('a running request, and its end', async (t) => {
 });
 
 t.test('an operator changes them', async (t) => {
-  await owner.patch(`/operator/organizations/${organization.id}`, { limits: { '*': { rpm: 2, concurrency: null } }, monthly_token_cap: 1_000_000 });
-  t.match(await limits(), { models: [{ requests: { limit: 2 }, concurrency: { limit: null, in_use: 0 } }], month: { cap: 1_000_000 } });
+  await owner.patch(`/operator/organizations/${organization.id}`, {
+    limits: { '*': { rpm: 2, concurrency: null } },
+    monthly_token_cap: 1_000_000,
+  });
+  t.match(await limits(), {
+    models: [{ requests: { limit: 2 }, concurrency: { limit: null, in_use: 0 } }],
+    month: { cap: 1_000_000 },
+  });
   let refused = await send({ messages: [{ role: 'user', content: 'A: x' }] });
   t.equal(refused.status, 200, 'the bucket keeps its share: at least one is left');
-  for (let i = 0; i < 2 && refused.status === 200; i++) refused = await send({ messages: [{ role: 'user', content: 'A: x' }] });
+  for (let i = 0; i < 2 && refused.status === 200; i++)
+    refused = await send({ messages: [{ role: 'user', content: 'A: x' }] });
   t.equal(refused.status, 429);
   t.equal(refused.headers.get('x-ratelimit-limit-requests'), '2');
   t.equal(refused.headers.get('x-ratelimit-limit-concurrency'), null);
 });
 
-t.test('a key\'s own are shown where they are tighter', async (t) => {
+t.test("a key's own are shown where they are tighter", async (t) => {
   await owner.patch(`/operator/organizations/${organization.id}`, { limits: {} });
-  const bound = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, { name: 'bound', limits: { 'clarke-1.0': { rpm: 1 } } });
-  const ask = (secret: string) => fetch(`${server.url}/v1/messages`, {
-    method: 'POST', body: JSON.stringify({ model: 'clarke-1.0', max_tokens: 50, messages: [{ role: 'user', content: 'A: x' }] }), headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+  const bound = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, {
+    name: 'bound',
+    limits: { 'clarke-1.0': { rpm: 1 } },
   });
+  const ask = (secret: string) =>
+    fetch(`${server.url}/v1/messages`, {
+      method: 'POST',
+      body: JSON.stringify({ model: 'clarke-1.0', max_tokens: 50, messages: [{ role: 'user', content: 'A: x' }] }),
+      headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+    });
   const first = await ask(bound.secret);
   t.equal(first.status, 200);
   t.equal(first.headers.get('anthropic-ratelimit-requests-limit'), '1');

@@ -4,24 +4,38 @@ import { finishDeletions } from '../../src/accounts/delete-organization.js';
 import { OrganizationTable } from '../../src/accounts/lmdb/organization-table.js';
 import { configWith } from '../../src/config/load.js';
 import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
-import type { AuditEntry, InviteObject, ListPage, Me, MemberObject, OrganizationObject, Role } from '../../src/wire/dashboard.js';
+import type {
+  AuditEntry,
+  InviteObject,
+  ListPage,
+  Me,
+  MemberObject,
+  OrganizationObject,
+  Role,
+} from '../../src/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import type { DashboardClient } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { folderDirectory } from '../support/folder-directory.js';
 
-t.setTimeout(300_000);     // passwords take their time on a busy machine
+t.setTimeout(300_000); // passwords take their time on a busy machine
 
 const dashboard = await startDashboard();
 t.teardown(() => dashboard.close());
 const owner = dashboard.client();
-const { user: ownerUser, organization: { id: org } } = await owner.signUp({ email: 'owner@example.com', organization_name: 'Home' });
+const {
+  user: ownerUser,
+  organization: { id: org },
+} = await owner.signUp({ email: 'owner@example.com', organization_name: 'Home' });
 const stranger = dashboard.client();
-const { organization: { id: foreign } } = await stranger.signUp({ email: 'stranger@example.com' });
+const {
+  organization: { id: foreign },
+} = await stranger.signUp({ email: 'stranger@example.com' });
 
 const tokenOf = (invite: InviteObject): string => new URL(invite.url as string).searchParams.get('token') as string;
-const invite = (email: string, role: Role, by = owner): Promise<InviteObject> => by.post(`/organizations/${org}/invites`, { email, role });
+const invite = (email: string, role: Role, by = owner): Promise<InviteObject> =>
+  by.post(`/organizations/${org}/invites`, { email, role });
 
 async function member(email: string, role: Role): Promise<{ client: DashboardClient; id: string }> {
   const client = dashboard.client();
@@ -35,8 +49,21 @@ const viewer = await member('viewer@example.com', 'viewer');
 
 t.test('roles', async (t) => {
   const { data } = await viewer.client.get<ListPage<MemberObject>>(`/organizations/${org}/members`);
-  t.same(data.map(({ email, role }) => [email, role]), [['owner@example.com', 'owner'], ['admin@example.com', 'admin'], ['developer@example.com', 'developer'], ['viewer@example.com', 'viewer']]);
-  t.match(await viewer.client.get(`/organizations/${org}`), { id: org, name: 'Home', status: 'active', limits: { 'hal-1.0': { rpm: 9_999, tpm: 999_999, concurrency: 99 } } });
+  t.same(
+    data.map(({ email, role }) => [email, role]),
+    [
+      ['owner@example.com', 'owner'],
+      ['admin@example.com', 'admin'],
+      ['developer@example.com', 'developer'],
+      ['viewer@example.com', 'viewer'],
+    ],
+  );
+  t.match(await viewer.client.get(`/organizations/${org}`), {
+    id: org,
+    name: 'Home',
+    status: 'active',
+    limits: { 'hal-1.0': { rpm: 9_999, tpm: 999_999, concurrency: 99 } },
+  });
 
   const refused = { status: 403, code: 'role_not_allowed' };
   for (const { client } of [viewer, developer]) {
@@ -56,18 +83,36 @@ t.test('roles', async (t) => {
 
 t.test('owners', async (t) => {
   const path = (id: string): string => `/organizations/${org}/members/${id}`;
-  t.match(await refusal(owner.delete(path(ownerUser.id))), { status: 422, code: 'invalid_value' }, 'the last one stays');
-  t.match(await refusal(owner.patch(path(ownerUser.id), { role: 'viewer' })), { status: 422, code: 'invalid_value', param: 'role' });
-  t.match(await refusal(admin.client.patch(path(admin.id), { role: 'owner' })), { status: 403, code: 'role_not_allowed' });
+  t.match(
+    await refusal(owner.delete(path(ownerUser.id))),
+    { status: 422, code: 'invalid_value' },
+    'the last one stays',
+  );
+  t.match(await refusal(owner.patch(path(ownerUser.id), { role: 'viewer' })), {
+    status: 422,
+    code: 'invalid_value',
+    param: 'role',
+  });
+  t.match(await refusal(admin.client.patch(path(admin.id), { role: 'owner' })), {
+    status: 403,
+    code: 'role_not_allowed',
+  });
   t.match(await refusal(admin.client.patch(path(ownerUser.id), { role: 'viewer' })), { status: 403 });
   t.match(await refusal(admin.client.delete(path(ownerUser.id))), { status: 403 });
   t.match(await refusal(invite('x@example.com', 'owner', admin.client)), { status: 403 });
-  t.match(await refusal(owner.patch(path(admin.id), { role: 'king' })), { status: 422, code: 'invalid_value', param: 'role' });
+  t.match(await refusal(owner.patch(path(admin.id), { role: 'king' })), {
+    status: 422,
+    code: 'invalid_value',
+    param: 'role',
+  });
   t.match(await refusal(owner.patch(path('user_x'), { role: 'viewer' })), { status: 404, code: 'resource_not_found' });
 
   // Two owners who demote each other at once: one of them stays.
   await owner.patch(path(admin.id), { role: 'owner' });
-  const answers = await Promise.allSettled([owner.patch(path(admin.id), { role: 'viewer' }), admin.client.patch(path(ownerUser.id), { role: 'viewer' })]);
+  const answers = await Promise.allSettled([
+    owner.patch(path(admin.id), { role: 'viewer' }),
+    admin.client.patch(path(ownerUser.id), { role: 'viewer' }),
+  ]);
   const { data } = await viewer.client.get<ListPage<MemberObject>>(`/organizations/${org}/members`);
   t.equal(data.filter(({ role }) => role === 'owner').length, 1);
   const winner = answers[0].status === 'fulfilled' ? owner : admin.client;
@@ -81,8 +126,15 @@ t.test('invitations', async (t) => {
   t.ok(Math.abs(Date.parse(first.expires_at) - Date.now() - 7 * 24 * 3_600_000) < 60_000);
   const second = await invite('guest@example.com', 'developer');
   const { data } = await owner.get<ListPage<InviteObject>>(`/organizations/${org}/invites?limit=100`);
-  t.match(data.find(({ id }) => id === first.id), { state: 'revoked', url: null }, 'the later one counts');
-  t.match(data.find(({ id }) => id === second.id), { state: 'pending', url: second.url });
+  t.match(
+    data.find(({ id }) => id === first.id),
+    { state: 'revoked', url: null },
+    'the later one counts',
+  );
+  t.match(
+    data.find(({ id }) => id === second.id),
+    { state: 'pending', url: second.url },
+  );
   t.match(await refusal(invite('viewer@example.com', 'admin')), { status: 422, code: 'invalid_value', param: 'email' });
   t.match(await refusal(dashboard.client().get(`/invites/${tokenOf(first)}`)), { status: 400, code: 'invalid_token' });
   const forged = `${tokenOf(second).slice(0, 25)}${'A'.repeat(43)}`;
@@ -90,21 +142,34 @@ t.test('invitations', async (t) => {
 
   const guest = dashboard.client();
   await guest.signUp({ email: 'guest@example.com' });
-  t.match(await refusal(stranger.post(`/invites/${tokenOf(second)}/accept`)), { status: 422, code: 'invalid_value' }, 'it is for one address');
+  t.match(
+    await refusal(stranger.post(`/invites/${tokenOf(second)}/accept`)),
+    { status: 422, code: 'invalid_value' },
+    'it is for one address',
+  );
   t.match(await guest.post(`/invites/${tokenOf(second)}/accept`), { organization: { id: org } });
-  t.match((await guest.get<Me>('/me')).organizations.find(({ id }) => id === org), { role: 'developer' });
+  t.match(
+    (await guest.get<Me>('/me')).organizations.find(({ id }) => id === org),
+    { role: 'developer' },
+  );
   t.match(await refusal(guest.post(`/invites/${tokenOf(second)}/accept`)), { status: 400, code: 'invalid_token' });
 
   const third = await invite('late@example.com', 'viewer');
   await owner.delete(`/organizations/${org}/invites/${third.id}`);
   await owner.delete(`/organizations/${org}/invites/${third.id}`);
-  t.match(await refusal(dashboard.client().signUp({ email: 'late@example.com', invite: tokenOf(third) })), { status: 400, code: 'invalid_token' });
+  t.match(await refusal(dashboard.client().signUp({ email: 'late@example.com', invite: tokenOf(third) })), {
+    status: 400,
+    code: 'invalid_token',
+  });
   const fourth = await invite('later@example.com', 'viewer');
   await dashboard.inside(async (store) => {
     const table = store.table<{ expiresAt: number }>('invites');
     await table.put([org, fourth.id], { ...table.get([org, fourth.id])!, expiresAt: Date.now() - 1 });
   });
-  t.match(await refusal(dashboard.client().signUp({ email: 'later@example.com', invite: tokenOf(fourth) })), { status: 400, code: 'invalid_token' });
+  t.match(await refusal(dashboard.client().signUp({ email: 'later@example.com', invite: tokenOf(fourth) })), {
+    status: 400,
+    code: 'invalid_token',
+  });
 });
 
 t.test('a member who is removed', async (t) => {
@@ -127,31 +192,53 @@ t.test('an admin who is removed does not come back by an invitation they made', 
   await owner.patch(`/organizations/${org}/members/${demoted.id}`, { role: 'developer' });
   for (const one of [second, third]) {
     t.match(await refusal(dashboard.client().get(`/invites/${tokenOf(one)}`)), { status: 400, code: 'invalid_token' });
-    t.match(await refusal(dashboard.client().signUp({ email: one.email, invite: tokenOf(one) })), { status: 400, code: 'invalid_token' });
-    t.match((await owner.get<ListPage<AuditEntry>>(`/organizations/${org}/audit-log?limit=10`)).data.find(({ target }) => target === one.id), { action: 'invite.revoked', actor: { id: ownerUser.id }, detail: { email: one.email } });
+    t.match(await refusal(dashboard.client().signUp({ email: one.email, invite: tokenOf(one) })), {
+      status: 400,
+      code: 'invalid_token',
+    });
+    t.match(
+      (await owner.get<ListPage<AuditEntry>>(`/organizations/${org}/audit-log?limit=10`)).data.find(
+        ({ target }) => target === one.id,
+      ),
+      { action: 'invite.revoked', actor: { id: ownerUser.id }, detail: { email: one.email } },
+    );
   }
 });
 
 t.test('another organization is not there', async (t) => {
   const paths = [
-    ['GET', ''], ['PATCH', '', { name: 'X' }], ['DELETE', ''], ['GET', '/members'], ['PATCH', `/members/${viewer.id}`, { role: 'admin' }], ['DELETE', `/members/${viewer.id}`],
-    ['GET', '/invites'], ['POST', '/invites', { email: 'x@example.com', role: 'viewer' }], ['DELETE', '/invites/inv_x'], ['GET', '/audit-log'], ['POST', '/playground', {}],
+    ['GET', ''],
+    ['PATCH', '', { name: 'X' }],
+    ['DELETE', ''],
+    ['GET', '/members'],
+    ['PATCH', `/members/${viewer.id}`, { role: 'admin' }],
+    ['DELETE', `/members/${viewer.id}`],
+    ['GET', '/invites'],
+    ['POST', '/invites', { email: 'x@example.com', role: 'viewer' }],
+    ['DELETE', '/invites/inv_x'],
+    ['GET', '/audit-log'],
+    ['POST', '/playground', {}],
   ] as const;
   for (const [method, path, body] of paths) {
     for (const id of [org, 'org_unknown', 'x'.repeat(200)]) {
-      const response = await stranger.fetch(`/organizations/${id}${path}`, { method, ...(body === undefined ? {} : { body }) });
+      const response = await stranger.fetch(`/organizations/${id}${path}`, {
+        method,
+        ...(body === undefined ? {} : { body }),
+      });
       t.equal(response.status, 404, `${method} ${path}`);
       t.match(await response.json(), { error: { code: 'resource_not_found', param: 'org' } });
     }
   }
   const { id } = await invite('hidden@example.com', 'viewer');
   t.match(await refusal(stranger.delete(`/organizations/${foreign}/invites/${id}`)), { status: 404 });
-  t.match(await refusal(stranger.patch(`/organizations/${foreign}/members/${viewer.id}`, { role: 'admin' })), { status: 404 });
+  t.match(await refusal(stranger.patch(`/organizations/${foreign}/members/${viewer.id}`, { role: 'admin' })), {
+    status: 404,
+  });
 });
 
 t.test('the audit log', async (t) => {
   const seen: AuditEntry[] = [];
-  for (let after = ''; ;) {
+  for (let after = ''; ; ) {
     const page = await owner.get<ListPage<AuditEntry>>(`/organizations/${org}/audit-log?limit=7${after}`);
     seen.push(...page.data);
     if (page.next === null) break;
@@ -159,10 +246,39 @@ t.test('the audit log', async (t) => {
   }
   t.equal(new Set(seen.map(({ id }) => id)).size, seen.length, 'pages neither repeat nor');
   t.ok(seen.length > 20, 'leave out');
-  t.same(seen.map(({ at }) => at), seen.map(({ at }) => at).sort().reverse(), 'youngest first');
-  t.match(seen.find(({ action }) => action === 'organization.renamed'), { actor: { type: 'user', id: admin.id, email: 'admin@example.com' }, ip: '127.0.0.1', detail: { from: 'Home', to: 'Home 2' } });
-  for (const action of ['member.joined', 'member.role_changed', 'member.removed', 'member.left', 'invite.created', 'invite.revoked']) t.ok(seen.some((entry) => entry.action === action), action);
-  t.match(await refusal(owner.get(`/organizations/${org}/audit-log?after=nonsense`)), { status: 400, code: 'invalid_query_parameter', param: 'after' });
+  t.same(
+    seen.map(({ at }) => at),
+    seen
+      .map(({ at }) => at)
+      .sort()
+      .reverse(),
+    'youngest first',
+  );
+  t.match(
+    seen.find(({ action }) => action === 'organization.renamed'),
+    {
+      actor: { type: 'user', id: admin.id, email: 'admin@example.com' },
+      ip: '127.0.0.1',
+      detail: { from: 'Home', to: 'Home 2' },
+    },
+  );
+  for (const action of [
+    'member.joined',
+    'member.role_changed',
+    'member.removed',
+    'member.left',
+    'invite.created',
+    'invite.revoked',
+  ])
+    t.ok(
+      seen.some((entry) => entry.action === action),
+      action,
+    );
+  t.match(await refusal(owner.get(`/organizations/${org}/audit-log?after=nonsense`)), {
+    status: 400,
+    code: 'invalid_query_parameter',
+    param: 'after',
+  });
 });
 
 t.test('a suspended organization can be looked at', async (t) => {
@@ -170,38 +286,77 @@ t.test('a suspended organization can be looked at', async (t) => {
   const { organization } = await client.signUp();
   await owner.patch(`/operator/organizations/${organization.id}`, { status: 'suspended' });
   t.match(await client.get(`/organizations/${organization.id}`), { status: 'suspended' });
-  t.match(await refusal(client.patch(`/organizations/${organization.id}`, { name: 'X' })), { status: 403, code: 'organization_suspended' });
-  t.match(await refusal(client.delete(`/organizations/${organization.id}`)), { status: 403, code: 'organization_suspended' });
+  t.match(await refusal(client.patch(`/organizations/${organization.id}`, { name: 'X' })), {
+    status: 403,
+    code: 'organization_suspended',
+  });
+  t.match(await refusal(client.delete(`/organizations/${organization.id}`)), {
+    status: 403,
+    code: 'organization_suspended',
+  });
 });
 
 t.test('a deleted organization', async (t) => {
   const client = dashboard.client();
-  const { organization: { id } } = await client.signUp();
+  const {
+    organization: { id },
+  } = await client.signUp();
   const { key, secret } = await dashboard.server.accounts.createKey({ name: 'k' }, id);
-  const ask = (path: string, init: RequestInit = {}): Promise<Response> => fetch(dashboard.url + path, { ...init, headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' } });
-  t.equal((await ask('/v1/responses', { method: 'POST', body: JSON.stringify({ model: 'hal-1.0', input: 'Hi', max_output_tokens: 4 }) })).status, 200);
-  const stored = (): Promise<number> => dashboard.inside(async (store) => [...store.table<{ organizationId: string }>('responses').range()].filter(({ value }) => value.organizationId === id).length);
+  const ask = (path: string, init: RequestInit = {}): Promise<Response> =>
+    fetch(dashboard.url + path, {
+      ...init,
+      headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+    });
+  t.equal(
+    (
+      await ask('/v1/responses', {
+        method: 'POST',
+        body: JSON.stringify({ model: 'hal-1.0', input: 'Hi', max_output_tokens: 4 }),
+      })
+    ).status,
+    200,
+  );
+  const stored = (): Promise<number> =>
+    dashboard.inside(
+      async (store) =>
+        [...store.table<{ organizationId: string }>('responses').range()].filter(
+          ({ value }) => value.organizationId === id,
+        ).length,
+    );
   t.equal(await stored(), 1);
   await client.delete(`/organizations/${id}`);
   t.match(await refusal(client.get(`/organizations/${id}`)), { status: 404 });
   t.match(await (await ask('/v1/models')).json(), { error: { code: 'api_key_revoked' } });
-  t.ok(await eventually(async () => await stored() === 0), 'its responses are erased');
+  t.ok(await eventually(async () => (await stored()) === 0), 'its responses are erased');
   t.equal((await client.get<Me>('/me')).organizations.length, 0);
   t.notOk((await dashboard.server.accounts.organizations.all()).some((one) => one.id === id));
   const again = await client.post<OrganizationObject>('/organizations', { name: 'Next' });
-  const tenants = await dashboard.inside(async (store) => new Set([...store.table<{ tenant: number }>('organizations').range()].map(({ value }) => value.tenant)).size === [...store.table('organizations').keys()].length);
+  const tenants = await dashboard.inside(
+    async (store) =>
+      new Set([...store.table<{ tenant: number }>('organizations').range()].map(({ value }) => value.tenant)).size ===
+      [...store.table('organizations').keys()].length,
+  );
   t.ok(tenants, 'its number is not given again');
   t.match(await client.get('/organizations'), { data: [{ id: again.id, name: 'Next' }] });
   // Its keys go when the rows of usage that name them do.
   const directory = folderDirectory(dashboard.server);
-  const responses = openResponseStore(directory.store, configWith().responses, { onError: (error) => { throw error; } });
+  const responses = openResponseStore(directory.store, configWith().responses, {
+    onError: (error) => {
+      throw error;
+    },
+  });
   t.teardown(() => responses.close());
-  const sweepAfter = (days: number): Promise<void> => finishDeletions(directory.organizations, responses, 90, Date.now() + days * 86_400_000);
+  const sweepAfter = (days: number): Promise<void> =>
+    finishDeletions(directory.organizations, responses, 90, Date.now() + days * 86_400_000);
   await sweepAfter(89);
   t.match(await (await ask('/v1/models')).json(), { error: { code: 'api_key_revoked' } });
   await sweepAfter(91);
   t.match(await (await ask('/v1/models')).json(), { error: { code: 'invalid_api_key' } });
-  const left = await dashboard.inside(async (store) => (['keys', 'keys-by-hash', 'keys-by-organization', 'organization-settings'] as const).filter((table) => JSON.stringify([...store.table(table).range()]).match(`${id}|${key.id}`)));
+  const left = await dashboard.inside(async (store) =>
+    (['keys', 'keys-by-hash', 'keys-by-organization', 'organization-settings'] as const).filter((table) =>
+      JSON.stringify([...store.table(table).range()]).match(`${id}|${key.id}`),
+    ),
+  );
   t.same(left, []);
   t.same(new OrganizationTable(directory.store).deletedBefore(Infinity), [], 'it is not looked at again');
 });

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { startDashboard } from '../support/dashboard-server.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
 const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
@@ -17,22 +17,45 @@ const signed = (claims: object): string => {
 };
 
 let nonce = '';
-const idToken = (claims: object): string => signed({ iss: issuer, aud: 'monolith', iat: Math.floor(Date.now() / 1000), exp: Math.floor(Date.now() / 1000) + 300, nonce, ...claims });
-const tokens = (claims: object): object => ({ access_token: 'an-access-token', token_type: 'Bearer', id_token: idToken(claims) });
-const json = (response: ServerResponse, body: object, status = 200): void => { response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body)); };
+const idToken = (claims: object): string =>
+  signed({
+    iss: issuer,
+    aud: 'monolith',
+    iat: Math.floor(Date.now() / 1000),
+    exp: Math.floor(Date.now() / 1000) + 300,
+    nonce,
+    ...claims,
+  });
+const tokens = (claims: object): object => ({
+  access_token: 'an-access-token',
+  token_type: 'Bearer',
+  id_token: idToken(claims),
+});
+const json = (response: ServerResponse, body: object, status = 200): void => {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+};
 let answerToken: (response: ServerResponse) => void = () => undefined;
 let person: object = {};
 
 const http = createServer((request, response) => {
   response.on('error', () => undefined);
   switch (new URL(request.url ?? '/', issuer).pathname) {
-    case '/.well-known/openid-configuration': return json(response, {
-      issuer, authorization_endpoint: `${issuer}/auth`, token_endpoint: `${issuer}/token`, jwks_uri: `${issuer}/keys`, userinfo_endpoint: `${issuer}/person`,
-      response_types_supported: ['code'], id_token_signing_alg_values_supported: ['RS256'],
-    });
-    case '/keys': return json(response, { keys: [{ ...publicKey.export({ format: 'jwk' }), kid: 'k', alg: 'RS256', use: 'sig' }] });
-    case '/person': return json(response, person);
-    default: return answerToken(response);
+    case '/.well-known/openid-configuration':
+      return json(response, {
+        issuer,
+        authorization_endpoint: `${issuer}/auth`,
+        token_endpoint: `${issuer}/token`,
+        jwks_uri: `${issuer}/keys`,
+        userinfo_endpoint: `${issuer}/person`,
+        response_types_supported: ['code'],
+        id_token_signing_alg_values_supported: ['RS256'],
+      });
+    case '/keys':
+      return json(response, { keys: [{ ...publicKey.export({ format: 'jwk' }), kid: 'k', alg: 'RS256', use: 'sig' }] });
+    case '/person':
+      return json(response, person);
+    default:
+      return answerToken(response);
   }
 });
 await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
@@ -42,7 +65,9 @@ t.teardown(() => {
   http.closeAllConnections();
 });
 
-const dashboard = await startDashboard({ oidc: { issuer, client_id: 'monolith', client_secret: 'a secret of the provider', signup: 'open' } });
+const dashboard = await startDashboard({
+  oidc: { issuer, client_id: 'monolith', client_secret: 'a secret of the provider', signup: 'open' },
+});
 t.teardown(() => dashboard.close());
 await dashboard.client().signUp({ email: 'operator@example.com' });
 
@@ -51,9 +76,13 @@ async function come(): Promise<string> {
   const start = await fetch(`${dashboard.url}/dashboard/api/oidc/start`, { redirect: 'manual' });
   const asked = new URL(start.headers.get('location') ?? '').searchParams;
   nonce = asked.get('nonce') ?? '';
-  const end = await fetch(`${dashboard.url}/dashboard/api/oidc/callback?code=the-code&state=${asked.get('state') ?? ''}`, {
-    redirect: 'manual', headers: { cookie: start.headers.getSetCookie()[0]?.split(';')[0] ?? '' },
-  });
+  const end = await fetch(
+    `${dashboard.url}/dashboard/api/oidc/callback?code=the-code&state=${asked.get('state') ?? ''}`,
+    {
+      redirect: 'manual',
+      headers: { cookie: start.headers.getSetCookie()[0]?.split(';')[0] ?? '' },
+    },
+  );
   return end.headers.get('location') ?? '';
 }
 const FAILED = '/dashboard/signin?oidc=failed';
@@ -96,7 +125,9 @@ t.test('an address in one document, that one was seen in the other', async (t) =
 });
 
 t.test('what is no JSON', async (t) => {
-  answerToken = (response) => { response.writeHead(200, { 'content-type': 'application/json' }).end('secret-42 is the token'); };
+  answerToken = (response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end('secret-42 is the token');
+  };
   t.equal(await come(), FAILED);
   const said = dashboard.logs.at(-1) ?? '';
   t.match(said, /failed to parse .*response.* body as JSON/);
@@ -104,7 +135,12 @@ t.test('what is no JSON', async (t) => {
 });
 
 t.test('an error with more in it than an error', async (t) => {
-  answerToken = (response) => json(response, { error: 'invalid_grant', error_description: `not good ${'x'.repeat(100_000)}`, access_token: 'an-access-token' }, 400);
+  answerToken = (response) =>
+    json(
+      response,
+      { error: 'invalid_grant', error_description: `not good ${'x'.repeat(100_000)}`, access_token: 'an-access-token' },
+      400,
+    );
   t.equal(await come(), FAILED);
   const said = dashboard.logs.at(-1) ?? '';
   t.match(said, /invalid_grant: not good/);

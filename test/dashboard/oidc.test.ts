@@ -1,23 +1,41 @@
 // Signing in by a provider of OpenID Connect: a real one, its redirects followed as a browser does.
 import t from 'tap';
-import type { AuditEntry, DashboardStatus, InviteObject, ListPage, Me, SecondFactorProposal, RecoveryCodes } from '../../src/wire/dashboard.js';
+import type {
+  AuditEntry,
+  DashboardStatus,
+  InviteObject,
+  ListPage,
+  Me,
+  SecondFactorProposal,
+  RecoveryCodes,
+} from '../../src/wire/dashboard.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import type { DashboardClient } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { startOidcProvider } from '../support/oidc-provider.js';
 import { codeOf, roomInStep } from '../support/one-time-codes.js';
 
-t.setTimeout(300_000);     // passwords take their time on a busy machine
+t.setTimeout(300_000); // passwords take their time on a busy machine
 
 const provider = await startOidcProvider();
 t.teardown(() => provider.close());
-const oidc = { issuer: provider.issuer, client_id: provider.clientId, client_secret: provider.clientSecret, name: 'Example ID', signup: 'open' };
+const oidc = {
+  issuer: provider.issuer,
+  client_id: provider.clientId,
+  client_secret: provider.clientSecret,
+  name: 'Example ID',
+  signup: 'open',
+};
 const dashboard = await startDashboard({ oidc });
 t.teardown(() => dashboard.close());
 provider.register(`${dashboard.url}/dashboard/api/oidc/callback`);
 
 /** Follows redirects from `from` to the page, with a browser's cookies; the page's address, of which nothing is loaded. */
-async function follow(client: DashboardClient, from: string, change: (url: URL) => void = () => undefined): Promise<URL> {
+async function follow(
+  client: DashboardClient,
+  from: string,
+  change: (url: URL) => void = () => undefined,
+): Promise<URL> {
   const jars = new Map<string, Map<string, string>>();
   let url = new URL(from, dashboard.url);
   for (let hops = 0; hops < 12; hops++) {
@@ -27,7 +45,12 @@ async function follow(client: DashboardClient, from: string, change: (url: URL) 
     jars.set(url.origin, jar);
     const own = url.origin === dashboard.url;
     if (own && client.cookie !== null) jar.set('sid', client.cookie);
-    const response = await fetch(url, { redirect: 'manual', headers: { cookie: [...jar, ...journeys.get(client) ?? []].map(([name, value]) => `${name}=${value}`).join('; ') } });
+    const response = await fetch(url, {
+      redirect: 'manual',
+      headers: {
+        cookie: [...jar, ...(journeys.get(client) ?? [])].map(([name, value]) => `${name}=${value}`).join('; '),
+      },
+    });
     for (const line of response.headers.getSetCookie()) {
       const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
       jar.set(name, value);
@@ -48,8 +71,14 @@ const ADA = { sub: 'ada', email: 'Ada@example.com', email_verified: true, name: 
 const operator = dashboard.client();
 
 t.test('settings that cannot be', async (t) => {
-  await t.rejects(startDashboard({ oidc: { ...oidc, client_id: null } }), { name: 'StartError', message: /oidc\.client_id/ });
-  await t.rejects(startDashboard({ oidc: { ...oidc, issuer: 'http://accounts.example.com' } }), { name: 'StartError', message: /https/ });
+  await t.rejects(startDashboard({ oidc: { ...oidc, client_id: null } }), {
+    name: 'StartError',
+    message: /oidc\.client_id/,
+  });
+  await t.rejects(startDashboard({ oidc: { ...oidc, issuer: 'http://accounts.example.com' } }), {
+    name: 'StartError',
+    message: /https/,
+  });
 });
 
 t.test('the first account is made with a password', async (t) => {
@@ -63,19 +92,40 @@ t.test('an account is made, and found again', async (t) => {
   const client = dashboard.client();
   const end = await come(client, '?next=/keys');
   t.equal(end.pathname, '/dashboard/keys');
-  t.match(Object.fromEntries(provider.asked ?? []), { response_type: 'code', code_challenge_method: 'S256', code_challenge: /^[\w-]{43}$/, state: /./, nonce: /./, scope: 'openid email profile' });
+  t.match(Object.fromEntries(provider.asked ?? []), {
+    response_type: 'code',
+    code_challenge_method: 'S256',
+    code_challenge: /^[\w-]{43}$/,
+    state: /./,
+    nonce: /./,
+    scope: 'openid email profile',
+  });
   const me = await client.get<Me>('/me');
-  t.match(me, { user: { email: 'ada@example.com', name: 'Ada', email_verified: true, has_password: false, operator: false }, oidc_linked: true, organizations: [{ role: 'owner' }] });
+  t.match(me, {
+    user: { email: 'ada@example.com', name: 'Ada', email_verified: true, has_password: false, operator: false },
+    oidc_linked: true,
+    organizations: [{ role: 'owner' }],
+  });
   provider.person = { ...ADA, email: 'countess@example.com' };
   const again = dashboard.client();
   t.equal((await come(again, '?next=//evil.example')).href, `${dashboard.url}/dashboard/`, 'no other site');
-  t.match(await again.get<Me>('/me'), { user: { id: me.user.id, email: 'ada@example.com' } }, 'by the provider\'s own name for her, whatever her address is there');
-  t.match(await refusal(dashboard.client().login('ada@example.com', ' ')), { code: 'invalid_credentials' }, 'no password opens it');
+  t.match(
+    await again.get<Me>('/me'),
+    { user: { id: me.user.id, email: 'ada@example.com' } },
+    "by the provider's own name for her, whatever her address is there",
+  );
+  t.match(
+    await refusal(dashboard.client().login('ada@example.com', ' ')),
+    { code: 'invalid_credentials' },
+    'no password opens it',
+  );
   t.match(await refusal(again.post('/oidc/unlink')), { status: 422 }, 'it would be lost');
   // Without a password a new session stands for it.
   const { secret } = await again.post<SecondFactorProposal>('/second-factor/begin', {});
   await roomInStep();
-  const { recovery_codes: [code] } = await again.post<RecoveryCodes>('/second-factor/enable', { code: codeOf(secret, -1) });
+  const {
+    recovery_codes: [code],
+  } = await again.post<RecoveryCodes>('/second-factor/enable', { code: codeOf(secret, -1) });
   const third = dashboard.client();
   const end3 = await come(third, '?next=/keys');
   t.equal(end3.pathname + end3.search, '/dashboard/signin?next=%2Fkeys');
@@ -85,9 +135,13 @@ t.test('an account is made, and found again', async (t) => {
   await third.post('/second-factor/disable', { code });
   await dashboard.inside(async (store) => {
     const table = store.table<{ userId: string; createdAt: number }>('sessions');
-    for (const { key, value } of [...table.range({ from: ['hash'], to: ['hash', '\uffff'] })]) if (value.userId === me.user.id) await table.put(key, { ...value, createdAt: Date.now() - 601_000 });
+    for (const { key, value } of [...table.range({ from: ['hash'], to: ['hash', '\uffff'] })])
+      if (value.userId === me.user.id) await table.put(key, { ...value, createdAt: Date.now() - 601_000 });
   });
-  t.match(await refusal(third.post('/email/change', { email: 'x@example.com' })), { status: 403, code: 'recent_sign_in_required' });
+  t.match(await refusal(third.post('/email/change', { email: 'x@example.com' })), {
+    status: 403,
+    code: 'recent_sign_in_required',
+  });
 });
 
 t.test('whom it may be', async (t) => {
@@ -101,15 +155,31 @@ t.test('whom it may be', async (t) => {
   t.equal(await failure(null), 'denied');
   t.equal(await failure({ sub: 'b' }), 'no_email');
   t.equal(await failure({ sub: 'b', email: 'b@example.com', email_verified: false }), 'no_email');
-  t.equal(await failure({ sub: 'b', email: 'operator@example.com', email_verified: true }), 'account_exists', 'the operator has never shown that the address is theirs');
-  const { data: [organization] } = await operator.get<{ data: { id: string }[] }>('/organizations');
-  const { url } = await operator.post<InviteObject>(`/organizations/${organization?.id}/invites`, { email: 'c@example.com', role: 'developer' });
+  t.equal(
+    await failure({ sub: 'b', email: 'operator@example.com', email_verified: true }),
+    'account_exists',
+    'the operator has never shown that the address is theirs',
+  );
+  const {
+    data: [organization],
+  } = await operator.get<{ data: { id: string }[] }>('/organizations');
+  const { url } = await operator.post<InviteObject>(`/organizations/${organization?.id}/invites`, {
+    email: 'c@example.com',
+    role: 'developer',
+  });
   const invite = new URL(url ?? '').searchParams.get('token') ?? '';
-  t.equal(await failure({ sub: 'b', email: 'b@example.com', email_verified: true }, `?invite=${invite}`), 'invite', 'for somebody else');
+  t.equal(
+    await failure({ sub: 'b', email: 'b@example.com', email_verified: true }, `?invite=${invite}`),
+    'invite',
+    'for somebody else',
+  );
   const guest = dashboard.client();
   provider.person = { sub: 'c', email: 'c@example.com', email_verified: true };
   await come(guest, `?invite=${invite}`);
-  t.match(await guest.get<Me>('/me'), { user: { name: 'c' }, organizations: [{ id: organization?.id, role: 'developer' }] });
+  t.match(await guest.get<Me>('/me'), {
+    user: { name: 'c' },
+    organizations: [{ id: organization?.id, role: 'developer' }],
+  });
   await operator.patch(`/operator/users/${(await guest.get<Me>('/me')).user.id}`, { locked: true });
   t.equal(failureOf(await come(dashboard.client())), 'locked');
 
@@ -142,18 +212,35 @@ t.test('linked to an account that there is', async (t) => {
   await client.post('/oidc/unlink');
   t.equal(failureOf(await come(dashboard.client())), 'account_exists');
   const { data } = await client.get<ListPage<AuditEntry>>('/operator/audit-log');
-  t.same(data.filter(({ action }) => action.startsWith('user.identity_')).map(({ action, actor }) => `${action} ${actor.email}`), [
-    'user.identity_unlinked operator@example.com', 'user.identity_linked operator@example.com', 'user.identity_linked c@example.com', 'user.identity_linked ada@example.com',
-  ]);
+  t.same(
+    data
+      .filter(({ action }) => action.startsWith('user.identity_'))
+      .map(({ action, actor }) => `${action} ${actor.email}`),
+    [
+      'user.identity_unlinked operator@example.com',
+      'user.identity_linked operator@example.com',
+      'user.identity_linked c@example.com',
+      'user.identity_linked ada@example.com',
+    ],
+  );
 });
 
-t.test('what is not this browser\'s, or not as it was sent', async (t) => {
+t.test("what is not this browser's, or not as it was sent", async (t) => {
   provider.person = ADA;
-  const failing = async (change: (url: URL) => void): Promise<string | null> => failureOf(await follow(dashboard.client(), '/dashboard/api/oidc/start', (url) => { if (url.pathname.endsWith('/callback')) change(url); }));
+  const failing = async (change: (url: URL) => void): Promise<string | null> =>
+    failureOf(
+      await follow(dashboard.client(), '/dashboard/api/oidc/start', (url) => {
+        if (url.pathname.endsWith('/callback')) change(url);
+      }),
+    );
   t.equal(await failing((url) => url.searchParams.set('state', 'another')), 'failed');
   t.equal(await failing((url) => url.searchParams.set('code', 'another')), 'failed');
   t.equal(await failing((url) => url.searchParams.set('iss', 'https://another.example')), 'failed');
-  t.equal(failureOf(await follow(dashboard.client(), '/dashboard/api/oidc/callback?code=x&state=y')), 'expired', 'without the cookie of its start');
+  t.equal(
+    failureOf(await follow(dashboard.client(), '/dashboard/api/oidc/callback?code=x&state=y')),
+    'expired',
+    'without the cookie of its start',
+  );
   t.match(dashboard.logs.join(''), /a sign-in by the provider of oidc\.issuer failed/);
   await provider.close();
   await dashboard.restart({ oidc });

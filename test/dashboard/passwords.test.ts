@@ -7,7 +7,7 @@ import { eventually } from '../e2e/monolith.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 
-t.setTimeout(300_000);     // passwords take their time on a busy machine
+t.setTimeout(300_000); // passwords take their time on a busy machine
 
 const NEXT = 'another long password';
 
@@ -17,13 +17,22 @@ t.test('without mail', async (t) => {
   const operator = dashboard.client();
   await operator.signUp({ email: 'operator@example.com' });
   const user = dashboard.client();
-  const { user: { id } } = await user.signUp({ email: 'user@example.com' });
+  const {
+    user: { id },
+  } = await user.signUp({ email: 'user@example.com' });
 
   await t.test('changed', async (t) => {
     const elsewhere = dashboard.client();
     await elsewhere.login('user@example.com');
-    t.match(await refusal(user.post('/password/change', { current_password: 'wrong', new_password: NEXT })), { status: 422, code: 'invalid_value', param: 'current_password' });
-    t.match(await refusal(user.post('/password/change', { current_password: PASSWORD, new_password: 'short' })), { status: 422, param: 'new_password' });
+    t.match(await refusal(user.post('/password/change', { current_password: 'wrong', new_password: NEXT })), {
+      status: 422,
+      code: 'invalid_value',
+      param: 'current_password',
+    });
+    t.match(await refusal(user.post('/password/change', { current_password: PASSWORD, new_password: 'short' })), {
+      status: 422,
+      param: 'new_password',
+    });
     await user.post('/password/change', { current_password: PASSWORD, new_password: NEXT });
     t.equal((await user.get<Me>('/me')).user.id, id, 'this session goes on');
     t.match(await refusal(elsewhere.get('/me')), { status: 401 }, 'the others have ended');
@@ -39,16 +48,29 @@ t.test('without mail', async (t) => {
     const { url } = await operator.post<{ url: string }>(`/operator/users/${id}/reset-link`);
     const token = new URL(url).searchParams.get('token') as string;
     t.equal(new URL(url).pathname, '/dashboard/reset');
-    t.notMatch(await dashboard.inside(async (store) => JSON.stringify([...store.table('tokens').range()])), token, 'is stored nowhere');
-    const reset = (with_: string, password = PASSWORD): Promise<unknown> => dashboard.client().post('/password/reset', { token: with_, password });
-    t.match(await refusal(reset(new URL(outdated).searchParams.get('token') as string)), { status: 400, code: 'invalid_token', param: 'token' });
+    t.notMatch(
+      await dashboard.inside(async (store) => JSON.stringify([...store.table('tokens').range()])),
+      token,
+      'is stored nowhere',
+    );
+    const reset = (with_: string, password = PASSWORD): Promise<unknown> =>
+      dashboard.client().post('/password/reset', { token: with_, password });
+    t.match(await refusal(reset(new URL(outdated).searchParams.get('token') as string)), {
+      status: 400,
+      code: 'invalid_token',
+      param: 'token',
+    });
     t.match(await refusal(reset('nonsense')), { status: 400, code: 'invalid_token' });
     t.match(await refusal(reset(token, 'short')), { status: 422, param: 'password' });
     const answers = await Promise.allSettled([reset(token), reset(token)]);
     t.equal(answers.filter(({ status }) => status === 'fulfilled').length, 1, 'once');
     t.match(await refusal(user.get('/me')), { status: 401 }, 'every session has ended');
     await user.login('user@example.com');
-    t.equal((await user.get<Me>('/me')).user.email_verified, false, 'a link that was handed on shows nothing of the address');
+    t.equal(
+      (await user.get<Me>('/me')).user.email_verified,
+      false,
+      'a link that was handed on shows nothing of the address',
+    );
     t.match(await refusal(operator.post('/operator/users/user_x/reset-link')), { status: 404 });
   });
 
@@ -61,12 +83,18 @@ t.test('without mail', async (t) => {
         await table.put(key, { ...value, expiresAt: Date.now() - 1 });
       }
     });
-    t.match(await refusal(dashboard.client().post('/password/reset', { token: new URL(url).searchParams.get('token'), password: NEXT })), { code: 'invalid_token' });
+    t.match(
+      await refusal(
+        dashboard.client().post('/password/reset', { token: new URL(url).searchParams.get('token'), password: NEXT }),
+      ),
+      { code: 'invalid_token' },
+    );
   });
 
   await t.test('guessing the current one', async (t) => {
     for (let i = 0; i < 9; i++) await dashboard.server.directory.attempts.count('password', [id]);
-    const guess = async (): Promise<string> => (await refusal(user.post('/password/change', { current_password: 'guess', new_password: NEXT }))).code;
+    const guess = async (): Promise<string> =>
+      (await refusal(user.post('/password/change', { current_password: 'guess', new_password: NEXT }))).code;
     t.equal(await guess(), 'invalid_value');
     t.equal(await guess(), 'too_many_attempts');
   });
@@ -77,25 +105,41 @@ t.test('without mail', async (t) => {
 t.test('with mail', async (t) => {
   const mails: { to: string[]; text: string }[] = [];
   const smtp = new SMTPServer({
-    authOptional: true, disabledCommands: ['STARTTLS'],
+    authOptional: true,
+    disabledCommands: ['STARTTLS'],
     onData(stream, session, done) {
       let text = '';
-      stream.setEncoding('utf8').on('data', (piece: string) => { text += piece; }).on('end', () => {
-        mails.push({ to: session.envelope.rcptTo.map(({ address }) => address), text: text.replaceAll('=\r\n', '').replaceAll('=3D', '=') });
-        done();
-      });
+      stream
+        .setEncoding('utf8')
+        .on('data', (piece: string) => {
+          text += piece;
+        })
+        .on('end', () => {
+          mails.push({
+            to: session.envelope.rcptTo.map(({ address }) => address),
+            text: text.replaceAll('=\r\n', '').replaceAll('=3D', '='),
+          });
+          done();
+        });
     },
   });
   await new Promise<void>((resolve) => smtp.listen(0, '127.0.0.1', resolve));
   const { port } = smtp.server.address() as AddressInfo;
   t.teardown(() => new Promise<void>((resolve) => smtp.close(resolve)));
-  await t.rejects(startDashboard({ mail: { smtp_url: `smtp://127.0.0.1:${port}` } }), { name: 'StartError', message: /dashboard\.url/ });
+  await t.rejects(startDashboard({ mail: { smtp_url: `smtp://127.0.0.1:${port}` } }), {
+    name: 'StartError',
+    message: /dashboard\.url/,
+  });
   // Over one connection, so that mails come in the order they were sent in.
-  const dashboard = await startDashboard({ mail: { smtp_url: `smtp://127.0.0.1:${port}/?maxConnections=1` }, dashboard: { url: 'http://localhost:9999/' } });
+  const dashboard = await startDashboard({
+    mail: { smtp_url: `smtp://127.0.0.1:${port}/?maxConnections=1` },
+    dashboard: { url: 'http://localhost:9999/' },
+  });
   t.teardown(() => dashboard.close());
   const letter = async (to: string, pattern: RegExp): Promise<string> => {
     const find = (): string | undefined => mails.find((mail) => mail.to.includes(to) && pattern.test(mail.text))?.text;
-    if (!await eventually(() => find() !== undefined)) throw new Error(`no mail ${pattern.source} to ${to} among ${JSON.stringify(mails)}`);
+    if (!(await eventually(() => find() !== undefined)))
+      throw new Error(`no mail ${pattern.source} to ${to} among ${JSON.stringify(mails)}`);
     const text = find() as string;
     mails.length = 0;
     return text;
@@ -109,31 +153,51 @@ t.test('with mail', async (t) => {
   t.match(confirm, 'http://localhost:9999/dashboard/verify?token=', 'links lead to the configured address');
   await dashboard.client().post('/email/verify', { token: tokenIn(confirm) });
   t.equal((await user.get<Me>('/me')).user.email_verified, true);
-  t.match(await refusal(dashboard.client().post('/email/verify', { token: tokenIn(confirm) })), { code: 'invalid_token' });
+  t.match(await refusal(dashboard.client().post('/email/verify', { token: tokenIn(confirm) })), {
+    code: 'invalid_token',
+  });
 
   t.same(await dashboard.client().post('/password/forgot', { email: 'nobody@example.com' }), {});
   t.same(await dashboard.client().post('/password/forgot', { email: 'User@example.com' }), {});
   const reset = await letter('user@example.com', /Choose a new password/);
-  t.match(await refusal(dashboard.client().post('/email/verify', { token: tokenIn(reset) })), { code: 'invalid_token' }, 'each for its own purpose');
+  t.match(
+    await refusal(dashboard.client().post('/email/verify', { token: tokenIn(reset) })),
+    { code: 'invalid_token' },
+    'each for its own purpose',
+  );
   await dashboard.client().post('/password/reset', { token: tokenIn(reset), password: NEXT });
   await letter('user@example.com', /was changed/);
   await user.login('user@example.com', NEXT);
 
-  const { organizations: [home] } = await user.get<Me>('/me');
+  const {
+    organizations: [home],
+  } = await user.get<Me>('/me');
   /** An invitation, which comes when all before it have come. */
   const lastOfAll = async (email: string): Promise<void> => {
     await user.post(`/organizations/${home?.id ?? ''}/invites`, { email, role: 'viewer' });
-    if (!await eventually(() => mails.some(({ to }) => to.includes(email)))) throw new Error(`no mail to ${email}`);
+    if (!(await eventually(() => mails.some(({ to }) => to.includes(email))))) throw new Error(`no mail to ${email}`);
   };
-  const invite = await user.post<InviteObject>(`/organizations/${home?.id ?? ''}/invites`, { email: 'guest@example.com', role: 'viewer' });
+  const invite = await user.post<InviteObject>(`/organizations/${home?.id ?? ''}/invites`, {
+    email: 'guest@example.com',
+    role: 'viewer',
+  });
   t.match(await letter('guest@example.com', /Invitation to/), tokenIn(invite.url as string));
-  for (let i = 0; i < 5; i++) await user.post(`/organizations/${home?.id ?? ''}/invites`, { email: 'guest@example.com', role: 'viewer' });
+  for (let i = 0; i < 5; i++)
+    await user.post(`/organizations/${home?.id ?? ''}/invites`, { email: 'guest@example.com', role: 'viewer' });
   await lastOfAll('last@example.com');
-  t.equal(mails.filter(({ to }) => to.includes('guest@example.com')).length, 2, 'three of one address in all, however often invited');
+  t.equal(
+    mails.filter(({ to }) => to.includes('guest@example.com')).length,
+    2,
+    'three of one address in all, however often invited',
+  );
   mails.length = 0;
 
   const statuses = [];
-  for (let i = 0; i < 11; i++) statuses.push((await dashboard.client().fetch('/password/forgot', { method: 'POST', body: { email: 'user@example.com' } })).status);
+  for (let i = 0; i < 11; i++)
+    statuses.push(
+      (await dashboard.client().fetch('/password/forgot', { method: 'POST', body: { email: 'user@example.com' } }))
+        .status,
+    );
   t.equal(statuses.at(-1), 429, 'strangers cannot fill a mailbox');
   await lastOfAll('last-again@example.com');
   t.ok(mails.length <= 3 + 1, `${mails.length} mails`);

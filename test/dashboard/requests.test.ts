@@ -1,7 +1,14 @@
 // …/requests: what came of each request, for whom to see, and what was said only where the organization wants it kept.
 import t from 'tap';
 import OpenAI from 'openai';
-import type { CreatedApiKey, InviteObject, ListPage, OrganizationObject, RequestDetail, RequestObject } from '../../src/wire/dashboard.js';
+import type {
+  CreatedApiKey,
+  InviteObject,
+  ListPage,
+  OrganizationObject,
+  RequestDetail,
+  RequestObject,
+} from '../../src/wire/dashboard.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';
@@ -9,9 +16,15 @@ import { requestDetail } from '../../src/dashboard/api/request-fields.js';
 import type { RequestEntry } from '../../src/shared/request-entry.js';
 import { entry } from '../requests/request-log.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
-const { server, owner, organization, client: clientOf, close } = await openOwned({ env: { MONOLITH_REQUESTS_TEXT_CHARACTERS: '100' } });
+const {
+  server,
+  owner,
+  organization,
+  client: clientOf,
+  close,
+} = await openOwned({ env: { MONOLITH_REQUESTS_TEXT_CHARACTERS: '100' } });
 t.teardown(close);
 const PATH = `/organizations/${organization.id}`;
 const LIST = `${PATH}/requests`;
@@ -19,7 +32,8 @@ const { secret, id: keyId } = await owner.post<CreatedApiKey>(`${PATH}/api-keys`
 const openai = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: secret, maxRetries: 0 });
 const model = 'tycho-1.0';
 
-const newest = async (query = ''): Promise<RequestObject[]> => (await owner.get<ListPage<RequestObject>>(`${LIST}?limit=100${query}`)).data;
+const newest = async (query = ''): Promise<RequestObject[]> =>
+  (await owner.get<ListPage<RequestObject>>(`${LIST}?limit=100${query}`)).data;
 /** Those that came since there were `before`; written within a moment. */
 async function since(before: number, wanted = 1): Promise<RequestObject[]> {
   await eventually(async () => (await newest()).length >= before + wanted);
@@ -27,59 +41,129 @@ async function since(before: number, wanted = 1): Promise<RequestObject[]> {
 }
 
 t.test('the vision tower has a phase of its own, between the queue and the prompt', async (t) => {
-  const phases = (more: Partial<RequestEntry>) => requestDetail('1', { ...entry(0, more), hasText: false }, null).phases;
+  const phases = (more: Partial<RequestEntry>) =>
+    requestDetail('1', { ...entry(0, more), hasText: false }, null).phases;
   // Received 50 ms ago, begun 40 ms ago, the first token 30 ms ago.
-  t.same(phases({ queueMs: 2, towerMs: 5 }), { prepare_ms: 3, queue_ms: 2, tower_ms: 5, prefill_ms: 10, decode_ms: 30 });
+  t.same(phases({ queueMs: 2, towerMs: 5 }), {
+    prepare_ms: 3,
+    queue_ms: 2,
+    tower_ms: 5,
+    prefill_ms: 10,
+    decode_ms: 30,
+  });
   t.same(phases({ queueMs: 2 }), { prepare_ms: 8, queue_ms: 2, tower_ms: null, prefill_ms: 10, decode_ms: 30 });
-  t.same(phases({ queueMs: 4, towerMs: 9 }), { prepare_ms: 0, queue_ms: 4, tower_ms: 6, prefill_ms: 10, decode_ms: 30 }, 'never more than there was');
+  t.same(
+    phases({ queueMs: 4, towerMs: 9 }),
+    { prepare_ms: 0, queue_ms: 4, tower_ms: 6, prefill_ms: 10, decode_ms: 30 },
+    'never more than there was',
+  );
   t.same(phases({ startedAt: null, firstTokenAt: null, queueMs: null }).tower_ms, null);
 });
 
 t.test('an answer, a stream, a cancelled one, refusals: one entry each', async (t) => {
   t.same(await newest(), []);
-  const whole = await openai.chat.completions.create({ model, messages: [{ role: 'user', content: 'A: secret words' }], temperature: 0.5, stop: ['zzz'] });
+  const whole = await openai.chat.completions.create({
+    model,
+    messages: [{ role: 'user', content: 'A: secret words' }],
+    temperature: 0.5,
+    stop: ['zzz'],
+  });
   const [first] = await since(0);
   t.match(first, {
-    organization_id: organization.id, api_key_id: keyId, model, endpoint: '/v1/chat/completions', stream: false, status: 200, outcome: 'completed', code: null, finish_reason: 'end_of_turn',
-    input_tokens: whole.usage!.prompt_tokens, output_tokens: whole.usage!.completion_tokens, has_text: false,
+    organization_id: organization.id,
+    api_key_id: keyId,
+    model,
+    endpoint: '/v1/chat/completions',
+    stream: false,
+    status: 200,
+    outcome: 'completed',
+    code: null,
+    finish_reason: 'end_of_turn',
+    input_tokens: whole.usage!.prompt_tokens,
+    output_tokens: whole.usage!.completion_tokens,
+    has_text: false,
   });
   t.match(first!.request_id, /^req_/);
-  t.ok(first!.queue_ms! >= 0 && first!.first_token_ms! > 0 && first!.duration_ms >= first!.first_token_ms!, 'times in their order');
+  t.ok(
+    first!.queue_ms! >= 0 && first!.first_token_ms! > 0 && first!.duration_ms >= first!.first_token_ms!,
+    'times in their order',
+  );
   const detail = await owner.get<RequestDetail>(`${LIST}/${first!.id}`);
   t.match(detail, { id: first!.id, text: null });
   t.same(detail.parameters, { messages: 1, temperature: 0.5, stop: 1 }, 'what was asked for, and nothing else');
-  const { prepare_ms: prepare, queue_ms: queue, tower_ms: tower, prefill_ms: prefill, decode_ms: decode } = detail.phases;
+  const {
+    prepare_ms: prepare,
+    queue_ms: queue,
+    tower_ms: tower,
+    prefill_ms: prefill,
+    decode_ms: decode,
+  } = detail.phases;
   t.equal(tower, null, 'without pictures');
   t.equal(prepare! + queue! + prefill! + decode!, first!.duration_ms, 'the phases are the whole');
   t.notMatch(JSON.stringify(detail), /secret words|Paris|zzz/, 'nothing of what was said');
 
-  const stream = await openai.chat.completions.create({ model, messages: [{ role: 'user', content: 'L: endless' }], stream: true });
+  const stream = await openai.chat.completions.create({
+    model,
+    messages: [{ role: 'user', content: 'L: endless' }],
+    stream: true,
+  });
   for await (const _chunk of stream) break;
   stream.controller.abort();
   t.match(await since(1), [{ outcome: 'cancelled', status: null, stream: true }]);
 
-  await t.rejects(openai.chat.completions.create({ model: 'none', messages: [{ role: 'user', content: 'A' }] }), { status: 404 } as never);
+  await t.rejects(openai.chat.completions.create({ model: 'none', messages: [{ role: 'user', content: 'A' }] }), {
+    status: 404,
+  } as never);
   await t.rejects(openai.chat.completions.create({ model, messages: [] }), { status: 400 } as never);
   await openai.models.list();
   await openai.responses.create({ model, input: 'A: again' });
   const later = await since(2, 4);
   t.same(later.map(({ endpoint, outcome, status }) => [endpoint, outcome, status]).sort(), [
-    ['/v1/chat/completions', 'refused', 400], ['/v1/chat/completions', 'refused', 404], ['/v1/models', 'completed', 200], ['/v1/responses', 'completed', 200]]);
+    ['/v1/chat/completions', 'refused', 400],
+    ['/v1/chat/completions', 'refused', 404],
+    ['/v1/models', 'completed', 200],
+    ['/v1/responses', 'completed', 200],
+  ]);
   const background = await openai.responses.create({ model, input: 'A: behind', background: true });
   t.ok(await eventually(async () => (await openai.responses.retrieve(background.id)).status === 'completed'));
-  t.ok(await eventually(async () => (await newest('&outcome=completed')).filter(({ endpoint }) => endpoint === '/v1/responses').length === 2), 'a background response is one entry, when it has ended');
+  t.ok(
+    await eventually(
+      async () =>
+        (await newest('&outcome=completed')).filter(({ endpoint }) => endpoint === '/v1/responses').length === 2,
+    ),
+    'a background response is one entry, when it has ended',
+  );
   await owner.post(`${PATH}/playground`, { model, messages: [{ role: 'user', content: 'A: hello' }] });
-  t.ok(await eventually(async () => (await newest('&api_key=playground')).length === 1), 'so is what the playground sends');
+  t.ok(
+    await eventually(async () => (await newest('&api_key=playground')).length === 1),
+    'so is what the playground sends',
+  );
 });
 
 t.test('filters and pages', async (t) => {
   const all = await newest();
-  t.same((await newest('&outcome=refused')).map(({ id }) => id), all.filter(({ outcome }) => outcome === 'refused').map(({ id }) => id));
-  t.same((await newest(`&model=${model}&api_key=${keyId}`)).map(({ id }) => id), all.filter((one) => one.model === model && one.api_key_id === keyId).map(({ id }) => id));
+  t.same(
+    (await newest('&outcome=refused')).map(({ id }) => id),
+    all.filter(({ outcome }) => outcome === 'refused').map(({ id }) => id),
+  );
+  t.same(
+    (await newest(`&model=${model}&api_key=${keyId}`)).map(({ id }) => id),
+    all.filter((one) => one.model === model && one.api_key_id === keyId).map(({ id }) => id),
+  );
   const first = await owner.get<ListPage<RequestObject>>(`${LIST}?limit=3`);
-  t.same(first.data.map(({ id }) => id), all.slice(0, 3).map(({ id }) => id));
-  t.same((await owner.get<ListPage<RequestObject>>(`${LIST}?limit=100&after=${first.next}`)).data.map(({ id }) => id), all.slice(3).map(({ id }) => id));
-  t.match(await refusal(owner.get(`${LIST}?outcome=late`)), { status: 400, code: 'invalid_query_parameter', param: 'outcome' });
+  t.same(
+    first.data.map(({ id }) => id),
+    all.slice(0, 3).map(({ id }) => id),
+  );
+  t.same(
+    (await owner.get<ListPage<RequestObject>>(`${LIST}?limit=100&after=${first.next}`)).data.map(({ id }) => id),
+    all.slice(3).map(({ id }) => id),
+  );
+  t.match(await refusal(owner.get(`${LIST}?outcome=late`)), {
+    status: 400,
+    code: 'invalid_query_parameter',
+    param: 'outcome',
+  });
   t.match(await refusal(owner.get(`${LIST}?after=x`)), { status: 400, param: 'after' });
   t.match(await refusal(owner.get(`${LIST}/1.req_x`)), { status: 404, code: 'resource_not_found' });
 });
@@ -87,38 +171,74 @@ t.test('filters and pages', async (t) => {
 t.test('prompt and answer, once the organization wants them, for admins; gone when it does not', async (t) => {
   const { url } = await owner.post<InviteObject>(`${PATH}/invites`, { email: 'viewer@example.com', role: 'developer' });
   const member = clientOf();
-  await member.signUp({ email: 'viewer@example.com', invite: new URL(url as string).searchParams.get('token') as string });
+  await member.signUp({
+    email: 'viewer@example.com',
+    invite: new URL(url as string).searchParams.get('token') as string,
+  });
   t.match(await refusal(member.patch(PATH, { request_text: true })), { status: 403 });
   t.equal((await owner.patch<OrganizationObject>(PATH, { request_text: true })).request_text, true);
   const before = (await newest()).length;
-  await openai.chat.completions.create({ model, messages: [{ role: 'system', content: `${'-'.repeat(80)} be brief` }, { role: 'user', content: 'H: how much is it?' }] });
+  await openai.chat.completions.create({
+    model,
+    messages: [
+      { role: 'system', content: `${'-'.repeat(80)} be brief` },
+      { role: 'user', content: 'H: how much is it?' },
+    ],
+  });
   const [kept] = await since(before);
   t.equal(kept!.has_text, true);
   const { text } = await owner.get<RequestDetail>(`${LIST}/${kept!.id}`);
-  t.equal(text!.prompt.map(({ text: part }) => part).join('').length, 100, 'the end of the prompt, as far as there is room');
-  t.match(text, { cut: true, prompt: [{ role: 'system', text: /be brief$/ }, { role: 'user', text: 'H: how much is it?' }], answer: [{ choice: 0, section: 'reasoning', text: /number/ }, { section: 'content', text: 'Forty-two!' }] });
-  t.match(await member.get<RequestDetail>(`${LIST}/${kept!.id}`), { has_text: true, text: null }, 'a developer sees that there is one');
+  t.equal(
+    text!.prompt.map(({ text: part }) => part).join('').length,
+    100,
+    'the end of the prompt, as far as there is room',
+  );
+  t.match(text, {
+    cut: true,
+    prompt: [
+      { role: 'system', text: /be brief$/ },
+      { role: 'user', text: 'H: how much is it?' },
+    ],
+    answer: [
+      { choice: 0, section: 'reasoning', text: /number/ },
+      { section: 'content', text: 'Forty-two!' },
+    ],
+  });
+  t.match(
+    await member.get<RequestDetail>(`${LIST}/${kept!.id}`),
+    { has_text: true, text: null },
+    'a developer sees that there is one',
+  );
   const operators = await owner.get<ListPage<RequestObject>>('/operator/requests?limit=1');
   t.equal(operators.data[0]!.id, kept!.id);
-  t.match(await owner.get<RequestDetail>(`/operator/requests/${kept!.id}`), { text: null }, 'operators as such see none of it');
+  t.match(
+    await owner.get<RequestDetail>(`/operator/requests/${kept!.id}`),
+    { text: null },
+    'operators as such see none of it',
+  );
   t.match(await refusal(member.get('/operator/requests')), { status: 403 });
 
   await owner.patch(PATH, { request_text: false });
   t.match(await owner.get<RequestDetail>(`${LIST}/${kept!.id}`), { has_text: false, text: null });
-  const actions = (await owner.get<ListPage<{ action: string }>>(`${PATH}/audit-log?limit=100`)).data.map(({ action }) => action);
+  const actions = (await owner.get<ListPage<{ action: string }>>(`${PATH}/audit-log?limit=100`)).data.map(
+    ({ action }) => action,
+  );
   t.ok(actions.includes('organization.request_text_kept') && actions.includes('organization.request_text_not_kept'));
 });
 
 t.test('another organization knows nothing of it, and a deleted one leaves nothing', async (t) => {
   const other = clientOf();
-  const { organization: { id } } = await other.signUp();
+  const {
+    organization: { id },
+  } = await other.signUp();
   const [mine] = await newest();
   t.same((await other.get<ListPage<RequestObject>>(`/organizations/${id}/requests`)).data, []);
   t.match(await refusal(other.get(`/organizations/${id}/requests/${mine!.id}`)), { status: 404 });
   t.match(await refusal(other.get(LIST)), { status: 404 });
   await other.post(`/organizations/${id}/playground`, { model, messages: [{ role: 'user', content: 'A' }] });
-  const seen = async (): Promise<number> => (await owner.get<ListPage<RequestObject>>(`/operator/requests?organization=${id}`)).data.length;
-  t.ok(await eventually(async () => await seen() === 1));
+  const seen = async (): Promise<number> =>
+    (await owner.get<ListPage<RequestObject>>(`/operator/requests?organization=${id}`)).data.length;
+  t.ok(await eventually(async () => (await seen()) === 1));
   await other.delete(`/organizations/${id}`);
-  t.ok(await eventually(async () => await seen() === 0));
+  t.ok(await eventually(async () => (await seen()) === 0));
 });

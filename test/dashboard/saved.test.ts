@@ -22,12 +22,29 @@ t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 
 const content = (secret: string): SavedContent => ({
   settings: { system: `system ${secret}`, temperature: '0.5' },
-  columns: [{ model: 'hal-1.0', turns: [
-    { kind: 'user', text: `question ${secret}` },
-    { kind: 'answer', model: 'hal-1.0', text: `answer ${secret}`, reasoning: '', finish_reason: 'stop', calls: [], results: {}, usage: { prompt: 5, cached: 0, completion: 3, reasoning: 0 }, first_ms: 10, total_ms: 30 },
-  ] }],
+  columns: [
+    {
+      model: 'hal-1.0',
+      turns: [
+        { kind: 'user', text: `question ${secret}` },
+        {
+          kind: 'answer',
+          model: 'hal-1.0',
+          text: `answer ${secret}`,
+          reasoning: '',
+          finish_reason: 'stop',
+          calls: [],
+          results: {},
+          usage: { prompt: 5, cached: 0, completion: 3, reasoning: 0 },
+          first_ms: 10,
+          total_ms: 30,
+        },
+      ],
+    },
+  ],
 });
-const names = async (client: DashboardClient, list: string): Promise<string[]> => (await client.get<ListPage<SavedItem>>(list)).data.map(({ name }) => name);
+const names = async (client: DashboardClient, list: string): Promise<string[]> =>
+  (await client.get<ListPage<SavedItem>>(list)).data.map(({ name }) => name);
 
 t.test('whose they are, and who reads them', async (t) => {
   const { owner, organization, client, close } = await openOwned({ env: { MONOLITH_DATA_DIR: folder } });
@@ -44,20 +61,42 @@ t.test('whose they are, and who reads them', async (t) => {
   const stranger = client();
   const { organization: other } = await stranger.signUp({ email: 'eve@example.com' });
 
-  const mine = await owner.post<SavedItem>(LIST, { kind: 'preset', name: 'Careful marzipan', content: content('pistachio') });
+  const mine = await owner.post<SavedItem>(LIST, {
+    kind: 'preset',
+    name: 'Careful marzipan',
+    content: content('pistachio'),
+  });
   t.match(mine, { kind: 'preset', name: 'Careful marzipan', shared: false, own: true, expires_at: null });
-  for (const reader of [grace, viewer, stranger]) t.match(await refusal(reader.get(`${LIST}/${mine.id}`)), { status: 404, code: 'resource_not_found' }, 'one\'s own is nobody else\'s');
+  for (const reader of [grace, viewer, stranger])
+    t.match(
+      await refusal(reader.get(`${LIST}/${mine.id}`)),
+      { status: 404, code: 'resource_not_found' },
+      "one's own is nobody else's",
+    );
   t.same(await names(grace, LIST), []);
   t.match((await owner.get<SavedItem & { content: SavedContent }>(`${LIST}/${mine.id}`)).content, content('pistachio'));
   t.match(await owner.patch(`${LIST}/${mine.id}`, { name: 'Renamed' }), { name: 'Renamed' });
 
-  const talk = await owner.post<SavedItem>(LIST, { kind: 'conversation', name: 'Talk', content: content('cardamom'), shared: true });
-  for (const reader of [grace, viewer]) t.match(await reader.get(`${LIST}/${talk.id}`), { own: false, content: content('cardamom') });
+  const talk = await owner.post<SavedItem>(LIST, {
+    kind: 'conversation',
+    name: 'Talk',
+    content: content('cardamom'),
+    shared: true,
+  });
+  for (const reader of [grace, viewer])
+    t.match(await reader.get(`${LIST}/${talk.id}`), { own: false, content: content('cardamom') });
   t.same(await names(grace, LIST), ['Talk']);
   t.match(await refusal(stranger.get(`${LIST}/${talk.id}`)), { status: 404 }, 'a link opens for members alone');
-  t.match(await refusal(stranger.get(`/organizations/${other.id}/playground/saved/${talk.id}`)), { status: 404 }, 'not by way of another organization either');
+  t.match(
+    await refusal(stranger.get(`/organizations/${other.id}/playground/saved/${talk.id}`)),
+    { status: 404 },
+    'not by way of another organization either',
+  );
   t.match(await refusal(client().get(`${LIST}/${talk.id}`)), { status: 401 });
-  t.match(await refusal(grace.patch(`${LIST}/${talk.id}`, { name: 'Hers' })), { status: 403, code: 'role_not_allowed' });
+  t.match(await refusal(grace.patch(`${LIST}/${talk.id}`, { name: 'Hers' })), {
+    status: 403,
+    code: 'role_not_allowed',
+  });
   t.match(await refusal(grace.delete(`${LIST}/${talk.id}`)), { status: 403 });
   t.match(await refusal(viewer.post(LIST, { kind: 'preset', name: 'x', content: content('x') })), { status: 403 });
 
@@ -66,19 +105,47 @@ t.test('whose they are, and who reads them', async (t) => {
   await owner.patch(`${LIST}/${talk.id}`, { shared: true, expires_at: new Date(Date.now() + 1_500).toISOString() });
   t.equal((await grace.get<SavedItem>(`${LIST}/${talk.id}`)).name, 'Talk');
   t.ok(await eventually(async () => (await grace.fetch(`${LIST}/${talk.id}`)).status === 404), 'over');
-  t.match(await refusal(owner.post(LIST, { kind: 'preset', name: 'x', content: content('x'), expires_at: '2020-01-01' })), { status: 422, param: 'expires_at' });
-  t.match(await refusal(owner.post(LIST, { kind: 'preset', name: 'x', content: { ...content('x'), settings: { system: 'x'.repeat(400_001) } } })), { status: 422 });
-  t.same((await owner.get<ListPage<AuditEntry>>(`/organizations/${organization.id}/audit-log`)).data.filter(({ target }) => target === talk.id).map(({ action }) => action), ['conversation.shared', 'conversation.unshared', 'conversation.shared']);
+  t.match(
+    await refusal(owner.post(LIST, { kind: 'preset', name: 'x', content: content('x'), expires_at: '2020-01-01' })),
+    { status: 422, param: 'expires_at' },
+  );
+  t.match(
+    await refusal(
+      owner.post(LIST, {
+        kind: 'preset',
+        name: 'x',
+        content: { ...content('x'), settings: { system: 'x'.repeat(400_001) } },
+      }),
+    ),
+    { status: 422 },
+  );
+  t.same(
+    (await owner.get<ListPage<AuditEntry>>(`/organizations/${organization.id}/audit-log`)).data
+      .filter(({ target }) => target === talk.id)
+      .map(({ action }) => action),
+    ['conversation.shared', 'conversation.unshared', 'conversation.shared'],
+  );
 
-  const hers = await grace.post<SavedItem>(LIST, { kind: 'preset', name: 'Of Grace', content: content('x'), shared: true });
+  const hers = await grace.post<SavedItem>(LIST, {
+    kind: 'preset',
+    name: 'Of Grace',
+    content: content('x'),
+    shared: true,
+  });
   await owner.delete(`${LIST}/${hers.id}`);
   t.match(await refusal(grace.get(`${LIST}/${hers.id}`)), { status: 404 }, 'admins end what others share');
 
-  const last = await grace.post<SavedItem>(LIST, { kind: 'preset', name: 'Her last', content: content('saffron'), shared: true });
+  const last = await grace.post<SavedItem>(LIST, {
+    kind: 'preset',
+    name: 'Her last',
+    content: content('saffron'),
+    shared: true,
+  });
   t.ok((await owner.get<SavedItem>(`${LIST}/${last.id}`)).shared);
   const bytes = readFileSync(databasePath(folder)).toString('latin1');
   t.ok(bytes.includes(last.id) && bytes.includes(mine.id), 'the rows are in the file');
-  for (const word of ['pistachio', 'cardamom', 'saffron', 'marzipan', 'Her last']) t.notOk(bytes.includes(word), `${word} is not`);
+  for (const word of ['pistachio', 'cardamom', 'saffron', 'marzipan', 'Her last'])
+    t.notOk(bytes.includes(word), `${word} is not`);
   await grace.post('/account/delete', { password: PASSWORD });
   t.same(await names(owner, LIST), ['Renamed'], 'gone with the account');
 });
@@ -92,13 +159,29 @@ t.test('erased with an organization and with users who are gone; bounded', async
   });
   const clock = { now: 1_000 };
   const saved = new LmdbSavedStore(store, () => clock.now);
-  const row = (id: string, more: Partial<SavedRow> = {}): SavedRow => ({ id, organizationId: 'org_1', userId: 'user_1', kind: 'preset', sealedName: 'n', shared: true, createdAt: 1, expiresAt: null, ...more });
-  const left = (): number => [...store.table('saved').keys(), ...store.table('saved-contents').keys(), ...store.table('saved-by-user').keys()].length;
+  const row = (id: string, more: Partial<SavedRow> = {}): SavedRow => ({
+    id,
+    organizationId: 'org_1',
+    userId: 'user_1',
+    kind: 'preset',
+    sealedName: 'n',
+    shared: true,
+    createdAt: 1,
+    expiresAt: null,
+    ...more,
+  });
+  const left = (): number =>
+    [...store.table('saved').keys(), ...store.table('saved-contents').keys(), ...store.table('saved-by-user').keys()]
+      .length;
   await saved.add(row('a'), 'x');
   await saved.add(row('b', { organizationId: 'org_12', userId: 'user_12' }), 'x');
   await saved.add(row('c', { userId: 'user_2', expiresAt: 2_000 }), 'x');
   await saved.eraseOrganization('org_1');
-  t.same((await saved.list('org_12')).map(({ id }) => id), ['b'], 'one whose id begins alike keeps its own');
+  t.same(
+    (await saved.list('org_12')).map(({ id }) => id),
+    ['b'],
+    'one whose id begins alike keeps its own',
+  );
   t.equal(left(), 3);
   await saved.add(row('d'), 'x');
   await saved.eraseUser('user_1');
@@ -113,21 +196,33 @@ t.test('erased with an organization and with users who are gone; bounded', async
   await saved.add(row('more'), 'x');
 });
 
-t.test('reading it, and lists that are read whole, takes of the time that the organization may take of others', async (t) => {
-  const { owner, organization, client, close } = await openOwned({ env: { MONOLITH_LIMITS_LOOP_MS: '1' } });
-  t.teardown(close);
-  const LIST = `/organizations/${organization.id}/playground/saved`;
-  const { id } = await owner.post<SavedItem>(LIST, { kind: 'conversation', name: 'Long', content: content('x'.repeat(100_000)) });
-  for (const path of [`${LIST}/${id}`, LIST, `/organizations/${organization.id}/members`, `/organizations/${organization.id}/invites`]) {
-    let answer = await owner.fetch(path);
-    for (let read = 0; read < 1_000 && answer.status === 200; read++) {
-      await answer.text();
-      answer = await owner.fetch(path);
+t.test(
+  'reading it, and lists that are read whole, takes of the time that the organization may take of others',
+  async (t) => {
+    const { owner, organization, client, close } = await openOwned({ env: { MONOLITH_LIMITS_LOOP_MS: '1' } });
+    t.teardown(close);
+    const LIST = `/organizations/${organization.id}/playground/saved`;
+    const { id } = await owner.post<SavedItem>(LIST, {
+      kind: 'conversation',
+      name: 'Long',
+      content: content('x'.repeat(100_000)),
+    });
+    for (const path of [
+      `${LIST}/${id}`,
+      LIST,
+      `/organizations/${organization.id}/members`,
+      `/organizations/${organization.id}/invites`,
+    ]) {
+      let answer = await owner.fetch(path);
+      for (let read = 0; read < 1_000 && answer.status === 200; read++) {
+        await answer.text();
+        answer = await owner.fetch(path);
+      }
+      t.match(await answer.json(), { error: { code: 'rpm_limit_exceeded' } });
+      t.equal(answer.status, 429);
     }
-    t.match(await answer.json(), { error: { code: 'rpm_limit_exceeded' } });
-    t.equal(answer.status, 429);
-  }
-  const other = client();
-  const { organization: another } = await other.signUp({ email: 'other@example.com' });
-  t.same(await names(other, `/organizations/${another.id}/playground/saved`), [], 'nobody else\'s');
-});
+    const other = client();
+    const { organization: another } = await other.signUp({ email: 'other@example.com' });
+    t.same(await names(other, `/organizations/${another.id}/playground/saved`), [], "nobody else's");
+  },
+);

@@ -2,14 +2,23 @@
 import { request } from 'node:http';
 import type { IncomingMessage } from 'node:http';
 import t from 'tap';
-import type { AuditEntry, ListPage, LoginAnswer, Me, OperatorUser, RecoveryCodes, SecondFactorProposal, SecondFactorState } from '../../src/wire/dashboard.js';
+import type {
+  AuditEntry,
+  ListPage,
+  LoginAnswer,
+  Me,
+  OperatorUser,
+  RecoveryCodes,
+  SecondFactorProposal,
+  SecondFactorState,
+} from '../../src/wire/dashboard.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import type { DashboardClient } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { codeOf, roomInStep } from '../support/one-time-codes.js';
 import { folderDirectory } from '../support/folder-directory.js';
 
-t.setTimeout(300_000);     // passwords take their time on a busy machine
+t.setTimeout(300_000); // passwords take their time on a busy machine
 
 const KEYS = ['11'.repeat(32), '22'.repeat(32)] as const;
 
@@ -18,34 +27,57 @@ t.teardown(() => dashboard.close());
 let operator = dashboard.client();
 await operator.signUp({ email: 'operator@example.com' });
 let user = dashboard.client();
-const { user: { id } } = await user.signUp({ email: 'user@example.com' });
+const {
+  user: { id },
+} = await user.signUp({ email: 'user@example.com' });
 
 const ticketFor = async (client: DashboardClient, email = 'user@example.com'): Promise<string> => {
   const answer = await client.post<LoginAnswer>('/login', { email, password: PASSWORD });
   if (!('second_factor' in answer)) throw new Error('signed in without a code');
   return answer.second_factor.ticket;
 };
-const signIn = async (client: DashboardClient, code: string, email?: string): Promise<unknown> => client.post('/login/code', { ticket: await ticketFor(client, email), code });
-const forget = (): Promise<void> => dashboard.inside((store) => store.transaction(() => { for (const kind of ['code', 'password'] as const) folderDirectory(dashboard.server).attempts.forget(kind, id); }));
+const signIn = async (client: DashboardClient, code: string, email?: string): Promise<unknown> =>
+  client.post('/login/code', { ticket: await ticketFor(client, email), code });
+const forget = (): Promise<void> =>
+  dashboard.inside((store) =>
+    store.transaction(() => {
+      for (const kind of ['code', 'password'] as const) folderDirectory(dashboard.server).attempts.forget(kind, id);
+    }),
+  );
 
 /** Another start, with other settings; browsers keep their cookies. */
 const restart = async (settings: object): Promise<void> => {
   await dashboard.restart(settings);
-  [operator, user] = [operator, user].map(({ cookie }) => Object.assign(dashboard.client(), { cookie })) as [DashboardClient, DashboardClient];
+  [operator, user] = [operator, user].map(({ cookie }) => Object.assign(dashboard.client(), { cookie })) as [
+    DashboardClient,
+    DashboardClient,
+  ];
 };
 
-let secret = '', turnedOn = '';
+let secret = '',
+  turnedOn = '';
 let recovery: string[] = [];
 
 t.test('turned on by a code of the secret', async (t) => {
   const elsewhere = dashboard.client();
   await elsewhere.login('user@example.com');
   t.match(await refusal(user.post('/second-factor/begin', { password: 'wrong' })), { status: 422, param: 'password' });
-  t.match(await refusal(user.post('/second-factor/enable', { code: '123456' })), { status: 422, code: 'invalid_value', param: 'code' }, 'nothing was begun');
+  t.match(
+    await refusal(user.post('/second-factor/enable', { code: '123456' })),
+    { status: 422, code: 'invalid_value', param: 'code' },
+    'nothing was begun',
+  );
   const proposal = await user.post<SecondFactorProposal>('/second-factor/begin', { password: PASSWORD });
   secret = proposal.secret;
-  t.match(proposal, { secret: /^[A-Z2-7]{32}$/, uri: `otpauth://totp/Monolith%20127.0.0.1%3A${new URL(dashboard.url).port}:user%40example.com?secret=${secret}&` });
-  t.match(await refusal(user.post('/second-factor/enable', { code: codeOf(secret, 5) })), { status: 401, code: 'invalid_code', param: 'code' });
+  t.match(proposal, {
+    secret: /^[A-Z2-7]{32}$/,
+    uri: `otpauth://totp/Monolith%20127.0.0.1%3A${new URL(dashboard.url).port}:user%40example.com?secret=${secret}&`,
+  });
+  t.match(await refusal(user.post('/second-factor/enable', { code: codeOf(secret, 5) })), {
+    status: 401,
+    code: 'invalid_code',
+    param: 'code',
+  });
   t.match(await user.get('/second-factor'), { enabled: false }, 'what is not proved does not count');
   await dashboard.client().login('user@example.com');
   await roomInStep();
@@ -54,13 +86,23 @@ t.test('turned on by a code of the secret', async (t) => {
   recovery = answer.recovery_codes;
   t.equal(new Set(recovery).size, 10);
   t.match(recovery[0], /^[A-Z2-7]{4}(-[A-Z2-7]{4}){3}$/);
-  t.match(await user.get<SecondFactorState>('/second-factor'), { enabled: true, recovery_codes_left: 10, required: false });
+  t.match(await user.get<SecondFactorState>('/second-factor'), {
+    enabled: true,
+    recovery_codes_left: 10,
+    required: false,
+  });
   t.match(await user.get<Me>('/me'), { user: { second_factor: true } });
   t.match(await refusal(elsewhere.get('/me')), { status: 401 }, 'sessions begun without a code are over');
-  t.match(await refusal(user.post('/second-factor/begin', { password: PASSWORD })), { status: 422, code: 'invalid_value' });
+  t.match(await refusal(user.post('/second-factor/begin', { password: PASSWORD })), {
+    status: 422,
+    code: 'invalid_value',
+  });
   const stored = await dashboard.inside(async (store) => JSON.stringify([...store.table('second-factors').range()]));
   t.notMatch(stored, Buffer.from(secret).toString('base64'));
-  t.notOk(stored.includes(secret) || recovery.some((code) => stored.includes(code.replaceAll('-', ''))), 'neither secret nor recovery codes are to be read in the database');
+  t.notOk(
+    stored.includes(secret) || recovery.some((code) => stored.includes(code.replaceAll('-', ''))),
+    'neither secret nor recovery codes are to be read in the database',
+  );
 });
 
 t.test('a sign-in takes the password and a code', async (t) => {
@@ -68,13 +110,34 @@ t.test('a sign-in takes the password and a code', async (t) => {
   t.match(await refusal(client.login('user@example.com', 'wrong')), { code: 'invalid_credentials' });
   const ticket = await ticketFor(client);
   t.equal(client.cookie, null, 'the password alone signs nobody in');
-  t.match(await refusal(client.post('/login/code', { ticket: 'acc1.nonsense', code: codeOf(secret) })), { status: 400, code: 'invalid_token', param: 'ticket' });
-  t.match(await refusal(client.post('/login/code', { ticket, code: '000000' })), { status: 401, code: 'invalid_code', message: /wrong/ });
-  t.match(await refusal(client.post('/login/code', { ticket, code: turnedOn })), { status: 401, code: 'invalid_code', message: /used already/ }, 'the code that turned it on');
+  t.match(await refusal(client.post('/login/code', { ticket: 'acc1.nonsense', code: codeOf(secret) })), {
+    status: 400,
+    code: 'invalid_token',
+    param: 'ticket',
+  });
+  t.match(await refusal(client.post('/login/code', { ticket, code: '000000' })), {
+    status: 401,
+    code: 'invalid_code',
+    message: /wrong/,
+  });
+  t.match(
+    await refusal(client.post('/login/code', { ticket, code: turnedOn })),
+    { status: 401, code: 'invalid_code', message: /used already/ },
+    'the code that turned it on',
+  );
   const code = codeOf(secret, 1);
-  const at = await Promise.allSettled([dashboard.client(), dashboard.client()].map((one) => one.post('/login/code', { ticket, code })));
-  t.equal(at.filter(({ status }) => status === 'fulfilled').length, 1, 'a code counts once, of two at the same moment too');
-  t.match(await refusal(client.post('/login/code', { ticket, code })), { code: 'invalid_code', message: /used already/ });
+  const at = await Promise.allSettled(
+    [dashboard.client(), dashboard.client()].map((one) => one.post('/login/code', { ticket, code })),
+  );
+  t.equal(
+    at.filter(({ status }) => status === 'fulfilled').length,
+    1,
+    'a code counts once, of two at the same moment too',
+  );
+  t.match(await refusal(client.post('/login/code', { ticket, code })), {
+    code: 'invalid_code',
+    message: /used already/,
+  });
 });
 
 t.test('recovery codes, each once', async (t) => {
@@ -85,8 +148,14 @@ t.test('recovery codes, each once', async (t) => {
   t.match(await client.get('/me'), { user: { id } });
   t.match(await refusal(signIn(dashboard.client(), code)), { code: 'invalid_code', message: /recovery code/ });
   t.match(await client.get('/second-factor'), { recovery_codes_left: 9 });
-  const { recovery_codes: next } = await client.post<RecoveryCodes>('/second-factor/recovery-codes', { code: recovery[1] });
-  t.match(await refusal(signIn(dashboard.client(), recovery[2] ?? '')), { code: 'invalid_code' }, 'those before are void');
+  const { recovery_codes: next } = await client.post<RecoveryCodes>('/second-factor/recovery-codes', {
+    code: recovery[1],
+  });
+  t.match(
+    await refusal(signIn(dashboard.client(), recovery[2] ?? '')),
+    { code: 'invalid_code' },
+    'those before are void',
+  );
   recovery = next;
   await signIn(dashboard.client(), recovery.pop() ?? '');
 });
@@ -95,10 +164,16 @@ t.test('guesses are counted by user, from wherever they come', async (t) => {
   await forget();
   const client = dashboard.client();
   const ticket = await ticketFor(client);
-  const guesses = await Promise.all(Array.from({ length: 7 }, () => refusal(client.post('/login/code', { ticket, code: '000000' }))));
+  const guesses = await Promise.all(
+    Array.from({ length: 7 }, () => refusal(client.post('/login/code', { ticket, code: '000000' }))),
+  );
   t.equal(guesses.filter(({ code }) => code === 'invalid_code').length, 5);
   t.equal(guesses.filter(({ status, code }) => status === 429 && code === 'too_many_attempts').length, 2);
-  t.match(await refusal(client.post('/login/code', { ticket, code: recovery[0] })), { code: 'too_many_attempts' }, 'the right one too');
+  t.match(
+    await refusal(client.post('/login/code', { ticket, code: recovery[0] })),
+    { code: 'too_many_attempts' },
+    'the right one too',
+  );
   for (let i = 0; i < 12; i++) await ticketFor(dashboard.client());
   t.pass('a right password is no failed sign-in');
   await forget();
@@ -107,8 +182,12 @@ t.test('guesses are counted by user, from wherever they come', async (t) => {
 t.test('a ticket ends with the password it was for', async (t) => {
   const ticket = await ticketFor(dashboard.client());
   const { url } = await operator.post<{ url: string }>(`/operator/users/${id}/reset-link`);
-  await dashboard.client().post('/password/reset', { token: new URL(url).searchParams.get('token'), password: PASSWORD });
-  t.match(await refusal(dashboard.client().post('/login/code', { ticket, code: recovery[0] })), { code: 'invalid_token' });
+  await dashboard
+    .client()
+    .post('/password/reset', { token: new URL(url).searchParams.get('token'), password: PASSWORD });
+  t.match(await refusal(dashboard.client().post('/login/code', { ticket, code: recovery[0] })), {
+    code: 'invalid_token',
+  });
   await signIn(user, recovery.shift() ?? '');
   t.pass('a new password leaves the second factor on');
 });
@@ -117,10 +196,18 @@ t.test('keys of the settings change', async (t) => {
   await restart({ secrets: { signing_keys: [KEYS[1], KEYS[0]] } });
   await restart({ secrets: { signing_keys: [KEYS[1]] } });
   const ticket = await ticketFor(dashboard.client());
-  t.match(await refusal(dashboard.client().post('/login/code', { ticket, code: '000000' })), { code: 'invalid_code', message: /wrong/ }, 'the secret was sealed anew while both keys were known');
+  t.match(
+    await refusal(dashboard.client().post('/login/code', { ticket, code: '000000' })),
+    { code: 'invalid_code', message: /wrong/ },
+    'the secret was sealed anew while both keys were known',
+  );
   await restart({ secrets: { signing_keys: ['33'.repeat(32)] } });
   t.match(dashboard.logs.join(''), /a second factor cannot be opened/);
-  t.match(await refusal(signIn(dashboard.client(), '000000')), { status: 422, code: 'invalid_value', message: /recovery code/ });
+  t.match(await refusal(signIn(dashboard.client(), '000000')), {
+    status: 422,
+    code: 'invalid_value',
+    message: /recovery code/,
+  });
   await signIn(user, recovery.shift() ?? '');
   await restart({ secrets: { signing_keys: [KEYS[1]] } });
 });
@@ -128,7 +215,9 @@ t.test('keys of the settings change', async (t) => {
 t.test('turned off, or reset by an operator', async (t) => {
   await forget();
   await operator.login('operator@example.com');
-  t.match(await refusal(user.post('/second-factor/disable', { password: 'wrong', code: recovery[0] })), { param: 'password' });
+  t.match(await refusal(user.post('/second-factor/disable', { password: 'wrong', code: recovery[0] })), {
+    param: 'password',
+  });
   await user.post('/second-factor/disable', { password: PASSWORD, code: recovery[0] });
   await dashboard.client().login('user@example.com');
   const again = await user.post<SecondFactorProposal>('/second-factor/begin', { password: PASSWORD });
@@ -152,10 +241,15 @@ t.test('required of operators', async (t) => {
   t.match(await user.get<Me>('/me'), { second_factor_missing: false });
   t.match(await refusal(operator.get('/operator/users')), { status: 403, code: 'second_factor_required' });
   const { secret: own } = await operator.post<SecondFactorProposal>('/second-factor/begin', { password: PASSWORD });
-  const { recovery_codes: [code] } = await operator.post<RecoveryCodes>('/second-factor/enable', { code: codeOf(own) });
+  const {
+    recovery_codes: [code],
+  } = await operator.post<RecoveryCodes>('/second-factor/enable', { code: codeOf(own) });
   await operator.get('/operator/users');
   t.match(await operator.get<Me>('/me'), { second_factor_missing: false });
-  t.match(await refusal(operator.post('/second-factor/disable', { password: PASSWORD, code })), { status: 403, code: 'second_factor_required' });
+  t.match(await refusal(operator.post('/second-factor/disable', { password: PASSWORD, code })), {
+    status: 403,
+    code: 'second_factor_required',
+  });
 });
 
 t.test('a Host header with a port that is none', async (t) => {
@@ -164,9 +258,22 @@ t.test('a Host header with a port that is none', async (t) => {
   const { csrf_token: token } = await client.get<Me>('/me');
   const host = '127.0.0.1:99999';
   const answer = await new Promise<IncomingMessage>((resolve, reject) => {
-    request(`${dashboard.url}/dashboard/api/second-factor/begin`, {
-      method: 'POST', headers: { host, origin: `http://${host}`, cookie: `sid=${client.cookie ?? ''}`, 'x-csrf-token': token, 'content-type': 'application/json' },
-    }, resolve).on('error', reject).end(JSON.stringify({ password: PASSWORD }));
+    request(
+      `${dashboard.url}/dashboard/api/second-factor/begin`,
+      {
+        method: 'POST',
+        headers: {
+          host,
+          origin: `http://${host}`,
+          cookie: `sid=${client.cookie ?? ''}`,
+          'x-csrf-token': token,
+          'content-type': 'application/json',
+        },
+      },
+      resolve,
+    )
+      .on('error', reject)
+      .end(JSON.stringify({ password: PASSWORD }));
   });
   answer.resume();
   t.equal(answer.statusCode, 200, 'it is shown by the app, no more');

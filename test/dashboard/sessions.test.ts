@@ -11,7 +11,7 @@ import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { folderDirectory } from '../support/folder-directory.js';
 
-t.setTimeout(300_000);     // passwords take their time on a busy machine
+t.setTimeout(300_000); // passwords take their time on a busy machine
 
 const dashboard = await startDashboard();
 t.teardown(() => dashboard.close());
@@ -20,12 +20,15 @@ await operator.signUp({ email: 'operator@example.com' });
 
 t.test('the cookie', async (t) => {
   const client = dashboard.client();
-  const response = await client.fetch('/login', { method: 'POST', body: { email: 'OPERATOR@example.com', password: PASSWORD } });
+  const response = await client.fetch('/login', {
+    method: 'POST',
+    body: { email: 'OPERATOR@example.com', password: PASSWORD },
+  });
   t.match(response.headers.get('set-cookie'), /^sid=[\w-]{43}; HttpOnly; SameSite=Lax; Path=\/; Max-Age=2592000$/);
   t.equal(response.headers.get('cache-control'), 'no-store');
   t.equal(response.headers.get('x-content-type-options'), 'nosniff');
   t.equal(response.headers.get('access-control-allow-origin'), null);
-  t.same(Object.keys(await response.json() as object), ['user']);
+  t.same(Object.keys((await response.json()) as object), ['user']);
   const stored = await dashboard.inside(async (store) => JSON.stringify([...store.table('sessions').range()]));
   t.notMatch(stored, client.cookie as string, 'is stored nowhere');
 
@@ -35,20 +38,32 @@ t.test('the cookie', async (t) => {
 });
 
 t.test('behind TLS it is Secure', async (t) => {
-  const secure = await startDashboard({ dashboard: { url: 'https://models.example.com' }, accounts: { signup: 'open' } });
+  const secure = await startDashboard({
+    dashboard: { url: 'https://models.example.com' },
+    accounts: { signup: 'open' },
+  });
   t.teardown(() => secure.close());
   const code = new URL(secure.server.setupUrl as string);
   t.equal(code.origin, 'https://models.example.com');
   const client = secure.client();
   const body = { email: 'a@example.com', password: PASSWORD, name: 'A', code: code.searchParams.get('code') };
-  const response = await client.fetch('/signup', { method: 'POST', body, headers: { origin: 'https://models.example.com' } });
+  const response = await client.fetch('/signup', {
+    method: 'POST',
+    body,
+    headers: { origin: 'https://models.example.com' },
+  });
   t.match(response.headers.get('set-cookie'), /; Secure$/);
 });
 
 t.test('keys and cookies keep to their sides', async (t) => {
   const key = dashboard.server.createdKey as string;
-  t.match(await (await fetch(`${dashboard.url}/dashboard/api/me`, { headers: { authorization: `Bearer ${key}` } })).json(), { error: { code: 'not_signed_in' } });
-  t.match(await (await fetch(`${dashboard.url}/v1/models`, { headers: { cookie: `sid=${operator.cookie}` } })).json(), { error: { code: 'missing_api_key' } });
+  t.match(
+    await (await fetch(`${dashboard.url}/dashboard/api/me`, { headers: { authorization: `Bearer ${key}` } })).json(),
+    { error: { code: 'not_signed_in' } },
+  );
+  t.match(await (await fetch(`${dashboard.url}/v1/models`, { headers: { cookie: `sid=${operator.cookie}` } })).json(), {
+    error: { code: 'missing_api_key' },
+  });
 });
 
 t.test('sessions are listed and revoked', async (t) => {
@@ -63,12 +78,24 @@ t.test('sessions are listed and revoked', async (t) => {
   t.match(await refusal(stranger.delete(`/sessions/${victim.id}`)), { status: 404, code: 'resource_not_found' });
   await operator.delete(`/sessions/${victim.id}`);
   t.match(await refusal(operator.delete(`/sessions/${victim.id}`)), { status: 404 });
-  t.match(await refusal(stranger.get('/sessions?limit=0')), { status: 422, code: 'value_out_of_range', param: 'limit' });
-  t.match(await refusal(stranger.get('/sessions?limit=x')), { status: 400, code: 'invalid_query_parameter', param: 'limit' });
-  t.match(await refusal(stranger.get('/sessions?after=sess_x')), { status: 404, code: 'item_not_found', param: 'after' });
+  t.match(await refusal(stranger.get('/sessions?limit=0')), {
+    status: 422,
+    code: 'value_out_of_range',
+    param: 'limit',
+  });
+  t.match(await refusal(stranger.get('/sessions?limit=x')), {
+    status: 400,
+    code: 'invalid_query_parameter',
+    param: 'limit',
+  });
+  t.match(await refusal(stranger.get('/sessions?after=sess_x')), {
+    status: 404,
+    code: 'item_not_found',
+    param: 'after',
+  });
 
   const cookie = other.cookie;
-  await other.logout().catch(() => undefined);   // it may have been the one revoked
+  await other.logout().catch(() => undefined); // it may have been the one revoked
   const ghost = dashboard.client();
   ghost.cookie = cookie;
   t.match(await refusal(ghost.get('/me')), { status: 401 });
@@ -88,17 +115,20 @@ t.test('they end by themselves, and are bounded', async (t) => {
   const client = dashboard.client();
   const { user } = await client.signUp();
   type Row = { userId: string; createdAt: number; lastSeenAt: number };
-  const age = (change: (row: Row) => Row): Promise<void> => dashboard.inside(async (store) => {
-    const table = store.table<Row>('sessions');
-    for (const { key, value } of [...table.range({ from: ['hash'], to: ['hash', '\uffff'] })]) if (value.userId === user.id) await table.put(key, change(value));
-  });
+  const age = (change: (row: Row) => Row): Promise<void> =>
+    dashboard.inside(async (store) => {
+      const table = store.table<Row>('sessions');
+      for (const { key, value } of [...table.range({ from: ['hash'], to: ['hash', '\uffff'] })])
+        if (value.userId === user.id) await table.put(key, change(value));
+    });
   const hours = 3_600_000;
   await age((row) => ({ ...row, lastSeenAt: Date.now() - 11.9 * hours }));
   await client.get('/me');
   const seen = async (): Promise<boolean> => {
     let recent = true;
     await dashboard.inside(async (store) => {
-      for (const { value } of store.table<Row>('sessions').range({ from: ['hash'], to: ['hash', '\uffff'] })) if (value.userId === user.id) recent &&= Date.now() - value.lastSeenAt < hours;
+      for (const { value } of store.table<Row>('sessions').range({ from: ['hash'], to: ['hash', '\uffff'] }))
+        if (value.userId === user.id) recent &&= Date.now() - value.lastSeenAt < hours;
     });
     return recent;
   };
@@ -110,10 +140,12 @@ t.test('they end by themselves, and are bounded', async (t) => {
 
   await dashboard.inside(async (store) => {
     const sessions = new SessionTable(store);
-    const count = (): number => [...store.table('sessions').keys({ from: ['user', user.id], to: ['user', user.id, '\uffff'] })].length;
+    const count = (): number =>
+      [...store.table('sessions').keys({ from: ['user', user.id], to: ['user', user.id, '\uffff'] })].length;
     await sessions.sweep();
     t.equal(count(), 0, 'what is over is swept');
-    for (let i = 0; i < MAX_SESSIONS + 5; i++) await store.transaction(() => sessions.begin(user.id, '127.0.0.1', 'test'));
+    for (let i = 0; i < MAX_SESSIONS + 5; i++)
+      await store.transaction(() => sessions.begin(user.id, '127.0.0.1', 'test'));
     t.equal(count(), MAX_SESSIONS);
   });
 });
@@ -128,16 +160,29 @@ t.test('failed sign-ins', async (t) => {
   const unknown = await refusal(client.login('nobody@example.com', 'not the password'));
   t.match(known, { status: 401, code: 'invalid_credentials' });
   t.equal(known.message, unknown.message, 'tell nothing of who exists');
-  t.match(await refusal(client.login('\ufdfa'.repeat(1_000))), { status: 401, code: 'invalid_credentials' }, 'an address longer than the database has keys');
-  await own.inside((store) => store.transaction(() => { folderDirectory(own.server).attempts.forgive('login', 'address 127.0.0.1'); }));
+  t.match(
+    await refusal(client.login('\ufdfa'.repeat(1_000))),
+    { status: 401, code: 'invalid_credentials' },
+    'an address longer than the database has keys',
+  );
+  await own.inside((store) =>
+    store.transaction(() => {
+      folderDirectory(own.server).attempts.forgive('login', 'address 127.0.0.1');
+    }),
+  );
   await client.login('owner@example.com');
   // Two have failed of this address, seven more have elsewhere: its share is 10. At once, because nobody gets more tries by not waiting.
   const { attempts } = own.server.directory;
   for (let i = 0; i < 7; i++) await attempts.count('login', ['address 127.0.0.1']);
-  const tries = await Promise.all(Array.from({ length: 4 }, () => refusal(client.login('owner@example.com', 'guess guess guess'))));
+  const tries = await Promise.all(
+    Array.from({ length: 4 }, () => refusal(client.login('owner@example.com', 'guess guess guess'))),
+  );
   t.equal(tries.filter(({ status }) => status === 401).length, 1);
   t.equal(tries.filter(({ code }) => code === 'too_many_attempts').length, 3);
-  const late = await client.fetch('/login', { method: 'POST', body: { email: 'owner@example.com', password: PASSWORD } });
+  const late = await client.fetch('/login', {
+    method: 'POST',
+    body: { email: 'owner@example.com', password: PASSWORD },
+  });
   t.equal(late.status, 429, 'the right password too');
   t.ok(Number(late.headers.get('retry-after')) >= 1);
 });
@@ -147,27 +192,38 @@ t.test('of one e-mail from many addresses', async (t) => {
   t.teardown(() => own.close());
   const code = new URL(own.server.setupUrl as string).searchParams.get('code') as string;
   await own.client().signUp({ email: 'owner@example.com', code });
-  const attempt = async (address: string): Promise<number> => (await own.client().fetch('/login', {
-    method: 'POST', body: { email: 'owner@example.com', password: 'guess guess guess' }, headers: { 'x-forwarded-for': `9.9.9.9, ${address}` },
-  })).status;
-  for (let i = 0; i < 9; i++) await own.server.directory.attempts.count('login', ['email owner@example.com', `address 10.0.1.${i}`]);
+  const attempt = async (address: string): Promise<number> =>
+    (
+      await own.client().fetch('/login', {
+        method: 'POST',
+        body: { email: 'owner@example.com', password: 'guess guess guess' },
+        headers: { 'x-forwarded-for': `9.9.9.9, ${address}` },
+      })
+    ).status;
+  for (let i = 0; i < 9; i++)
+    await own.server.directory.attempts.count('login', ['email owner@example.com', `address 10.0.1.${i}`]);
   t.equal(await attempt('10.0.0.1'), 401);
   t.equal(await attempt('10.0.0.2'), 429);
 });
 
-t.test('an address is the proxy\'s word, however it writes it', async (t) => {
+t.test("an address is the proxy's word, however it writes it", async (t) => {
   const own = await startDashboard({ http: { trust_proxy: true }, accounts: { signup: 'open' } });
   t.teardown(() => own.close());
   for (let i = 0; i < 10; i++) await own.server.directory.attempts.count('login', ['address 10.0.0.1']);
-  const attempt = (...lines: string[]): Promise<number> => new Promise((resolve, reject) => {
-    const request = http.request(`${own.url}/dashboard/api/login`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-forwarded-for': lines } }, (response) => {
-      response.resume();
-      resolve(response.statusCode ?? 0);
+  const attempt = (...lines: string[]): Promise<number> =>
+    new Promise((resolve, reject) => {
+      const request = http.request(
+        `${own.url}/dashboard/api/login`,
+        { method: 'POST', headers: { 'content-type': 'application/json', 'x-forwarded-for': lines } },
+        (response) => {
+          response.resume();
+          resolve(response.statusCode ?? 0);
+        },
+      );
+      request.on('error', reject).end(JSON.stringify({ email: 'nobody@example.com', password: 'guess guess guess' }));
     });
-    request.on('error', reject).end(JSON.stringify({ email: 'nobody@example.com', password: 'guess guess guess' }));
-  });
   t.equal(await attempt('10.0.0.1'), 429);
-  t.equal(await attempt('9.9.9.9', '10.0.0.1'), 429, 'a line of its own behind the client\'s');
+  t.equal(await attempt('9.9.9.9', '10.0.0.1'), 429, "a line of its own behind the client's");
   t.equal(await attempt('10.0.0.1:50123'), 429, 'with a port');
   t.equal(await attempt('[::ffff:10.0.0.1]:50123'), 429);
   t.equal(await attempt('10.0.0.1', '9.9.9.9'), 401);
@@ -190,7 +246,11 @@ t.test('a locked user', async (t) => {
   await operator.login('operator@example.com');
   await operator.patch(`/operator/users/${user.id}`, { locked: true });
   t.match(await refusal(client.get('/me')), { status: 401, code: 'not_signed_in' });
-  t.match(await refusal(client.login('locked@example.com', 'not the password')), { status: 401, code: 'invalid_credentials' }, 'only who knows the password learns of it');
+  t.match(
+    await refusal(client.login('locked@example.com', 'not the password')),
+    { status: 401, code: 'invalid_credentials' },
+    'only who knows the password learns of it',
+  );
   t.match(await refusal(client.login('locked@example.com')), { status: 403, code: 'user_locked' });
   await operator.patch(`/operator/users/${user.id}`, { locked: false });
   await client.login('locked@example.com');

@@ -5,37 +5,55 @@ import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import type { SignedUp } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 
-t.setTimeout(300_000);     // passwords take their time on a busy machine
+t.setTimeout(300_000); // passwords take their time on a busy machine
 
 t.test('on this machine only', async (t) => {
   const dashboard = await startDashboard();
   t.teardown(() => dashboard.close());
   const first = dashboard.client();
-  t.match(await first.get<DashboardStatus>('/status'), { first_user: true, signup: 'open', mail: false, signed_in: false });
+  t.match(await first.get<DashboardStatus>('/status'), {
+    first_user: true,
+    signup: 'open',
+    mail: false,
+    signed_in: false,
+  });
 
   t.test('of many at once, one is the first', async (t) => {
-    const answers = await Promise.allSettled(Array.from({ length: 4 }, (_, i) => dashboard.client().signUp({ email: `race${i}@example.com`, organization_name: `Race ${i}` })));
+    const answers = await Promise.allSettled(
+      Array.from({ length: 4 }, (_, i) =>
+        dashboard.client().signUp({ email: `race${i}@example.com`, organization_name: `Race ${i}` }),
+      ),
+    );
     const made = answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []));
     t.equal(made.length, 4);
     t.equal(made.filter(({ user }) => user.operator).length, 1, 'one operator');
     t.equal(new Set(made.map(({ organization }) => organization.id)).size, 4, 'an organization each');
     const operator = made.find(({ user }) => user.operator) as SignedUp;
     const adopted = (await dashboard.server.accounts.organizations.all())[0];
-    t.equal(operator.organization.id, adopted?.id, 'the one with the first key is the operator\'s');
+    t.equal(operator.organization.id, adopted?.id, "the one with the first key is the operator's");
     t.equal(adopted?.name, `Race ${operator.user.email.slice(4, 5)}`, 'by the name they gave');
   });
 
   t.test('an address is taken once', async (t) => {
-    const answers = await Promise.allSettled(Array.from({ length: 3 }, () => dashboard.client().signUp({ email: 'Same@Example.com' })));
+    const answers = await Promise.allSettled(
+      Array.from({ length: 3 }, () => dashboard.client().signUp({ email: 'Same@Example.com' })),
+    );
     t.equal(answers.filter(({ status }) => status === 'fulfilled').length, 1);
-    t.match(await refusal(dashboard.client().signUp({ email: ' same@example.COM ' })), { status: 422, code: 'email_taken', param: 'email' });
+    t.match(await refusal(dashboard.client().signUp({ email: ' same@example.COM ' })), {
+      status: 422,
+      code: 'email_taken',
+      param: 'email',
+    });
   });
 
   t.test('what is signed up is signed in', async (t) => {
     const client = dashboard.client();
     const { user, organization } = await client.signUp({ name: 'Ada', email: 'ada@example.com' });
     const me = await client.get<Me>('/me');
-    t.match(me, { user: { id: user.id, email: 'ada@example.com', name: 'Ada', operator: false, email_verified: false }, organizations: [{ id: organization.id, name: 'Ada\'s organization', role: 'owner' }] });
+    t.match(me, {
+      user: { id: user.id, email: 'ada@example.com', name: 'Ada', operator: false, email_verified: false },
+      organizations: [{ id: organization.id, name: "Ada's organization", role: 'owner' }],
+    });
     t.notMatch(JSON.stringify(me), /scrypt/);
     t.match(await client.get('/status'), { first_user: false, signed_in: true });
     t.match(await client.patch<Me>('/me', { name: 'Ada L.' }), { user: { name: 'Ada L.' } });
@@ -57,7 +75,11 @@ t.test('on this machine only', async (t) => {
       [{ name: 'x'.repeat(101) }, 422, 'string_too_long', 'name'],
       [{ invite: 'nonsense' }, 400, 'invalid_token', 'invite'],
     ] as const) {
-      t.match(await refusal(dashboard.client().post('/signup', { ...fields, ...change })), { status, code, param }, JSON.stringify(change).slice(0, 60));
+      t.match(
+        await refusal(dashboard.client().post('/signup', { ...fields, ...change })),
+        { status, code, param },
+        JSON.stringify(change).slice(0, 60),
+      );
     }
     t.match(await refusal(dashboard.client().post('/signup')), { status: 400, code: 'invalid_body' });
   });
@@ -65,7 +87,12 @@ t.test('on this machine only', async (t) => {
   t.test('too many of one address', async (t) => {
     let refused = null;
     for (let i = 0; i < 30 && refused === null; i++) {
-      const response = await dashboard.client().fetch('/signup', { method: 'POST', body: { email: 'q@example.com', password: PASSWORD, name: 'Q', invite: 'nonsense' } });
+      const response = await dashboard
+        .client()
+        .fetch('/signup', {
+          method: 'POST',
+          body: { email: 'q@example.com', password: PASSWORD, name: 'Q', invite: 'nonsense' },
+        });
       if (response.status === 429) refused = response;
     }
     t.equal(refused?.status, 429);
@@ -86,21 +113,40 @@ t.test('beyond this machine', async (t) => {
   t.match(await refusal(client.signUp({ code: 'x'.repeat(24) })), { status: 403, code: 'signup_closed' });
 
   await dashboard.restart();
-  t.equal(new URL(dashboard.server.setupUrl as string).searchParams.get('code'), code, 'the link that was shown stays good');
+  t.equal(
+    new URL(dashboard.server.setupUrl as string).searchParams.get('code'),
+    code,
+    'the link that was shown stays good',
+  );
   const operator = dashboard.client();
   const { user, organization } = await operator.signUp({ code, email: 'first@example.com' });
   t.ok(user.operator);
 
   t.match(await operator.get('/status'), { first_user: false, signup: 'invited' });
-  t.match(await refusal(dashboard.client().signUp({ code })), { status: 403, code: 'signup_closed' }, 'the code works once');
+  t.match(
+    await refusal(dashboard.client().signUp({ code })),
+    { status: 403, code: 'signup_closed' },
+    'the code works once',
+  );
 
   await t.test('with an invitation', async (t) => {
-    const invite = await operator.post<InviteObject>(`/organizations/${organization.id}/invites`, { email: 'Second@Example.com', role: 'developer' });
+    const invite = await operator.post<InviteObject>(`/organizations/${organization.id}/invites`, {
+      email: 'Second@Example.com',
+      role: 'developer',
+    });
     const link = new URL(invite.url as string);
     const token = link.searchParams.get('token') as string;
     const second = dashboard.client();
-    t.match(await second.get<InvitePreview>(`/invites/${token}`), { organization: { id: organization.id }, email: 'second@example.com', role: 'developer' });
-    t.match(await refusal(second.signUp({ email: 'third@example.com', invite: token })), { status: 422, code: 'invalid_value', param: 'email' });
+    t.match(await second.get<InvitePreview>(`/invites/${token}`), {
+      organization: { id: organization.id },
+      email: 'second@example.com',
+      role: 'developer',
+    });
+    t.match(await refusal(second.signUp({ email: 'third@example.com', invite: token })), {
+      status: 422,
+      code: 'invalid_value',
+      param: 'email',
+    });
     const joined = await second.signUp({ email: 'second@example.com', invite: token, organization_name: 'Not made' });
     t.equal(joined.organization.id, organization.id);
     t.match((await second.get<Me>('/me')).organizations, [{ id: organization.id, role: 'developer' }]);

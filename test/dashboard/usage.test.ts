@@ -7,41 +7,89 @@ import { dataFolder, inside } from '../e2e/stored-server.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const folder = dataFolder();
 const { owner, organization, client, close } = await openOwned({ env: { MONOLITH_DATA_DIR: folder.path } });
-t.teardown(async () => { await close(); folder.remove(); });
+t.teardown(async () => {
+  await close();
+  folder.remove();
+});
 const PATH = `/organizations/${organization.id}/usage`;
 
 // Two days of 2026 and one of 2024, of two keys.
 const at = (text: string): number => Math.floor(Date.parse(text) / HOUR_MS);
-await inside(folder.path, (store) => store.transaction(() => {
-  const hours = store.table<number[]>('usage-hours');   // as those of before times were kept
-  for (const hour of [at('2024-05-01T07:00:00Z'), at('2026-03-01T23:00:00Z'), at('2026-03-02T00:00:00Z')]) {
-    for (const [keyId, requests] of [['key_a', 1], ['key_b', 10]] as const) {
-      void hours.put([organization.id, hour, 'hal-1.0', keyId, '/v1/messages'], [requests, 0, 0, requests * 100, requests * 50, requests * 7, 0, 0]);
+await inside(folder.path, (store) =>
+  store.transaction(() => {
+    const hours = store.table<number[]>('usage-hours'); // as those of before times were kept
+    for (const hour of [at('2024-05-01T07:00:00Z'), at('2026-03-01T23:00:00Z'), at('2026-03-02T00:00:00Z')]) {
+      for (const [keyId, requests] of [
+        ['key_a', 1],
+        ['key_b', 10],
+      ] as const) {
+        void hours.put(
+          [organization.id, hour, 'hal-1.0', keyId, '/v1/messages'],
+          [requests, 0, 0, requests * 100, requests * 50, requests * 7, 0, 0],
+        );
+      }
     }
-  }
-  void hours.put([organization.id, at('2026-03-02T05:00:00Z'), '', 'key_a', '/v1/messages'], [0, 3, 0, 0, 0, 0, 0, 0]);
-}));
+    void hours.put(
+      [organization.id, at('2026-03-02T05:00:00Z'), '', 'key_a', '/v1/messages'],
+      [0, 3, 0, 0, 0, 0, 0, 0],
+    );
+  }),
+);
 
 const march = 'from=2026-03-01&to=2026-03-03T00:00:00Z';
 const get = (query: string): Promise<UsagePage> => owner.get(`${PATH}?${query}`);
 
 t.test('by day, by hour, grouped, filtered', async (t) => {
-  t.match(await get(march), { object: 'list', has_more: false, next_page: null, data: [
-    { bucket_start: '2026-03-01T00:00:00.000Z', model: null, api_key_id: null, endpoint: null, requests: 11, errors: 0, input_tokens: 1_100, cached_tokens: 550, output_tokens: 77 },
-    { bucket_start: '2026-03-02T00:00:00.000Z', requests: 11, errors: 3 },
-  ] });
+  t.match(await get(march), {
+    object: 'list',
+    has_more: false,
+    next_page: null,
+    data: [
+      {
+        bucket_start: '2026-03-01T00:00:00.000Z',
+        model: null,
+        api_key_id: null,
+        endpoint: null,
+        requests: 11,
+        errors: 0,
+        input_tokens: 1_100,
+        cached_tokens: 550,
+        output_tokens: 77,
+      },
+      { bucket_start: '2026-03-02T00:00:00.000Z', requests: 11, errors: 3 },
+    ],
+  });
   t.equal((await get(`${march}&bucket=hour`)).data.length, 3);
-  t.match((await get(`${march}&group_by=model,api_key`)).data.map(({ model, api_key_id, requests }) => [model, api_key_id, requests]), [
-    ['hal-1.0', 'key_a', 1], ['hal-1.0', 'key_b', 10], [null, 'key_a', 0], ['hal-1.0', 'key_a', 1], ['hal-1.0', 'key_b', 10],
+  t.match(
+    (await get(`${march}&group_by=model,api_key`)).data.map(({ model, api_key_id, requests }) => [
+      model,
+      api_key_id,
+      requests,
+    ]),
+    [
+      ['hal-1.0', 'key_a', 1],
+      ['hal-1.0', 'key_b', 10],
+      [null, 'key_a', 0],
+      ['hal-1.0', 'key_a', 1],
+      ['hal-1.0', 'key_b', 10],
+    ],
+  );
+  t.match((await get(`${march}&group_by[]=endpoint&api_keys=key_b&models=hal-1.0,clarke-1.0`)).data, [
+    { endpoint: '/v1/messages', requests: 10 },
+    { requests: 10 },
   ]);
-  t.match((await get(`${march}&group_by[]=endpoint&api_keys=key_b&models=hal-1.0,clarke-1.0`)).data, [{ endpoint: '/v1/messages', requests: 10 }, { requests: 10 }]);
   t.same((await get(`${march}&models=clarke-1.0`)).data, []);
   t.same((await get('')).data, [], 'the last days by default');
-  t.equal((await get(`from=${Date.parse('2026-03-01T12:00:00Z') / 1000}&to=2026-03-02T00:00:00%2B01:00&bucket=hour`)).data.length, 0, 'to is not in it');
+  t.equal(
+    (await get(`from=${Date.parse('2026-03-01T12:00:00Z') / 1000}&to=2026-03-02T00:00:00%2B01:00&bucket=hour`)).data
+      .length,
+    0,
+    'to is not in it',
+  );
   t.equal((await get('from=2024-01-01&to=2026-12-31')).data.length, 3);
 });
 
@@ -49,16 +97,34 @@ t.test('pages', async (t) => {
   const first = await get(`${march}&group_by=api_key&limit=2`);
   t.match(first, { has_more: true, data: [{ api_key_id: 'key_a' }, { api_key_id: 'key_b' }] });
   const second = await get(`${march}&group_by=api_key&limit=2&after=${first.next_page}`);
-  t.match(second, { has_more: false, next_page: null, data: [{ bucket_start: '2026-03-02T00:00:00.000Z', api_key_id: 'key_a', errors: 3 }, { api_key_id: 'key_b' }] });
+  t.match(second, {
+    has_more: false,
+    next_page: null,
+    data: [{ bucket_start: '2026-03-02T00:00:00.000Z', api_key_id: 'key_a', errors: 3 }, { api_key_id: 'key_b' }],
+  });
 });
 
 t.test('bad queries name the parameter', async (t) => {
   for (const [query, param] of [
-    ['from=yesterday', 'from'], ['from=2026-02-31T99:00:00Z', 'from'], ['to=-1', 'to'], ['from=2026-03-02&to=2026-03-01', 'from'], ['from=2024-01-01&to=2026-01-01&bucket=hour', 'from'],
-    ['bucket=week', 'bucket'], ['group_by=model,color', 'group_by'], ['limit=0', 'limit'], ['limit=1e3', 'limit'], ['limit=99999', 'limit'], ['after=x', 'after'],
-    [`models=${Array.from({ length: 101 }, (_, i) => i).join()}`, 'models'], [`api_keys=${'k'.repeat(200)}`, 'api_keys'],
+    ['from=yesterday', 'from'],
+    ['from=2026-02-31T99:00:00Z', 'from'],
+    ['to=-1', 'to'],
+    ['from=2026-03-02&to=2026-03-01', 'from'],
+    ['from=2024-01-01&to=2026-01-01&bucket=hour', 'from'],
+    ['bucket=week', 'bucket'],
+    ['group_by=model,color', 'group_by'],
+    ['limit=0', 'limit'],
+    ['limit=1e3', 'limit'],
+    ['limit=99999', 'limit'],
+    ['after=x', 'after'],
+    [`models=${Array.from({ length: 101 }, (_, i) => i).join()}`, 'models'],
+    [`api_keys=${'k'.repeat(200)}`, 'api_keys'],
   ] as const) {
-    t.match(await refusal(owner.get(`${PATH}?${query}`)), { status: 400, code: 'invalid_query_parameter', param }, query.slice(0, 60));
+    t.match(
+      await refusal(owner.get(`${PATH}?${query}`)),
+      { status: 400, code: 'invalid_query_parameter', param },
+      query.slice(0, 60),
+    );
   }
   t.match(await refusal(owner.get(`${PATH}.csv?bucket=week`)), { status: 400, param: 'bucket' });
 });
@@ -74,7 +140,20 @@ t.test('as a table', async (t) => {
     '2026-03-02T00:00:00.000Z,hal-1.0,,,11,0,0,1100,550,77,0,0,0,0,0,0,',
     '',
   ]);
-  t.same(['=1+1', '@x', '-2', '+3', '\tx', 'a,b', 'say "hi"', 'a\nb', 'plain', 5, -5, null].map(csvField), ["'=1+1", "'@x", "'-2", "'+3", "'\tx", '"a,b"', '"say ""hi"""', '"a\nb"', 'plain', '5', '-5', '']);
+  t.same(['=1+1', '@x', '-2', '+3', '\tx', 'a,b', 'say "hi"', 'a\nb', 'plain', 5, -5, null].map(csvField), [
+    "'=1+1",
+    "'@x",
+    "'-2",
+    "'+3",
+    "'\tx",
+    '"a,b"',
+    '"say ""hi"""',
+    '"a\nb"',
+    'plain',
+    '5',
+    '-5',
+    '',
+  ]);
 });
 
 t.test('whose it is', async (t) => {

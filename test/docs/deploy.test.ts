@@ -8,19 +8,36 @@ import { startScripted } from '../support/script-model.js';
 import { root } from '../e2e/monolith.js';
 
 const read = (path: string): string => readFileSync(join(root, 'deploy', path), 'utf8');
-const files = readdirSync(join(root, 'deploy'), { recursive: true, encoding: 'utf8' }).filter((name) => /\.(ya?ml|cfg|tpl)$/.test(name));
+const files = readdirSync(join(root, 'deploy'), { recursive: true, encoding: 'utf8' }).filter((name) =>
+  /\.(ya?ml|cfg|tpl)$/.test(name),
+);
 const all = files.map(read).join('\n');
 
 t.test('variables are settings', async (t) => {
-  const known = new Set<string | null>(declared.flatMap(({ variable, aliasVariable, others }) => [variable, aliasVariable, ...others]));
-  const named: string[] = [...new Set(all.match(/\bMONOLITH_[A-Z_]*[A-Z]\b/g))].filter((name) => name !== 'MONOLITH_IMAGE');
+  const known = new Set<string | null>(
+    declared.flatMap(({ variable, aliasVariable, others }) => [variable, aliasVariable, ...others]),
+  );
+  const named: string[] = [...new Set(all.match(/\bMONOLITH_[A-Z_]*[A-Z]\b/g))].filter(
+    (name) => name !== 'MONOLITH_IMAGE',
+  );
   t.ok(named.length > 5);
-  t.same(named.filter((name) => !known.has(name)), []);
+  t.same(
+    named.filter((name) => !known.has(name)),
+    [],
+  );
 });
 
 t.test('every value of the chart is used, and every one that is used is there', async (t) => {
   const folder = join('helm', 'monolith');
-  const used = new Set([...files.filter((name) => name.startsWith(join(folder, 'templates'))).map(read).join('\n').matchAll(/\.Values\.([A-Za-z.]+)/g)].map(([, name]) => name!));
+  const used = new Set(
+    [
+      ...files
+        .filter((name) => name.startsWith(join(folder, 'templates')))
+        .map(read)
+        .join('\n')
+        .matchAll(/\.Values\.([A-Za-z.]+)/g),
+    ].map(([, name]) => name!),
+  );
   const set = new Set<string>();
   let parent = '';
   for (const line of read(join(folder, 'values.yaml')).split('\n')) {
@@ -31,17 +48,23 @@ t.test('every value of the chart is used, and every one that is used is there', 
   }
   t.same([...used].sort(), [...set].sort());
   // What is none of them Helm refuses by this.
-  interface Part { readonly properties?: Readonly<Record<string, Part>>; readonly additionalProperties?: unknown }
+  interface Part {
+    readonly properties?: Readonly<Record<string, Part>>;
+    readonly additionalProperties?: unknown;
+  }
   const schema = JSON.parse(read(join(folder, 'values.schema.json'))) as Part;
   t.equal(schema.additionalProperties, false);
-  const taken = Object.entries(schema.properties ?? {}).flatMap(([name, { properties }]) => (properties === undefined ? [name] : Object.keys(properties).map((inner) => `${name}.${inner}`)));
+  const taken = Object.entries(schema.properties ?? {}).flatMap(([name, { properties }]) =>
+    properties === undefined ? [name] : Object.keys(properties).map((inner) => `${name}.${inner}`),
+  );
   t.same(taken.filter((name) => name !== 'global').sort(), [...set].sort());
 });
 
 t.test('a grace period is longer than unready and drain take', async (t) => {
   const of = (name: string): number => Number(declared.find(({ key }) => key === name)!.setting.default);
   const compose = read('compose.yaml');
-  const [, grace] = /stop_grace_period: (\d+)s/.exec(compose)!, [, unready] = /UNREADY_MS: "(\d+)"/.exec(compose)!;
+  const [, grace] = /stop_grace_period: (\d+)s/.exec(compose)!,
+    [, unready] = /UNREADY_MS: "(\d+)"/.exec(compose)!;
   t.ok(Number(grace) * 1_000 > Number(unready) + of('engine.drain_ms'));
 });
 
@@ -50,7 +73,7 @@ t.test('what an endpoint picker reads', async (t) => {
   t.teardown(() => server.stop());
   t.match(read('inference-pool.yaml'), /METRICS_PUBLIC=true/);
   t.equal((await fetch(`${server.url}/readyz`)).status, 200);
-  const response = await fetch(`${server.url}/metrics`);            // it sends no key
+  const response = await fetch(`${server.url}/metrics`); // it sends no key
   t.equal(response.status, 200);
   const text = await response.text();
   for (const name of ['num_requests_waiting', 'num_requests_running', 'kv_cache_usage_perc', 'cache_config_info']) {

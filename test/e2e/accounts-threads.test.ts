@@ -6,33 +6,44 @@ import type { CreatedApiKey } from '../../src/wire/dashboard.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const { server, owner, organization, close } = await openOwned({ args: ['--http-threads', '2'] });
 t.teardown(close);
 const model = 'tycho-1.0';
 const LIST = `/organizations/${organization.id}/api-keys`;
-const CONNECTIONS = 12;   // of their own each, so that both threads get some
+const CONNECTIONS = 12; // of their own each, so that both threads get some
 
-interface Answer { status: number; headers: Headers; code: string | null }
+interface Answer {
+  status: number;
+  headers: Headers;
+  code: string | null;
+}
 
 async function asked(key: string, path: string, body?: object): Promise<Answer[]> {
-  return Promise.all(Array.from({ length: CONNECTIONS }, async () => {
-    const answer = await fetch(`${server.url}${path}`, {
-      method: body === undefined ? 'GET' : 'POST', headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', connection: 'close' },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    const json = await answer.json() as { error?: { code: string } };
-    return { status: answer.status, headers: answer.headers, code: json.error?.code ?? null };
-  }));
+  return Promise.all(
+    Array.from({ length: CONNECTIONS }, async () => {
+      const answer = await fetch(`${server.url}${path}`, {
+        method: body === undefined ? 'GET' : 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', connection: 'close' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      const json = (await answer.json()) as { error?: { code: string } };
+      return { status: answer.status, headers: answer.headers, code: json.error?.code ?? null };
+    }),
+  );
 }
 
 const chat = { model, messages: [{ role: 'user', content: 'A: x' }] };
-const MOMENT_MS = 900;   // what is remembered would be looked at again after a second
+const MOMENT_MS = 900; // what is remembered would be looked at again after a second
 
 /** Both threads answer so, before they would find out by themselves. */
-const onBoth = (key: string, path: string, body: object | undefined, wanted: (answer: Answer) => boolean): Promise<boolean> =>
-  eventually(async () => (await asked(key, path, body)).every(wanted), MOMENT_MS);
+const onBoth = (
+  key: string,
+  path: string,
+  body: object | undefined,
+  wanted: (answer: Answer) => boolean,
+): Promise<boolean> => eventually(async () => (await asked(key, path, body)).every(wanted), MOMENT_MS);
 
 t.test('a key works on both at once, and is revoked on both at once', async (t) => {
   const { id, secret } = await owner.post<CreatedApiKey>(LIST, { name: 'k' });
@@ -46,7 +57,15 @@ t.test('limits and lifecycle', async (t) => {
   await asked(secret, '/v1/chat/completions', chat);
   await owner.patch(`/operator/organizations/${organization.id}`, { limits: { [model]: { rpm: 500 } } });
   await owner.patch(`/operator/models/${model}`, { lifecycle: 'deprecated' });
-  t.ok(await onBoth(secret, '/v1/chat/completions', chat, ({ status, headers }) => status === 200 && headers.get('x-ratelimit-limit-requests') === '500' && headers.get('deprecation') === 'true'));
+  t.ok(
+    await onBoth(
+      secret,
+      '/v1/chat/completions',
+      chat,
+      ({ status, headers }) =>
+        status === 200 && headers.get('x-ratelimit-limit-requests') === '500' && headers.get('deprecation') === 'true',
+    ),
+  );
   await owner.patch(`/operator/models/${model}`, { lifecycle: 'retired' });
   t.ok(await onBoth(secret, '/v1/chat/completions', chat, ({ code }) => code === 'model_not_found'));
   await owner.patch(`/operator/models/${model}`, { lifecycle: 'active' });
@@ -63,16 +82,30 @@ t.test('drained and loaded on both', async (t) => {
 t.test('suspension ends what runs, wherever it does', async (t) => {
   const { secret } = await owner.post<CreatedApiKey>(LIST, { name: 'k' });
   const openai = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: secret, maxRetries: 0 });
-  const streams = await Promise.all(Array.from({ length: 6 }, () => openai.chat.completions.create({ model, messages: [{ role: 'user', content: 'L: story' }], max_tokens: 15_000, stream: true })));
+  const streams = await Promise.all(
+    Array.from({ length: 6 }, () =>
+      openai.chat.completions.create({
+        model,
+        messages: [{ role: 'user', content: 'L: story' }],
+        max_tokens: 15_000,
+        stream: true,
+      }),
+    ),
+  );
   const ends = streams.map(async (stream): Promise<unknown> => {
     try {
-      for await (const _ of stream) { /* until it ends */ }
+      for await (const _ of stream) {
+        /* until it ends */
+      }
       return 'an end without an error';
     } catch (error) {
       return (error as { code?: string }).code;
     }
   });
   await owner.patch(`/operator/organizations/${organization.id}`, { status: 'suspended' });
-  t.same(await Promise.all(ends), ends.map(() => 'organization_suspended'));
+  t.same(
+    await Promise.all(ends),
+    ends.map(() => 'organization_suspended'),
+  );
   t.ok((await asked(secret, '/v1/models')).every(({ code }) => code === 'organization_suspended'));
 });

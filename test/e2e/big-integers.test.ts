@@ -6,36 +6,121 @@ import { startMonolith } from './monolith.js';
 const server = await startMonolith({});
 t.teardown(() => server.stop());
 
-const CONST = '1234567890123456789', LISTED = '175928847299117063', LARGEST = '9223372036854775807', SMALLEST = '-9223372036854775808';
+const CONST = '1234567890123456789',
+  LISTED = '175928847299117063',
+  LARGEST = '9223372036854775807',
+  SMALLEST = '-9223372036854775808';
 
 /** Numbers are written as `"#digits"`, since JSON.stringify cannot write them. */
 const raw = (body: object): string => JSON.stringify(body).replace(/"#(-?\d+)"/g, '$1');
 
 async function post(path: string, body: object): Promise<{ status: number; text: string }> {
   const response = await fetch(`${server.url}${path}`, {
-    method: 'POST', body: raw(body), headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json', 'anthropic-version': '2023-06-01' },
+    method: 'POST',
+    body: raw(body),
+    headers: {
+      authorization: `Bearer ${server.key}`,
+      'content-type': 'application/json',
+      'anthropic-version': '2023-06-01',
+    },
   });
   return { status: response.status, text: await response.text() };
 }
 
 const schema = {
-  type: 'object', required: ['one', 'listed', 'largest', 'smallest'], additionalProperties: false,
+  type: 'object',
+  required: ['one', 'listed', 'largest', 'smallest'],
+  additionalProperties: false,
   properties: {
-    one: { const: `#${CONST}` }, listed: { type: 'integer', enum: [`#${LISTED}`] },
-    largest: { type: 'integer', minimum: `#${LARGEST}`, maximum: `#${LARGEST}` }, smallest: { type: 'integer', maximum: `#${SMALLEST}`, minimum: `#${SMALLEST}` },
+    one: { const: `#${CONST}` },
+    listed: { type: 'integer', enum: [`#${LISTED}`] },
+    largest: { type: 'integer', minimum: `#${LARGEST}`, maximum: `#${LARGEST}` },
+    smallest: { type: 'integer', maximum: `#${SMALLEST}`, minimum: `#${SMALLEST}` },
   },
 };
 const messages = [{ role: 'user', content: 'Give the record.' }];
 const model = 'tycho-1.0';
 
 const requests: readonly (readonly [name: string, path: string, body: object])[] = [
-  ...[true, false].map((strict) => [`chat completions, strict ${strict}`, '/v1/chat/completions', { model, messages, max_tokens: 600, reasoning_effort: 'none', response_format: { type: 'json_schema', json_schema: { name: 'r', strict, schema } } }] as const),
-  ['chat completions, tool', '/v1/chat/completions', { model, messages, max_tokens: 600, reasoning_effort: 'none', tool_choice: 'required', parallel_tool_calls: false, tools: [{ type: 'function', function: { name: 'lookup', strict: true, parameters: schema } }] }],
-  ['messages', '/v1/messages', { model, messages, max_tokens: 600, output_config: { format: { type: 'json_schema', schema } } }],
-  ['messages, tool', '/v1/messages', { model, messages, max_tokens: 600, tool_choice: { type: 'tool', name: 'lookup', disable_parallel_tool_use: true }, tools: [{ name: 'lookup', input_schema: schema }] }],
-  ['messages, tool, streamed', '/v1/messages', { model, messages, max_tokens: 600, stream: true, tool_choice: { type: 'tool', name: 'lookup', disable_parallel_tool_use: true }, tools: [{ name: 'lookup', input_schema: schema }] }],
-  ['responses', '/v1/responses', { model, input: 'Give the record.', max_output_tokens: 600, reasoning: { effort: 'none' }, text: { format: { type: 'json_schema', name: 'r', strict: true, schema } } }],
-  ['responses, tool', '/v1/responses', { model, input: 'Give the record.', max_output_tokens: 600, reasoning: { effort: 'none' }, tool_choice: 'required', parallel_tool_calls: false, tools: [{ type: 'function', name: 'lookup', strict: true, parameters: schema }] }],
+  ...[true, false].map(
+    (strict) =>
+      [
+        `chat completions, strict ${strict}`,
+        '/v1/chat/completions',
+        {
+          model,
+          messages,
+          max_tokens: 600,
+          reasoning_effort: 'none',
+          response_format: { type: 'json_schema', json_schema: { name: 'r', strict, schema } },
+        },
+      ] as const,
+  ),
+  [
+    'chat completions, tool',
+    '/v1/chat/completions',
+    {
+      model,
+      messages,
+      max_tokens: 600,
+      reasoning_effort: 'none',
+      tool_choice: 'required',
+      parallel_tool_calls: false,
+      tools: [{ type: 'function', function: { name: 'lookup', strict: true, parameters: schema } }],
+    },
+  ],
+  [
+    'messages',
+    '/v1/messages',
+    { model, messages, max_tokens: 600, output_config: { format: { type: 'json_schema', schema } } },
+  ],
+  [
+    'messages, tool',
+    '/v1/messages',
+    {
+      model,
+      messages,
+      max_tokens: 600,
+      tool_choice: { type: 'tool', name: 'lookup', disable_parallel_tool_use: true },
+      tools: [{ name: 'lookup', input_schema: schema }],
+    },
+  ],
+  [
+    'messages, tool, streamed',
+    '/v1/messages',
+    {
+      model,
+      messages,
+      max_tokens: 600,
+      stream: true,
+      tool_choice: { type: 'tool', name: 'lookup', disable_parallel_tool_use: true },
+      tools: [{ name: 'lookup', input_schema: schema }],
+    },
+  ],
+  [
+    'responses',
+    '/v1/responses',
+    {
+      model,
+      input: 'Give the record.',
+      max_output_tokens: 600,
+      reasoning: { effort: 'none' },
+      text: { format: { type: 'json_schema', name: 'r', strict: true, schema } },
+    },
+  ],
+  [
+    'responses, tool',
+    '/v1/responses',
+    {
+      model,
+      input: 'Give the record.',
+      max_output_tokens: 600,
+      reasoning: { effort: 'none' },
+      tool_choice: 'required',
+      parallel_tool_calls: false,
+      tools: [{ type: 'function', name: 'lookup', strict: true, parameters: schema }],
+    },
+  ],
 ];
 
 for (const [name, path, body] of requests) {
@@ -50,8 +135,16 @@ for (const [name, path, body] of requests) {
 }
 
 t.test('a value that a JavaScript number cannot tell from the listed one is not accepted for it', async (t) => {
-  const contradiction = { allOf: [{ const: '#9007199254740993' }, { enum: ['#9007199254740992', '#9007199254740994'] }] };
-  const { status, text } = await post('/v1/chat/completions', { model, messages, max_tokens: 20, reasoning_effort: 'none', response_format: { type: 'json_schema', json_schema: { name: 'r', strict: true, schema: contradiction } } });
+  const contradiction = {
+    allOf: [{ const: '#9007199254740993' }, { enum: ['#9007199254740992', '#9007199254740994'] }],
+  };
+  const { status, text } = await post('/v1/chat/completions', {
+    model,
+    messages,
+    max_tokens: 20,
+    reasoning_effort: 'none',
+    response_format: { type: 'json_schema', json_schema: { name: 'r', strict: true, schema: contradiction } },
+  });
   t.equal(status, 422, text);
   t.match(text, /invalid_json_schema/);
 });

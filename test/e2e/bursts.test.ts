@@ -8,29 +8,62 @@ import { startScripted } from '../support/script-model.js';
 import { ask, post } from '../support/wire.js';
 import { eventually, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
-const LIMITS = JSON.stringify({ '*': { 'hal-1.0': { rpm: 100, tpm: null, concurrency: null }, 'clarke-1.0': { rpm: null, tpm: null, concurrency: 10 }, 'tycho-1.0': { rpm: 30, tpm: 60_000, concurrency: 5 } } });
+const LIMITS = JSON.stringify({
+  '*': {
+    'hal-1.0': { rpm: 100, tpm: null, concurrency: null },
+    'clarke-1.0': { rpm: null, tpm: null, concurrency: 10 },
+    'tycho-1.0': { rpm: 30, tpm: 60_000, concurrency: 5 },
+  },
+});
 
-interface Got { status: number; code: string | null; retryAfter: number; destroy(): void }
+interface Got {
+  status: number;
+  code: string | null;
+  retryAfter: number;
+  destroy(): void;
+}
 
 /** A request over a socket of its own among many; resolves with the head of a stream, with the whole of anything else. */
 function send(server: Monolith, agent: Agent, model: string, body: object): Promise<Got> {
   return new Promise((resolve, reject) => {
-    const sent = request({ host: '127.0.0.1', port: server.port, agent, method: 'POST', path: '/v1/chat/completions', headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' } }, (response) => {
-      let text = '';
-      const got = (): void => resolve({
-        status: response.statusCode ?? 0, retryAfter: Number(response.headers['retry-after'] ?? NaN), destroy: () => { sent.destroy(); },
-        code: text.startsWith('{"error"') ? (JSON.parse(text) as { error: { code: string } }).error.code : null,
-      });
-      if (response.statusCode === 200 && String(response.headers['content-type']).startsWith('text/event-stream')) {
-        response.once('data', got);
-        return;
-      }
-      response.setEncoding('utf8').on('data', (part: string) => { text += part; }).on('end', got);
-    });
+    const sent = request(
+      {
+        host: '127.0.0.1',
+        port: server.port,
+        agent,
+        method: 'POST',
+        path: '/v1/chat/completions',
+        headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
+      },
+      (response) => {
+        let text = '';
+        const got = (): void =>
+          resolve({
+            status: response.statusCode ?? 0,
+            retryAfter: Number(response.headers['retry-after'] ?? NaN),
+            destroy: () => {
+              sent.destroy();
+            },
+            code: text.startsWith('{"error"') ? (JSON.parse(text) as { error: { code: string } }).error.code : null,
+          });
+        if (response.statusCode === 200 && String(response.headers['content-type']).startsWith('text/event-stream')) {
+          response.once('data', got);
+          return;
+        }
+        response
+          .setEncoding('utf8')
+          .on('data', (part: string) => {
+            text += part;
+          })
+          .on('end', got);
+      },
+    );
     sent.on('error', reject);
-    sent.end(JSON.stringify({ model, messages: [{ role: 'user', content: 'A: x' }], max_completion_tokens: 20, ...body }));
+    sent.end(
+      JSON.stringify({ model, messages: [{ role: 'user', content: 'A: x' }], max_completion_tokens: 20, ...body }),
+    );
   });
 }
 
@@ -43,7 +76,12 @@ async function burst(t: Test, server: Monolith, model: string, body: object, cou
 for (const threads of [1, 2]) {
   t.test(`${threads} answering`, async (t) => {
     const server = await startScripted({
-      env: { MONOLITH_LIMITS_OVERRIDES: LIMITS, MONOLITH_HTTP_THREADS: String(threads), MONOLITH_ENGINE_QUEUE_MAX: '4000', MONOLITH_LOG_LEVEL: 'error' },
+      env: {
+        MONOLITH_LIMITS_OVERRIDES: LIMITS,
+        MONOLITH_HTTP_THREADS: String(threads),
+        MONOLITH_ENGINE_QUEUE_MAX: '4000',
+        MONOLITH_LOG_LEVEL: 'error',
+      },
       args: ['--engine-max-sequences', '16'],
     });
     t.teardown(() => server.stop());
@@ -51,41 +89,70 @@ for (const threads of [1, 2]) {
     await t.test('2,000 at once against 100 a minute', async (t) => {
       const began = performance.now();
       const got = await burst(t, server, 'hal-1.0', {}, 2_000);
-      const refilled = Math.ceil((performance.now() - began) / 1000 * 100 / 60);
+      const refilled = Math.ceil((((performance.now() - began) / 1000) * 100) / 60);
       const admitted = got.filter(({ status }) => status === 200).length;
       t.ok(admitted >= 100 && admitted <= 100 + refilled, `${admitted} admitted; 100, and up to ${refilled} refilled`);
       const refused = got.filter(({ status }) => status !== 200);
-      t.ok(refused.every(({ status, code, retryAfter }) => status === 429 && code === 'rpm_limit_exceeded' && retryAfter >= 1 && retryAfter <= 60));
+      t.ok(
+        refused.every(
+          ({ status, code, retryAfter }) =>
+            status === 429 && code === 'rpm_limit_exceeded' && retryAfter >= 1 && retryAfter <= 60,
+        ),
+      );
     });
 
     await t.test('2,000 at once against ten places', async (t) => {
-      const got = await burst(t, server, 'clarke-1.0', { messages: [{ role: 'user', content: 'L: x' }], max_completion_tokens: 12_000, stream: true }, 2_000);
+      const got = await burst(
+        t,
+        server,
+        'clarke-1.0',
+        { messages: [{ role: 'user', content: 'L: x' }], max_completion_tokens: 12_000, stream: true },
+        2_000,
+      );
       const running = got.filter(({ status }) => status === 200);
       t.equal(running.length, 10, 'ten run');
-      t.ok(got.every(({ status, code }) => status === 200 || (status === 429 && code === 'concurrency_limit_exceeded')));
+      t.ok(
+        got.every(({ status, code }) => status === 200 || (status === 429 && code === 'concurrency_limit_exceeded')),
+      );
       for (const { destroy } of running) destroy();
-      t.ok(await eventually(async () => {
-        const { headers } = await post(server, '/v1/chat/completions', { model: 'clarke-1.0', messages: [{ role: 'user', content: 'x'.repeat(30_000) }] });
-        return headers.get('x-ratelimit-remaining-concurrency') === '10';
-      }), 'and leave');
+      t.ok(
+        await eventually(async () => {
+          const { headers } = await post(server, '/v1/chat/completions', {
+            model: 'clarke-1.0',
+            messages: [{ role: 'user', content: 'x'.repeat(30_000) }],
+          });
+          return headers.get('x-ratelimit-remaining-concurrency') === '10';
+        }),
+        'and leave',
+      );
     });
 
     await t.test('1,000 refusals of every kind leave the counters as they were', async (t) => {
       const model = 'tycho-1.0';
       const kinds: object[] = [
-        { temperature: 9 }, { messages: [] }, { messages: [{ role: 'user', content: 'x'.repeat(30_000) }] }, { n: 6 }, { max_completion_tokens: 'x' },
+        { temperature: 9 },
+        { messages: [] },
+        { messages: [{ role: 'user', content: 'x'.repeat(30_000) }] },
+        { n: 6 },
+        { max_completion_tokens: 'x' },
         { tool_choice: { type: 'function', function: { name: 'nothing' } } },
       ];
       const answers = new Map<number, number>();
       const agent = new Agent({ keepAlive: true, maxSockets: 100 });
       t.teardown(() => agent.destroy());
-      await Promise.all(Array.from({ length: 1_000 }, async (_, at) => {
-        const { status } = await send(server, agent, model, kinds[at % kinds.length]!);
-        answers.set(status, (answers.get(status) ?? 0) + 1);
-      }));
+      await Promise.all(
+        Array.from({ length: 1_000 }, async (_, at) => {
+          const { status } = await send(server, agent, model, kinds[at % kinds.length]!);
+          answers.set(status, (answers.get(status) ?? 0) + 1);
+        }),
+      );
       t.equal(answers.get(200), undefined);
       t.ok(answers.size >= 3, [...answers.keys()].join());
-      const { status, headers } = await ask(server, '/v1/chat/completions', { model, messages: [{ role: 'user', content: 'A: x' }], max_completion_tokens: 100 });
+      const { status, headers } = await ask(server, '/v1/chat/completions', {
+        model,
+        messages: [{ role: 'user', content: 'A: x' }],
+        max_completion_tokens: 100,
+      });
       t.equal(status, 200);
       t.equal(headers.get('x-ratelimit-remaining-requests'), '29', 'this was the first');
       t.equal(headers.get('x-ratelimit-remaining-concurrency'), '4');
@@ -96,23 +163,43 @@ for (const threads of [1, 2]) {
 
 t.test('official clients wait as long as they are told', async (t) => {
   const server = await startScripted({
-    env: { MONOLITH_LIMITS_OVERRIDES: JSON.stringify({ '*': { 'hal-1.0': { rpm: 30 } } }), MONOLITH_ENGINE_QUEUE_MAX: '1', MONOLITH_LOG_LEVEL: 'error' },
+    env: {
+      MONOLITH_LIMITS_OVERRIDES: JSON.stringify({ '*': { 'hal-1.0': { rpm: 30 } } }),
+      MONOLITH_ENGINE_QUEUE_MAX: '1',
+      MONOLITH_LOG_LEVEL: 'error',
+    },
     args: ['--engine-max-sequences', '1'],
   });
   t.teardown(() => server.stop());
 
-  interface Seen { status: number; waitMs: number; at: number }
-  const watched = (seen: Seen[]): typeof fetch => async (url, init) => {
-    const response = await fetch(url, init);
-    seen.push({ status: response.status, waitMs: Number(response.headers.get('retry-after-ms')), at: performance.now() });
-    return response;
-  };
+  interface Seen {
+    status: number;
+    waitMs: number;
+    at: number;
+  }
+  const watched =
+    (seen: Seen[]): typeof fetch =>
+    async (url, init) => {
+      const response = await fetch(url, init);
+      seen.push({
+        status: response.status,
+        waitMs: Number(response.headers.get('retry-after-ms')),
+        at: performance.now(),
+      });
+      return response;
+    };
   const clients = (seen: Seen[]): Record<string, (model: string) => Promise<unknown>> => {
     const openai = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 3, fetch: watched(seen) });
     const anthropic = new Anthropic({ baseURL: server.url, apiKey: server.key, maxRetries: 3, fetch: watched(seen) });
     return {
-      openai: async (model) => openai.chat.completions.create({ model, messages: [{ role: 'user', content: 'A: x' }], max_completion_tokens: 20 }),
-      anthropic: async (model) => anthropic.messages.create({ model, messages: [{ role: 'user', content: 'A: x' }], max_tokens: 20 }),
+      openai: async (model) =>
+        openai.chat.completions.create({
+          model,
+          messages: [{ role: 'user', content: 'A: x' }],
+          max_completion_tokens: 20,
+        }),
+      anthropic: async (model) =>
+        anthropic.messages.create({ model, messages: [{ role: 'user', content: 'A: x' }], max_tokens: 20 }),
     };
   };
   const waited = (t: Test, seen: readonly Seen[], status: number): void => {
@@ -128,7 +215,16 @@ t.test('official clients wait as long as they are told', async (t) => {
     for (const who of ['openai', 'anthropic'] as const) {
       // Empty the bucket first.
       for (let i = 0; i < 40; i++) {
-        if ((await ask(server, '/v1/chat/completions', { model: 'hal-1.0', messages: [{ role: 'user', content: 'A: x' }], max_completion_tokens: 5 })).status === 429) break;
+        if (
+          (
+            await ask(server, '/v1/chat/completions', {
+              model: 'hal-1.0',
+              messages: [{ role: 'user', content: 'A: x' }],
+              max_completion_tokens: 5,
+            })
+          ).status === 429
+        )
+          break;
       }
       const seen: Seen[] = [];
       await clients(seen)[who]!('hal-1.0');
@@ -140,13 +236,28 @@ t.test('official clients wait as long as they are told', async (t) => {
   await t.test('a 503: the queue is full', async (t) => {
     for (const who of ['openai', 'anthropic'] as const) {
       const controller = new AbortController();
-      const endless = { model: 'clarke-1.0', messages: [{ role: 'user', content: 'L: x' }], max_completion_tokens: 12_000, stream: true };
-      const hold = () => fetch(`${server.url}/v1/chat/completions`, {
-        method: 'POST', body: JSON.stringify(endless), headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' }, signal: controller.signal,
-      });
+      const endless = {
+        model: 'clarke-1.0',
+        messages: [{ role: 'user', content: 'L: x' }],
+        max_completion_tokens: 12_000,
+        stream: true,
+      };
+      const hold = () =>
+        fetch(`${server.url}/v1/chat/completions`, {
+          method: 'POST',
+          body: JSON.stringify(endless),
+          headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
+          signal: controller.signal,
+        });
       await (await hold()).body!.getReader().read();
-      hold().catch(() => undefined);   // this one waits in the queue
-      t.ok(await eventually(async () => [...await server.metrics()].some(([name, value]) => name.startsWith('monolith_requests_waiting') && value === 1)));
+      hold().catch(() => undefined); // this one waits in the queue
+      t.ok(
+        await eventually(async () =>
+          [...(await server.metrics())].some(
+            ([name, value]) => name.startsWith('monolith_requests_waiting') && value === 1,
+          ),
+        ),
+      );
       const seen: Seen[] = [];
       const answer = clients(seen)[who]!('clarke-1.0');
       t.ok(await eventually(() => seen.length > 0));

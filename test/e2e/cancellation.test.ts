@@ -3,10 +3,21 @@
 import t from 'tap';
 import { eventually, startMonolith } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const server = await startMonolith({
-  args: ['--isa', 'plain', '--threads', '1', '--engine-max-batch-tokens', '2', '--engine-max-sequences', '1', '--arithmetic', 'exact'],
+  args: [
+    '--isa',
+    'plain',
+    '--threads',
+    '1',
+    '--engine-max-batch-tokens',
+    '2',
+    '--engine-max-sequences',
+    '1',
+    '--arithmetic',
+    'exact',
+  ],
 });
 t.teardown(() => server.stop());
 
@@ -20,10 +31,14 @@ const stage = (name: string) => `monolith_engine_cancelled_total{${model},stage=
 function send(words: number, stream: boolean, maxTokens = 1_000) {
   const controller = new AbortController();
   const response = fetch(`${server.url}/v1/chat/completions`, {
-    method: 'POST', signal: controller.signal,
+    method: 'POST',
+    signal: controller.signal,
     headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
     body: JSON.stringify({
-      model: 'hal-1.0', stream, max_tokens: maxTokens, ignore_eos: true,
+      model: 'hal-1.0',
+      stream,
+      max_tokens: maxTokens,
+      ignore_eos: true,
       messages: [{ role: 'user', content: 'word '.repeat(words) + Math.random() }],
     }),
   });
@@ -50,7 +65,7 @@ for (const stream of [true, false]) {
     const decoded = await value(decodeTokens);
     const request = send(4, stream);
     if (stream) await (await request.response).body!.getReader().read();
-    else t.ok(await eventually(async () => await value(decodeTokens) > decoded + 3), 'it decodes');
+    else t.ok(await eventually(async () => (await value(decodeTokens)) > decoded + 3), 'it decodes');
     request.abort();
     t.ok(await eventually(isIdle), 'pages come back');
     t.equal(await value(stage('decode')), before + 1);
@@ -59,7 +74,7 @@ for (const stream of [true, false]) {
   t.test(`${how}: in prefill`, async (t) => {
     const before = await value(stage('prefill'));
     const request = send(700, stream);
-    t.ok(await eventually(async () => await value(running) === 1), 'it runs');
+    t.ok(await eventually(async () => (await value(running)) === 1), 'it runs');
     request.abort();
     t.ok(await eventually(isIdle), 'pages come back');
     t.equal(await value(stage('prefill')), before + 1);
@@ -70,9 +85,9 @@ for (const stream of [true, false]) {
     const first = send(4, true);
     await (await first.response).body!.getReader().read();
     const second = send(4, stream);
-    t.ok(await eventually(async () => await value(waiting) === 1), 'it waits');
+    t.ok(await eventually(async () => (await value(waiting)) === 1), 'it waits');
     second.abort();
-    t.ok(await eventually(async () => await value(waiting) === 0), 'it leaves the queue');
+    t.ok(await eventually(async () => (await value(waiting)) === 0), 'it leaves the queue');
     t.equal(await value(stage('queue')), before + 1);
     t.equal(await value(running), 1, 'the one before it goes on');
     first.abort();

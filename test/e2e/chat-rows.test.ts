@@ -5,7 +5,7 @@ import { mismatch } from '../support/open-api.js';
 import { said, startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const server = await startScripted({ context: 32_768 });
 t.teardown(() => server.stop());
@@ -24,27 +24,67 @@ interface Row {
 }
 
 const row = (name: string, good: unknown[], outside: Row['outside'], wrong: unknown[], beside?: object): Row => ({
-  name, good, outside, wrong: wrong.map((value) => [value]), ...(beside === undefined ? {} : { beside }),
+  name,
+  good,
+  outside,
+  wrong: wrong.map((value) => [value]),
+  ...(beside === undefined ? {} : { beside }),
 });
 const range = (name: string, good: unknown[], outside: unknown[], beside?: object): Row =>
-  row(name, good, outside.map((value) => [value, 'value_out_of_range']), ['1', true, [], {}], beside);
+  row(
+    name,
+    good,
+    outside.map((value) => [value, 'value_out_of_range']),
+    ['1', true, [], {}],
+    beside,
+  );
 const flag = (name: string, beside?: object): Row => row(name, [true, false], [], ['true', 1, [], {}], beside);
 
-const tools = [{ type: 'function', function: { name: 'get_weather', parameters: { type: 'object', properties: { location: { type: 'string' } } } } }];
-const schema = { type: 'object', properties: { name: { type: 'string' }, age: { type: 'integer' }, tags: { type: 'array', items: { type: 'string' } } }, required: ['name'] };
+const tools = [
+  {
+    type: 'function',
+    function: { name: 'get_weather', parameters: { type: 'object', properties: { location: { type: 'string' } } } },
+  },
+];
+const schema = {
+  type: 'object',
+  properties: {
+    name: { type: 'string' },
+    age: { type: 'integer' },
+    tags: { type: 'array', items: { type: 'string' } },
+  },
+  required: ['name'],
+};
 const json = { messages: [{ role: 'user', content: 'J: who?' }], max_tokens: 40 };
-const format = (change: object): object => ({ type: 'json_schema', json_schema: { name: 'person', schema, ...change } });
+const format = (change: object): object => ({
+  type: 'json_schema',
+  json_schema: { name: 'person', schema, ...change },
+});
 
 const rows: Row[] = [
   range('max_completion_tokens', [1, 2 ** 31, 3.0], [0, -1]),
   range('max_tokens', [1, 2 ** 31, 3.0], [0, -1]),
   { ...range('max_completion_tokens', [], []), wrong: [[1.5]] },
   {
-    name: 'stop', good: ['x', 'x'.repeat(256), [], ['x'], Array(16).fill('x')],
-    outside: [['', 'invalid_value'], ['x'.repeat(257), 'string_too_long'], [Array(17).fill('x'), 'array_too_long'], [[''], 'invalid_value', 'stop[0]']],
+    name: 'stop',
+    good: ['x', 'x'.repeat(256), [], ['x'], Array(16).fill('x')],
+    outside: [
+      ['', 'invalid_value'],
+      ['x'.repeat(257), 'string_too_long'],
+      [Array(17).fill('x'), 'array_too_long'],
+      [[''], 'invalid_value', 'stop[0]'],
+    ],
     wrong: [[5], [true], [{}], [[5], 'stop[0]']],
   },
-  { ...range('n', [1, 8], [0, 129]), outside: [[0, 'value_out_of_range'], [9, 'unsupported_value'], [128, 'unsupported_value'], [129, 'value_out_of_range']] },
+  {
+    ...range('n', [1, 8], [0, 129]),
+    outside: [
+      [0, 'value_out_of_range'],
+      [9, 'unsupported_value'],
+      [128, 'unsupported_value'],
+      [129, 'value_out_of_range'],
+    ],
+  },
 
   range('temperature', [0, 2], [-0.01, 2.01]),
   range('top_p', [0, 1], [-0.01, 1.01]),
@@ -55,9 +95,13 @@ const rows: Row[] = [
   range('presence_penalty', [-2, 2], [-2.01, 2.01]),
   range('seed', [-(2 ** 63), 0, 2 ** 63 - 1], [-(2 ** 64), 2 ** 64]),
   {
-    name: 'logit_bias', good: [{}, { 65: -100, 66: 100 }, Object.fromEntries(Array.from({ length: 200 }, (_, token) => [token, 0]))],
+    name: 'logit_bias',
+    good: [{}, { 65: -100, 66: 100 }, Object.fromEntries(Array.from({ length: 200 }, (_, token) => [token, 0]))],
     outside: [
-      [{ 65: 100.1 }, 'value_out_of_range', 'logit_bias.65'], [{ 65: -100.1 }, 'value_out_of_range', 'logit_bias.65'], [{ 1_000_000: 1 }, 'invalid_value'], [{ abc: 1 }, 'invalid_value'],
+      [{ 65: 100.1 }, 'value_out_of_range', 'logit_bias.65'],
+      [{ 65: -100.1 }, 'value_out_of_range', 'logit_bias.65'],
+      [{ 1_000_000: 1 }, 'invalid_value'],
+      [{ abc: 1 }, 'invalid_value'],
       [Object.fromEntries(Array.from({ length: 1_025 }, (_, token) => [token, 0])), 'too_many_entries'],
     ],
     wrong: [['x'], [5], [[]], [{ 65: 'x' }, 'logit_bias.65']],
@@ -67,68 +111,170 @@ const rows: Row[] = [
   row('top_logprobs', [0], [[1, 'conflicting_parameters']], []),
 
   flag('stream'),
-  row('stream_options', [{}, { include_usage: true, include_obfuscation: true }, { include_usage: null }], [], ['x', 5, []], { stream: true }),
+  row(
+    'stream_options',
+    [{}, { include_usage: true, include_obfuscation: true }, { include_usage: null }],
+    [],
+    ['x', 5, []],
+    { stream: true },
+  ),
   row('stream_options', [], [[{ include_usage: true }, 'conflicting_parameters']], []),
-  { ...row('stream_options', [], [], [], { stream: true }), wrong: [[{ include_usage: 'x' }, 'stream_options.include_usage']] },
   {
-    name: 'response_format', beside: json,
-    good: [{ type: 'text' }, { type: 'json_object' }, format({}), format({ strict: null, description: 'x' }), format({ name: 'x'.repeat(64) })],
-    outside: [
-      [format({ name: 'x'.repeat(65) }), 'string_too_long', 'response_format.json_schema.name'], [format({ name: 'a b' }), 'invalid_value', 'response_format.json_schema.name'],
-      [format({ schema: { type: 'strange' } }), 'invalid_json_schema', 'response_format.json_schema.schema.type'],
-      [format({ strict: true, schema: { type: 'array', uniqueItems: true } }), 'unsupported_json_schema', 'response_format.json_schema.schema.uniqueItems'],
-      [format({ schema: { type: 'object', not: {} } }), 'invalid_json_schema', 'response_format.json_schema.schema'],
-    ],
-    wrong: [['json'], [5], [[]], [format({ schema: [] }), 'response_format.json_schema.schema'], [format({ strict: 'x' }), 'response_format.json_schema.strict']],
+    ...row('stream_options', [], [], [], { stream: true }),
+    wrong: [[{ include_usage: 'x' }, 'stream_options.include_usage']],
   },
   {
-    name: 'tools', good: [[], tools, Array.from({ length: 128 }, (_, index) => ({ type: 'function', function: { name: `f${index}` } }))],
+    name: 'response_format',
+    beside: json,
+    good: [
+      { type: 'text' },
+      { type: 'json_object' },
+      format({}),
+      format({ strict: null, description: 'x' }),
+      format({ name: 'x'.repeat(64) }),
+    ],
     outside: [
-      [Array.from({ length: 129 }, (_, index) => ({ type: 'function', function: { name: `f${index}` } })), 'array_too_long'],
+      [format({ name: 'x'.repeat(65) }), 'string_too_long', 'response_format.json_schema.name'],
+      [format({ name: 'a b' }), 'invalid_value', 'response_format.json_schema.name'],
+      [format({ schema: { type: 'strange' } }), 'invalid_json_schema', 'response_format.json_schema.schema.type'],
+      [
+        format({ strict: true, schema: { type: 'array', uniqueItems: true } }),
+        'unsupported_json_schema',
+        'response_format.json_schema.schema.uniqueItems',
+      ],
+      [format({ schema: { type: 'object', not: {} } }), 'invalid_json_schema', 'response_format.json_schema.schema'],
+    ],
+    wrong: [
+      ['json'],
+      [5],
+      [[]],
+      [format({ schema: [] }), 'response_format.json_schema.schema'],
+      [format({ strict: 'x' }), 'response_format.json_schema.strict'],
+    ],
+  },
+  {
+    name: 'tools',
+    good: [
+      [],
+      tools,
+      Array.from({ length: 128 }, (_, index) => ({ type: 'function', function: { name: `f${index}` } })),
+    ],
+    outside: [
+      [
+        Array.from({ length: 129 }, (_, index) => ({ type: 'function', function: { name: `f${index}` } })),
+        'array_too_long',
+      ],
       [[{ type: 'custom', custom: { name: 'x' } }], 'unsupported_tool_type', 'tools[0].type'],
       [[{ type: 'function', function: { name: '' } }], 'invalid_tool_name', 'tools[0].function.name'],
       [[...tools, ...tools], 'duplicate_tool_name', 'tools[1].function.name'],
-      [[{ type: 'function', function: { name: 'f', parameters: { type: 'strange' } } }], 'invalid_json_schema', 'tools[0].function.parameters.type'],
+      [
+        [{ type: 'function', function: { name: 'f', parameters: { type: 'strange' } } }],
+        'invalid_json_schema',
+        'tools[0].function.parameters.type',
+      ],
     ],
     wrong: [['x'], [5], [{}], [[5], 'tools[0]'], [[{ type: 'function', function: 5 }], 'tools[0].function']],
   },
   {
-    name: 'tool_choice', beside: { tools, max_tokens: 40 },
+    name: 'tool_choice',
+    beside: { tools, max_tokens: 40 },
     good: [
-      'none', 'auto', 'required', { type: 'function', function: { name: 'get_weather' } },
-      { type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: 'get_weather' } }] } },
-      { type: 'allowed_tools', allowed_tools: { mode: 'required', tools: [{ type: 'function', function: { name: 'get_weather' } }] } },
+      'none',
+      'auto',
+      'required',
+      { type: 'function', function: { name: 'get_weather' } },
+      {
+        type: 'allowed_tools',
+        allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: 'get_weather' } }] },
+      },
+      {
+        type: 'allowed_tools',
+        allowed_tools: { mode: 'required', tools: [{ type: 'function', function: { name: 'get_weather' } }] },
+      },
     ],
-    outside: [['sometimes', 'invalid_value'], [{ type: 'function', function: { name: 'other' } }, 'tool_not_found'], [{ type: 'custom', custom: { name: 'x' } }, 'unsupported_tool_type', 'tool_choice.type']],
+    outside: [
+      ['sometimes', 'invalid_value'],
+      [{ type: 'function', function: { name: 'other' } }, 'tool_not_found'],
+      [{ type: 'custom', custom: { name: 'x' } }, 'unsupported_tool_type', 'tool_choice.type'],
+    ],
     wrong: [[5], [[]], [{ type: 'function', function: 'x' }, 'tool_choice.function']],
   },
   row('tool_choice', ['none', 'auto'], [['required', 'conflicting_parameters']], []),
   flag('parallel_tool_calls'),
-  row('reasoning_effort', ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'], [['huge', 'invalid_value'], ['', 'invalid_value']], [3, true, {}]),
+  row(
+    'reasoning_effort',
+    ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'],
+    [
+      ['huge', 'invalid_value'],
+      ['', 'invalid_value'],
+    ],
+    [3, true, {}],
+  ),
   flag('include_reasoning'),
   flag('continue_final_message', { messages: [...base.messages, { role: 'assistant', content: 'It is' }] }),
   row('continue_final_message', [false], [[true, 'conflicting_parameters']], []),
-  { name: 'chat_template_kwargs', good: [{}, { enable_thinking: true }, { enable_thinking: false }, { enable_thinking: null, other: 1 }], outside: [], wrong: [['x'], [[]], [{ enable_thinking: 1 }, 'chat_template_kwargs.enable_thinking']] },
+  {
+    name: 'chat_template_kwargs',
+    good: [{}, { enable_thinking: true }, { enable_thinking: false }, { enable_thinking: null, other: 1 }],
+    outside: [],
+    wrong: [['x'], [[]], [{ enable_thinking: 1 }, 'chat_template_kwargs.enable_thinking']],
+  },
 
   {
-    name: 'metadata', good: [{}, Object.fromEntries(Array.from({ length: 16 }, (_, at) => [`${at}`.padEnd(64, 'k'), 'v'.repeat(512)]))],
-    outside: [[Object.fromEntries(Array.from({ length: 17 }, (_, at) => [at, ''])), 'too_many_entries'], [{ ['k'.repeat(65)]: '' }, 'string_too_long'], [{ k: 'v'.repeat(513) }, 'string_too_long', 'metadata.k']],
+    name: 'metadata',
+    good: [{}, Object.fromEntries(Array.from({ length: 16 }, (_, at) => [`${at}`.padEnd(64, 'k'), 'v'.repeat(512)]))],
+    outside: [
+      [Object.fromEntries(Array.from({ length: 17 }, (_, at) => [at, ''])), 'too_many_entries'],
+      [{ ['k'.repeat(65)]: '' }, 'string_too_long'],
+      [{ k: 'v'.repeat(513) }, 'string_too_long', 'metadata.k'],
+    ],
     wrong: [['x'], [[]], [{ k: 1 }, 'metadata.k']],
   },
   flag('store'),
-  ...['user', 'safety_identifier', 'prompt_cache_key'].map((name) => row(name, ['', 'x'.repeat(512)], [['x'.repeat(513), 'string_too_long']], [5, {}, []])),
-  row('service_tier', ['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast'], [['gold', 'invalid_value']], [1, {}]),
-  row('modalities', [['text']], [[['text', 'audio'], 'unsupported_feature'], [[], 'invalid_value']], ['text', {}]),
-  ...['prompt_cache_options', 'prompt_cache_retention', 'prediction', 'verbosity'].map((name) => row(name, ['x', 1, {}, [1]], [], [])),
+  ...['user', 'safety_identifier', 'prompt_cache_key'].map((name) =>
+    row(name, ['', 'x'.repeat(512)], [['x'.repeat(513), 'string_too_long']], [5, {}, []]),
+  ),
+  row(
+    'service_tier',
+    ['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast'],
+    [['gold', 'invalid_value']],
+    [1, {}],
+  ),
+  row(
+    'modalities',
+    [['text']],
+    [
+      [['text', 'audio'], 'unsupported_feature'],
+      [[], 'invalid_value'],
+    ],
+    ['text', {}],
+  ),
+  ...['prompt_cache_options', 'prompt_cache_retention', 'prediction', 'verbosity'].map((name) =>
+    row(name, ['x', 1, {}, [1]], [], []),
+  ),
   ...['audio', 'web_search_options', 'moderation'].map((name) => row(name, [], [[{}, 'unsupported_feature']], [])),
-  ...['functions', 'function_call'].map((name) => row(name, [], [[[], 'unsupported_parameter'], ['auto', 'unsupported_parameter']], [])),
+  ...['functions', 'function_call'].map((name) =>
+    row(
+      name,
+      [],
+      [
+        [[], 'unsupported_parameter'],
+        ['auto', 'unsupported_parameter'],
+      ],
+      [],
+    ),
+  ),
 ];
 
-interface ErrorBody { error: { message: string; type: string; param: string | null; code: string } }
+interface ErrorBody {
+  error: { message: string; type: string; param: string | null; code: string };
+}
 
 function post(body: object): Promise<Response> {
   return fetch(`${server.url}/v1/chat/completions`, {
-    method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
+    method: 'POST',
+    body: JSON.stringify(body),
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
   });
 }
 
@@ -142,7 +288,8 @@ async function outcome(change: object): Promise<string> {
     return `${response.status} ${error.code} ${error.param}${problem === null ? '' : ` (${problem})`}`;
   }
   const problem = response.headers.get('content-type')!.startsWith('text/event-stream')
-    ? streamProblem(text) : mismatch('openai', 'CreateChatCompletionResponse', JSON.parse(text));
+    ? streamProblem(text)
+    : mismatch('openai', 'CreateChatCompletionResponse', JSON.parse(text));
   return problem ?? '200';
 }
 
@@ -165,22 +312,36 @@ for (const { name, beside = {}, good, outside, wrong } of rows) {
       ...wrong.map(([value, param = name]): [unknown, string] => [value, `400 invalid_type ${param}`]),
     ];
     const outcomes = await Promise.all(cases.map(([value]) => outcome({ ...beside, [name]: value })));
-    for (const [at, [value, expected]] of cases.entries()) t.equal(outcomes[at], expected, `${name}: ${JSON.stringify(value).slice(0, 80)}`);
+    for (const [at, [value, expected]] of cases.entries())
+      t.equal(outcomes[at], expected, `${name}: ${JSON.stringify(value).slice(0, 80)}`);
   });
 }
 
 t.test('what the fields do shows in the answer', async (t) => {
-  const answer = async (change: object): Promise<{ choices: { index: number; message: { content: string }; finish_reason: string; logprobs: unknown }[]; metadata?: unknown; service_tier: string; usage: { completion_tokens: number } }> =>
-    (await post({ ...base, ...change })).json() as never;
+  const answer = async (
+    change: object,
+  ): Promise<{
+    choices: { index: number; message: { content: string }; finish_reason: string; logprobs: unknown }[];
+    metadata?: unknown;
+    service_tier: string;
+    usage: { completion_tokens: number };
+  }> => (await post({ ...base, ...change })).json() as never;
   const plain = await answer({});
   t.equal(plain.choices[0]!.message.content, SCRIPTED);
   t.equal(plain.choices[0]!.finish_reason, 'stop');
   t.equal(plain.choices[0]!.logprobs, null);
   t.notOk('metadata' in plain);
-  t.equal((await answer({ max_completion_tokens: 2, max_tokens: 1 })).usage.completion_tokens, 2, 'max_completion_tokens wins');
+  t.equal(
+    (await answer({ max_completion_tokens: 2, max_tokens: 1 })).usage.completion_tokens,
+    2,
+    'max_completion_tokens wins',
+  );
   const [before] = SCRIPTED.split(' capital');
   t.equal((await answer({ stop: ['nothing', ' cap'] })).choices[0]!.message.content, before);
-  t.same((await answer({ n: 3 })).choices.map(({ index, message }) => [index, message.content]), [0, 1, 2].map((index) => [index, SCRIPTED]));
+  t.same(
+    (await answer({ n: 3 })).choices.map(({ index, message }) => [index, message.content]),
+    [0, 1, 2].map((index) => [index, SCRIPTED]),
+  );
   const echoed = await answer({ metadata: { a: 'b' }, service_tier: 'priority', store: true });
   t.same(echoed.metadata, { a: 'b' });
   t.equal(echoed.service_tier, 'default');

@@ -7,31 +7,62 @@ import { eventually, main } from './monolith.js';
 import type { Monolith } from './monolith.js';
 import { dataFolder, inside } from './stored-server.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const AHEAD = clockAhead(31 * 86_400_000);
 const TOKEN = 'token-that-reads-all';
 const data = dataFolder();
 t.teardown(() => data.remove());
-const start = (env: Record<string, string> = {}): Promise<Monolith> => startScripted({ models: ['hal-1.0'], args: ['--responses-retention-days', '30', '--metrics-token', TOKEN, '--http-threads', '2'], env: { MONOLITH_DATA_DIR: data.path, ...env } });
-const ask = (server: Monolith, path: string, init: RequestInit = {}): Promise<Response> => fetch(`${server.url}${path}`, { ...init, headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' } });
-const sweep = (...args: string[]): string => execFileSync(process.execPath, [main, 'data', 'sweep', ...args, '--data-dir', data.path], { encoding: 'utf8', env: { ...process.env, ...AHEAD } });
+const start = (env: Record<string, string> = {}): Promise<Monolith> =>
+  startScripted({
+    models: ['hal-1.0'],
+    args: ['--responses-retention-days', '30', '--metrics-token', TOKEN, '--http-threads', '2'],
+    env: { MONOLITH_DATA_DIR: data.path, ...env },
+  });
+const ask = (server: Monolith, path: string, init: RequestInit = {}): Promise<Response> =>
+  fetch(`${server.url}${path}`, {
+    ...init,
+    headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
+  });
+const sweep = (...args: string[]): string =>
+  execFileSync(process.execPath, [main, 'data', 'sweep', ...args, '--data-dir', data.path], {
+    encoding: 'utf8',
+    env: { ...process.env, ...AHEAD },
+  });
 const stored = (): Promise<number> => inside(data.path, async (store) => [...store.table('responses').keys()].length);
-interface Ready { status: string; erasure?: { state: string; clock_ahead_ms?: number; held_for_ms?: number } }
-const ready = async (server: Monolith, token: string): Promise<Ready> => await (await fetch(`${server.url}/readyz`, { headers: { authorization: `Bearer ${token}` } })).json() as Ready;
+interface Ready {
+  status: string;
+  erasure?: { state: string; clock_ahead_ms?: number; held_for_ms?: number };
+}
+const ready = async (server: Monolith, token: string): Promise<Ready> =>
+  (await (await fetch(`${server.url}/readyz`, { headers: { authorization: `Bearer ${token}` } })).json()) as Ready;
 
 t.test('nothing is erased until the time is confirmed', async (t) => {
   const first = await start();
-  const { id } = await (await ask(first, '/v1/responses', { method: 'POST', body: JSON.stringify({ model: 'hal-1.0', input: 'A: go' }) })).json() as { id: string };
+  const { id } = (await (
+    await ask(first, '/v1/responses', { method: 'POST', body: JSON.stringify({ model: 'hal-1.0', input: 'A: go' }) })
+  ).json()) as { id: string };
   t.equal((await ready(first, TOKEN)).erasure, undefined);
   await first.stop();
 
   const ahead = await start(AHEAD);
-  for (let n = 0; n < 4; n++) t.same([(await ready(ahead, 'sk-nobody')).erasure, (await ready(ahead, 'sk-nobody')).status], [{ state: 'held' }, 'ready'], 'any thread says so');
+  for (let n = 0; n < 4; n++)
+    t.same(
+      [(await ready(ahead, 'sk-nobody')).erasure, (await ready(ahead, 'sk-nobody')).status],
+      [{ state: 'held' }, 'ready'],
+      'any thread says so',
+    );
   const { erasure } = await ready(ahead, TOKEN);
-  t.ok(Math.abs(erasure!.clock_ahead_ms! - 31 * 86_400_000) < 600_000 && erasure!.held_for_ms! > 5 * 3_600_000, JSON.stringify(erasure));
+  t.ok(
+    Math.abs(erasure!.clock_ahead_ms! - 31 * 86_400_000) < 600_000 && erasure!.held_for_ms! > 5 * 3_600_000,
+    JSON.stringify(erasure),
+  );
   t.match(ahead.log(), /the clock is more than a day ahead of the last stored time: nothing is erased/);
-  t.match(sweep(), /^Nothing is erased: it is .* If the clock is right, run: monolith data sweep --confirm/, 'while a server runs');
+  t.match(
+    sweep(),
+    /^Nothing is erased: it is .* If the clock is right, run: monolith data sweep --confirm/,
+    'while a server runs',
+  );
   await ahead.stop();
   t.equal(await stored(), 1);
 
@@ -43,6 +74,6 @@ t.test('nothing is erased until the time is confirmed', async (t) => {
   t.match(sweep('--confirm'), /^Confirmed: it is 20.*A running server erases again within a minute/);
   const confirmed = await start(AHEAD);
   t.equal((await ready(confirmed, TOKEN)).erasure, undefined);
-  t.ok(await eventually(async () => await stored() === 0));
+  t.ok(await eventually(async () => (await stored()) === 0));
   await confirmed.stop();
 });

@@ -7,10 +7,16 @@ import t from 'tap';
 import { Connection } from '../support/web-socket.js';
 import { eventually, root, startMonolith } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
-interface Position { position: number; exact: string }
-interface Golden { n_vocab: number; prompts: { id: string; text: string; tokens: number[]; positions: Position[] }[] }
+interface Position {
+  position: number;
+  exact: string;
+}
+interface Golden {
+  n_vocab: number;
+  prompts: { id: string; text: string; tokens: number[]; positions: Position[] }[];
+}
 const vectors = join(root, 'test', 'data', 'vectors', 'models');
 const golden = JSON.parse(readFileSync(join(vectors, 'qwen3.f16.json'), 'utf8')) as Golden;
 
@@ -22,20 +28,44 @@ const server = await startMonolith({
 t.teardown(() => server.stop());
 const client = new OpenAI({ apiKey: server.key, baseURL: `${server.url}/v1`, maxRetries: 0 });
 
-interface Logprobs { tokens: string[]; token_logprobs: (number | null)[]; top_logprobs: (Record<string, number> | null)[]; text_offset: number[] }
-interface Told { logprob: number; rank: number | null; decoded_token: string }
-interface Choice {
-  index: number; text: string; finish_reason: string | null; stop_reason: string | null; logprobs: Logprobs | null;
-  prompt_logprobs?: (Record<string, Told> | null)[]; token_ids?: number[]; prompt_token_ids?: number[];
+interface Logprobs {
+  tokens: string[];
+  token_logprobs: (number | null)[];
+  top_logprobs: (Record<string, number> | null)[];
+  text_offset: number[];
 }
-interface Answer { id: string; object: string; choices: Choice[]; usage: { prompt_tokens: number; completion_tokens: number; prompt_tokens_details: { cached_tokens: number } } }
-interface Refused { error: { code: string; param: string | null; message: string } }
+interface Told {
+  logprob: number;
+  rank: number | null;
+  decoded_token: string;
+}
+interface Choice {
+  index: number;
+  text: string;
+  finish_reason: string | null;
+  stop_reason: string | null;
+  logprobs: Logprobs | null;
+  prompt_logprobs?: (Record<string, Told> | null)[];
+  token_ids?: number[];
+  prompt_token_ids?: number[];
+}
+interface Answer {
+  id: string;
+  object: string;
+  choices: Choice[];
+  usage: { prompt_tokens: number; completion_tokens: number; prompt_tokens_details: { cached_tokens: number } };
+}
+interface Refused {
+  error: { code: string; param: string | null; message: string };
+}
 
 async function post<T = Answer>(body: object, path = '/v1/completions'): Promise<{ status: number; body: T }> {
   const response = await fetch(`${server.url}${path}`, {
-    method: 'POST', body: JSON.stringify({ model: 'qwen', ...body }), headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
+    method: 'POST',
+    body: JSON.stringify({ model: 'qwen', ...body }),
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
   });
-  return { status: response.status, body: await response.json() as T };
+  return { status: response.status, body: (await response.json()) as T };
 }
 const complete = async (body: object): Promise<Answer> => {
   const { status, body: answer } = await post(body);
@@ -59,14 +89,20 @@ t.test('log-probabilities of a prompt are what its logits say', async (t) => {
     const prompted = await complete({ prompt: tokens, max_tokens: 0, prompt_logprobs: 3 });
     const told = prompted.choices[0]!.prompt_logprobs!;
     t.equal(told.length, tokens.length);
-    t.match(prompted, { choices: [{ text: '', finish_reason: 'length' }], usage: { completion_tokens: 0, prompt_tokens: tokens.length } });
+    t.match(prompted, {
+      choices: [{ text: '', finish_reason: 'length' }],
+      usage: { completion_tokens: 0, prompt_tokens: tokens.length },
+    });
     for (const { position, exact } of positions) {
       const next = tokens[position + 1];
       if (next === undefined) continue;
       const logits = floats(exact);
       const logsumexp = Math.log(sum(Array.from(logits, Math.exp)));
       const expected = logits[next]! - logsumexp;
-      t.ok(Math.abs(logprobs!.token_logprobs[position + 1]! - expected) < 1e-3, `${id} at ${position}: ${logprobs!.token_logprobs[position + 1]} for ${expected}`);
+      t.ok(
+        Math.abs(logprobs!.token_logprobs[position + 1]! - expected) < 1e-3,
+        `${id} at ${position}: ${logprobs!.token_logprobs[position + 1]} for ${expected}`,
+      );
       const best = logits.indexOf(Math.max(...logits));
       const entry = told[position + 1]!;
       t.ok(Math.abs(entry[next]!.logprob - expected) < 1e-3);
@@ -79,9 +115,13 @@ t.test('log-probabilities of a prompt are what its logits say', async (t) => {
 
 t.test('asking for them leaves the prefix cache as it is, and bits too', async (t) => {
   const { tokens } = golden.prompts.find(({ id }) => id === 'long')!;
-  const ask = (): Promise<Answer> => complete({ prompt: tokens, echo: true, logprobs: 2, max_tokens: 4, temperature: 0 });
+  const ask = (): Promise<Answer> =>
+    complete({ prompt: tokens, echo: true, logprobs: 2, max_tokens: 4, temperature: 0 });
   const alone = await ask();
-  const [crowd] = await Promise.all([Promise.all(Array.from({ length: 6 }, ask)), complete({ prompt: tokens.slice(0, 300), max_tokens: 60, ignore_eos: true, temperature: 0 })]);
+  const [crowd] = await Promise.all([
+    Promise.all(Array.from({ length: 6 }, ask)),
+    complete({ prompt: tokens.slice(0, 300), max_tokens: 60, ignore_eos: true, temperature: 0 }),
+  ]);
   for (const one of crowd) t.same(one.choices, alone.choices);
   const after = await complete({ prompt: tokens, max_tokens: 4, temperature: 0 });
   t.ok(after.usage.prompt_tokens_details.cached_tokens >= tokens.length - 17, 'its pages are there for others');
@@ -92,33 +132,74 @@ t.test('a prompt is a text, tokens, or a list of either', async (t) => {
   const { text, tokens } = golden.prompts.find(({ id }) => id === 'short')!;
   const more = { max_tokens: 6, temperature: 0, ignore_eos: true };
   const one = await complete({ prompt: text, add_special_tokens: false, return_token_ids: true, ...more });
-  t.match(one, { object: 'text_completion', id: /^cmpl-/, choices: [{ index: 0, finish_reason: 'length', logprobs: null, prompt_token_ids: tokens }], usage: { prompt_tokens: tokens.length, completion_tokens: 6 } });
+  t.match(one, {
+    object: 'text_completion',
+    id: /^cmpl-/,
+    choices: [{ index: 0, finish_reason: 'length', logprobs: null, prompt_token_ids: tokens }],
+    usage: { prompt_tokens: tokens.length, completion_tokens: 6 },
+  });
   t.equal(one.choices[0]!.token_ids!.length, 6);
   const ofTokens = await complete({ prompt: tokens, ...more });
   t.equal(ofTokens.choices[0]!.text, one.choices[0]!.text);
   const several = await complete({ prompt: [tokens, golden.prompts[4]!.tokens, tokens], n: 2, ...more });
-  t.same(several.choices.map(({ index }) => index), [0, 1, 2, 3, 4, 5]);
+  t.same(
+    several.choices.map(({ index }) => index),
+    [0, 1, 2, 3, 4, 5],
+  );
   for (const index of [0, 1, 4, 5]) t.equal(several.choices[index]!.text, one.choices[0]!.text);
   t.equal(several.usage.completion_tokens, 36);
-  t.same((await complete({ prompt: [text, text], add_special_tokens: false, echo: true, ...more })).choices.map((choice) => choice.text), Array(2).fill(text + one.choices[0]!.text));
-  const thirty = await complete({ prompt: Array.from({ length: 30 }, (_, at) => tokens.slice(0, 2 + (at % 5))), max_tokens: 2 });
+  t.same(
+    (await complete({ prompt: [text, text], add_special_tokens: false, echo: true, ...more })).choices.map(
+      (choice) => choice.text,
+    ),
+    Array(2).fill(text + one.choices[0]!.text),
+  );
+  const thirty = await complete({
+    prompt: Array.from({ length: 30 }, (_, at) => tokens.slice(0, 2 + (at % 5))),
+    max_tokens: 2,
+  });
   t.equal(thirty.choices.length, 30);
 });
 
 t.test('prompts of one request wait for one another where the organization may run few', async (t) => {
-  const few = await startMonolith({ args: ['--model', `qwen=${join(vectors, 'qwen3.f16.gguf')}`], env: { ...off, MONOLITH_LIMITS_CONCURRENCY: '2' } });
+  const few = await startMonolith({
+    args: ['--model', `qwen=${join(vectors, 'qwen3.f16.gguf')}`],
+    env: { ...off, MONOLITH_LIMITS_CONCURRENCY: '2' },
+  });
   t.teardown(() => few.stop());
   const prompts = Array.from({ length: 7 }, (_, index) => golden.prompts[0]!.tokens.slice(0, 3 + index));
-  const ask = async (body: object): Promise<Response> => fetch(`${few.url}/v1/completions`, {
-    method: 'POST', headers: { 'content-type': 'application/json', authorization: `Bearer ${few.key}` }, body: JSON.stringify({ model: 'qwen', prompt: prompts, max_tokens: 40, temperature: 0, ignore_eos: true, ...body }),
-  });
-  const whole = await (await ask({})).json() as Answer;
-  t.same(whole.choices.map(({ index }) => index), [0, 1, 2, 3, 4, 5, 6]);
+  const ask = async (body: object): Promise<Response> =>
+    fetch(`${few.url}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${few.key}` },
+      body: JSON.stringify({
+        model: 'qwen',
+        prompt: prompts,
+        max_tokens: 40,
+        temperature: 0,
+        ignore_eos: true,
+        ...body,
+      }),
+    });
+  const whole = (await (await ask({})).json()) as Answer;
+  t.same(
+    whole.choices.map(({ index }) => index),
+    [0, 1, 2, 3, 4, 5, 6],
+  );
   t.equal(whole.usage.completion_tokens, 280);
-  const streamed = (await (await ask({ stream: true })).text()).split('\n\n').filter((line) => line.startsWith('data: {')).map((line) => JSON.parse(line.slice(6)) as Answer);
+  const streamed = (await (await ask({ stream: true })).text())
+    .split('\n\n')
+    .filter((line) => line.startsWith('data: {'))
+    .map((line) => JSON.parse(line.slice(6)) as Answer);
   const texts = Array<string>(7).fill('');
-  for (const { choices: [choice] } of streamed) texts[choice!.index] += choice!.text;
-  t.same(texts, whole.choices.map((choice) => choice.text));
+  for (const {
+    choices: [choice],
+  } of streamed)
+    texts[choice!.index] += choice!.text;
+  t.same(
+    texts,
+    whole.choices.map((choice) => choice.text),
+  );
   // All places are free again.
   t.equal((await ask({ prompt: prompts[0] })).status, 200);
 });
@@ -127,9 +208,14 @@ t.test('the best of several', async (t) => {
   const { tokens } = golden.prompts.find(({ id }) => id === 'short')!;
   const more = { prompt: tokens, max_tokens: 8, temperature: 1, seed: 5, ignore_eos: true };
   const all = await complete({ ...more, n: 5, logprobs: 0 });
-  const means = all.choices.map(({ logprobs, text }) => ({ text, mean: sum(logprobs!.token_logprobs as number[]) / 8 })).sort((a, b) => b.mean - a.mean);
+  const means = all.choices
+    .map(({ logprobs, text }) => ({ text, mean: sum(logprobs!.token_logprobs as number[]) / 8 }))
+    .sort((a, b) => b.mean - a.mean);
   const best = await complete({ ...more, n: 2, best_of: 5 });
-  t.same(best.choices.map(({ text }) => text), means.slice(0, 2).map(({ text }) => text));
+  t.same(
+    best.choices.map(({ text }) => text),
+    means.slice(0, 2).map(({ text }) => text),
+  );
   t.equal(best.choices[0]!.logprobs, null);
   t.equal(best.usage.completion_tokens, 40, 'what was generated is told');
 });
@@ -149,24 +235,45 @@ t.test('a stream says what the whole answer says', async (t) => {
     }
     usage = told ?? usage;
   }
-  t.same(texts, whole.choices.map((choice) => choice.text));
-  t.same(logprobs, whole.choices.map((choice) => choice.logprobs!.token_logprobs));
+  t.same(
+    texts,
+    whole.choices.map((choice) => choice.text),
+  );
+  t.same(
+    logprobs,
+    whole.choices.map((choice) => choice.logprobs!.token_logprobs),
+  );
   t.same(usage, whole.usage);
   t.ok(whole.choices[0]!.text.startsWith(text.slice(0, 3)) || text.length < 3);
   const { tokens: spelled, text_offset: offsets } = whole.choices[0]!.logprobs!;
   let at = 0;
   for (const [index, one] of spelled!.entries()) {
     t.equal(offsets![index], at);
-    at += one.startsWith('bytes:') ? 1 : one.length;   // what is no character by itself is U+FFFD in the text
+    at += one.startsWith('bytes:') ? 1 : one.length; // what is no character by itself is U+FFFD in the text
   }
 
   const response = await fetch(`${server.url}/v1/completions`, {
-    method: 'POST', headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
-    body: JSON.stringify({ ...request, n: 1, echo: false, stream: true, return_token_ids: true, ignore_eos: true, stream_options: { continuous_usage_stats: true } }),
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
+    body: JSON.stringify({
+      ...request,
+      n: 1,
+      echo: false,
+      stream: true,
+      return_token_ids: true,
+      ignore_eos: true,
+      stream_options: { continuous_usage_stats: true },
+    }),
   });
-  const chunks = (await response.text()).split('\n\n').filter((line) => line.startsWith('data: {')).map((line) => JSON.parse(line.slice(6)) as Answer);
+  const chunks = (await response.text())
+    .split('\n\n')
+    .filter((line) => line.startsWith('data: {'))
+    .map((line) => JSON.parse(line.slice(6)) as Answer);
   const counts = chunks.map((chunk) => chunk.usage.completion_tokens);
-  t.same(counts, [...counts].sort((a, b) => a - b));
+  t.same(
+    counts,
+    [...counts].sort((a, b) => a - b),
+  );
   t.equal(counts.at(-1), 12);
   t.equal(chunks.flatMap((chunk) => chunk.choices[0]!.token_ids ?? []).length, 12);
 });
@@ -176,34 +283,65 @@ t.test('multiple choice ranks as the logits do', async (t) => {
   const { tokens } = golden.prompts.find(({ id }) => id === 'long')!;
   const items = Array.from({ length: 6 }, (_, item) => ({
     context: tokens.slice(item * 40, item * 40 + 30),
-    ends: Array.from({ length: 4 }, (_, end) => Array.from({ length: 1 + ((item + end) % 4) }, (_, at) => (item * 97 + end * 31 + at * 13) % golden.n_vocab)),
+    ends: Array.from({ length: 4 }, (_, end) =>
+      Array.from({ length: 1 + ((item + end) % 4) }, (_, at) => (item * 97 + end * 31 + at * 13) % golden.n_vocab),
+    ),
   }));
   for (const { context, ends } of items) {
-    const scored = await complete({ prompt: ends.map((end) => [...context, ...end]), echo: true, logprobs: 1, max_tokens: 1, temperature: 0 });
-    const api = scored.choices.map(({ logprobs }) => sum(logprobs!.token_logprobs.slice(context.length, -1) as number[]));
+    const scored = await complete({
+      prompt: ends.map((end) => [...context, ...end]),
+      echo: true,
+      logprobs: 1,
+      max_tokens: 1,
+      temperature: 0,
+    });
+    const api = scored.choices.map(({ logprobs }) =>
+      sum(logprobs!.token_logprobs.slice(context.length, -1) as number[]),
+    );
     // Directly: each token's probability behind all that stands before it, one request each.
     const direct: number[] = [];
     for (const end of ends) {
       let total = 0;
       for (const [at, token] of end.entries()) {
-        const probe = await complete({ prompt: [...context, ...end.slice(0, at), token], max_tokens: 0, prompt_logprobs: 0 });
+        const probe = await complete({
+          prompt: [...context, ...end.slice(0, at), token],
+          max_tokens: 0,
+          prompt_logprobs: 0,
+        });
         total += probe.choices[0]!.prompt_logprobs!.at(-1)![token]!.logprob;
       }
       direct.push(total);
     }
-    const order = (values: readonly number[]): number[] => values.map((_, at) => at).sort((a, b) => values[b]! - values[a]!);
+    const order = (values: readonly number[]): number[] =>
+      values.map((_, at) => at).sort((a, b) => values[b]! - values[a]!);
     t.same(order(api), order(direct));
     for (const [at, value] of api.entries()) t.ok(Math.abs(value - direct[at]!) < 1e-3);
   }
 });
 
 t.test('chat tells the same of its prompt', async (t) => {
-  const body = { messages: [{ role: 'user', content: 'Hi' }], max_tokens: 4, ignore_eos: true, return_token_ids: true, prompt_logprobs: 1, reasoning_effort: 'none' };
-  const { body: answer } = await post<{ prompt_logprobs: (object | null)[]; prompt_token_ids: number[]; choices: [{ token_ids: number[] }]; usage: { prompt_tokens: number } }>(body, '/v1/chat/completions');
+  const body = {
+    messages: [{ role: 'user', content: 'Hi' }],
+    max_tokens: 4,
+    ignore_eos: true,
+    return_token_ids: true,
+    prompt_logprobs: 1,
+    reasoning_effort: 'none',
+  };
+  const { body: answer } = await post<{
+    prompt_logprobs: (object | null)[];
+    prompt_token_ids: number[];
+    choices: [{ token_ids: number[] }];
+    usage: { prompt_tokens: number };
+  }>(body, '/v1/chat/completions');
   t.equal(answer.prompt_token_ids.length, answer.usage.prompt_tokens);
   t.equal(answer.prompt_logprobs.length, answer.usage.prompt_tokens);
   t.equal(answer.prompt_logprobs[0], null);
-  t.ok(answer.prompt_logprobs.slice(1).every((entry, at) => entry !== null && String(answer.prompt_token_ids[at + 1]) in entry));
+  t.ok(
+    answer.prompt_logprobs
+      .slice(1)
+      .every((entry, at) => entry !== null && String(answer.prompt_token_ids[at + 1]) in entry),
+  );
   t.equal(answer.choices[0].token_ids.length, 4);
 });
 
@@ -212,15 +350,31 @@ t.test('least lengths and tokens that end', async (t) => {
   const base = { prompt: tokens, max_tokens: 20, temperature: 0, ignore_eos: true, return_token_ids: true };
   const free = (await complete(base)).choices[0]!;
   const end = free.token_ids![1]!;
-  t.match((await complete({ ...base, stop_token_ids: [end] })).choices[0], { finish_reason: 'stop', token_ids: free.token_ids!.slice(0, free.token_ids!.indexOf(end) + 1) });
+  t.match((await complete({ ...base, stop_token_ids: [end] })).choices[0], {
+    finish_reason: 'stop',
+    token_ids: free.token_ids!.slice(0, free.token_ids!.indexOf(end) + 1),
+  });
   const held = (await complete({ ...base, stop_token_ids: [end], min_tokens: 7 })).choices[0]!;
   t.ok(held.token_ids!.length >= 7 && !held.token_ids!.slice(0, 7).includes(end));
 });
 
 t.test('what is wrong is named', async (t) => {
-  const refused = async (body: object, status: number, code: string, param: string | null, path?: string): Promise<void> => {
-    const { status: got, body: { error } } = await post<Refused>(body, path);
-    t.match({ got, code: error.code, param: error.param }, { got: status, code, param }, `${JSON.stringify(body).slice(0, 90)}: ${error.message}`);
+  const refused = async (
+    body: object,
+    status: number,
+    code: string,
+    param: string | null,
+    path?: string,
+  ): Promise<void> => {
+    const {
+      status: got,
+      body: { error },
+    } = await post<Refused>(body, path);
+    t.match(
+      { got, code: error.code, param: error.param },
+      { got: status, code, param },
+      `${JSON.stringify(body).slice(0, 90)}: ${error.message}`,
+    );
   };
   await refused({}, 400, 'missing_required_parameter', 'prompt');
   await refused({ prompt: 5 }, 400, 'invalid_type', 'prompt');
@@ -241,15 +395,28 @@ t.test('what is wrong is named', async (t) => {
   await refused({ prompt: 'a', suffix: 'b', echo: true }, 422, 'conflicting_parameters', 'echo');
   await refused({ prompt: 'a', model: 'none' }, 404, 'model_not_found', 'model');
   await refused({ prompt: Array(60_000).fill(1) }, 400, 'context_length_exceeded', 'prompt');
-  await refused({ messages: [{ role: 'user', content: 'x' }], prompt_logprobs: 1, stream: true }, 422, 'conflicting_parameters', 'prompt_logprobs', '/v1/chat/completions');
+  await refused(
+    { messages: [{ role: 'user', content: 'x' }], prompt_logprobs: 1, stream: true },
+    422,
+    'conflicting_parameters',
+    'prompt_logprobs',
+    '/v1/chat/completions',
+  );
   await refused({ tokens: [1, 'x'] }, 400, 'invalid_type', 'tokens[1]', '/detokenize');
   await refused({ tokens: [2 ** 30] }, 422, 'invalid_value', 'tokens[0]', '/detokenize');
   await refused({}, 400, 'missing_required_parameter', 'prompt', '/tokenize');
 });
 
 t.test('tokens and back, health and version', async (t) => {
-  const tokenized = async (prompt: string) => (await post<{ count: number; max_model_len: number; tokens: number[]; token_strs: string[] }>({ prompt, add_special_tokens: false, return_token_strs: true }, '/tokenize')).body;
-  for (const { id, text, tokens } of golden.prompts.filter((one) => one.text === one.text.normalize('NFC'))) t.same((await tokenized(text)).tokens, tokens, id);
+  const tokenized = async (prompt: string) =>
+    (
+      await post<{ count: number; max_model_len: number; tokens: number[]; token_strs: string[] }>(
+        { prompt, add_special_tokens: false, return_token_strs: true },
+        '/tokenize',
+      )
+    ).body;
+  for (const { id, text, tokens } of golden.prompts.filter((one) => one.text === one.text.normalize('NFC')))
+    t.same((await tokenized(text)).tokens, tokens, id);
   // llama.cpp leaves a decomposed text as it is. Qwen's own tokenizer composes it first, and so does this server.
   const { text, tokens } = golden.prompts.find(({ id }) => id === 'unicode')!;
   const composed = text.normalize('NFC');
@@ -268,52 +435,110 @@ t.test('tokens and back, health and version', async (t) => {
   t.match(await (await fetch(`${server.url}/version`)).json(), { version: String });
 });
 
-t.test('an answer whose log-probabilities are more than one may have is refused, whatever asks for them, and holds nothing afterwards', async (t) => {
-  const small = await startMonolith({
-    args: ['--model', `qwen=${join(vectors, 'qwen3.f16.gguf')}`, '--http-max-answering-bytes', '200KiB', '--http-max-body-bytes', '64KiB'], env: off,
-  });
-  t.teardown(() => small.stop());
-  const ask = async (path: string, body: object): Promise<{ status: number; error?: { code: string; message: string } }> => {
-    const response = await fetch(`${small.url}${path}`, {
-      method: 'POST', body: JSON.stringify({ model: 'qwen', ...body }), headers: { 'content-type': 'application/json', authorization: `Bearer ${small.key}` },
+t.test(
+  'an answer whose log-probabilities are more than one may have is refused, whatever asks for them, and holds nothing afterwards',
+  async (t) => {
+    const small = await startMonolith({
+      args: [
+        '--model',
+        `qwen=${join(vectors, 'qwen3.f16.gguf')}`,
+        '--http-max-answering-bytes',
+        '200KiB',
+        '--http-max-body-bytes',
+        '64KiB',
+      ],
+      env: off,
     });
-    return { status: response.status, ...(await response.json() as object) };
-  };
-  const { tokens } = golden.prompts.find(({ tokens: { length } }) => length > 20)!;
-  const prompt = Array.from({ length: 20 }, () => tokens);
-  const messages = [{ role: 'user', content: 'Say something.' }];
-  const long = { temperature: 2, ignore_eos: true };
-  // Responses have no ignore_eos: one that must be long is.
-  const schema = { type: 'object', properties: { a: { type: 'string', minLength: 1_000 } }, required: ['a'], additionalProperties: false };
-  const lengthy = { type: 'json_schema', name: 'lengthy', strict: true, schema };
-  for (const [path, body] of [
-    ['/v1/completions', { prompt, max_tokens: 1, prompt_logprobs: 20 }],
-    ['/v1/completions', { prompt, max_tokens: 1, logprobs: 20, echo: true }],
-    ['/v1/completions', { prompt: 'x', max_tokens: 60, logprobs: 20, n: 8, ...long }],
-    ['/v1/chat/completions', { messages, max_tokens: 60, logprobs: true, top_logprobs: 20, n: 8, ...long }],
-    ['/v1/responses', { input: 'x', max_output_tokens: 100, top_logprobs: 20, include: ['message.output_text.logprobs'], temperature: 2, text: { format: lengthy } }],
-  ] as const) {
-    const refused = await ask(path, body);
-    t.match(refused, { status: 422, error: { code: 'unsupported_value', message: /^The answer would have more than the 131072 bytes that one may have\. Ask for less at once: / } }, `${path} ${JSON.stringify(body).slice(0, 60)}`);
-    t.equal((await ask('/v1/completions', { prompt: 'x', max_tokens: 2, logprobs: 5 })).status, 200);
-  }
-  // Nor over a WebSocket, nor in the background.
-  const wide = { input: 'x', max_output_tokens: 100, top_logprobs: 20, include: ['message.output_text.logprobs'], temperature: 2, text: { format: lengthy } };
-  const socket = await Connection.open(small);
-  for (let at = 0; at < 2; at++) {
-    const { type, response } = (await socket.turn({ model: 'qwen', ...wide })).at(-1) as unknown as { type: string; response: { error: { message: string } } };
-    t.match([type, response.error.message], ['response.failed', /^The answer would have more than the 131072 bytes/]);
-    t.equal((await ask('/v1/completions', { prompt: 'x', max_tokens: 2, logprobs: 5 })).status, 200);
-  }
-  socket.socket.close();
-  for (let at = 0; at < 2; at++) {
-    const created = await ask('/v1/responses', { ...wide, background: true, store: true }) as unknown as { id: string };
-    const stored = async (): Promise<{ status: string; output: unknown[]; error: { message: string } | null }> =>
-      await (await fetch(`${small.url}/v1/responses/${created.id}`, { headers: { authorization: `Bearer ${small.key}` } })).json() as never;
-    t.ok(await eventually(async () => (await stored()).status === 'failed'));
-    const { output, error } = await stored();
-    t.match(error, { message: /^The answer would have more than the 131072 bytes/ });
-    t.ok(JSON.stringify(output).length > 10_000, 'what there was of it is kept');
-  }
-  t.ok(await eventually(async () => (await small.metrics()).get('monolith_sequences_running{model="qwen"}') === 0), 'what was refused runs no more');
-});
+    t.teardown(() => small.stop());
+    const ask = async (
+      path: string,
+      body: object,
+    ): Promise<{ status: number; error?: { code: string; message: string } }> => {
+      const response = await fetch(`${small.url}${path}`, {
+        method: 'POST',
+        body: JSON.stringify({ model: 'qwen', ...body }),
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${small.key}` },
+      });
+      return { status: response.status, ...((await response.json()) as object) };
+    };
+    const { tokens } = golden.prompts.find(({ tokens: { length } }) => length > 20)!;
+    const prompt = Array.from({ length: 20 }, () => tokens);
+    const messages = [{ role: 'user', content: 'Say something.' }];
+    const long = { temperature: 2, ignore_eos: true };
+    // Responses have no ignore_eos: one that must be long is.
+    const schema = {
+      type: 'object',
+      properties: { a: { type: 'string', minLength: 1_000 } },
+      required: ['a'],
+      additionalProperties: false,
+    };
+    const lengthy = { type: 'json_schema', name: 'lengthy', strict: true, schema };
+    for (const [path, body] of [
+      ['/v1/completions', { prompt, max_tokens: 1, prompt_logprobs: 20 }],
+      ['/v1/completions', { prompt, max_tokens: 1, logprobs: 20, echo: true }],
+      ['/v1/completions', { prompt: 'x', max_tokens: 60, logprobs: 20, n: 8, ...long }],
+      ['/v1/chat/completions', { messages, max_tokens: 60, logprobs: true, top_logprobs: 20, n: 8, ...long }],
+      [
+        '/v1/responses',
+        {
+          input: 'x',
+          max_output_tokens: 100,
+          top_logprobs: 20,
+          include: ['message.output_text.logprobs'],
+          temperature: 2,
+          text: { format: lengthy },
+        },
+      ],
+    ] as const) {
+      const refused = await ask(path, body);
+      t.match(
+        refused,
+        {
+          status: 422,
+          error: {
+            code: 'unsupported_value',
+            message: /^The answer would have more than the 131072 bytes that one may have\. Ask for less at once: /,
+          },
+        },
+        `${path} ${JSON.stringify(body).slice(0, 60)}`,
+      );
+      t.equal((await ask('/v1/completions', { prompt: 'x', max_tokens: 2, logprobs: 5 })).status, 200);
+    }
+    // Nor over a WebSocket, nor in the background.
+    const wide = {
+      input: 'x',
+      max_output_tokens: 100,
+      top_logprobs: 20,
+      include: ['message.output_text.logprobs'],
+      temperature: 2,
+      text: { format: lengthy },
+    };
+    const socket = await Connection.open(small);
+    for (let at = 0; at < 2; at++) {
+      const { type, response } = (await socket.turn({ model: 'qwen', ...wide })).at(-1) as unknown as {
+        type: string;
+        response: { error: { message: string } };
+      };
+      t.match([type, response.error.message], ['response.failed', /^The answer would have more than the 131072 bytes/]);
+      t.equal((await ask('/v1/completions', { prompt: 'x', max_tokens: 2, logprobs: 5 })).status, 200);
+    }
+    socket.socket.close();
+    for (let at = 0; at < 2; at++) {
+      const created = (await ask('/v1/responses', { ...wide, background: true, store: true })) as unknown as {
+        id: string;
+      };
+      const stored = async (): Promise<{ status: string; output: unknown[]; error: { message: string } | null }> =>
+        (await (
+          await fetch(`${small.url}/v1/responses/${created.id}`, { headers: { authorization: `Bearer ${small.key}` } })
+        ).json()) as never;
+      t.ok(await eventually(async () => (await stored()).status === 'failed'));
+      const { output, error } = await stored();
+      t.match(error, { message: /^The answer would have more than the 131072 bytes/ });
+      t.ok(JSON.stringify(output).length > 10_000, 'what there was of it is kept');
+    }
+    t.ok(
+      await eventually(async () => (await small.metrics()).get('monolith_sequences_running{model="qwen"}') === 0),
+      'what was refused runs no more',
+    );
+  },
+);

@@ -5,11 +5,22 @@ import OpenAI from 'openai';
 import t from 'tap';
 import { embeddedModel, eventually, root, startMonolith } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const emulated = join(root, 'build', 'native', 'monolith_emulated.node');
 const server = await startMonolith({
-  args: ['--model', `starter=${embeddedModel}`, '--device', 'cuda', '--max-context', '256', '--engine-max-batch-tokens', '64', '--engine-max-sequences', '8'],
+  args: [
+    '--model',
+    `starter=${embeddedModel}`,
+    '--device',
+    'cuda',
+    '--max-context',
+    '256',
+    '--engine-max-batch-tokens',
+    '64',
+    '--engine-max-sequences',
+    '8',
+  ],
   env: { MONOLITH_ADDON: emulated },
 });
 t.teardown(() => server.stop());
@@ -28,33 +39,61 @@ t.test('answers, streamed and whole, several at a time, are the same', async (t)
   t.ok(text.length > 0);
   const streamed = async (): Promise<string> => {
     let out = '';
-    for await (const chunk of await client.chat.completions.create({ ...ask, stream: true })) out += chunk.choices[0]?.delta.content ?? '';
+    for await (const chunk of await client.chat.completions.create({ ...ask, stream: true }))
+      out += chunk.choices[0]?.delta.content ?? '';
     return out;
   };
   t.same(await Promise.all([streamed(), streamed(), streamed()]), [text, text, text]);
 });
 
 t.test('seeds, choices, logprobs and stops', async (t) => {
-  const ask = { model: 'starter', messages, max_tokens: 6, temperature: 1, seed: 5, n: 2, logprobs: true, top_logprobs: 2 };
+  const ask = {
+    model: 'starter',
+    messages,
+    max_tokens: 6,
+    temperature: 1,
+    seed: 5,
+    n: 2,
+    logprobs: true,
+    top_logprobs: 2,
+  };
   const [one, two] = await Promise.all([client.chat.completions.create(ask), client.chat.completions.create(ask)]);
   t.same(one.choices, two.choices);
   t.equal(one.choices.length, 2);
-  for (const choice of one.choices) for (const token of choice.logprobs?.content ?? []) t.ok(token.logprob <= 0 && token.top_logprobs.length === 2);
+  for (const choice of one.choices)
+    for (const token of choice.logprobs?.content ?? []) t.ok(token.logprob <= 0 && token.top_logprobs.length === 2);
   const first = one.choices[0]?.logprobs?.content?.[0]?.token ?? '';
   const stopped = await client.chat.completions.create({ ...ask, n: 1, stop: [first] });
   t.match(stopped.choices[0], { message: { content: '' }, finish_reason: 'stop' });
 });
 
 t.test('a schema binds', async (t) => {
-  const schema = { type: 'object', properties: { sure: { type: 'boolean' } }, required: ['sure'], additionalProperties: false };
+  const schema = {
+    type: 'object',
+    properties: { sure: { type: 'boolean' } },
+    required: ['sure'],
+    additionalProperties: false,
+  };
   const response = await client.chat.completions.create({
-    model: 'starter', messages, max_tokens: 96, response_format: { type: 'json_schema', json_schema: { name: 'answer', strict: true, schema } },
+    model: 'starter',
+    messages,
+    max_tokens: 96,
+    response_format: { type: 'json_schema', json_schema: { name: 'answer', strict: true, schema } },
   });
   t.type((JSON.parse(response.choices[0]?.message.content ?? '') as { sure: boolean }).sure, 'boolean');
 });
 
 t.test('who goes away takes nothing along', async (t) => {
-  const stream = await client.chat.completions.create({ model: 'starter', messages, max_tokens: 200, logit_bias: { 1527: -100 }, stream: true });
-  for await (const chunk of stream) if ((chunk.choices[0]?.delta.content ?? '') !== '') break;   // and closes the connection
-  t.ok(await eventually(async () => (await server.metrics()).get('monolith_sequences_running{model="starter"}') === 0), 'the place is free again');
+  const stream = await client.chat.completions.create({
+    model: 'starter',
+    messages,
+    max_tokens: 200,
+    logit_bias: { 1527: -100 },
+    stream: true,
+  });
+  for await (const chunk of stream) if ((chunk.choices[0]?.delta.content ?? '') !== '') break; // and closes the connection
+  t.ok(
+    await eventually(async () => (await server.metrics()).get('monolith_sequences_running{model="starter"}') === 0),
+    'the place is free again',
+  );
 });

@@ -7,28 +7,44 @@ import type { Monolith } from './monolith.js';
 import { eventually } from './monolith.js';
 import { dataFolder, keyOf } from './stored-server.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const FLOOD = 200;
 const PLACES = 8;
 const ROUNDS = 15;
-const NOISE_MS = 60;   // tests run beside each other, and the flood's clients in this very process
+const NOISE_MS = 60; // tests run beside each other, and the flood's clients in this very process
 
 const data = dataFolder();
 const server = await startScripted({
   context: 4_096,
   env: {
-    MONOLITH_DATA_DIR: data.path, MONOLITH_ENGINE_MAX_SEQUENCES: String(PLACES), MONOLITH_LIMITS_CONCURRENCY: 'off', MONOLITH_LIMITS_TPM: 'off',
-    MONOLITH_ENGINE_THREADS: '1', MONOLITH_ENGINE_QUEUE_WAIT_MS: '600000',
+    MONOLITH_DATA_DIR: data.path,
+    MONOLITH_ENGINE_MAX_SEQUENCES: String(PLACES),
+    MONOLITH_LIMITS_CONCURRENCY: 'off',
+    MONOLITH_LIMITS_TPM: 'off',
+    MONOLITH_ENGINE_THREADS: '1',
+    MONOLITH_ENGINE_QUEUE_WAIT_MS: '600000',
   },
 });
-t.teardown(async () => { await server.stop(); data.remove(); });
+t.teardown(async () => {
+  await server.stop();
+  data.remove();
+});
 
-const body = (text: string, most: number): string => JSON.stringify({ model: 'hal-1.0', stream: true, max_completion_tokens: most, messages: [{ role: 'user', content: text }] });
+const body = (text: string, most: number): string =>
+  JSON.stringify({
+    model: 'hal-1.0',
+    stream: true,
+    max_completion_tokens: most,
+    messages: [{ role: 'user', content: text }],
+  });
 
 function ask({ url }: Monolith, key: string, text: string, most: number, signal?: AbortSignal): Promise<Response> {
   return fetch(`${url}/v1/chat/completions`, {
-    method: 'POST', body: body(text, most), headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' }, ...(signal === undefined ? {} : { signal }),
+    method: 'POST',
+    body: body(text, most),
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    ...(signal === undefined ? {} : { signal }),
   });
 }
 
@@ -49,7 +65,8 @@ async function timeToFirstToken(key: string, text: string): Promise<number> {
 async function median(key: string): Promise<number> {
   const times: number[] = [];
   // A prompt of its own each time: nothing of it is in the prefix cache but the beginning.
-  for (let round = 0; round < ROUNDS; round++) times.push(await timeToFirstToken(key, `A: ${round} ${Math.random()} ${'x'.repeat(100)}`));
+  for (let round = 0; round < ROUNDS; round++)
+    times.push(await timeToFirstToken(key, `A: ${round} ${Math.random()} ${'x'.repeat(100)}`));
   return times.sort((a, b) => a - b)[ROUNDS >> 1] as number;
 }
 
@@ -60,14 +77,25 @@ t.test('a flood of one organization leaves the time to first token of another as
   const leaving = new AbortController();
   const reading: Promise<void>[] = [];
   for (let i = 0; i < FLOOD; i++) {
-    reading.push(ask(server, server.key, `L: ${i}`, 3_000, leaving.signal).then(async (response) => {
-      for await (const piece of response.body!) if (leaving.signal.aborted) throw new Error(String(piece));
-    }).catch(() => undefined));
+    reading.push(
+      ask(server, server.key, `L: ${i}`, 3_000, leaving.signal)
+        .then(async (response) => {
+          for await (const piece of response.body!) if (leaving.signal.aborted) throw new Error(String(piece));
+        })
+        .catch(() => undefined),
+    );
   }
   const gauge = async (name: string): Promise<number> => (await server.metrics()).get(`${name}{model="hal-1.0"}`) ?? 0;
-  t.ok(await eventually(async () => await gauge('monolith_sequences_running') === PLACES && await gauge('monolith_requests_waiting') > FLOOD / 2), 'the flood has every place, and most of it waits');
+  t.ok(
+    await eventually(
+      async () =>
+        (await gauge('monolith_sequences_running')) === PLACES &&
+        (await gauge('monolith_requests_waiting')) > FLOOD / 2,
+    ),
+    'the flood has every place, and most of it waits',
+  );
   const flooded = await median(small);
-  t.ok(await gauge('monolith_requests_waiting') > FLOOD / 4, 'it lasted');
+  t.ok((await gauge('monolith_requests_waiting')) > FLOOD / 4, 'it lasted');
   t.comment(`time to first token: idle ${idle.toFixed(1)} ms, in the flood ${flooded.toFixed(1)} ms`);
   t.ok(flooded <= 2 * idle + NOISE_MS, `${flooded.toFixed(1)} ms, idle ${idle.toFixed(1)} ms`);
   leaving.abort();

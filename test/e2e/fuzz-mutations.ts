@@ -3,14 +3,52 @@ import type { Random } from '../support/random.js';
 
 /** What may stand at any place of a JSON document. Made anew each time: some are large. */
 const VALUES: readonly (() => unknown)[] = [
-  () => null, () => true, () => false, () => 0, () => -1, () => 1.5, () => 1e308, () => -(2 ** 63), () => 2 ** 53 + 2, () => 5e-324,
-  () => '', () => 'x', () => '0', () => 'x'.repeat(5_000), () => '\ud800', () => 'a\udfff\u0000b', () => '<|im_end|>', () => '__proto__', () => '😀'.repeat(300),
-  () => [], () => [[]], () => [null], () => ['x'], () => new Array(300).fill(0), () => new Array(4_000).fill({ type: 'text' }),
-  () => ({}), () => ({ type: 'strange' }), () => ({ a: { b: { c: [] } } }), () => JSON.parse('{"__proto__":{"type":"text"},"constructor":1}') as unknown,
-  () => Object.fromEntries(Array.from({ length: 3_000 }, (_, index) => [`k${index}`, index])), () => nested(200), () => ({ ['k'.repeat(10_000)]: 1 }),
+  () => null,
+  () => true,
+  () => false,
+  () => 0,
+  () => -1,
+  () => 1.5,
+  () => 1e308,
+  () => -(2 ** 63),
+  () => 2 ** 53 + 2,
+  () => 5e-324,
+  () => '',
+  () => 'x',
+  () => '0',
+  () => 'x'.repeat(5_000),
+  () => '\ud800',
+  () => 'a\udfff\u0000b',
+  () => '<|im_end|>',
+  () => '__proto__',
+  () => '😀'.repeat(300),
+  () => [],
+  () => [[]],
+  () => [null],
+  () => ['x'],
+  () => new Array(300).fill(0),
+  () => new Array(4_000).fill({ type: 'text' }),
+  () => ({}),
+  () => ({ type: 'strange' }),
+  () => ({ a: { b: { c: [] } } }),
+  () => JSON.parse('{"__proto__":{"type":"text"},"constructor":1}') as unknown,
+  () => Object.fromEntries(Array.from({ length: 3_000 }, (_, index) => [`k${index}`, index])),
+  () => nested(200),
+  () => ({ ['k'.repeat(10_000)]: 1 }),
 ];
 
-const KEYS = ['__proto__', 'constructor', 'toString', 'hasOwnProperty', '', 'x'.repeat(300), '\ud800', 'type', 'role', 'id'];
+const KEYS = [
+  '__proto__',
+  'constructor',
+  'toString',
+  'hasOwnProperty',
+  '',
+  'x'.repeat(300),
+  '\ud800',
+  'type',
+  'role',
+  'id',
+];
 
 export function nested(levels: number): unknown {
   let value: unknown = 1;
@@ -31,8 +69,8 @@ function containers(value: unknown, found: Container[] = []): Container[] {
 /** A copy with one to three places changed: another value, a key gone, a key more, an entry twice. */
 export function spoilt(random: Random, body: object): object {
   const copy = structuredClone(body) as Record<string, unknown>;
-  const places = containers(copy);      // those of the body, not of what is put in
-  for (let times = 1 + random.below(5) % 3; times > 0; times--) {
+  const places = containers(copy); // those of the body, not of what is put in
+  for (let times = 1 + (random.below(5) % 3); times > 0; times--) {
     const place = random.pick(places);
     const keys = Object.keys(place);
     const key = random.pick(keys);
@@ -56,17 +94,57 @@ export function garbled(random: Random, body: object): Buffer {
   const bytes = Buffer.from(JSON.stringify(body));
   const at = random.below(bytes.length);
   switch (random.below(12)) {
-    case 0: return bytes.subarray(0, at);
-    case 1: return Buffer.concat([bytes.subarray(0, at), Buffer.from([random.pick([0xff, 0xc0, 0xf5, 0x80, 0xed])]), bytes.subarray(at)]);
-    case 2: return Buffer.concat([bytes.subarray(0, at), Buffer.from([random.below(32)]), bytes.subarray(at)]);
-    case 3: return Buffer.concat([bytes.subarray(0, at), Buffer.from(random.pick(['{', '}', '[', ']', ',', ':', '"', '\\', '1e999', 'NaN'])), bytes.subarray(at)]);
-    case 4: return Buffer.from(`${'['.repeat(1 + random.below(100_000))}`);
-    case 5: return Buffer.from(`{"a":${'['.repeat(600)}${']'.repeat(600)}}`);
-    case 6: return Buffer.from(random.pick(['', ' ', 'null', '[]', '"x"', '1', 'true', '{', '{}', '{}{}', '\ufeff', '\ufeff{}', '{"model":}', "{'a':1}", '{"a":1,}', '{"a":1e999}', '\u0000'])) ;
-    case 7: return Buffer.concat([bytes, bytes]);
-    case 8: return Buffer.from(JSON.stringify(body), 'utf16le');
-    case 9: return Buffer.from(JSON.stringify(body).replace(/:/g, (colon) => (random.below(4) === 0 ? '=' : colon)));
-    case 10: return Buffer.from(Uint8Array.from({ length: 1 + random.below(400) }, () => random.below(256)));
-    default: return Buffer.from(`{"model":${'{"a":'.repeat(50_000)}`);
+    case 0:
+      return bytes.subarray(0, at);
+    case 1:
+      return Buffer.concat([
+        bytes.subarray(0, at),
+        Buffer.from([random.pick([0xff, 0xc0, 0xf5, 0x80, 0xed])]),
+        bytes.subarray(at),
+      ]);
+    case 2:
+      return Buffer.concat([bytes.subarray(0, at), Buffer.from([random.below(32)]), bytes.subarray(at)]);
+    case 3:
+      return Buffer.concat([
+        bytes.subarray(0, at),
+        Buffer.from(random.pick(['{', '}', '[', ']', ',', ':', '"', '\\', '1e999', 'NaN'])),
+        bytes.subarray(at),
+      ]);
+    case 4:
+      return Buffer.from(`${'['.repeat(1 + random.below(100_000))}`);
+    case 5:
+      return Buffer.from(`{"a":${'['.repeat(600)}${']'.repeat(600)}}`);
+    case 6:
+      return Buffer.from(
+        random.pick([
+          '',
+          ' ',
+          'null',
+          '[]',
+          '"x"',
+          '1',
+          'true',
+          '{',
+          '{}',
+          '{}{}',
+          '\ufeff',
+          '\ufeff{}',
+          '{"model":}',
+          "{'a':1}",
+          '{"a":1,}',
+          '{"a":1e999}',
+          '\u0000',
+        ]),
+      );
+    case 7:
+      return Buffer.concat([bytes, bytes]);
+    case 8:
+      return Buffer.from(JSON.stringify(body), 'utf16le');
+    case 9:
+      return Buffer.from(JSON.stringify(body).replace(/:/g, (colon) => (random.below(4) === 0 ? '=' : colon)));
+    case 10:
+      return Buffer.from(Uint8Array.from({ length: 1 + random.below(400) }, () => random.below(256)));
+    default:
+      return Buffer.from(`{"model":${'{"a":'.repeat(50_000)}`);
   }
 }

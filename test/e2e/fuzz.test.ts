@@ -8,107 +8,288 @@ import { eventually } from './monolith.js';
 import { garbled, spoilt } from './fuzz-mutations.js';
 
 const SEED = Number(process.env['FUZZ_SEED'] ?? 7);
-const ROUNDS = Number(process.env['FUZZ_ROUNDS'] ?? 50);          // per body
+const ROUNDS = Number(process.env['FUZZ_ROUNDS'] ?? 50); // per body
 const AT_ONCE = 8;
-t.setTimeout(300_000);     // for more rounds than usual, or a busy machine
+t.setTimeout(300_000); // for more rounds than usual, or a busy machine
 
 const server = await startScripted({ context: 512, args: ['--limits-rpm', 'off', '--limits-tpm', 'off'] });
 t.teardown(() => server.stop());
 
-const parameters = { type: 'object', properties: { location: { type: 'string', enum: ['Paris', 'Rome'] }, n: { anyOf: [{ type: 'integer' }, { type: 'null' }] } }, required: ['location'], additionalProperties: false };
+const parameters = {
+  type: 'object',
+  properties: {
+    location: { type: 'string', enum: ['Paris', 'Rome'] },
+    n: { anyOf: [{ type: 'integer' }, { type: 'null' }] },
+  },
+  required: ['location'],
+  additionalProperties: false,
+};
 const image = `data:image/png;base64,${'A'.repeat(64)}`;
 
-interface Endpoint { path: string; shape: 'chat' | 'messages'; bodies: Record<string, unknown>[] }
+interface Endpoint {
+  path: string;
+  shape: 'chat' | 'messages';
+  bodies: Record<string, unknown>[];
+}
 
 const endpoints: Endpoint[] = [
   {
-    path: '/v1/chat/completions', shape: 'chat',
+    path: '/v1/chat/completions',
+    shape: 'chat',
     bodies: [
       {
-        model: 'clarke-1.0', max_tokens: 4, temperature: 0.5, top_p: 0.9, top_k: 40, min_p: 0.1, seed: 7, n: 2, stop: ['zzz', 'yyy'], stream: true, stream_options: { include_usage: true },
-        frequency_penalty: 0.1, presence_penalty: 0.1, repetition_penalty: 1.1, logit_bias: { 70: 1 }, logprobs: true, top_logprobs: 2, metadata: { a: 'b' }, user: 'someone',
-        reasoning_effort: 'low', chat_template_kwargs: { enable_thinking: true }, service_tier: 'auto', modalities: ['text'],
-        messages: [{ role: 'system', content: [{ type: 'text', text: 'Be brief.' }] }, { role: 'user', content: 'A: hi', name: 'me' }],
+        model: 'clarke-1.0',
+        max_tokens: 4,
+        temperature: 0.5,
+        top_p: 0.9,
+        top_k: 40,
+        min_p: 0.1,
+        seed: 7,
+        n: 2,
+        stop: ['zzz', 'yyy'],
+        stream: true,
+        stream_options: { include_usage: true },
+        frequency_penalty: 0.1,
+        presence_penalty: 0.1,
+        repetition_penalty: 1.1,
+        logit_bias: { 70: 1 },
+        logprobs: true,
+        top_logprobs: 2,
+        metadata: { a: 'b' },
+        user: 'someone',
+        reasoning_effort: 'low',
+        chat_template_kwargs: { enable_thinking: true },
+        service_tier: 'auto',
+        modalities: ['text'],
+        messages: [
+          { role: 'system', content: [{ type: 'text', text: 'Be brief.' }] },
+          { role: 'user', content: 'A: hi', name: 'me' },
+        ],
       },
       {
-        model: 'clarke-1.0', max_completion_tokens: 4, parallel_tool_calls: false,
-        tools: [{ type: 'function', function: { name: 'get_weather', description: 'Weather', parameters, strict: true } }, { type: 'function', function: { name: 'get_time' } }],
-        tool_choice: { type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: 'get_weather' } }] } },
+        model: 'clarke-1.0',
+        max_completion_tokens: 4,
+        parallel_tool_calls: false,
+        tools: [
+          { type: 'function', function: { name: 'get_weather', description: 'Weather', parameters, strict: true } },
+          { type: 'function', function: { name: 'get_time' } },
+        ],
+        tool_choice: {
+          type: 'allowed_tools',
+          allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: 'get_weather' } }] },
+        },
         messages: [
           { role: 'user', content: 'W: weather?' },
-          { role: 'assistant', content: null, reasoning_content: 'hm', tool_calls: [{ id: 'a', type: 'function', function: { name: 'get_weather', arguments: '{"location":"Paris"}' } }] },
+          {
+            role: 'assistant',
+            content: null,
+            reasoning_content: 'hm',
+            tool_calls: [
+              { id: 'a', type: 'function', function: { name: 'get_weather', arguments: '{"location":"Paris"}' } },
+            ],
+          },
           { role: 'tool', tool_call_id: 'a', content: [{ type: 'text', text: 'T: 14 C' }] },
         ],
       },
       {
-        model: 'clarke-1.0', max_tokens: 4, response_format: { type: 'json_schema', json_schema: { name: 'x', schema: parameters, strict: true } },
-        messages: [{ role: 'user', content: [{ type: 'text', text: 'J: hi' }] }, { role: 'assistant', content: [{ type: 'refusal', refusal: 'no' }] }, { role: 'user', content: 'J: again' }],
-      },
-      { model: 'clarke-1.0', max_tokens: 4, messages: [{ role: 'user', content: [{ type: 'text', text: 'A: see' }, { type: 'image_url', image_url: { url: image, detail: 'low' } }] }] },
-    ],
-  },
-  {
-    path: '/v1/messages', shape: 'messages',
-    bodies: [
-      {
-        model: 'clarke-1.0', max_tokens: 4_000, stream: true, temperature: 0.5, top_p: 0.9, top_k: 5, stop_sequences: ['zzz'], metadata: { user_id: 'someone' }, thinking: { type: 'enabled', budget_tokens: 1_024 },
-        system: [{ type: 'text', text: 'Be brief.', cache_control: { type: 'ephemeral' } }], messages: [{ role: 'user', content: 'A: hi' }],
-      },
-      {
-        model: 'clarke-1.0', max_tokens: 4, tools: [{ name: 'get_weather', description: 'Weather', input_schema: parameters }], tool_choice: { type: 'auto', disable_parallel_tool_use: true },
+        model: 'clarke-1.0',
+        max_tokens: 4,
+        response_format: { type: 'json_schema', json_schema: { name: 'x', schema: parameters, strict: true } },
         messages: [
-          { role: 'user', content: [{ type: 'text', text: 'W: weather?' }] },
-          { role: 'assistant', content: [{ type: 'text', text: 'Let me look.' }, { type: 'tool_use', id: 'toolu_a', name: 'get_weather', input: { location: 'Paris' } }] },
-          { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_a', content: [{ type: 'text', text: 'T: 14 C' }], is_error: false }] },
+          { role: 'user', content: [{ type: 'text', text: 'J: hi' }] },
+          { role: 'assistant', content: [{ type: 'refusal', refusal: 'no' }] },
+          { role: 'user', content: 'J: again' },
         ],
       },
-      { model: 'clarke-1.0', max_tokens: 4, messages: [{ role: 'user', content: [{ type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } }, { type: 'text', text: 'A: see' }] }] },
-      { model: 'clarke-1.0', max_tokens: 4, output_config: { format: { type: 'json_schema', schema: parameters }, effort: 'low' }, messages: [{ role: 'user', content: 'J: hi' }] },
+      {
+        model: 'clarke-1.0',
+        max_tokens: 4,
+        messages: [
+          {
+            role: 'user',
+            content: [
+              { type: 'text', text: 'A: see' },
+              { type: 'image_url', image_url: { url: image, detail: 'low' } },
+            ],
+          },
+        ],
+      },
     ],
   },
   {
-    path: '/v1/messages/count_tokens', shape: 'messages',
-    bodies: [{ model: 'clarke-1.0', system: 'Be brief.', tools: [{ name: 'f', input_schema: parameters }], messages: [{ role: 'user', content: [{ type: 'text', text: 'A: hi' }] }] }],
-  },
-  {
-    path: '/v1/responses', shape: 'chat',
+    path: '/v1/messages',
+    shape: 'messages',
     bodies: [
       {
-        model: 'clarke-1.0', max_output_tokens: 16, stream: true, store: true, instructions: 'Be brief.', temperature: 0.5, top_p: 0.9, metadata: { a: 'b' }, truncation: 'auto', include: ['reasoning.encrypted_content'],
-        reasoning: { effort: 'low', summary: 'auto' }, text: { format: { type: 'text' }, verbosity: 'low' }, input: [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: 'A: hi' }] }],
+        model: 'clarke-1.0',
+        max_tokens: 4_000,
+        stream: true,
+        temperature: 0.5,
+        top_p: 0.9,
+        top_k: 5,
+        stop_sequences: ['zzz'],
+        metadata: { user_id: 'someone' },
+        thinking: { type: 'enabled', budget_tokens: 1_024 },
+        system: [{ type: 'text', text: 'Be brief.', cache_control: { type: 'ephemeral' } }],
+        messages: [{ role: 'user', content: 'A: hi' }],
       },
       {
-        model: 'clarke-1.0', max_output_tokens: 16, store: false, parallel_tool_calls: true, tool_choice: 'auto', tools: [{ type: 'function', name: 'get_weather', description: 'Weather', parameters, strict: true }],
+        model: 'clarke-1.0',
+        max_tokens: 4,
+        tools: [{ name: 'get_weather', description: 'Weather', input_schema: parameters }],
+        tool_choice: { type: 'auto', disable_parallel_tool_use: true },
+        messages: [
+          { role: 'user', content: [{ type: 'text', text: 'W: weather?' }] },
+          {
+            role: 'assistant',
+            content: [
+              { type: 'text', text: 'Let me look.' },
+              { type: 'tool_use', id: 'toolu_a', name: 'get_weather', input: { location: 'Paris' } },
+            ],
+          },
+          {
+            role: 'user',
+            content: [
+              {
+                type: 'tool_result',
+                tool_use_id: 'toolu_a',
+                content: [{ type: 'text', text: 'T: 14 C' }],
+                is_error: false,
+              },
+            ],
+          },
+        ],
+      },
+      {
+        model: 'clarke-1.0',
+        max_tokens: 4,
+        messages: [
+          {
+            role: 'user',
+            content: [
+              { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } },
+              { type: 'text', text: 'A: see' },
+            ],
+          },
+        ],
+      },
+      {
+        model: 'clarke-1.0',
+        max_tokens: 4,
+        output_config: { format: { type: 'json_schema', schema: parameters }, effort: 'low' },
+        messages: [{ role: 'user', content: 'J: hi' }],
+      },
+    ],
+  },
+  {
+    path: '/v1/messages/count_tokens',
+    shape: 'messages',
+    bodies: [
+      {
+        model: 'clarke-1.0',
+        system: 'Be brief.',
+        tools: [{ name: 'f', input_schema: parameters }],
+        messages: [{ role: 'user', content: [{ type: 'text', text: 'A: hi' }] }],
+      },
+    ],
+  },
+  {
+    path: '/v1/responses',
+    shape: 'chat',
+    bodies: [
+      {
+        model: 'clarke-1.0',
+        max_output_tokens: 16,
+        stream: true,
+        store: true,
+        instructions: 'Be brief.',
+        temperature: 0.5,
+        top_p: 0.9,
+        metadata: { a: 'b' },
+        truncation: 'auto',
+        include: ['reasoning.encrypted_content'],
+        reasoning: { effort: 'low', summary: 'auto' },
+        text: { format: { type: 'text' }, verbosity: 'low' },
+        input: [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: 'A: hi' }] }],
+      },
+      {
+        model: 'clarke-1.0',
+        max_output_tokens: 16,
+        store: false,
+        parallel_tool_calls: true,
+        tool_choice: 'auto',
+        tools: [{ type: 'function', name: 'get_weather', description: 'Weather', parameters, strict: true }],
         input: [
-          { role: 'user', content: 'W: weather?' }, { type: 'function_call', call_id: 'a', name: 'get_weather', arguments: '{"location":"Paris"}' },
+          { role: 'user', content: 'W: weather?' },
+          { type: 'function_call', call_id: 'a', name: 'get_weather', arguments: '{"location":"Paris"}' },
           { type: 'function_call_output', call_id: 'a', output: 'T: 14 C' },
         ],
       },
-      { model: 'clarke-1.0', max_output_tokens: 16, text: { format: { type: 'json_schema', name: 'x', schema: parameters, strict: true } }, input: [{ role: 'user', content: [{ type: 'input_image', image_url: image }, { type: 'input_text', text: 'J: see' }] }] },
+      {
+        model: 'clarke-1.0',
+        max_output_tokens: 16,
+        text: { format: { type: 'json_schema', name: 'x', schema: parameters, strict: true } },
+        input: [
+          {
+            role: 'user',
+            content: [
+              { type: 'input_image', image_url: image },
+              { type: 'input_text', text: 'J: see' },
+            ],
+          },
+        ],
+      },
     ],
   },
-  { path: '/v1/responses/input_tokens', shape: 'chat', bodies: [{ model: 'clarke-1.0', instructions: 'Be brief.', input: [{ role: 'user', content: 'A: hi' }] }] },
-  { path: '/v1/responses/compact', shape: 'chat', bodies: [{ model: 'clarke-1.0', input: [{ role: 'user', content: 'A: hi' }, { role: 'assistant', content: 'Hello.' }] }] },
+  {
+    path: '/v1/responses/input_tokens',
+    shape: 'chat',
+    bodies: [{ model: 'clarke-1.0', instructions: 'Be brief.', input: [{ role: 'user', content: 'A: hi' }] }],
+  },
+  {
+    path: '/v1/responses/compact',
+    shape: 'chat',
+    bodies: [
+      {
+        model: 'clarke-1.0',
+        input: [
+          { role: 'user', content: 'A: hi' },
+          { role: 'assistant', content: 'Hello.' },
+        ],
+      },
+    ],
+  },
 ];
 
 function send(path: string, body: string | Uint8Array): Promise<Response> {
   return fetch(server.url + path, {
-    method: 'POST', body, signal: AbortSignal.timeout(20_000),
+    method: 'POST',
+    body,
+    signal: AbortSignal.timeout(20_000),
     headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
   });
 }
 
 /** What is wrong with an error body; null if nothing is. */
 function errorProblem(status: number, text: string, shape: Endpoint['shape']): string | null {
-  const body = JSON.parse(text) as { type?: unknown; request_id?: unknown; error: { message: unknown; type: unknown; param: unknown; code: unknown; details?: { error_code: unknown } } };
+  const body = JSON.parse(text) as {
+    type?: unknown;
+    request_id?: unknown;
+    error: { message: unknown; type: unknown; param: unknown; code: unknown; details?: { error_code: unknown } };
+  };
   const { message, type, param, code } = body.error;
   if (typeof message !== 'string' || message === '' || message.length > 2_000) return 'message is empty or endless';
   if (typeof code !== 'string' || !Object.hasOwn(ERROR_CODES, code)) return `unknown code ${String(code)}`;
-  const isImage = shape === 'messages' && status === 400 && message.startsWith('Could not process image.');   // words and status that agents act on
+  const isImage = shape === 'messages' && status === 400 && message.startsWith('Could not process image.'); // words and status that agents act on
   if (!isImage && ERROR_CODES[code as keyof typeof ERROR_CODES] !== status) return `${code} with status ${status}`;
   if (type !== ERROR_TYPES[status as keyof typeof ERROR_TYPES]) return `type ${String(type)}`;
-  if (param !== null && (typeof param !== 'string' || param === '' || param.length > 500)) return `param ${String(param).slice(0, 80)}`;
-  if (shape === 'messages' && (body.type !== 'error' || typeof body.request_id !== 'string' || body.error.details?.error_code !== code)) return 'not the messages shape';
+  if (param !== null && (typeof param !== 'string' || param === '' || param.length > 500))
+    return `param ${String(param).slice(0, 80)}`;
+  if (
+    shape === 'messages' &&
+    (body.type !== 'error' || typeof body.request_id !== 'string' || body.error.details?.error_code !== code)
+  )
+    return 'not the messages shape';
   return shape === 'chat' && 'request_id' in body ? 'not the chat shape' : null;
 }
 
@@ -143,13 +324,15 @@ async function problemOf({ path, shape }: Endpoint, body: string | Uint8Array): 
 async function problems(endpoint: Endpoint, bodies: readonly (string | Uint8Array)[]): Promise<string[]> {
   const found: string[] = [];
   let next = 0;
-  await Promise.all(Array.from({ length: AT_ONCE }, async () => {
-    for (let at = next++; at < bodies.length; at = next++) {
-      const body = bodies[at]!;
-      const problem = await problemOf(endpoint, body).catch((error: unknown) => `no answer: ${String(error)}`);
-      if (problem !== null) found.push(`${problem} <= ${body.toString().slice(0, 600)}`);
-    }
-  }));
+  await Promise.all(
+    Array.from({ length: AT_ONCE }, async () => {
+      for (let at = next++; at < bodies.length; at = next++) {
+        const body = bodies[at]!;
+        const problem = await problemOf(endpoint, body).catch((error: unknown) => `no answer: ${String(error)}`);
+        if (problem !== null) found.push(`${problem} <= ${body.toString().slice(0, 600)}`);
+      }
+    }),
+  );
   return found;
 }
 
@@ -161,18 +344,30 @@ for (const endpoint of endpoints) {
 
 for (const endpoint of served) {
   t.test(`${endpoint.path}: spoilt bodies`, async (t) => {
-    t.same(await problems(endpoint, endpoint.bodies.map((body) => JSON.stringify(body))), [], 'as they are');
+    t.same(
+      await problems(
+        endpoint,
+        endpoint.bodies.map((body) => JSON.stringify(body)),
+      ),
+      [],
+      'as they are',
+    );
     const random = randomFrom(SEED);
-    const spoiltBodies = endpoint.bodies.flatMap((body) => Array.from({ length: ROUNDS }, () => JSON.stringify(spoilt(random, body))));
+    const spoiltBodies = endpoint.bodies.flatMap((body) =>
+      Array.from({ length: ROUNDS }, () => JSON.stringify(spoilt(random, body))),
+    );
     t.same(await problems(endpoint, spoiltBodies), [], `seed ${SEED}: wrong values`);
-    const bytes = endpoint.bodies.flatMap((body) => Array.from({ length: Math.ceil(ROUNDS / 4) }, () => garbled(random, body)));
+    const bytes = endpoint.bodies.flatMap((body) =>
+      Array.from({ length: Math.ceil(ROUNDS / 4) }, () => garbled(random, body)),
+    );
     t.same(await problems(endpoint, bytes), [], `seed ${SEED}: wrong bytes`);
   });
 }
 
 t.test('one byte too many, with and without its length said beforehand', async (t) => {
   const limit = 33_554_432;
-  for (const endpoint of served.slice(0, 2)) {     // one of each shape
+  for (const endpoint of served.slice(0, 2)) {
+    // one of each shape
     const response = await send(endpoint.path, Buffer.alloc(limit + 1, 0x20));
     t.equal(response.status, 413, endpoint.path);
     t.equal(errorProblem(413, await response.text(), endpoint.shape), null);
@@ -186,29 +381,46 @@ t.test('one byte too many, with and without its length said beforehand', async (
     },
   });
   const response = await fetch(`${server.url}/v1/chat/completions`, {
-    method: 'POST', body: pieces, duplex: 'half', headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
+    method: 'POST',
+    body: pieces,
+    duplex: 'half',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
   } as RequestInit);
   t.equal(response.status, 413);
 });
 
 t.test('bodies of nearly the full size that are nothing but faults', async (t) => {
-  const full = (before: string, unit: string, after: string): string => before + `${unit},`.repeat(33_000_000 / (unit.length + 1)) + unit + after;
+  const full = (before: string, unit: string, after: string): string =>
+    before + `${unit},`.repeat(33_000_000 / (unit.length + 1)) + unit + after;
   for (const body of [
     full('{"model":"clarke-1.0","messages":[', '{"role":"user","content":[{}]}', ']}'),
-    full('{"model":"clarke-1.0","messages":[{"role":"user","content":"x"}],"tools":[', '{"type":"function","function":{"name":1}}', ']}'),
-  ]) t.equal(await problemOf(served[0]!, body), null, body.slice(0, 160));
+    full(
+      '{"model":"clarke-1.0","messages":[{"role":"user","content":"x"}],"tools":[',
+      '{"type":"function","function":{"name":1}}',
+      ']}',
+    ),
+  ])
+    t.equal(await problemOf(served[0]!, body), null, body.slice(0, 160));
 });
 
 t.test('the server goes on, and nothing is held by what was refused', async (t) => {
   t.equal((await fetch(`${server.url}/healthz`)).status, 200);
   t.equal((await fetch(`${server.url}/readyz`)).status, 200);
-  t.ok(await eventually(async () => [...await server.metrics()]
-    .filter(([name]) => /^monolith_(sequences_running|requests_waiting)/.test(name)).every(([, value]) => value === 0)), 'the engine is idle');
+  t.ok(
+    await eventually(async () =>
+      [...(await server.metrics())]
+        .filter(([name]) => /^monolith_(sequences_running|requests_waiting)/.test(name))
+        .every(([, value]) => value === 0),
+    ),
+    'the engine is idle',
+  );
   for (const endpoint of served) {
     const response = await send(endpoint.path, JSON.stringify(endpoint.bodies[0]));
     const text = await response.text();
     t.equal(response.status, 200, `${endpoint.path}: ${text.slice(0, 200)}`);
-    const left = response.headers.get('x-ratelimit-remaining-concurrency') ?? response.headers.get('anthropic-ratelimit-concurrency-remaining');
+    const left =
+      response.headers.get('x-ratelimit-remaining-concurrency') ??
+      response.headers.get('anthropic-ratelimit-concurrency-remaining');
     // n: 2 in the first chat body
     if (left !== null) t.ok(Number(left) >= 97, `${left} places are free`);
   }

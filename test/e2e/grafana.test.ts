@@ -8,15 +8,27 @@ import { prometheusIsThere, startPrometheus, type Prometheus } from '../support/
 import { startScripted } from '../support/script-model.js';
 import { root, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
-interface Panel { title: string; type: string; gridPos: { x: number; y: number; w: number; h: number }; targets?: { expr: string; legendFormat: string }[] }
-const board = JSON.parse(readFileSync(join(root, 'docs', 'grafana', 'monolith.json'), 'utf8')) as { title: string; panels: Panel[]; templating: { list: { name: string; definition?: string }[] } };
+interface Panel {
+  title: string;
+  type: string;
+  gridPos: { x: number; y: number; w: number; h: number };
+  targets?: { expr: string; legendFormat: string }[];
+}
+const board = JSON.parse(readFileSync(join(root, 'docs', 'grafana', 'monolith.json'), 'utf8')) as {
+  title: string;
+  panels: Panel[];
+  templating: { list: { name: string; definition?: string }[] };
+};
 const TOKEN = 'metrics-token-0123456789';
 
 t.test('panels lie beside one another, not on one another', (t) => {
   const taken = new Set<string>();
-  for (const { title, gridPos: { x, y, w, h } } of board.panels) {
+  for (const {
+    title,
+    gridPos: { x, y, w, h },
+  } of board.panels) {
     t.ok(x + w <= 24, title);
     for (let row = y; row < y + h; row++) {
       for (let column = x; column < x + w; column++) {
@@ -29,7 +41,9 @@ t.test('panels lie beside one another, not on one another', (t) => {
   t.end();
 });
 
-const skip = prometheusIsThere() ? false : 'there is no prometheus on this machine (Debian: apt-get install prometheus)';
+const skip = prometheusIsThere()
+  ? false
+  : 'there is no prometheus on this machine (Debian: apt-get install prometheus)';
 
 /** Answers, some cut off by their client, and some refused, until `done`. */
 async function load(server: Monolith, done: () => boolean): Promise<void> {
@@ -38,8 +52,15 @@ async function load(server: Monolith, done: () => boolean): Promise<void> {
       const endless = number === 0;
       const controller = new AbortController();
       const response = await fetch(`${server.url}/v1/chat/completions`, {
-        method: 'POST', headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` }, signal: controller.signal,
-        body: JSON.stringify({ model: 'hal-1.0', stream: true, ...(turn % 2 === 0 ? {} : { max_tokens: 4 }), messages: [{ role: 'user', content: endless ? 'L: on' : `A: ${'word '.repeat(40)}` }] }),
+        method: 'POST',
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
+        signal: controller.signal,
+        body: JSON.stringify({
+          model: 'hal-1.0',
+          stream: true,
+          ...(turn % 2 === 0 ? {} : { max_tokens: 4 }),
+          messages: [{ role: 'user', content: endless ? 'L: on' : `A: ${'word '.repeat(40)}` }],
+        }),
       });
       if (endless) {
         await response.body!.getReader().read();
@@ -56,7 +77,14 @@ t.test('boards', { skip }, async (t) => {
   const collector = await startOtlpReceiver();
   t.teardown(() => collector.close());
   const server = await startScripted({
-    models: ['hal-1.0'], env: { MONOLITH_METRICS_TOKEN: TOKEN, MONOLITH_LIMITS_CONCURRENCY: '4', MONOLITH_LIMITS_RPM: 'off', MONOLITH_LIMITS_TPM: 'off', MONOLITH_TELEMETRY_TRACES_ENDPOINT: `${collector.url}/v1/traces` },
+    models: ['hal-1.0'],
+    env: {
+      MONOLITH_METRICS_TOKEN: TOKEN,
+      MONOLITH_LIMITS_CONCURRENCY: '4',
+      MONOLITH_LIMITS_RPM: 'off',
+      MONOLITH_LIMITS_TPM: 'off',
+      MONOLITH_TELEMETRY_TRACES_ENDPOINT: `${collector.url}/v1/traces`,
+    },
   });
   t.teardown(() => server.stop());
   const prometheus = await startPrometheus({ port: server.port, token: TOKEN });
@@ -92,21 +120,42 @@ t.test('boards', { skip }, async (t) => {
     t.ok(queries > 40);
   });
 
-  await t.test('vLLM\'s published one', (t) => vllmBoard(t, prometheus, numbers));
+  await t.test("vLLM's published one", (t) => vllmBoard(t, prometheus, numbers));
 });
 
 /** Its queries as its JSON has them, made of their parts: quantiles and means of histograms, rates, gauges. */
-async function vllmBoard(t: Test, prometheus: Prometheus, numbers: (query: string) => Promise<number[]>): Promise<void> {
-  t.equal(new Set((await prometheus.query('{__name__=~"vllm:.*"}')).map(({ metric }) => metric['model_name'])).size, 1, 'what it lets choose');
+async function vllmBoard(
+  t: Test,
+  prometheus: Prometheus,
+  numbers: (query: string) => Promise<number[]>,
+): Promise<void> {
+  t.equal(
+    new Set((await prometheus.query('{__name__=~"vllm:.*"}')).map(({ metric }) => metric['model_name'])).size,
+    1,
+    'what it lets choose',
+  );
   const of = (name: string): string => `vllm:${name}{model_name="hal-1.0"}`;
   const rate = (name: string, how = 'rate'): string => `${how}(${of(name)}[10s])`;
   const histograms = ['e2e_request_latency_seconds', 'time_per_output_token_seconds', 'time_to_first_token_seconds'];
   const queries = [
-    ...histograms.flatMap((name) => [0.99, 0.95, 0.9, 0.5].map((quantile) => `histogram_quantile(${quantile}, sum by(le) (${rate(`${name}_bucket`)}))`)),
+    ...histograms.flatMap((name) =>
+      [0.99, 0.95, 0.9, 0.5].map(
+        (quantile) => `histogram_quantile(${quantile}, sum by(le) (${rate(`${name}_bucket`)}))`,
+      ),
+    ),
     ...histograms.map((name) => `${rate(`${name}_sum`)} / ${rate(`${name}_count`)}`),
-    ...['prompt_tokens_total', 'generation_tokens_total', 'request_queue_time_seconds_sum', 'request_prefill_time_seconds_sum', 'request_decode_time_seconds_sum', 'request_max_num_generation_tokens_sum'].map((name) => rate(name)),
+    ...[
+      'prompt_tokens_total',
+      'generation_tokens_total',
+      'request_queue_time_seconds_sum',
+      'request_prefill_time_seconds_sum',
+      'request_decode_time_seconds_sum',
+      'request_max_num_generation_tokens_sum',
+    ].map((name) => rate(name)),
     ...['num_requests_running', 'num_requests_waiting', 'gpu_cache_usage_perc', 'kv_cache_usage_perc'].map(of),
-    ...['request_prompt_tokens_bucket', 'request_generation_tokens_bucket'].map((name) => `sum by(le) (${rate(name, 'increase')})`),
+    ...['request_prompt_tokens_bucket', 'request_generation_tokens_bucket'].map(
+      (name) => `sum by(le) (${rate(name, 'increase')})`,
+    ),
     `sum by(finished_reason) (${rate('request_success_total', 'increase')})`,
   ];
   for (const query of queries) t.ok((await numbers(query)).length > 0, query);

@@ -7,7 +7,7 @@ import t from 'tap';
 import { writeCheckpoint } from '../support/checkpoint.js';
 import { embeddedModel, main, startMonolith } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const scratch = mkdtempSync(join(tmpdir(), 'monolith-folder-'));
 t.teardown(() => rmSync(scratch, { recursive: true, force: true }));
@@ -17,23 +17,49 @@ writeCheckpoint(embeddedModel, folder, 2);
 
 function run(args: string[]): { status: number | null; out: string; err: string } {
   const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...args], {
-    encoding: 'utf8', timeout: 60_000, maxBuffer: 1 << 28, env: { ...process.env, MONOLITH_DATA_DIR: join(scratch, 'data') },
+    encoding: 'utf8',
+    timeout: 60_000,
+    maxBuffer: 1 << 28,
+    env: { ...process.env, MONOLITH_DATA_DIR: join(scratch, 'data') },
   });
   return { status, out: stdout, err: stderr };
 }
 
 t.test('a folder and a file of the same weights answer alike', async (t) => {
   const overrides = { folder: { quantize: 'q8_0', sampling: { temperature: 1, top_k: 0 } } };
-  const server = await startMonolith({ args: ['--model', `file=${embeddedModel}`, '--model', `folder=${folder}`, '--model', `floats=${folder}`, '--models', JSON.stringify(overrides), '--threads', '1'] });
+  const server = await startMonolith({
+    args: [
+      '--model',
+      `file=${embeddedModel}`,
+      '--model',
+      `folder=${folder}`,
+      '--model',
+      `floats=${folder}`,
+      '--models',
+      JSON.stringify(overrides),
+      '--threads',
+      '1',
+    ],
+  });
   t.teardown(() => server.stop());
   // The small model has little to say: its end is forbidden.
   const ask = async (model: string, sampling: object): Promise<{ content: string; usage: object }> => {
     const response = await fetch(`${server.url}/v1/chat/completions`, {
-      method: 'POST', headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model, messages: [{ role: 'user', content: 'Tell me about 12 foxes, Ünïcödé and <|im_end|>.' }], max_tokens: 24, logit_bias: { 1527: -100 }, ...sampling }),
+      method: 'POST',
+      headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        model,
+        messages: [{ role: 'user', content: 'Tell me about 12 foxes, Ünïcödé and <|im_end|>.' }],
+        max_tokens: 24,
+        logit_bias: { 1527: -100 },
+        ...sampling,
+      }),
     });
     t.equal(response.status, 200, model);
-    const { choices, usage } = await response.json() as { choices: [{ message: { content: string } }]; usage: object };
+    const { choices, usage } = (await response.json()) as {
+      choices: [{ message: { content: string } }];
+      usage: object;
+    };
     return { content: choices[0].message.content, usage };
   };
   for (const sampling of [{ temperature: 0 }, { temperature: 1, seed: 7 }]) {
@@ -42,18 +68,30 @@ t.test('a folder and a file of the same weights answer alike', async (t) => {
     t.same(quantized, file);
   }
   // As it lies, the folder computes with floats: the same prompt, and an answer.
-  t.match((await ask('floats', { temperature: 0 })).usage, { prompt_tokens: (await ask('file', { temperature: 0 })).usage['prompt_tokens' as never] });
+  t.match((await ask('floats', { temperature: 0 })).usage, {
+    prompt_tokens: (await ask('file', { temperature: 0 })).usage['prompt_tokens' as never],
+  });
 });
 
 t.test('inspect and models tell of folders', (t) => {
   const report = run(['inspect', folder]);
   t.equal(report.status, 0, report.err);
-  for (const word of ['llama', '"starter"', 'mostly F32', '1535 tokens', 'chat template  1030 characters']) t.match(report.out, word);
+  for (const word of ['llama', '"starter"', 'mostly F32', '1535 tokens', 'chat template  1030 characters'])
+    t.match(report.out, word);
   t.match(run(['inspect', folder, '--quantize', 'q4_0']).out, 'mostly Q4_0');
   t.match(run(['inspect', folder, '--quantize', 'q4_k']).out, 'mostly Q8_0', 'its rows are no multiple of 256 values');
-  t.match(run(['inspect', folder, '--quantize', 'q9']), { status: 2, err: 'monolith: inspect: --quantize takes q8_0, q6_k, q4_k, q4_0, fp8, not "q9"\n' });
-  const [listed] = JSON.parse(run(['models', '--model', `mine=${folder}`, '--json']).out) as [{ file: string; sampling: object }];
-  t.match(listed, { file: folder, sampling: { temperature: 0.7, top_k: 20, top_p: 1 } }, 'with the sampling its authors recommend, as far as it can be');
+  t.match(run(['inspect', folder, '--quantize', 'q9']), {
+    status: 2,
+    err: 'monolith: inspect: --quantize takes q8_0, q6_k, q4_k, q4_0, fp8, not "q9"\n',
+  });
+  const [listed] = JSON.parse(run(['models', '--model', `mine=${folder}`, '--json']).out) as [
+    { file: string; sampling: object },
+  ];
+  t.match(
+    listed,
+    { file: folder, sampling: { temperature: 0.7, top_k: 20, top_p: 1 } },
+    'with the sampling its authors recommend, as far as it can be',
+  );
   t.match(run(['models', '--model', `mine=${folder}`]).out, /mine\s+5\.\d+ MiB/);
   t.end();
 });
@@ -62,9 +100,15 @@ t.test('what is wrong with a folder is told with its file and key', (t) => {
   const path = join(folder, 'config.json');
   const config = readFileSync(path, 'utf8');
   writeFileSync(path, config.replace('"silu"', '"relu"'));
-  t.match(run(['inspect', folder]), { status: 2, err: `monolith: inspect: ${folder}: config.json: 'hidden_act' is 'relu', expected 'silu'\n` });
+  t.match(run(['inspect', folder]), {
+    status: 2,
+    err: `monolith: inspect: ${folder}: config.json: 'hidden_act' is 'relu', expected 'silu'\n`,
+  });
   writeFileSync(path, config);
   const bare = join(scratch, 'data');
-  t.match(run(['serve', '--port', '0', '--model', `mine=${bare}`]), { status: 1, err: /is no file, and no folder with a config\.json/ });
+  t.match(run(['serve', '--port', '0', '--model', `mine=${bare}`]), {
+    status: 1,
+    err: /is no file, and no folder with a config\.json/,
+  });
   t.end();
 });

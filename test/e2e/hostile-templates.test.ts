@@ -7,7 +7,7 @@ import t from 'tap';
 import { writeCheckpoint } from '../support/checkpoint.js';
 import { embeddedModel, startMonolith } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const scratch = mkdtempSync(join(tmpdir(), 'monolith-templates-'));
 t.teardown(() => rmSync(scratch, { recursive: true, force: true }));
@@ -26,26 +26,74 @@ function folder(name: string, template: string): string {
 t.test('a template that takes too much costs its model or its request, and nothing else', async (t) => {
   const always = folder('always', plain + doubling);
   const sometimes = folder('sometimes', `${plain}{% if messages[-1].content == 'go' %}${doubling}{% endif %}`);
-  const server = await startMonolith({ args: ['--model', `always=${always}`, '--model', `sometimes=${sometimes}`, '--model', `good=${embeddedModel}`, '--threads', '1'] });
+  const server = await startMonolith({
+    args: [
+      '--model',
+      `always=${always}`,
+      '--model',
+      `sometimes=${sometimes}`,
+      '--model',
+      `good=${embeddedModel}`,
+      '--threads',
+      '1',
+    ],
+  });
   t.teardown(() => server.stop());
-  t.match(server.log(), /always.*chat template cannot render one user message: .*takes too much/, 'said at the start, with the name and the reason');
+  t.match(
+    server.log(),
+    /always.*chat template cannot render one user message: .*takes too much/,
+    'said at the start, with the name and the reason',
+  );
 
-  const post = async (path: string, body: object): Promise<{ status: number; body: { error?: { type: string; code: string; message: string; param: string } } }> => {
+  const post = async (
+    path: string,
+    body: object,
+  ): Promise<{ status: number; body: { error?: { type: string; code: string; message: string; param: string } } }> => {
     const response = await fetch(server.url + path, {
-      method: 'POST', headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json', 'anthropic-version': '2023-06-01' }, body: JSON.stringify(body),
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${server.key}`,
+        'content-type': 'application/json',
+        'anthropic-version': '2023-06-01',
+      },
+      body: JSON.stringify(body),
     });
-    return { status: response.status, body: await response.json() as object };
+    return { status: response.status, body: (await response.json()) as object };
   };
-  const chat = (model: string, content: string) => post('/v1/chat/completions', { model, max_tokens: 2, messages: [{ role: 'user', content: 'hi' }, { role: 'assistant', content: 'yes' }, { role: 'user', content }] });
+  const chat = (model: string, content: string) =>
+    post('/v1/chat/completions', {
+      model,
+      max_tokens: 2,
+      messages: [
+        { role: 'user', content: 'hi' },
+        { role: 'assistant', content: 'yes' },
+        { role: 'user', content },
+      ],
+    });
 
-  t.match(await chat('always', 'hi'), { status: 503, body: { error: { code: 'model_unavailable', message: 'always has an unusable chat template.' } } });
+  t.match(await chat('always', 'hi'), {
+    status: 503,
+    body: { error: { code: 'model_unavailable', message: 'always has an unusable chat template.' } },
+  });
   const beside = Array.from({ length: 8 }, () => chat('good', 'hi'));
   const message = /^The model's chat template cannot be used on (messages|input): chat template takes too much/;
   for (let again = 0; again < 3; again++) {
-    t.match(await chat('sometimes', 'go'), { status: 422, body: { error: { code: 'invalid_value', param: 'messages', message } } });
-    t.match(await post('/v1/messages', { model: 'sometimes', max_tokens: 2, messages: [{ role: 'user', content: 'go' }] }), { status: 422, body: { type: 'error', error: { type: 'unprocessable_entity', message } } });
-    t.match(await post('/v1/messages/count_tokens', { model: 'sometimes', messages: [{ role: 'user', content: 'go' }] }), { body: { type: 'error', error: { message } } });
-    t.match(await post('/v1/responses', { model: 'sometimes', max_output_tokens: 16, input: 'go' }), { status: 422, body: { error: { message } } });
+    t.match(await chat('sometimes', 'go'), {
+      status: 422,
+      body: { error: { code: 'invalid_value', param: 'messages', message } },
+    });
+    t.match(
+      await post('/v1/messages', { model: 'sometimes', max_tokens: 2, messages: [{ role: 'user', content: 'go' }] }),
+      { status: 422, body: { type: 'error', error: { type: 'unprocessable_entity', message } } },
+    );
+    t.match(
+      await post('/v1/messages/count_tokens', { model: 'sometimes', messages: [{ role: 'user', content: 'go' }] }),
+      { body: { type: 'error', error: { message } } },
+    );
+    t.match(await post('/v1/responses', { model: 'sometimes', max_output_tokens: 16, input: 'go' }), {
+      status: 422,
+      body: { error: { message } },
+    });
   }
   for (const answer of await Promise.all(beside)) t.match(answer, { status: 200 });
   t.match(await chat('sometimes', 'hi'), { status: 200 });

@@ -4,19 +4,36 @@ import sharp from 'sharp';
 import t from 'tap';
 import { startMonolith } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
-const server = await startMonolith({ env: { MONOLITH_MODELS: JSON.stringify({ 'clarke-1.0': { vision: null, image_input: 'note' } }), MONOLITH_IMAGES_MAX_BYTES: '100KiB' } });
+const server = await startMonolith({
+  env: {
+    MONOLITH_MODELS: JSON.stringify({ 'clarke-1.0': { vision: null, image_input: 'note' } }),
+    MONOLITH_IMAGES_MAX_BYTES: '100KiB',
+  },
+});
 t.teardown(() => server.stop());
 const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 0 });
 
-const png = await sharp({ create: { width: 40, height: 30, channels: 3, background: 'red' } }).png().toBuffer();
+const png = await sharp({ create: { width: 40, height: 30, channels: 3, background: 'red' } })
+  .png()
+  .toBuffer();
 const dataUrl = (bytes: Buffer): string => `data:image/png;base64,${bytes.toString('base64')}`;
 
 function ask(model: string, urls: readonly string[]): Promise<OpenAI.ChatCompletion> {
   return client.chat.completions.create({
-    model, max_tokens: 4, temperature: 0,
-    messages: [{ role: 'user', content: [{ type: 'text', text: 'What is this?' }, ...urls.map((url) => ({ type: 'image_url' as const, image_url: { url } }))] }],
+    model,
+    max_tokens: 4,
+    temperature: 0,
+    messages: [
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'What is this?' },
+          ...urls.map((url) => ({ type: 'image_url' as const, image_url: { url } })),
+        ],
+      },
+    ],
   });
 }
 
@@ -36,11 +53,25 @@ t.test('the embedded models that have a tower see what it was taught', async (t)
     ['<rect x="24" y="24" width="48" height="48" fill="#2850dc"/>', /blue square/],
   ];
   for (const [shape, seen] of shapes) {
-    const picture = await sharp(Buffer.from(`<svg width="96" height="96"><rect width="96" height="96" fill="white"/>${shape}</svg>`)).png().toBuffer();
+    const picture = await sharp(
+      Buffer.from(`<svg width="96" height="96"><rect width="96" height="96" fill="white"/>${shape}</svg>`),
+    )
+      .png()
+      .toBuffer();
     for (const model of ['hal-1.0', 'clarke-1.0']) {
       const answer = await other.chat.completions.create({
-        model, temperature: 0, max_tokens: 30,
-        messages: [{ role: 'user', content: [{ type: 'text', text: 'What is in this picture?' }, { type: 'image_url', image_url: { url: dataUrl(picture) } }] }],
+        model,
+        temperature: 0,
+        max_tokens: 30,
+        messages: [
+          {
+            role: 'user',
+            content: [
+              { type: 'text', text: 'What is in this picture?' },
+              { type: 'image_url', image_url: { url: dataUrl(picture) } },
+            ],
+          },
+        ],
       });
       t.match(answer.choices[0]!.message.content, seen, model);
     }
@@ -49,7 +80,11 @@ t.test('the embedded models that have a tower see what it was taught', async (t)
 
 t.test('a model that takes text only says so, before anything else is looked at', async (t) => {
   for (const url of [dataUrl(png), 'data:nonsense', 'http://127.0.0.1/']) {
-    await t.rejects(ask('tycho-1.0', [url]), { status: 422, code: 'model_not_vision', param: /^messages\[0\]\.content\[1\]/ });
+    await t.rejects(ask('tycho-1.0', [url]), {
+      status: 422,
+      code: 'model_not_vision',
+      param: /^messages\[0\]\.content\[1\]/,
+    });
   }
 });
 
@@ -61,7 +96,18 @@ t.test('what is wrong with an image is told, with its place', async (t) => {
     ['https://example.com/a.png', 'image_fetch_failed'],
     ['http://169.254.169.254/latest/meta-data', 'image_fetch_failed'],
   ];
-  for (const [url, code] of cases) await t.rejects(ask('clarke-1.0', [dataUrl(png), url]), { status: 422, code, param: /^messages\[0\]\.content\[2\]/ }, code);
-  await t.rejects(ask('clarke-1.0', Array.from({ length: 101 }, () => dataUrl(png))), { status: 422, code: 'too_many_images' });
+  for (const [url, code] of cases)
+    await t.rejects(
+      ask('clarke-1.0', [dataUrl(png), url]),
+      { status: 422, code, param: /^messages\[0\]\.content\[2\]/ },
+      code,
+    );
+  await t.rejects(
+    ask(
+      'clarke-1.0',
+      Array.from({ length: 101 }, () => dataUrl(png)),
+    ),
+    { status: 422, code: 'too_many_images' },
+  );
   t.match(await ask('clarke-1.0', [dataUrl(png)]), { object: 'chat.completion' }, 'the server goes on');
 });

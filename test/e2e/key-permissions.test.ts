@@ -14,16 +14,25 @@ import { dataFolder } from './stored-server.js';
 
 const data = dataFolder();
 const server = await startScripted({ env: { MONOLITH_DATA_DIR: data.path } });
-t.teardown(async () => { await server.stop(); data.remove(); });
+t.teardown(async () => {
+  await server.stop();
+  data.remove();
+});
 
 const openai = (apiKey: string): OpenAI => new OpenAI({ baseURL: `${server.url}/v1`, apiKey, maxRetries: 0 });
 const anthropic = (apiKey: string): Anthropic => new Anthropic({ baseURL: server.url, apiKey, maxRetries: 0 });
-const chat = (apiKey: string, model = 'tycho-1.0') => openai(apiKey).chat.completions.create({ model, messages: [{ role: 'user', content: 'A: x' }] });
-const message = (apiKey: string, model = 'tycho-1.0') => anthropic(apiKey).messages.create({ model, max_tokens: 20, messages: [{ role: 'user', content: 'A: x' }] });
+const chat = (apiKey: string, model = 'tycho-1.0') =>
+  openai(apiKey).chat.completions.create({ model, messages: [{ role: 'user', content: 'A: x' }] });
+const message = (apiKey: string, model = 'tycho-1.0') =>
+  anthropic(apiKey).messages.create({ model, max_tokens: 20, messages: [{ role: 'user', content: 'A: x' }] });
 
 /** As an operator beside the running server. */
 function keys(...args: string[]): string {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [main, 'keys', ...args], { encoding: 'utf8', timeout: 30_000, env: { ...process.env, MONOLITH_DATA_DIR: data.path } });
+  const { status, stdout, stderr } = spawnSync(process.execPath, [main, 'keys', ...args], {
+    encoding: 'utf8',
+    timeout: 30_000,
+    env: { ...process.env, MONOLITH_DATA_DIR: data.path },
+  });
   if (status !== 0) throw new Error(stderr);
   return stdout.trim();
 }
@@ -35,7 +44,8 @@ async function code(call: Promise<unknown>): Promise<unknown> {
     return null;
   } catch (error) {
     if (error instanceof OpenAI.APIError) return `${error.status} ${error.code ?? ''}`;
-    if (error instanceof Anthropic.APIError) return `${error.status as number} ${(error.error as { error?: { code?: string } }).error?.code ?? ''}`;
+    if (error instanceof Anthropic.APIError)
+      return `${error.status as number} ${(error.error as { error?: { code?: string } }).error?.code ?? ''}`;
     throw error;
   }
 }
@@ -63,14 +73,26 @@ t.test('scopes: every route asks for its own', async (t) => {
   const inference = keys('create', '--scopes', 'inference');
   const reader = keys('create', '--scopes', 'responses.read,models.read');
   const counter = keys('create', '--scopes', 'tokens.count');
-  await until(() => anthropic(counter).messages.countTokens({ model: 'tycho-1.0', messages: [{ role: 'user', content: 'x' }] }), null);
+  await until(
+    () => anthropic(counter).messages.countTokens({ model: 'tycho-1.0', messages: [{ role: 'user', content: 'x' }] }),
+    null,
+  );
   const { id } = await openai(inference).responses.create({ model: 'tycho-1.0', input: 'A: x' });
   const denied = '403 endpoint_not_allowed';
   t.equal(await code(openai(inference).responses.retrieve(id)), denied);
-  t.equal(await code(openai(inference).responses.create({ model: 'tycho-1.0', previous_response_id: id, input: 'A: y' })), null, 'a conversation is gone on with by whoever may infer');
+  t.equal(
+    await code(openai(inference).responses.create({ model: 'tycho-1.0', previous_response_id: id, input: 'A: y' })),
+    null,
+    'a conversation is gone on with by whoever may infer',
+  );
   t.equal(await code(openai(inference).responses.inputItems.list(id)), denied);
   t.equal(await code(openai(inference).responses.delete(id)), denied);
-  t.equal(await code(anthropic(inference).messages.countTokens({ model: 'tycho-1.0', messages: [{ role: 'user', content: 'x' }] })), denied);
+  t.equal(
+    await code(
+      anthropic(inference).messages.countTokens({ model: 'tycho-1.0', messages: [{ role: 'user', content: 'x' }] }),
+    ),
+    denied,
+  );
   t.equal((await openai(reader).responses.retrieve(id)).id, id);
   t.equal(await code(openai(reader).responses.delete(id)), denied);
   t.equal(await code(openai(reader).responses.cancel(id)), denied);
@@ -85,14 +107,18 @@ t.test('scopes: every route asks for its own', async (t) => {
     t.equal(await code(openai(key).models.list()), denied);
     t.equal(await code(anthropic(key).models.retrieve('hal-1.0')), denied);
   }
-  t.ok((await anthropic(counter).messages.countTokens({ model: 'tycho-1.0', messages: [{ role: 'user', content: 'x' }] })).input_tokens > 0);
+  t.ok(
+    (await anthropic(counter).messages.countTokens({ model: 'tycho-1.0', messages: [{ role: 'user', content: 'x' }] }))
+      .input_tokens > 0,
+  );
   t.equal(await handshakeStatus(server.port, reader), 403);
 });
 
 /** Seen within a second or so: the server looks once a second. */
 async function until(call: () => Promise<unknown>, expected: string | null): Promise<void> {
   let last: unknown = null;
-  if (!await eventually(async () => (last = await code(call())) === expected)) throw new Error(`${String(last)}, not ${String(expected)}`);
+  if (!(await eventually(async () => (last = await code(call())) === expected)))
+    throw new Error(`${String(last)}, not ${String(expected)}`);
 }
 
 t.test('expired, revoked, rotated out: a 401 each, within 5 seconds of the command beside the server', async (t) => {
@@ -108,7 +134,9 @@ t.test('expired, revoked, rotated out: a 401 each, within 5 seconds of the comma
   await connection.turn({ input: 'A: x', model: 'tycho-1.0' });
   const next = keys('rotate', old.slice(0, 11), '--overlap', '0');
   await until(() => chat(old), '401 api_key_revoked');
-  t.match(await connection.turn({ input: 'A: x', model: 'tycho-1.0' }), [{ type: 'error', status: 401, error: { code: 'api_key_revoked' } }]);
+  t.match(await connection.turn({ input: 'A: x', model: 'tycho-1.0' }), [
+    { type: 'error', status: 401, error: { code: 'api_key_revoked' } },
+  ]);
   t.equal((await connection.closed)[0], 1008);
   t.equal(await code(chat(next)), null);
   t.equal(await code(chat(next, 'hal-1.0')), '403 model_not_allowed', 'with the permissions of the one before');

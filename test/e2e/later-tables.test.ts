@@ -12,7 +12,7 @@ import { startRedis, withoutRedis } from '../support/redis.js';
 import { said, startScripted } from '../support/script-model.js';
 import { eventually, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const model = 'tycho-1.0';
 leaveOutIf(t, withoutPostgres, withoutRedis);
@@ -20,33 +20,58 @@ const postgres = await startPostgres();
 t.teardown(() => postgres.close());
 const redis = await startRedis();
 t.teardown(() => redis.stop());
-const start = (): Promise<Monolith> => startScripted({ models: [model], args: ['--state', postgres.url, '--counters', redis.url, '--responses-retention-days', '30'] });
+const start = (): Promise<Monolith> =>
+  startScripted({
+    models: [model],
+    args: ['--state', postgres.url, '--counters', redis.url, '--responses-retention-days', '30'],
+  });
 const clientOf = ({ url, key }: Monolith): OpenAI => new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 });
-const tables = async (): Promise<string[]> => (await postgres.ask<{ name: string }>(postgres.url, "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")).map(({ name }) => name);
+const tables = async (): Promise<string[]> =>
+  (
+    await postgres.ask<{ name: string }>(
+      postgres.url,
+      "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public' ORDER BY 1",
+    )
+  ).map(({ name }) => name);
 
 t.test('a step that lets earlier releases go on costs none of their requests, and they start on it', async (t) => {
   const a = await start();
   t.teardown(() => a.stop());
   const one = clientOf(a);
-  let under = true, answered = 0;
-  const load = Promise.all(Array.from({ length: 3 }, async () => {
-    while (under) {
-      const made = await one.responses.create({ model, input: 'A: x' });
-      t.same((await one.responses.retrieve(made.id)).output, made.output);
-      answered++;
-    }
-  }));
+  let under = true,
+    answered = 0;
+  const load = Promise.all(
+    Array.from({ length: 3 }, async () => {
+      while (under) {
+        const made = await one.responses.create({ model, input: 'A: x' });
+        t.same((await one.responses.retrieve(made.id)).output, made.output);
+        answered++;
+      }
+    }),
+  );
   const before = answered;
   // As a later release may: a table more, and in each one that is there a column that may be left out.
   const known = await tables();
-  await migrate({ url: postgres.url, connections: 1, timeout_ms: 30_000 }, DATABASE_VERSION + 1, [...MIGRATIONS, {
-    what: 'what a later release needs', oldest: 1,
-    statements: ['CREATE TABLE later (id integer PRIMARY KEY)', ...known.filter((name) => name !== 'monolith_versions').map((name) => `ALTER TABLE ${name} ADD COLUMN later_note text`)],
-  }]);
+  await migrate({ url: postgres.url, connections: 1, timeout_ms: 30_000 }, DATABASE_VERSION + 1, [
+    ...MIGRATIONS,
+    {
+      what: 'what a later release needs',
+      oldest: 1,
+      statements: [
+        'CREATE TABLE later (id integer PRIMARY KEY)',
+        ...known
+          .filter((name) => name !== 'monolith_versions')
+          .map((name) => `ALTER TABLE ${name} ADD COLUMN later_note text`),
+      ],
+    },
+  ]);
   const b = await start();
   t.teardown(() => b.stop());
   const other = clientOf(b);
-  while (answered < before + 20) await new Promise((done) => { setTimeout(done, 10); });
+  while (answered < before + 20)
+    await new Promise((done) => {
+      setTimeout(done, 10);
+    });
   under = false;
   await load;
   const made = await one.responses.create({ model, input: 'A: x' });
@@ -55,12 +80,21 @@ t.test('a step that lets earlier releases go on costs none of their requests, an
   t.equal(next.output_text, said('S').content);
   t.equal((await one.responses.inputItems.list(next.id)).data.length, 3);
   await other.responses.delete(made.id);
-  t.equal(await one.responses.retrieve(made.id).then(() => 'none', ({ status }: { status: number }) => status), 404);
+  t.equal(
+    await one.responses.retrieve(made.id).then(
+      () => 'none',
+      ({ status }: { status: number }) => status,
+    ),
+    404,
+  );
 });
 
 t.test('a step that waits for a table lets through who comes behind it', async (t) => {
   await postgres.ask(postgres.url, 'CREATE TABLE busy (id integer)');
-  const [holder, asker] = [new pg.Client(postgres.url), new pg.Client({ connectionString: postgres.url, statement_timeout: 20_000 })];
+  const [holder, asker] = [
+    new pg.Client(postgres.url),
+    new pg.Client({ connectionString: postgres.url, statement_timeout: 20_000 }),
+  ];
   for (const client of [holder, asker]) {
     await client.connect();
     t.teardown(() => client.end());
@@ -69,8 +103,15 @@ t.test('a step that waits for a table lets through who comes behind it', async (
   await holder.query('INSERT INTO busy VALUES (1)');
   let made = false;
   const later = { what: 'later', oldest: 1, statements: [] };
-  const step = migrate({ url: postgres.url, connections: 1, timeout_ms: 30_000 }, DATABASE_VERSION + 2, [...MIGRATIONS, later, { ...later, statements: ['ALTER TABLE busy ADD COLUMN note text'] }]).then(() => { made = true; });
-  const waits = async (): Promise<boolean> => (await asker.query('SELECT FROM pg_locks WHERE NOT granted AND relation = \'busy\'::regclass')).rowCount === 1;
+  const step = migrate({ url: postgres.url, connections: 1, timeout_ms: 30_000 }, DATABASE_VERSION + 2, [
+    ...MIGRATIONS,
+    later,
+    { ...later, statements: ['ALTER TABLE busy ADD COLUMN note text'] },
+  ]).then(() => {
+    made = true;
+  });
+  const waits = async (): Promise<boolean> =>
+    (await asker.query("SELECT FROM pg_locks WHERE NOT granted AND relation = 'busy'::regclass")).rowCount === 1;
   for (let round = 0; round < 3; round++) {
     t.ok(await eventually(waits), 'the step waits for who has the table');
     await asker.query('SELECT FROM busy');
@@ -90,15 +131,24 @@ t.test('of several tables it waits for all together as long as for one', async (
   const [asker, looker, ...holders] = clients as [pg.Client, pg.Client, ...pg.Client[]];
   const names = ['free', ...holders.map((_, at) => `busy_${at}`)];
   await asker.query(names.map((name) => `CREATE TABLE ${name} (id integer)`).join('; '));
-  for (const [at, holder] of holders.entries()) await holder.query(`BEGIN; LOCK TABLE busy_${at} IN ROW EXCLUSIVE MODE`);
+  for (const [at, holder] of holders.entries())
+    await holder.query(`BEGIN; LOCK TABLE busy_${at} IN ROW EXCLUSIVE MODE`);
   const later = { what: 'later', oldest: 1, statements: [] };
-  const steps = [...MIGRATIONS, later, later, { ...later, statements: names.map((name) => `ALTER TABLE ${name} ADD COLUMN note text`) }];
+  const steps = [
+    ...MIGRATIONS,
+    later,
+    later,
+    { ...later, statements: names.map((name) => `ALTER TABLE ${name} ADD COLUMN note text`) },
+  ];
   const step = migrate({ url: postgres.url, connections: 1, timeout_ms: 30_000 }, DATABASE_VERSION + 3, steps);
-  const waitsFor = async (name: string): Promise<boolean> => (await looker.query('SELECT FROM pg_locks WHERE NOT granted AND relation = $1::regclass', [name])).rowCount === 1;
+  const waitsFor = async (name: string): Promise<boolean> =>
+    (await looker.query('SELECT FROM pg_locks WHERE NOT granted AND relation = $1::regclass', [name])).rowCount === 1;
   t.ok(await eventually(() => waitsFor('busy_0')));
   const began = performance.now();
   let waited = Infinity;
-  const asked = asker.query('SELECT FROM free').then(() => { waited = performance.now() - began; });
+  const asked = asker.query('SELECT FROM free').then(() => {
+    waited = performance.now() - began;
+  });
   // Each gives its table back before the step gives way to it.
   for (const [at, holder] of holders.entries()) {
     t.ok(await eventually(() => waitsFor(`busy_${at}`)));

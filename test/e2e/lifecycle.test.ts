@@ -11,16 +11,22 @@ import type { DashboardModel } from '../../src/wire/dashboard.js';
 import { startServer } from '../../src/server.js';
 import { writeScriptModel } from '../support/script-model.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const TOKEN = 'an-operator-token-0123';
 const folder = mkdtempSync(join(tmpdir(), 'monolith-lifecycle-'));
 const file = join(folder, 'script.gguf');
 writeScriptModel(file);
 const settings = {
-  port: 0, data_dir: join(folder, 'data'), log_level: 'silent', model: [`hal-1.0=${file}`, `tycho-1.0=${file}`], admin: { token: TOKEN, port: 0 },
+  port: 0,
+  data_dir: join(folder, 'data'),
+  log_level: 'silent',
+  model: [`hal-1.0=${file}`, `tycho-1.0=${file}`],
+  admin: { token: TOKEN, port: 0 },
 };
-const server = await startServer(configWith({ ...settings, models: { aliases: { 'gpt-4o': 'hal-1.0', 'claude-x': 'tycho-1.0' } } }));
+const server = await startServer(
+  configWith({ ...settings, models: { aliases: { 'gpt-4o': 'hal-1.0', 'claude-x': 'tycho-1.0' } } }),
+);
 t.teardown(async () => {
   await server.close();
   rmSync(folder, { recursive: true, force: true });
@@ -34,9 +40,16 @@ const clients = (key = apiKey): { openai: OpenAI; anthropic: Anthropic } => ({
 const { openai, anthropic } = clients();
 const messages = [{ role: 'user' as const, content: 'A: x' }];
 
-async function patch(model: string, body: object): Promise<{ status: number; body: DashboardModel & { error?: { code: string; param: string; message: string } } }> {
-  const answer = await fetch(`${server.adminUrl as string}/admin/api/models/${model}`, { method: 'PATCH', body: JSON.stringify(body), headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' } });
-  return { status: answer.status, body: await answer.json() as DashboardModel };
+async function patch(
+  model: string,
+  body: object,
+): Promise<{ status: number; body: DashboardModel & { error?: { code: string; param: string; message: string } } }> {
+  const answer = await fetch(`${server.adminUrl as string}/admin/api/models/${model}`, {
+    method: 'PATCH',
+    body: JSON.stringify(body),
+    headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' },
+  });
+  return { status: answer.status, body: (await answer.json()) as DashboardModel };
 }
 
 const day = (days: number): string => new Date(Date.UTC(2030, 0, 1 + days)).toISOString();
@@ -48,58 +61,126 @@ t.test('aliases: the name asked for is shown, the model behind it is what counts
   t.equal((await anthropic.messages.create({ model: 'claude-x', max_tokens: 30, messages })).model, 'claude-x');
   const first = await openai.responses.create({ model: 'gpt-4o', input: 'A: x' });
   t.equal(first.model, 'gpt-4o');
-  t.equal((await openai.responses.create({ previous_response_id: first.id, input: 'S: y' } as never) as { model: string }).model, 'gpt-4o', 'a continuation goes on with it');
+  t.equal(
+    ((await openai.responses.create({ previous_response_id: first.id, input: 'S: y' } as never)) as { model: string })
+      .model,
+    'gpt-4o',
+    'a continuation goes on with it',
+  );
   const listed = (await openai.models.list()).data.map(({ id }) => id);
   t.same(listed, ['hal-1.0', 'tycho-1.0'], 'they are in no list');
   t.match(await openai.models.retrieve('gpt-4o'), { id: 'gpt-4o', display_name: 'hal-1.0' } as never);
   t.match(await anthropic.models.retrieve('claude-x'), { id: 'claude-x', type: 'model' });
   const { secret } = await server.accounts.createKey({ name: 'small', models: ['tycho-1.0'] });
   const small = clients(secret);
-  await t.rejects(small.openai.chat.completions.create({ model: 'gpt-4o', messages }), { status: 403, code: 'model_not_allowed' } as never);
+  await t.rejects(small.openai.chat.completions.create({ model: 'gpt-4o', messages }), {
+    status: 403,
+    code: 'model_not_allowed',
+  } as never);
   await t.rejects(small.openai.models.retrieve('gpt-4o'), { status: 403 } as never);
   t.equal((await small.openai.chat.completions.create({ model: 'claude-x', messages })).model, 'claude-x');
 });
 
 t.test('an alias of nothing, or of a name that is taken, is a start that fails', async (t) => {
-  for (const [aliases, problem] of [[{ x: 'nothing' }, /"x" stands for "nothing"/], [{ 'hal-1.0': 'tycho-1.0' }, /"hal-1.0" is a model of its own/]] as const) {
-    await t.rejects(startServer(configWith({ ...settings, data_dir: join(folder, 'other'), models: { aliases } })), { name: 'CatalogError', message: problem } as never);
+  for (const [aliases, problem] of [
+    [{ x: 'nothing' }, /"x" stands for "nothing"/],
+    [{ 'hal-1.0': 'tycho-1.0' }, /"hal-1.0" is a model of its own/],
+  ] as const) {
+    await t.rejects(startServer(configWith({ ...settings, data_dir: join(folder, 'other'), models: { aliases } })), {
+      name: 'CatalogError',
+      message: problem,
+    } as never);
   }
 });
 
 t.test('deprecated: served, with headers and dates in both shapes', async (t) => {
-  t.match(await patch('hal-1.0', { lifecycle: 'deprecated', deprecated_at: day(0), retires_at: day(89), successor: 'tycho-1.0' }), { status: 422, body: { error: { code: 'value_out_of_range', param: 'retires_at' } } });
+  t.match(
+    await patch('hal-1.0', {
+      lifecycle: 'deprecated',
+      deprecated_at: day(0),
+      retires_at: day(89),
+      successor: 'tycho-1.0',
+    }),
+    { status: 422, body: { error: { code: 'value_out_of_range', param: 'retires_at' } } },
+  );
   t.match(await patch('hal-1.0', { successor: 'hal-1.0' }), { status: 422, body: { error: { param: 'successor' } } });
-  t.match(await patch('hal-1.0', { lifecycle: 'gone' }), { status: 422, body: { error: { code: 'invalid_value', param: 'lifecycle' } } });
-  t.match(await patch('hal-1.0', { lifecycle: 'deprecated', deprecated_at: day(0), retires_at: day(90), successor: 'tycho-1.0' }), { status: 200, body: { lifecycle: 'deprecated', retires_at: day(90), successor: 'tycho-1.0' } });
+  t.match(await patch('hal-1.0', { lifecycle: 'gone' }), {
+    status: 422,
+    body: { error: { code: 'invalid_value', param: 'lifecycle' } },
+  });
+  t.match(
+    await patch('hal-1.0', {
+      lifecycle: 'deprecated',
+      deprecated_at: day(0),
+      retires_at: day(90),
+      successor: 'tycho-1.0',
+    }),
+    { status: 200, body: { lifecycle: 'deprecated', retires_at: day(90), successor: 'tycho-1.0' } },
+  );
 
-  for (const [model, deprecated] of [['hal-1.0', 'true'], ['gpt-4o', 'true'], ['tycho-1.0', null]] as const) {
+  for (const [model, deprecated] of [
+    ['hal-1.0', 'true'],
+    ['gpt-4o', 'true'],
+    ['tycho-1.0', null],
+  ] as const) {
     const { response } = await openai.chat.completions.create({ model, messages }).withResponse();
     t.equal(response.headers.get('deprecation'), deprecated, model);
     t.equal(response.headers.get('sunset'), deprecated === null ? null : new Date(day(90)).toUTCString());
   }
-  const streamed = await anthropic.messages.create({ model: 'hal-1.0', max_tokens: 30, messages, stream: true }).withResponse();
+  const streamed = await anthropic.messages
+    .create({ model: 'hal-1.0', max_tokens: 30, messages, stream: true })
+    .withResponse();
   t.equal(streamed.response.headers.get('deprecation'), 'true');
-  for await (const _ of streamed.data) { /* to its end */ }
+  for await (const _ of streamed.data) {
+    /* to its end */
+  }
   const { response } = await openai.responses.create({ model: 'hal-1.0', input: 'A: x' }).withResponse();
   t.equal(response.headers.get('deprecation'), 'true');
-  t.match(await openai.models.retrieve('hal-1.0'), { lifecycle: 'deprecated', shutdown_date: day(90), retires_at: day(90), successor: 'tycho-1.0' } as never);
-  t.match(await anthropic.models.retrieve('hal-1.0'), { lifecycle: 'deprecated', deprecated_at: day(0), retires_at: day(90) } as never);
+  t.match(await openai.models.retrieve('hal-1.0'), {
+    lifecycle: 'deprecated',
+    shutdown_date: day(90),
+    retires_at: day(90),
+    successor: 'tycho-1.0',
+  } as never);
+  t.match(await anthropic.models.retrieve('hal-1.0'), {
+    lifecycle: 'deprecated',
+    deprecated_at: day(0),
+    retires_at: day(90),
+  } as never);
   t.equal((await openai.models.list()).data.length, 2, 'listed all the same');
 });
 
 t.test('retired: 404 that names the successor; active again without dates', async (t) => {
   t.match(await patch('hal-1.0', { lifecycle: 'retired' }), { status: 200, body: { lifecycle: 'retired' } });
   const gone = { status: 404, message: /retired.*tycho-1\.0/ };
-  await t.rejects(openai.chat.completions.create({ model: 'hal-1.0', messages }), { ...gone, code: 'model_not_found' } as never);
+  await t.rejects(openai.chat.completions.create({ model: 'hal-1.0', messages }), {
+    ...gone,
+    code: 'model_not_found',
+  } as never);
   await t.rejects(openai.chat.completions.create({ model: 'gpt-4o', messages }), gone as never);
   await t.rejects(anthropic.messages.create({ model: 'hal-1.0', max_tokens: 1, messages }), gone as never);
   await t.rejects(openai.responses.create({ model: 'hal-1.0', input: 'x' }), gone as never);
   await t.rejects(openai.models.retrieve('hal-1.0'), gone as never);
-  t.same((await openai.models.list()).data.map(({ id }) => id), ['tycho-1.0']);
-  const all = await fetch(`${server.url}/v1/models?lifecycle[]=retired`, { headers: { authorization: `Bearer ${apiKey}` } });
+  t.same(
+    (await openai.models.list()).data.map(({ id }) => id),
+    ['tycho-1.0'],
+  );
+  const all = await fetch(`${server.url}/v1/models?lifecycle[]=retired`, {
+    headers: { authorization: `Bearer ${apiKey}` },
+  });
   t.match(await all.json(), { data: [{ id: 'hal-1.0', lifecycle: 'retired' }] });
-  t.match(await patch('hal-1.0', { lifecycle: 'active' }), { status: 200, body: { lifecycle: 'active', deprecated_at: null, retires_at: null } });
+  t.match(await patch('hal-1.0', { lifecycle: 'active' }), {
+    status: 200,
+    body: { lifecycle: 'active', deprecated_at: null, retires_at: null },
+  });
   t.equal((await openai.chat.completions.create({ model: 'hal-1.0', messages })).model, 'hal-1.0');
-  t.match(await patch('hal-1.0', { deprecated_at: new Date(Date.now() - 91 * 86_400_000).toISOString(), retires_at: new Date(Date.now() - 1000).toISOString() }), { body: { lifecycle: 'retired' } }, 'a date that has come acts by itself');
+  t.match(
+    await patch('hal-1.0', {
+      deprecated_at: new Date(Date.now() - 91 * 86_400_000).toISOString(),
+      retires_at: new Date(Date.now() - 1000).toISOString(),
+    }),
+    { body: { lifecycle: 'retired' } },
+    'a date that has come acts by itself',
+  );
   await patch('hal-1.0', { lifecycle: 'active' });
 });

@@ -6,28 +6,58 @@ import { ask, get, post, type Answer } from '../support/wire.js';
 import { eventually } from './monolith.js';
 import { dataFolder, keyOf } from './stored-server.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const data = dataFolder();
 const server = await startScripted({
   env: {
-    MONOLITH_DATA_DIR: data.path, MONOLITH_HTTP_MAX_BODY_BYTES: '65536', MONOLITH_ENGINE_MAX_SEQUENCES: '1', MONOLITH_ENGINE_QUEUE_WAIT_MS: '200',
-    MONOLITH_LIMITS_OVERRIDES: JSON.stringify({ '*': { 'hal-1.0': { concurrency: 1 }, 'clarke-1.0': { rpm: 3 }, 'tycho-1.0': { tpm: 600 } } }),
+    MONOLITH_DATA_DIR: data.path,
+    MONOLITH_HTTP_MAX_BODY_BYTES: '65536',
+    MONOLITH_ENGINE_MAX_SEQUENCES: '1',
+    MONOLITH_ENGINE_QUEUE_WAIT_MS: '200',
+    MONOLITH_LIMITS_OVERRIDES: JSON.stringify({
+      '*': { 'hal-1.0': { concurrency: 1 }, 'clarke-1.0': { rpm: 3 }, 'tycho-1.0': { tpm: 600 } },
+    }),
   },
 });
-t.teardown(async () => { await server.stop(); data.remove(); });
+t.teardown(async () => {
+  await server.stop();
+  data.remove();
+});
 
-interface Format { path: string; prefix: 'x' | 'anthropic'; body(model: string, text: string, more?: object): object }
+interface Format {
+  path: string;
+  prefix: 'x' | 'anthropic';
+  body(model: string, text: string, more?: object): object;
+}
 
 const formats: readonly Format[] = [
-  { path: '/v1/chat/completions', prefix: 'x', body: (model, text, more) => ({ model, messages: [{ role: 'user', content: text }], max_completion_tokens: 20, ...more }) },
-  { path: '/v1/responses', prefix: 'x', body: (model, text, more) => ({ model, input: text, max_output_tokens: 20, store: false, ...more }) },
-  { path: '/v1/messages', prefix: 'anthropic', body: (model, text, more) => ({ model, messages: [{ role: 'user', content: text }], max_tokens: 20, ...more }) },
+  {
+    path: '/v1/chat/completions',
+    prefix: 'x',
+    body: (model, text, more) => ({
+      model,
+      messages: [{ role: 'user', content: text }],
+      max_completion_tokens: 20,
+      ...more,
+    }),
+  },
+  {
+    path: '/v1/responses',
+    prefix: 'x',
+    body: (model, text, more) => ({ model, input: text, max_output_tokens: 20, store: false, ...more }),
+  },
+  {
+    path: '/v1/messages',
+    prefix: 'anthropic',
+    body: (model, text, more) => ({ model, messages: [{ role: 'user', content: text }], max_tokens: 20, ...more }),
+  },
 ];
 
 /** All eight headers, in the names and units of the format. */
 function limitsOf(t: Test, { prefix }: Format, headers: Headers): Record<string, number> {
-  const of = (what: string, field: string): string | null => headers.get(prefix === 'x' ? `x-ratelimit-${field}-${what}` : `anthropic-ratelimit-${what}-${field}`);
+  const of = (what: string, field: string): string | null =>
+    headers.get(prefix === 'x' ? `x-ratelimit-${field}-${what}` : `anthropic-ratelimit-${what}-${field}`);
   const limits: Record<string, number> = {};
   for (const what of ['requests', 'tokens', 'concurrency']) {
     t.match(of(what, 'limit'), /^\d+$/, `limit of ${what}`);
@@ -39,7 +69,10 @@ function limitsOf(t: Test, { prefix }: Format, headers: Headers): Record<string,
     else t.ok(/Z$/.test(reset) && Date.parse(reset) > Date.now() - 5_000, reset);
   }
   const other = prefix === 'x' ? 'anthropic-ratelimit-' : 'x-ratelimit-';
-  t.notOk([...headers.keys()].some((name) => name.startsWith(other)), 'those of the other format are not there');
+  t.notOk(
+    [...headers.keys()].some((name) => name.startsWith(other)),
+    'those of the other format are not there',
+  );
   return limits;
 }
 
@@ -66,7 +99,8 @@ t.test('on answers, whole and streamed', async (t) => {
 });
 
 t.test('too many requests, too many tokens', async (t) => {
-  for (const format of formats) t.equal((await ask(server, format.path, format.body('clarke-1.0', 'A: x'))).status, 200);
+  for (const format of formats)
+    t.equal((await ask(server, format.path, format.body('clarke-1.0', 'A: x'))).status, 200);
   for (const format of formats) {
     const answer = await ask(server, format.path, format.body('clarke-1.0', 'A: x'));
     refused(t, answer, 'rpm_limit_exceeded');
@@ -87,14 +121,19 @@ t.test('too many requests, too many tokens', async (t) => {
 t.test('the place is taken; the engine is busy', async (t) => {
   const leaving = new AbortController();
   const endless = await fetch(`${server.url}/v1/responses`, {
-    method: 'POST', body: JSON.stringify(formats[1]!.body('hal-1.0', 'L: x', { max_output_tokens: 15_000, stream: true })), signal: leaving.signal,
+    method: 'POST',
+    body: JSON.stringify(formats[1]!.body('hal-1.0', 'L: x', { max_output_tokens: 15_000, stream: true })),
+    signal: leaving.signal,
     headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
   });
   // Read to its end, which is some seconds away: the server would drop a client that does not.
   const reader = endless.body!.getReader();
   await reader.read();
   reader.releaseLock();
-  const whole = endless.body!.pipeTo(new WritableStream()).then(() => true, () => false);
+  const whole = endless.body!.pipeTo(new WritableStream()).then(
+    () => true,
+    () => false,
+  );
   // Small limits of its own: what a refusal took would still be missing when it is answered.
   const other = await keyOf(data.path, 'second', { limits: { '*': { rpm: 6, tpm: 600 } } });
   for (const format of formats) {
@@ -108,8 +147,17 @@ t.test('the place is taken; the engine is busy', async (t) => {
   }
   leaving.abort();
   t.notOk(await whole, 'it ran all the time');
-  t.ok(await eventually(async () => (await ask(server, '/v1/responses', formats[1]!.body('hal-1.0', 'A: x'))).status === 200), 'free again');
-  t.equal((await server.metrics()).get('monolith_engine_cancelled_total{model="hal-1.0",stage="decode"}'), 1, 'because its client had left');
+  t.ok(
+    await eventually(
+      async () => (await ask(server, '/v1/responses', formats[1]!.body('hal-1.0', 'A: x'))).status === 200,
+    ),
+    'free again',
+  );
+  t.equal(
+    (await server.metrics()).get('monolith_engine_cancelled_total{model="hal-1.0",stage="decode"}'),
+    1,
+    'because its client had left',
+  );
 });
 
 t.test('of several faults the first in order is told', async (t) => {
@@ -120,14 +168,39 @@ t.test('of several faults the first in order is told', async (t) => {
   for (const { path, body } of formats) {
     // The model named is at its limit of requests: whatever is refused before is refused for something else.
     const order: [what: string, sent: object | string, headers: Record<string, string>, expected: string][] = [
-      ['a path nobody has', body('clarke-1.0', big), { authorization: 'x', path: `${path}/nowhere/at/all` }, '404 unknown_endpoint'],
+      [
+        'a path nobody has',
+        body('clarke-1.0', big),
+        { authorization: 'x', path: `${path}/nowhere/at/all` },
+        '404 unknown_endpoint',
+      ],
       ['no key', body('clarke-1.0', big), { authorization: '' }, '401 missing_api_key'],
-      ['too large', `${JSON.stringify(body('none', big))}}`, { authorization: `Bearer ${reader}` }, '413 request_too_large'],
+      [
+        'too large',
+        `${JSON.stringify(body('none', big))}}`,
+        { authorization: `Bearer ${reader}` },
+        '413 request_too_large',
+      ],
       ['no JSON', '{"model": none', { authorization: `Bearer ${reader}` }, '400 invalid_json'],
-      ['shape', body('none', 'x', { temperature: 'hot', top_p: 9 }), { authorization: `Bearer ${reader}` }, '400 invalid_type'],
+      [
+        'shape',
+        body('none', 'x', { temperature: 'hot', top_p: 9 }),
+        { authorization: `Bearer ${reader}` },
+        '400 invalid_type',
+      ],
       ['model', body('none', 'x', { temperature: 9 }), { authorization: `Bearer ${reader}` }, '404 model_not_found'],
-      ['scope', body('clarke-1.0', 'x', { temperature: 9 }), { authorization: `Bearer ${reader}` }, '403 endpoint_not_allowed'],
-      ["the key's models", body('clarke-1.0', 'x', { temperature: 9 }), { authorization: `Bearer ${small}` }, '403 model_not_allowed'],
+      [
+        'scope',
+        body('clarke-1.0', 'x', { temperature: 9 }),
+        { authorization: `Bearer ${reader}` },
+        '403 endpoint_not_allowed',
+      ],
+      [
+        "the key's models",
+        body('clarke-1.0', 'x', { temperature: 9 }),
+        { authorization: `Bearer ${small}` },
+        '403 model_not_allowed',
+      ],
       ['content', body('clarke-1.0', 'x'.repeat(20_000), { temperature: 9 }), {}, '422 value_out_of_range'],
       ['context', body('clarke-1.0', 'x'.repeat(20_000)), {}, '400 context_length_exceeded'],
       ['limits', body('clarke-1.0', 'x'), {}, '429 rpm_limit_exceeded'],
@@ -149,27 +222,47 @@ t.test('what generates nothing: bounded per key, if the operator says so', async
   t.equal((await ask(bounded, '/v1/responses/input_tokens', { model: 'hal-1.0', input: 'A: x' })).status, 200);
   t.equal((await get(bounded, '/v1/responses/resp_none')).status, 404);
   t.equal((await get(bounded, '/v1/responses/resp_none', {}, 'DELETE')).status, 404);
-  for (const refusal of [await get(bounded, '/v1/models'), await ask(bounded, '/v1/messages/count_tokens', count), await ask(bounded, '/v1/responses/resp_none/cancel', {})]) {
+  for (const refusal of [
+    await get(bounded, '/v1/models'),
+    await ask(bounded, '/v1/messages/count_tokens', count),
+    await ask(bounded, '/v1/responses/resp_none/cancel', {}),
+  ]) {
     refused(t, refusal, 'rpm_limit_exceeded');
     t.ok(Number(refusal.headers.get('retry-after')) >= 8, 'six a minute');
   }
-  t.equal((await ask(bounded, '/v1/chat/completions', { ...count, max_completion_tokens: 20 })).status, 200, 'generations have limits of their own');
+  t.equal(
+    (await ask(bounded, '/v1/chat/completions', { ...count, max_completion_tokens: 20 })).status,
+    200,
+    'generations have limits of their own',
+  );
   t.equal((await fetch(`${bounded.url}/healthz`)).status, 200);
 });
 
 t.test('what waits for the engine is bounded in prompt tokens as well', async (t) => {
   const small = await startScripted({
     args: ['--engine-max-sequences', '1'],
-    env: { MONOLITH_ENGINE_QUEUE_MAX_TOKENS: '300', MONOLITH_LIMITS_OVERRIDES: JSON.stringify({ '*': { '*': { rpm: 60, tpm: 60_000 } } }), MONOLITH_LOG_LEVEL: 'error' },
+    env: {
+      MONOLITH_ENGINE_QUEUE_MAX_TOKENS: '300',
+      MONOLITH_LIMITS_OVERRIDES: JSON.stringify({ '*': { '*': { rpm: 60, tpm: 60_000 } } }),
+      MONOLITH_LOG_LEVEL: 'error',
+    },
   });
   t.teardown(() => small.stop());
   const leaving = new AbortController();
-  const send = (format: Format, text: string, more: object = {}) => fetch(`${small.url}${format.path}`, {
-    method: 'POST', body: JSON.stringify(format.body('hal-1.0', text, more)), headers: { authorization: `Bearer ${small.key}`, 'content-type': 'application/json' }, signal: leaving.signal,
-  });
+  const send = (format: Format, text: string, more: object = {}) =>
+    fetch(`${small.url}${format.path}`, {
+      method: 'POST',
+      body: JSON.stringify(format.body('hal-1.0', text, more)),
+      headers: { authorization: `Bearer ${small.key}`, 'content-type': 'application/json' },
+      signal: leaving.signal,
+    });
   await (await send(formats[0]!, 'L: x', { stream: true, max_completion_tokens: 9_000 })).body!.getReader().read();
   send(formats[0]!, `A: ${'x'.repeat(200)}`).catch(() => undefined);
-  t.ok(await eventually(async () => [...await small.metrics()].some(([name, value]) => name.startsWith('monolith_requests_waiting') && value === 1)));
+  t.ok(
+    await eventually(async () =>
+      [...(await small.metrics())].some(([name, value]) => name.startsWith('monolith_requests_waiting') && value === 1),
+    ),
+  );
   const requests: number[] = [];
   for (const format of formats) {
     const busy = await ask(small, format.path, format.body('hal-1.0', `A: ${'x'.repeat(200)}`));
@@ -178,6 +271,9 @@ t.test('what waits for the engine is bounded in prompt tokens as well', async (t
     t.equal(limits['concurrency'], 97, 'it holds no place');
     requests.push(limits['requests']!);
   }
-  t.ok(requests.every((remaining) => remaining >= 58), `${requests.join()} of 60 are left: it did not count`);
+  t.ok(
+    requests.every((remaining) => remaining >= 58),
+    `${requests.join()} of 60 are left: it did not count`,
+  );
   leaving.abort();
 });

@@ -14,12 +14,35 @@ t.teardown(() => server.stop());
 
 const PATH = '/v1/messages';
 const COUNT = '/v1/messages/count_tokens';
-const tools = ['get_weather', 'get_time', 'save_note', 'write_file'].map((name) => ({ name, input_schema: { type: 'object' } }));
-const request = (content: string, change: object = {}) => ({ model: 'hal-1.0', max_tokens: 200, messages: [{ role: 'user', content }], ...change });
+const tools = ['get_weather', 'get_time', 'save_note', 'write_file'].map((name) => ({
+  name,
+  input_schema: { type: 'object' },
+}));
+const request = (content: string, change: object = {}) => ({
+  model: 'hal-1.0',
+  max_tokens: 200,
+  messages: [{ role: 'user', content }],
+  ...change,
+});
 
-interface Block { type: string; [field: string]: unknown }
-interface Message { content: Block[]; stop_reason: string; stop_sequence: string | null; usage: Record<string, unknown> }
-interface Event { type: string; index?: number; message?: Message; content_block?: Block; delta?: Record<string, unknown>; usage?: Record<string, unknown> }
+interface Block {
+  type: string;
+  [field: string]: unknown;
+}
+interface Message {
+  content: Block[];
+  stop_reason: string;
+  stop_sequence: string | null;
+  usage: Record<string, unknown>;
+}
+interface Event {
+  type: string;
+  index?: number;
+  message?: Message;
+  content_block?: Block;
+  delta?: Record<string, unknown>;
+  usage?: Record<string, unknown>;
+}
 
 async function stream(body: object, path = PATH): Promise<Event[]> {
   return (await events(await post(server, path, { ...body, stream: true }))).map(({ event, data }) => {
@@ -46,8 +69,14 @@ function blocksOf(sent: readonly Event[]): Block[] {
         open = null;
         continue;
       }
-      for (const [field, kind] of [['text', 'text_delta'], ['thinking', 'thinking_delta'], ['signature', 'signature_delta'], ['input', 'input_json_delta']] as const) {
-        if (delta!['type'] === kind) open[field] = String(open[field]) + String(delta![field === 'input' ? 'partial_json' : field]);
+      for (const [field, kind] of [
+        ['text', 'text_delta'],
+        ['thinking', 'thinking_delta'],
+        ['signature', 'signature_delta'],
+        ['input', 'input_json_delta'],
+      ] as const) {
+        if (delta!['type'] === kind)
+          open[field] = String(open[field]) + String(delta![field === 'input' ? 'partial_json' : field]);
       }
     }
   }
@@ -63,53 +92,111 @@ t.test('every script: the stream joined is the whole answer, and nothing of its 
       const whole = (await ask(server, PATH, body)).body as Message;
       const sent = await stream(body);
       const name = `${letter} ${thinking.type}`;
-      t.same(sent.slice(0, 2).map(({ type }) => type), ['message_start', 'ping'], name);
-      t.same(sent.slice(-2).map(({ type }) => type), ['message_delta', 'message_stop']);
-      const cut = letter === 'Q' || letter === 'M';                                // arguments that are no JSON yet
+      t.same(
+        sent.slice(0, 2).map(({ type }) => type),
+        ['message_start', 'ping'],
+        name,
+      );
+      t.same(
+        sent.slice(-2).map(({ type }) => type),
+        ['message_delta', 'message_stop'],
+      );
+      const cut = letter === 'Q' || letter === 'M'; // arguments that are no JSON yet
       if (!cut) t.strictSame(withoutIds(blocksOf(sent)), withoutIds(whole.content), name);
       const { delta, usage } = sent.at(-2)!;
       t.match(delta, { stop_reason: whole.stop_reason, stop_sequence: whole.stop_sequence });
       t.equal(usage!['output_tokens'], whole.usage['output_tokens'], name);
       t.ok(['text', 'tool_use'].includes(whole.content.at(-1)!.type));
       const started = sent[0]!.message!.usage as Record<string, number>;
-      t.equal(started['input_tokens']! + started['cache_read_input_tokens']!, Number(whole.usage['input_tokens']) + Number(whole.usage['cache_read_input_tokens']), 'the first event has the exact counts');
+      t.equal(
+        started['input_tokens']! + started['cache_read_input_tokens']!,
+        Number(whole.usage['input_tokens']) + Number(whole.usage['cache_read_input_tokens']),
+        'the first event has the exact counts',
+      );
 
       const expected = said(letter);
       const calls = whole.content.filter(({ type }) => type === 'tool_use');
-      if (letter !== 'U' && !cut) t.strictSame(calls.map(({ name: called, input }) => [called, input]), expected.calls.map(({ name: called, arguments: text }) => [called, JSON.parse(text) as unknown]), name);
+      if (letter !== 'U' && !cut)
+        t.strictSame(
+          calls.map(({ name: called, input }) => [called, input]),
+          expected.calls.map(({ name: called, arguments: text }) => [called, JSON.parse(text) as unknown]),
+          name,
+        );
       if (!['L', 'R', 'U', 'M', 'Q'].includes(letter)) {
-        t.equal(whole.content.filter(({ type }) => type === 'text').map(({ text }) => text).join('').replace(/\s+/g, ''), expected.content.replace(/\s+/g, ''), name);
+        t.equal(
+          whole.content
+            .filter(({ type }) => type === 'text')
+            .map(({ text }) => text)
+            .join('')
+            .replace(/\s+/g, ''),
+          expected.content.replace(/\s+/g, ''),
+          name,
+        );
       }
-      const thought = whole.content.filter(({ type }) => type === 'thinking').map((block) => block['thinking']).join('').trim();
+      const thought = whole.content
+        .filter(({ type }) => type === 'thinking')
+        .map((block) => block['thinking'])
+        .join('')
+        .trim();
       if (letter !== 'R') t.equal(thought, thinking.type === 'adaptive' ? expected.reasoning : '', name);
     }
   }
 });
 
 t.test('every choice of tools beside every kind of thinking', async (t) => {
-  const total = (usage: Record<string, unknown>): number => Number(usage['input_tokens']) + Number(usage['cache_read_input_tokens']);
-  const unsigned = (blocks: readonly Block[]) => withoutIds(blocks).map((block) => (block['thinking'] === '' ? { ...block, signature: '' } : block));   // sealed anew each time
-  const settings = [{ type: 'disabled' }, { type: 'adaptive' }, { type: 'adaptive', display: 'omitted' }, { type: 'enabled', budget_tokens: 1_024 }];
-  const choices = [{ type: 'auto' }, { type: 'any' }, { type: 'tool', name: 'get_time' }, { type: 'none' }, { type: 'any', disable_parallel_tool_use: true }] as const;
+  const total = (usage: Record<string, unknown>): number =>
+    Number(usage['input_tokens']) + Number(usage['cache_read_input_tokens']);
+  const unsigned = (blocks: readonly Block[]) =>
+    withoutIds(blocks).map((block) => (block['thinking'] === '' ? { ...block, signature: '' } : block)); // sealed anew each time
+  const settings = [
+    { type: 'disabled' },
+    { type: 'adaptive' },
+    { type: 'adaptive', display: 'omitted' },
+    { type: 'enabled', budget_tokens: 1_024 },
+  ];
+  const choices = [
+    { type: 'auto' },
+    { type: 'any' },
+    { type: 'tool', name: 'get_time' },
+    { type: 'none' },
+    { type: 'any', disable_parallel_tool_use: true },
+  ] as const;
   for (const letter of ['A', 'H', 'K', 'P']) {
     for (const thinking of settings) {
       for (const tool_choice of choices) {
         const name = `${letter} ${Object.values(thinking).join(' ')}, ${Object.values(tool_choice).join(' ')}`;
         const body = request(`${letter}: go`, { tools, thinking, tool_choice, max_tokens: 1_500, temperature: 0 });
-        const [{ body: answer }, sent, counted] = await Promise.all([ask(server, PATH, body), stream(body), ask(server, COUNT, body)]);
+        const [{ body: answer }, sent, counted] = await Promise.all([
+          ask(server, PATH, body),
+          stream(body),
+          ask(server, COUNT, body),
+        ]);
         const whole = answer as Message;
         const { delta, usage } = sent.at(-2)!;
         t.strictSame(unsigned(blocksOf(sent)), unsigned(whole.content), name);
         t.equal(delta!['stop_reason'], whole.stop_reason, name);
-        t.match(usage, { output_tokens: whole.usage['output_tokens'], output_tokens_details: whole.usage['output_tokens_details'] }, name);
+        t.match(
+          usage,
+          { output_tokens: whole.usage['output_tokens'], output_tokens_details: whole.usage['output_tokens_details'] },
+          name,
+        );
         t.equal((counted.body as { input_tokens: number }).input_tokens, total(whole.usage), name);
         const types = whole.content.map(({ type }) => type);
         const calls = whole.content.filter(({ type }) => type === 'tool_use');
-        t.equal(types[0] === 'thinking', thinking.type !== 'disabled' && 'HK'.includes(letter), `${name}: ${types.join()}`);
+        t.equal(
+          types[0] === 'thinking',
+          thinking.type !== 'disabled' && 'HK'.includes(letter),
+          `${name}: ${types.join()}`,
+        );
         t.ok(types.lastIndexOf('thinking') <= 0, 'once, and first');
         if (tool_choice.type === 'none') t.same([calls.length, whole.stop_reason], [0, 'end_turn'], name);
-        if (tool_choice.type === 'any' || tool_choice.type === 'tool') t.ok(calls.length > 0 && whole.stop_reason === 'tool_use', `${name}: ${types.join()}`);
-        if (tool_choice.type === 'tool') t.ok(calls.every((call) => call['name'] === tool_choice.name), name);
+        if (tool_choice.type === 'any' || tool_choice.type === 'tool')
+          t.ok(calls.length > 0 && whole.stop_reason === 'tool_use', `${name}: ${types.join()}`);
+        if (tool_choice.type === 'tool')
+          t.ok(
+            calls.every((call) => call['name'] === tool_choice.name),
+            name,
+          );
         if ('disable_parallel_tool_use' in tool_choice) t.equal(calls.length, 1, name);
       }
     }
@@ -117,30 +204,61 @@ t.test('every choice of tools beside every kind of thinking', async (t) => {
 });
 
 t.test('stop sequences are of the text alone', async (t) => {
-  const answer = async (content: string, stop_sequences: string[], change: object = {}) => (await ask(server, PATH, request(content, { stop_sequences, max_tokens: 1_500, ...change }))).body as Message;
-  t.match(await answer('H: x', ['number', 'two'], { thinking: { type: 'adaptive' } }), { stop_reason: 'stop_sequence', stop_sequence: 'two', content: [{ thinking: said('H').reasoning }, { text: 'Forty-' }] });
-  t.match(await answer('W: x', ['Paris', 'get_weather'], { tools }), { stop_reason: 'tool_use', stop_sequence: null, content: [{ input: { location: 'Paris' } }] });
+  const answer = async (content: string, stop_sequences: string[], change: object = {}) =>
+    (await ask(server, PATH, request(content, { stop_sequences, max_tokens: 1_500, ...change }))).body as Message;
+  t.match(await answer('H: x', ['number', 'two'], { thinking: { type: 'adaptive' } }), {
+    stop_reason: 'stop_sequence',
+    stop_sequence: 'two',
+    content: [{ thinking: said('H').reasoning }, { text: 'Forty-' }],
+  });
+  t.match(await answer('W: x', ['Paris', 'get_weather'], { tools }), {
+    stop_reason: 'tool_use',
+    stop_sequence: null,
+    content: [{ input: { location: 'Paris' } }],
+  });
   t.match(await answer('S: x', ['STOP'], { tools }), { stop_reason: 'stop_sequence', stop_sequence: 'STOP' });
   t.match(await answer('A: x', ['Paris']), { stop_reason: 'stop_sequence', content: [{ type: 'text', text: '' }] });
-  t.match(await answer('', [' on'], { tools, messages: [{ role: 'user', content: 'A: x' }, { role: 'assistant', content: 'Paris is' }] }), { stop_sequence: ' on', content: [{ text: ' and so' }] }, 'of a continued one too');
+  t.match(
+    await answer('', [' on'], {
+      tools,
+      messages: [
+        { role: 'user', content: 'A: x' },
+        { role: 'assistant', content: 'Paris is' },
+      ],
+    }),
+    { stop_sequence: ' on', content: [{ text: ' and so' }] },
+    'of a continued one too',
+  );
 });
 
 t.test('texts around a call stay apart', async (t) => {
-  t.match((await ask(server, PATH, request('C: x', { tools }))).body, { content: [{ text: 'Before it.' }, { type: 'tool_use' }] });
+  t.match((await ask(server, PATH, request('C: x', { tools }))).body, {
+    content: [{ text: 'Before it.' }, { type: 'tool_use' }],
+  });
 });
 
 t.test('the system prompt is the same in all its places', async (t) => {
-  const counted = async (body: object) => ((await ask(server, COUNT, { model: 'hal-1.0', ...body })).body as { input_tokens: number }).input_tokens;
+  const counted = async (body: object) =>
+    ((await ask(server, COUNT, { model: 'hal-1.0', ...body })).body as { input_tokens: number }).input_tokens;
   const messages = [{ role: 'user', content: 'A: x' }];
   const expected = await counted({ messages, system: 'Be brief.\n\nBe kind.' });
-  t.ok(expected > await counted({ messages }));
-  t.equal(await counted({ messages, system: ['Be brief.', 'Be kind.'].map((text) => ({ type: 'text', text })) }), expected);
+  t.ok(expected > (await counted({ messages })));
+  t.equal(
+    await counted({ messages, system: ['Be brief.', 'Be kind.'].map((text) => ({ type: 'text', text })) }),
+    expected,
+  );
   t.equal(await counted({ messages: [{ role: 'system', content: 'Be brief.\n\nBe kind.' }, ...messages] }), expected);
-  t.equal(await counted({ messages: [{ role: 'system', content: 'Be kind.' }, ...messages], system: 'Be brief.' }), expected);
+  t.equal(
+    await counted({ messages: [{ role: 'system', content: 'Be kind.' }, ...messages], system: 'Be brief.' }),
+    expected,
+  );
 });
 
 t.test('an empty answer is one empty text', async (t) => {
-  t.match((await ask(server, PATH, request('Z: x'))).body, { content: [{ type: 'text', text: '' }], stop_reason: 'end_turn' });
+  t.match((await ask(server, PATH, request('Z: x'))).body, {
+    content: [{ type: 'text', text: '' }],
+    stop_reason: 'end_turn',
+  });
 });
 
 t.test('the context is full before the cap is reached', async (t) => {
@@ -150,46 +268,129 @@ t.test('the context is full before the cap is reached', async (t) => {
   t.match((await ask(server, PATH, { ...body, max_tokens: 20 })).body, { stop_reason: 'max_tokens' });
 });
 
-t.test('an agent\'s first requests are served as they come', async (t) => {
-  const headers = { 'anthropic-beta': 'context-management-2025-06-27,interleaved-thinking-2025-05-14', 'anthropic-version': '2023-06-01', 'x-app': 'cli' };
+t.test("an agent's first requests are served as they come", async (t) => {
+  const headers = {
+    'anthropic-beta': 'context-management-2025-06-27,interleaved-thinking-2025-05-14',
+    'anthropic-version': '2023-06-01',
+    'x-app': 'cli',
+  };
   const system = (nonce: string) => [
     { type: 'text', text: `x-anthropic-billing-header: cc_version=2.0.1.abc; cc_entrypoint=cli; cch=${nonce};` },
     { type: 'text', text: 'You are an interactive agent.', cache_control: { type: 'ephemeral' } },
-    { type: 'text', text: `Working directory: /home/u/project. ${'Follow the rules of the project. '.repeat(40)}`, cache_control: { type: 'ephemeral', ttl: '1h' } },
+    {
+      type: 'text',
+      text: `Working directory: /home/u/project. ${'Follow the rules of the project. '.repeat(40)}`,
+      cache_control: { type: 'ephemeral', ttl: '1h' },
+    },
   ];
   const agent = (messages: object[], nonce: string) => ({
-    model: 'hal-1.0', max_tokens: 32_000, stream: true, temperature: 1, system: system(nonce), messages,
+    model: 'hal-1.0',
+    max_tokens: 32_000,
+    stream: true,
+    temperature: 1,
+    system: system(nonce),
+    messages,
     tools: [
-      { name: 'Bash', description: 'Runs a command.', input_schema: { $schema: 'http://json-schema.org/draft-07/schema#', type: 'object', properties: { command: { type: 'string', description: 'The command' }, timeout: { type: 'number' } }, required: ['command'], additionalProperties: false } },
-      { name: 'get_weather', description: 'Weather.', input_schema: { type: 'object', properties: { location: { type: 'string' } }, required: ['location'] }, cache_control: { type: 'ephemeral' }, eager_input_streaming: true },
+      {
+        name: 'Bash',
+        description: 'Runs a command.',
+        input_schema: {
+          $schema: 'http://json-schema.org/draft-07/schema#',
+          type: 'object',
+          properties: { command: { type: 'string', description: 'The command' }, timeout: { type: 'number' } },
+          required: ['command'],
+          additionalProperties: false,
+        },
+      },
+      {
+        name: 'get_weather',
+        description: 'Weather.',
+        input_schema: { type: 'object', properties: { location: { type: 'string' } }, required: ['location'] },
+        cache_control: { type: 'ephemeral' },
+        eager_input_streaming: true,
+      },
     ],
     metadata: { user_id: JSON.stringify({ device_id: 'd', account_uuid: '', session_id: 's' }) },
-    thinking: { type: 'adaptive' }, output_config: { effort: 'medium' }, context_management: { edits: [{ type: 'clear_thinking_20251015', keep: 'all' }] },
+    thinking: { type: 'adaptive' },
+    output_config: { effort: 'medium' },
+    context_management: { edits: [{ type: 'clear_thinking_20251015', keep: 'all' }] },
   });
-  const quota = await ask(server, `${PATH}?beta=true`, { model: 'hal-1.0', max_tokens: 1, messages: [{ role: 'user', content: 'quota' }], metadata: { user_id: '{}' } }, headers);
+  const quota = await ask(
+    server,
+    `${PATH}?beta=true`,
+    { model: 'hal-1.0', max_tokens: 1, messages: [{ role: 'user', content: 'quota' }], metadata: { user_id: '{}' } },
+    headers,
+  );
   t.match(quota, { status: 200, body: { stop_reason: 'max_tokens', usage: { output_tokens: 1 } } });
 
-  const first = { role: 'user', content: [{ type: 'text', text: 'K: What is the weather?' }, { type: 'text', text: '<system-reminder>\nToday is Tuesday.\n</system-reminder>\n', cache_control: { type: 'ephemeral' } }] };
+  const first = {
+    role: 'user',
+    content: [
+      { type: 'text', text: 'K: What is the weather?' },
+      {
+        type: 'text',
+        text: '<system-reminder>\nToday is Tuesday.\n</system-reminder>\n',
+        cache_control: { type: 'ephemeral' },
+      },
+    ],
+  };
   const answer = await post(server, `${PATH}?beta=true`, agent([first], '0a1b2'), headers);
   t.equal(answer.status, 200);
   t.equal(answer.headers.get('x-ignored-parameters'), null);
   const sent = (await events(answer)).map(({ data }) => JSON.parse(data) as Event);
   const content = blocksOf(sent);
-  t.match(content.map(({ type }) => type), ['thinking', 'text', 'tool_use']);
+  t.match(
+    content.map(({ type }) => type),
+    ['thinking', 'text', 'tool_use'],
+  );
   t.match(sent.at(-2), { type: 'message_delta', delta: { stop_reason: 'tool_use' } });
 
   const call = content.find(({ type }) => type === 'tool_use')!;
-  const second = agent([first, { role: 'assistant', content }, { role: 'user', content: [{ type: 'tool_result', tool_use_id: call['id'], content: 'T: 14 C', is_error: false, cache_control: { type: 'ephemeral' } }] }], 'fffff');
-  const next = (await events(await post(server, `${PATH}?beta=true`, second, headers))).map(({ data }) => JSON.parse(data) as Event);
+  const second = agent(
+    [
+      first,
+      { role: 'assistant', content },
+      {
+        role: 'user',
+        content: [
+          {
+            type: 'tool_result',
+            tool_use_id: call['id'],
+            content: 'T: 14 C',
+            is_error: false,
+            cache_control: { type: 'ephemeral' },
+          },
+        ],
+      },
+    ],
+    'fffff',
+  );
+  const next = (await events(await post(server, `${PATH}?beta=true`, second, headers))).map(
+    ({ data }) => JSON.parse(data) as Event,
+  );
   t.match(blocksOf(next).at(-1), { type: 'text', text: said('T').content });
   const { usage } = next[0]!.message!;
   t.ok(Number(usage['cache_read_input_tokens']) > 1_000, 'the changing line did not end the reusable prefix');
-  t.equal(((await ask(server, `${COUNT}?beta=true`, { ...second, max_tokens: undefined, stream: undefined }, headers)).body as { input_tokens: number }).input_tokens, Number(usage['input_tokens']) + Number(usage['cache_read_input_tokens']));
+  t.equal(
+    (
+      (await ask(server, `${COUNT}?beta=true`, { ...second, max_tokens: undefined, stream: undefined }, headers))
+        .body as { input_tokens: number }
+    ).input_tokens,
+    Number(usage['input_tokens']) + Number(usage['cache_read_input_tokens']),
+  );
 });
 
 t.test('thinking of another provider vanishes where the setting says so', async (t) => {
   const messages = [
-    { role: 'user', content: 'A: x' }, { role: 'assistant', content: [{ type: 'thinking', thinking: 'hm', signature: 'ErUBCkYIBBgCIkDl' }, { type: 'redacted_thinking', data: 'EroBCkYIBBgC' }, { type: 'text', text: 'y' }] },
+    { role: 'user', content: 'A: x' },
+    {
+      role: 'assistant',
+      content: [
+        { type: 'thinking', thinking: 'hm', signature: 'ErUBCkYIBBgCIkDl' },
+        { type: 'redacted_thinking', data: 'EroBCkYIBBgC' },
+        { type: 'text', text: 'y' },
+      ],
+    },
     { role: 'user', content: 'A: z' },
   ];
   t.match(await ask(server, PATH, request('', { messages })), { status: 200 });
@@ -202,12 +403,27 @@ t.test('headers of answers and refusals', async (t) => {
   const counted = await ask(server, COUNT, { model: 'hal-1.0', messages: [{ role: 'user', content: 'x' }] });
   t.match(counted, { status: 200, body: { input_tokens: Number } });
   t.equal(counted.headers.get('anthropic-ratelimit-requests-limit'), null, 'counting is not limited');
-  t.match(await ask(server, PATH, request('A: x', { max_tokens: null })), { status: 400, body: { type: 'error', error: { type: 'invalid_request_error', code: 'missing_required_parameter', param: 'max_tokens' } } });
-  t.match(await ask(server, `${PATH}/batches`, {}), { status: 404, body: { type: 'error', error: { code: 'unknown_endpoint' } } });
+  t.match(await ask(server, PATH, request('A: x', { max_tokens: null })), {
+    status: 400,
+    body: {
+      type: 'error',
+      error: { type: 'invalid_request_error', code: 'missing_required_parameter', param: 'max_tokens' },
+    },
+  });
+  t.match(await ask(server, `${PATH}/batches`, {}), {
+    status: 404,
+    body: { type: 'error', error: { code: 'unknown_endpoint' } },
+  });
 });
 
 t.test('a model that learned to speak', async (t) => {
-  const body = { model: 'starter', max_tokens: 40, temperature: 0, system: 'Be brief.', messages: [{ role: 'user', content: 'Is this review positive or negative? "The soup was cold."' }] };
+  const body = {
+    model: 'starter',
+    max_tokens: 40,
+    temperature: 0,
+    system: 'Be brief.',
+    messages: [{ role: 'user', content: 'Is this review positive or negative? "The soup was cold."' }],
+  };
   const whole = (await ask(server, PATH, body)).body as Message;
   t.ok((whole.content[0]!['text'] as string).length > 0);
   t.strictSame(blocksOf(await stream(body)), whole.content);
@@ -216,7 +432,16 @@ t.test('a model that learned to speak', async (t) => {
 });
 
 t.test('a large body of wrong blocks is refused', async (t) => {
-  const wrong = JSON.stringify(request('', { messages: [{ role: 'user', content: Array.from({ length: 190_000 }, () => ({ type: 'text', txt: 'x'.repeat(120) })) }] }));
+  const wrong = JSON.stringify(
+    request('', {
+      messages: [
+        { role: 'user', content: Array.from({ length: 190_000 }, () => ({ type: 'text', txt: 'x'.repeat(120) })) },
+      ],
+    }),
+  );
   t.ok(wrong.length > 27e6);
-  t.match(await ask(server, PATH, wrong), { status: 400, body: { error: { code: 'missing_required_parameter', param: 'messages[0].content[0].text' } } });
+  t.match(await ask(server, PATH, wrong), {
+    status: 400,
+    body: { error: { code: 'missing_required_parameter', param: 'messages[0].content[0].text' } },
+  });
 });

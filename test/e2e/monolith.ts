@@ -9,7 +9,7 @@ import { pathToFileURL } from 'node:url';
 import type { UpstreamApi } from '../../src/config/upstream.js';
 import { askedIn, askingOf, engineOf, type Start } from '../support/served-elsewhere.js';
 
-export const root = resolve(import.meta.dirname, '..', '..', '..');   // build/test/e2e → the repository
+export const root = resolve(import.meta.dirname, '..', '..', '..'); // build/test/e2e → the repository
 export const main = join(root, 'dist', 'main.js');
 export const embeddedModel = join(root, 'models', 'starter-q8_0.gguf');
 
@@ -28,7 +28,10 @@ export interface Monolith {
 const KEY = 'test-key-0123456789';
 
 /** Flags of Node for a process that ends with this one; its standard input has to be a pipe. */
-export const endsWithParent = ['--import', pathToFileURL(join(root, 'build', 'test', 'support', 'ends-with-parent.js')).href];
+export const endsWithParent = [
+  '--import',
+  pathToFileURL(join(root, 'build', 'test', 'support', 'ends-with-parent.js')).href,
+];
 
 export async function startMonolith(settings: Start = {}): Promise<Monolith> {
   return askedIn === undefined ? startProcess(settings) : startBefore(settings, askedIn);
@@ -39,7 +42,7 @@ async function startBefore(settings: Start, api: UpstreamApi): Promise<Monolith>
   const engine = await startProcess(engineOf(settings));
   try {
     const response = await fetch(`${engine.url}/v1/models`, { headers: { authorization: `Bearer ${engine.key}` } });
-    const { data } = await response.json() as { data: { id: string; input_modalities?: string[] }[] };
+    const { data } = (await response.json()) as { data: { id: string; input_modalities?: string[] }[] };
     const models = data.map(({ id, input_modalities: takes }) => ({ id, images: takes?.includes('image') === true }));
     const server = await startProcess(askingOf(settings, api, { url: engine.url, key: engine.key, models }));
     // However it ends: some tests kill it.
@@ -65,23 +68,32 @@ async function startProcess(settings: Start): Promise<Monolith> {
     stdio: ['pipe', 'pipe', 'pipe'],
   });
   let log = '';
-  child.stderr.setEncoding('utf8').on('data', (text: string) => { log += text; });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    log += text;
+  });
   const exited = once(child, 'exit').then(([code]) => {
     rmSync(data, { recursive: true, force: true });
     return code as number | null;
   });
   const ready = await Promise.race([
     firstLine(child),
-    exited.then((code) => { throw new Error(`the server ended with ${code} before it was ready:\n${log}`); }),
+    exited.then((code) => {
+      throw new Error(`the server ended with ${code} before it was ready:\n${log}`);
+    }),
   ]);
   const { url, port } = JSON.parse(ready) as { url: string; port: number };
   return {
-    url, port, key: KEY, process: child,
+    url,
+    port,
+    key: KEY,
+    process: child,
     log: () => log,
     async metrics() {
       const response = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${KEY}` } });
       const lines = (await response.text()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
-      return new Map(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]));
+      return new Map(
+        lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]),
+      );
     },
     stop() {
       child.kill('SIGTERM');
@@ -92,7 +104,7 @@ async function startProcess(settings: Start): Promise<Monolith> {
 
 async function firstLine(child: ChildProcess): Promise<string> {
   for await (const line of createInterface({ input: child.stdout! })) return line;
-  return new Promise(() => undefined);   // it ends: its exit says more, with the log
+  return new Promise(() => undefined); // it ends: its exit says more, with the log
 }
 
 /** Polls until `condition` holds; false after `timeoutMs`, which is long: the machine may be busy with something else. */

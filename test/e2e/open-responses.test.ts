@@ -9,7 +9,7 @@ import { Connection, textOf, type Received, type Resource, type WireEvent } from
 import { ask, events, get, post } from '../support/wire.js';
 import { startMonolith } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const ANSWER = 'Hello there, friend.';
 // Every answer is thought about first, where the request lets it.
@@ -17,7 +17,19 @@ const server = await startScripted({
   scripts: {
     A: ['<think>', '\nA greeting', ' will do.\n', '</think>', '\n\nHello', ' there', ', friend', '.'],
     T: ['<think>', '\nThe tool', ' has said it.\n', '</think>', '\n\nIt is', ' 14', ' degrees!'],
-    W: ['<think>', '\nI have to', ' look.\n', '</think>', '\n \n', '<tool_call>', '\n{"name": "get_', 'weather", "arguments": {"loca', 'tion": "San Francisco, CA"', '}}\n', '</tool_call>'],
+    W: [
+      '<think>',
+      '\nI have to',
+      ' look.\n',
+      '</think>',
+      '\n \n',
+      '<tool_call>',
+      '\n{"name": "get_',
+      'weather", "arguments": {"loca',
+      'tion": "San Francisco, CA"',
+      '}}\n',
+      '</tool_call>',
+    ],
   },
 });
 t.teardown(() => server.stop());
@@ -29,8 +41,14 @@ const model = 'hal-1.0';
 const published = openResponsesEvents();
 const message = (role: string, content: unknown, more: object = {}) => ({ type: 'message', role, content, ...more });
 const weather = {
-  type: 'function', name: 'get_weather', description: 'The current weather of a place',
-  parameters: { type: 'object', properties: { location: { type: 'string', description: 'City and state' } }, required: ['location'] },
+  type: 'function',
+  name: 'get_weather',
+  description: 'The current weather of a place',
+  parameters: {
+    type: 'object',
+    properties: { location: { type: 'string', description: 'City and state' } },
+    required: ['location'],
+  },
 };
 
 function checkResource(t: Test, value: unknown): Resource {
@@ -42,7 +60,8 @@ function checkResource(t: Test, value: unknown): Resource {
 function checkEvents(t: Test, list: readonly Received[]): Resource {
   const last = list.at(-1);
   t.equal(last?.type, 'response.completed', JSON.stringify(last).slice(0, 300));
-  for (const event of list) t.equal(mismatch('openresponses', published.get(event.type) ?? `no event ${event.type}`, event), null, event.type);
+  for (const event of list)
+    t.equal(mismatch('openresponses', published.get(event.type) ?? `no event ${event.type}`, event), null, event.type);
   return checkResource(t, (last as WireEvent)['response']);
 }
 
@@ -65,17 +84,25 @@ for (const [name, settings] of [
     };
     const answered = (t: Test, resource: Resource): void => {
       t.equal(resource.status, 'completed');
-      t.same(resource.output.map(({ type }) => type), ['reasoning', 'message']);
+      t.same(
+        resource.output.map(({ type }) => type),
+        ['reasoning', 'message'],
+      );
       t.equal(textOf(resource), ANSWER);
     };
-    const turn = async (t: Test, connection: Connection, body: object): Promise<Resource> => checkEvents(t, await connection.turn({ model, ...settings, ...body }));
+    const turn = async (t: Test, connection: Connection, body: object): Promise<Resource> =>
+      checkEvents(t, await connection.turn({ model, ...settings, ...body }));
 
-    t.test('1 an answer', async (t) => answered(t, await create(t, { input: [message('user', 'Say hello in exactly three words.')] })));
+    t.test('1 an answer', async (t) =>
+      answered(t, await create(t, { input: [message('user', 'Say hello in exactly three words.')] })),
+    );
 
-    t.test("2 a history whose assistant messages have a phase", async (t) => {
+    t.test('2 a history whose assistant messages have a phase', async (t) => {
       const input = [
-        message('user', 'Greet me.'), message('assistant', 'Looking for a greeting.', { phase: 'commentary' }),
-        message('assistant', [{ type: 'output_text', text: 'Hello.' }], { phase: 'final_answer' }), message('user', 'Once more.'),
+        message('user', 'Greet me.'),
+        message('assistant', 'Looking for a greeting.', { phase: 'commentary' }),
+        message('assistant', [{ type: 'output_text', text: 'Hello.' }], { phase: 'final_answer' }),
+        message('user', 'Once more.'),
       ];
       const resource = await create(t, { input });
       answered(t, resource);
@@ -85,12 +112,21 @@ for (const [name, settings] of [
 
     t.test('3 a phase on output is within the description', async (t) => {
       const resource = await create(t, { input: 'Hello.' });
-      const output = resource.output.map((item) => (item.type === 'message' ? { ...item, phase: 'final_answer' } : item));
+      const output = resource.output.map((item) =>
+        item.type === 'message' ? { ...item, phase: 'final_answer' } : item,
+      );
       checkResource(t, { ...resource, output });
     });
 
     t.test('4 a stream', async (t) => {
-      const all = await events(await post(server, '/v1/responses', { model, ...settings, input: [message('user', 'Count to five.')], stream: true }));
+      const all = await events(
+        await post(server, '/v1/responses', {
+          model,
+          ...settings,
+          input: [message('user', 'Count to five.')],
+          stream: true,
+        }),
+      );
       t.equal(all.at(-1)?.data, '[DONE]');
       const list = all.slice(0, -1).map(({ event, data }) => {
         const value = JSON.parse(data) as WireEvent;
@@ -98,19 +134,32 @@ for (const [name, settings] of [
         return value;
       });
       answered(t, checkEvents(t, list));
-      t.ok(list.some(({ type }) => type === ('reasoning' in settings && 'summary' in settings.reasoning ? 'response.reasoning_summary_text.delta' : 'response.reasoning.delta')));
+      t.ok(
+        list.some(
+          ({ type }) =>
+            type ===
+            ('reasoning' in settings && 'summary' in settings.reasoning
+              ? 'response.reasoning_summary_text.delta'
+              : 'response.reasoning.delta'),
+        ),
+      );
     });
 
     t.test('5 and 6 turns on a WebSocket, one after the other', async (t) => {
       const connection = await connect(t);
-      for (const input of ['Say hello.', 'Say it again.']) answered(t, await turn(t, connection, { input: [message('user', input)] }));
+      for (const input of ['Say hello.', 'Say it again.'])
+        answered(t, await turn(t, connection, { input: [message('user', input)] }));
       t.equal(connection.unread, 0);
     });
 
     t.test('7 a chain on the socket that is not stored', async (t) => {
       const connection = await connect(t);
       const first = await turn(t, connection, { store: false, input: [message('user', 'Remember the word harbor.')] });
-      const second = await turn(t, connection, { store: false, previous_response_id: first.id, input: [message('user', 'Which word?')] });
+      const second = await turn(t, connection, {
+        store: false,
+        previous_response_id: first.id,
+        input: [message('user', 'Which word?')],
+      });
       answered(t, second);
       t.equal(second.previous_response_id, first.id);
     });
@@ -120,42 +169,73 @@ for (const [name, settings] of [
       const first = await turn(t, before, { store: false, input: 'Remember the word harbor.' });
       await before.close();
       const after = await connect(t);
-      t.match(await after.refused({ model, ...settings, store: false, previous_response_id: first.id, input: 'Which word?' }), { status: 404, error: { code: 'previous_response_not_found', param: 'previous_response_id' } });
+      t.match(
+        await after.refused({ model, ...settings, store: false, previous_response_id: first.id, input: 'Which word?' }),
+        { status: 404, error: { code: 'previous_response_not_found', param: 'previous_response_id' } },
+      );
       answered(t, await turn(t, after, { store: false, input: 'Remember the word harbor. Which word?' }));
     });
 
     t.test('9 an id that never was', async (t) => {
       const connection = await connect(t);
-      t.match(await connection.refused({ model, ...settings, store: false, previous_response_id: 'resp_missing', input: 'Hello.' }), { type: 'error', error: { code: 'previous_response_not_found' } });
+      t.match(
+        await connection.refused({
+          model,
+          ...settings,
+          store: false,
+          previous_response_id: 'resp_missing',
+          input: 'Hello.',
+        }),
+        { type: 'error', error: { code: 'previous_response_not_found' } },
+      );
     });
 
     t.test('10 a continuation that fails takes its id along', async (t) => {
       const connection = await connect(t);
       const first = await turn(t, connection, { store: false, input: 'Hello.' });
       const output = { type: 'function_call_output', call_id: 'call_nobody_made', output: 'x' };
-      t.match(await connection.refused({ model, ...settings, store: false, previous_response_id: first.id, input: [output] }), { status: 422, error: { code: 'tool_call_not_found' } });
-      t.match(await connection.refused({ model, ...settings, store: false, previous_response_id: first.id, input: 'Hello?' }), { status: 404, error: { code: 'previous_response_not_found' } });
+      t.match(
+        await connection.refused({ model, ...settings, store: false, previous_response_id: first.id, input: [output] }),
+        { status: 422, error: { code: 'tool_call_not_found' } },
+      );
+      t.match(
+        await connection.refused({ model, ...settings, store: false, previous_response_id: first.id, input: 'Hello?' }),
+        { status: 404, error: { code: 'previous_response_not_found' } },
+      );
     });
 
     const compact = async (t: Test): Promise<object[]> => {
       const { status, body } = await ask(server, '/v1/responses/compact', {
-        model, input: [message('user', 'We agreed to launch on Tuesday.'), message('assistant', 'Noted: Tuesday.'), message('user', 'And to tell everyone.')],
+        model,
+        input: [
+          message('user', 'We agreed to launch on Tuesday.'),
+          message('assistant', 'Noted: Tuesday.'),
+          message('user', 'And to tell everyone.'),
+        ],
       });
       t.equal(status, 200);
       t.equal(mismatch('openresponses', 'CompactResource', body), null);
       const { output } = body as { output: { type: string; encrypted_content?: string }[] };
-      t.same(output.map(({ type }) => type), ['message', 'message', 'compaction']);
+      t.same(
+        output.map(({ type }) => type),
+        ['message', 'message', 'compaction'],
+      );
       return output;
     };
 
     t.test('11 a compacted conversation begins a new chain on the socket', async (t) => {
       const connection = await connect(t);
-      const resource = await turn(t, connection, { store: false, input: [...await compact(t), message('user', 'When do we launch?')] });
+      const resource = await turn(t, connection, {
+        store: false,
+        input: [...(await compact(t)), message('user', 'When do we launch?')],
+      });
       answered(t, resource);
       t.equal(resource.previous_response_id, null);
     });
 
-    t.test('12 a system message', async (t) => answered(t, await create(t, { input: [message('system', 'You are a pirate.'), message('user', 'Say hello.')] })));
+    t.test('12 a system message', async (t) =>
+      answered(t, await create(t, { input: [message('system', 'You are a pirate.'), message('user', 'Say hello.')] })),
+    );
 
     t.test('13 a tool is called without being forced', async (t) => {
       const input = [message('user', "W: What's the weather like in San Francisco?")];
@@ -163,32 +243,67 @@ for (const [name, settings] of [
       const call = resource.output.at(-1) as { type: string; name?: string; call_id?: string; arguments?: string };
       t.match(call, { type: 'function_call', name: 'get_weather', status: 'completed', call_id: /^call_/ });
       t.same(JSON.parse(call.arguments ?? ''), { location: 'San Francisco, CA' });
-      const next = await create(t, { input: [...input, ...resource.output, { type: 'function_call_output', call_id: call.call_id, output: '14 C' }], tools: [weather] });
+      const next = await create(t, {
+        input: [...input, ...resource.output, { type: 'function_call_output', call_id: call.call_id, output: '14 C' }],
+        tools: [weather],
+      });
       t.equal(textOf(next), 'It is 14 degrees!');
     });
 
     t.test('14 an image', async (t) => {
-      const png = await sharp(Buffer.from('<svg width="96" height="96"><rect width="96" height="96" fill="white"/><circle cx="48" cy="48" r="28" fill="#dc2828"/></svg>')).png().toBuffer();
-      const content = [{ type: 'input_text', text: 'What is in this image? One sentence.' }, { type: 'input_image', image_url: `data:image/png;base64,${png.toString('base64')}` }];
-      const { status, body, text } = await ask(embedded, '/v1/responses', { model, input: [message('user', content)], temperature: 0, ...settings });
+      const png = await sharp(
+        Buffer.from(
+          '<svg width="96" height="96"><rect width="96" height="96" fill="white"/><circle cx="48" cy="48" r="28" fill="#dc2828"/></svg>',
+        ),
+      )
+        .png()
+        .toBuffer();
+      const content = [
+        { type: 'input_text', text: 'What is in this image? One sentence.' },
+        { type: 'input_image', image_url: `data:image/png;base64,${png.toString('base64')}` },
+      ];
+      const { status, body, text } = await ask(embedded, '/v1/responses', {
+        model,
+        input: [message('user', content)],
+        temperature: 0,
+        ...settings,
+      });
       t.equal(status, 200, text.slice(0, 300));
       const resource = checkResource(t, body);
       t.equal(resource.status, 'completed');
-      if (!('reasoning' in settings)) t.match(textOf(resource), /red circle/, 'seen; it has not learned to think about pictures');
+      if (!('reasoning' in settings))
+        t.match(textOf(resource), /red circle/, 'seen; it has not learned to think about pictures');
     });
 
     t.test('15 several turns', async (t) => {
-      answered(t, await create(t, { input: [message('user', 'My name is Alice.'), message('assistant', 'Hello Alice!'), message('user', 'What is my name?')] }));
+      answered(
+        t,
+        await create(t, {
+          input: [
+            message('user', 'My name is Alice.'),
+            message('assistant', 'Hello Alice!'),
+            message('user', 'What is my name?'),
+          ],
+        }),
+      );
     });
 
     t.test('16 a conversation compacted', async (t) => {
       const output = await compact(t);
       t.match(output.at(-1), { id: /^cmp_/, encrypted_content: /./ });
-      t.match(output[0], { id: /^msg_/, status: 'completed', role: 'user', content: [{ type: 'input_text', text: 'We agreed to launch on Tuesday.' }] });
+      t.match(output[0], {
+        id: /^msg_/,
+        status: 'completed',
+        role: 'user',
+        content: [{ type: 'input_text', text: 'We agreed to launch on Tuesday.' }],
+      });
     });
 
     t.test('17 compacting without a model', async (t) => {
-      t.match(await ask(server, '/v1/responses/compact', { input: 'Hello.' }), { status: 400, body: { error: { code: 'missing_required_parameter', param: 'model' } } });
+      t.match(await ask(server, '/v1/responses/compact', { input: 'Hello.' }), {
+        status: 400,
+        body: { error: { code: 'missing_required_parameter', param: 'model' } },
+      });
     });
   });
 }

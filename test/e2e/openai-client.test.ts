@@ -3,12 +3,14 @@ import OpenAI from 'openai';
 import t from 'tap';
 import { startMonolith } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const server = await startMonolith();
 t.teardown(() => server.stop());
 const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 0 });
-const question = [{ role: 'user' as const, content: 'Is this review positive or negative? "The soup was cold and the waiter rude."' }];
+const question = [
+  { role: 'user' as const, content: 'Is this review positive or negative? "The soup was cold and the waiter rude."' },
+];
 
 t.test('models are listed', async (t) => {
   const ids: string[] = [];
@@ -23,7 +25,8 @@ t.test('models are listed', async (t) => {
 
 t.test('a whole answer', async (t) => {
   const { data, response } = await client.chat.completions
-    .create({ model: 'clarke-1.0', messages: question, temperature: 0, max_completion_tokens: 40 }).withResponse();
+    .create({ model: 'clarke-1.0', messages: question, temperature: 0, max_completion_tokens: 40 })
+    .withResponse();
   const choice = data.choices[0]!;
   t.equal(data.model, 'clarke-1.0');
   t.match(data.id, /^chatcmpl-[0-9A-Za-z]{29}$/);
@@ -47,27 +50,50 @@ t.test('streamed text equals the whole answer; greedy repeats itself; the prefix
 });
 
 t.test('seeded sampling repeats, and choices are none of what other seeds say', async (t) => {
-  const request = { model: 'tycho-1.0', messages: [{ role: 'user' as const, content: 'Tell me a short story about a fox.' }], temperature: 2, max_tokens: 24, seed: 5 };
-  const texts = async (change: object) => (await client.chat.completions.create({ ...request, ...change })).choices.map((choice) => choice.message.content);
+  const request = {
+    model: 'tycho-1.0',
+    messages: [{ role: 'user' as const, content: 'Tell me a short story about a fox.' }],
+    temperature: 2,
+    max_tokens: 24,
+    seed: 5,
+  };
+  const texts = async (change: object) =>
+    (await client.chat.completions.create({ ...request, ...change })).choices.map((choice) => choice.message.content);
   const [first] = await texts({});
   t.same(await texts({}), [first]);
   const choices = await texts({ n: 3 });
   t.equal(choices[0], first, 'the first choice is what the seed says alone');
   t.same(await texts({ n: 3 }), choices);
-  const all = [...choices, ...await texts({ seed: 6 }), ...await texts({ seed: 7 })];
+  const all = [...choices, ...(await texts({ seed: 6 })), ...(await texts({ seed: 7 }))];
   t.equal(new Set(all).size, all.length);
 });
 
 t.test('stop strings end the answer before the match, also across tokens', async (t) => {
-  const whole = (await client.chat.completions.create({ model: 'tycho-1.0', messages: question, temperature: 0, max_tokens: 40 })).choices[0]!.message.content!;
+  const whole = (
+    await client.chat.completions.create({ model: 'tycho-1.0', messages: question, temperature: 0, max_tokens: 40 })
+  ).choices[0]!.message.content!;
   for (let at = 1; at + 2 <= whole.length && at < 12; at++) {
     const stop = whole.slice(at, at + 2);
     const expected = whole.slice(0, whole.indexOf(stop));
-    const cut = await client.chat.completions.create({ model: 'tycho-1.0', messages: question, temperature: 0, max_tokens: 40, stop: [stop] });
+    const cut = await client.chat.completions.create({
+      model: 'tycho-1.0',
+      messages: question,
+      temperature: 0,
+      max_tokens: 40,
+      stop: [stop],
+    });
     t.equal(cut.choices[0]!.message.content, expected, `stop ${JSON.stringify(stop)}`);
     t.match(cut.choices[0], { finish_reason: 'stop', stop_reason: stop });
-    let streamed = '', met: unknown;
-    for await (const chunk of await client.chat.completions.create({ model: 'tycho-1.0', messages: question, temperature: 0, max_tokens: 40, stop, stream: true })) {
+    let streamed = '',
+      met: unknown;
+    for await (const chunk of await client.chat.completions.create({
+      model: 'tycho-1.0',
+      messages: question,
+      temperature: 0,
+      max_tokens: 40,
+      stop,
+      stream: true,
+    })) {
       streamed += chunk.choices[0]?.delta.content ?? '';
       met ??= (chunk.choices[0] as { stop_reason?: string | null }).stop_reason;
     }
@@ -76,7 +102,14 @@ t.test('stop strings end the answer before the match, also across tokens', async
 });
 
 t.test('log probabilities', async (t) => {
-  const request = { model: 'tycho-1.0', messages: question, temperature: 0, max_tokens: 8, logprobs: true, top_logprobs: 3 };
+  const request = {
+    model: 'tycho-1.0',
+    messages: question,
+    temperature: 0,
+    max_tokens: 8,
+    logprobs: true,
+    top_logprobs: 3,
+  };
   const whole = (await client.chat.completions.create(request)).choices[0]!;
   const entries = whole.logprobs!.content!;
   t.equal(entries.map((entry) => entry.token).join(''), whole.message.content);
@@ -87,27 +120,49 @@ t.test('log probabilities', async (t) => {
     t.ok(entry.logprob <= 0);
   }
   const streamed: unknown[] = [];
-  for await (const chunk of await client.chat.completions.create({ ...request, stream: true })) streamed.push(...(chunk.choices[0]?.logprobs?.content ?? []));
+  for await (const chunk of await client.chat.completions.create({ ...request, stream: true }))
+    streamed.push(...(chunk.choices[0]?.logprobs?.content ?? []));
   t.same(streamed, entries);
 });
 
 t.test('length and bias', async (t) => {
-  const one = await client.chat.completions.create({ model: 'tycho-1.0', messages: question, max_completion_tokens: 1, temperature: 0 });
+  const one = await client.chat.completions.create({
+    model: 'tycho-1.0',
+    messages: question,
+    max_completion_tokens: 1,
+    temperature: 0,
+  });
   t.equal(one.choices[0]!.finish_reason, 'length');
   t.equal(one.usage!.completion_tokens, 1);
-  const forced = await client.chat.completions.create({ model: 'tycho-1.0', messages: question, max_tokens: 4, temperature: 0, logit_bias: { 65: 100 } });
+  const forced = await client.chat.completions.create({
+    model: 'tycho-1.0',
+    messages: question,
+    max_tokens: 4,
+    temperature: 0,
+    logit_bias: { 65: 100 },
+  });
   t.equal(new Set(forced.choices[0]!.message.content).size, 1, 'one token for ever');
 });
 
 t.test('reasoning is kept apart', async (t) => {
-  const answer = (await client.chat.completions.create({ model: 'tycho-1.0', messages: question, temperature: 0, max_tokens: 200, reasoning_effort: 'low' })).choices[0]!;
+  const answer = (
+    await client.chat.completions.create({
+      model: 'tycho-1.0',
+      messages: question,
+      temperature: 0,
+      max_tokens: 200,
+      reasoning_effort: 'low',
+    })
+  ).choices[0]!;
   const message = answer.message as { content: string; reasoning_content?: string };
   t.notMatch(message.content, /<\/?think>/);
   t.notMatch(message.reasoning_content ?? '', /<\/?think>/);
 });
 
 t.test('control tokens in user text are text', async (t) => {
-  const usage = async (content: string) => (await client.chat.completions.create({ model: 'tycho-1.0', messages: [{ role: 'user', content }], max_tokens: 1 })).usage!.prompt_tokens;
+  const usage = async (content: string) =>
+    (await client.chat.completions.create({ model: 'tycho-1.0', messages: [{ role: 'user', content }], max_tokens: 1 }))
+      .usage!.prompt_tokens;
   const plain = await usage('x');
   t.ok((await usage('<|im_end|>')) - plain > 2, 'spelled out, not one control token');
 });
@@ -117,12 +172,25 @@ t.test('errors arrive as the client expects them', async (t) => {
     [{ model: 'nope' }, 404, 'model_not_found', 'model'],
     [{ temperature: 3 }, 422, 'value_out_of_range', 'temperature'],
     [{ temperature: 'hot' }, 400, 'invalid_type', 'temperature'],
-    [{ messages: [{ role: 'user', content: 'many words '.repeat(5_000) }] }, 400, 'context_length_exceeded', 'messages'],
+    [
+      { messages: [{ role: 'user', content: 'many words '.repeat(5_000) }] },
+      400,
+      'context_length_exceeded',
+      'messages',
+    ],
     [{ logit_bias: { 99_999: 1 } }, 422, 'invalid_value', 'logit_bias'],
   ];
   for (const [change, status, code, param] of cases) {
-    const request = { model: 'tycho-1.0', messages: question, max_tokens: 1, ...change } as OpenAI.ChatCompletionCreateParamsNonStreaming;
-    const error = await client.chat.completions.create(request).then(() => null, (thrown: unknown) => thrown);
+    const request = {
+      model: 'tycho-1.0',
+      messages: question,
+      max_tokens: 1,
+      ...change,
+    } as OpenAI.ChatCompletionCreateParamsNonStreaming;
+    const error = await client.chat.completions.create(request).then(
+      () => null,
+      (thrown: unknown) => thrown,
+    );
     t.ok(error instanceof OpenAI.APIError, code);
     t.match(error, { status, code, param });
   }
@@ -132,20 +200,44 @@ t.test('errors arrive as the client expects them', async (t) => {
 
 t.test('unknown fields are ignored and named', async (t) => {
   const { response } = await client.chat.completions
-    .create({ model: 'tycho-1.0', messages: question, max_tokens: 1, ...{ made_up: 1 } }).withResponse();
+    .create({ model: 'tycho-1.0', messages: question, max_tokens: 1, ...{ made_up: 1 } })
+    .withResponse();
   t.equal(response.headers.get('x-ignored-parameters'), 'made_up');
 });
 
 t.test('a model at its wildest calls none but the allowed tools', async (t) => {
-  const tools = ['get_weather', 'get_time', 'send_mail', 'play_music'].map((name) => ({ type: 'function' as const, name, parameters: { type: 'object', properties: {} }, strict: false }));
-  const called = new Set<string>();
-  await Promise.all(Array.from({ length: 30 }, async (_, at) => {
-    const { output } = await client.responses.create({
-      model: 'tycho-1.0', input: ['Play some music.', 'What is the weather in Paris?', 'Send a mail to Bob.'][at % 3]!, tools, temperature: 2, max_output_tokens: 60, store: false, reasoning: { effort: 'none' },
-      tool_choice: { type: 'allowed_tools', mode: at % 2 === 0 ? 'required' : 'auto', tools: [{ type: 'function', name: 'get_time' }, { type: 'function', name: 'send_mail' }] },
-    });
-    for (const item of output) if (item.type === 'function_call') called.add(item.name);
+  const tools = ['get_weather', 'get_time', 'send_mail', 'play_music'].map((name) => ({
+    type: 'function' as const,
+    name,
+    parameters: { type: 'object', properties: {} },
+    strict: false,
   }));
+  const called = new Set<string>();
+  await Promise.all(
+    Array.from({ length: 30 }, async (_, at) => {
+      const { output } = await client.responses.create({
+        model: 'tycho-1.0',
+        input: ['Play some music.', 'What is the weather in Paris?', 'Send a mail to Bob.'][at % 3]!,
+        tools,
+        temperature: 2,
+        max_output_tokens: 60,
+        store: false,
+        reasoning: { effort: 'none' },
+        tool_choice: {
+          type: 'allowed_tools',
+          mode: at % 2 === 0 ? 'required' : 'auto',
+          tools: [
+            { type: 'function', name: 'get_time' },
+            { type: 'function', name: 'send_mail' },
+          ],
+        },
+      });
+      for (const item of output) if (item.type === 'function_call') called.add(item.name);
+    }),
+  );
   t.ok(called.size > 0);
-  t.same([...called].filter((name) => name !== 'get_time' && name !== 'send_mail'), []);
+  t.same(
+    [...called].filter((name) => name !== 'get_time' && name !== 'send_mail'),
+    [],
+  );
 });

@@ -9,10 +9,17 @@ import { Connection } from '../support/web-socket.js';
 import { ask, get, post } from '../support/wire.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 // One at a time; a stream's headers leave long before who waits behind it is given up.
-const server = await startScripted({ args: ['--engine-max-sequences', '1'], env: { MONOLITH_ENGINE_QUEUE_WAIT_MS: '400', MONOLITH_HTTP_KEEPALIVE_MS: '100', MONOLITH_METRICS_TOKEN: 'a-scrape-token-0123' } });
+const server = await startScripted({
+  args: ['--engine-max-sequences', '1'],
+  env: {
+    MONOLITH_ENGINE_QUEUE_WAIT_MS: '400',
+    MONOLITH_HTTP_KEEPALIVE_MS: '100',
+    MONOLITH_METRICS_TOKEN: 'a-scrape-token-0123',
+  },
+});
 t.teardown(() => server.stop());
 const operator = dashboardClient(server.url);
 await operator.signUp();
@@ -23,9 +30,28 @@ const asTenant = { authorization: `Bearer ${secret}` };
 
 const RESPONSES = '/v1/responses';
 const formats: readonly { path: string; body(text: string, tokens: number): object }[] = [
-  { path: '/v1/chat/completions', body: (text, tokens) => ({ model: 'hal-1.0', stream: true, messages: [{ role: 'user', content: text }], max_completion_tokens: tokens }) },
-  { path: '/v1/messages', body: (text, tokens) => ({ model: 'hal-1.0', stream: true, messages: [{ role: 'user', content: text }], max_tokens: tokens }) },
-  { path: RESPONSES, body: (text, tokens) => ({ model: 'hal-1.0', stream: true, input: text, max_output_tokens: tokens, store: false }) },
+  {
+    path: '/v1/chat/completions',
+    body: (text, tokens) => ({
+      model: 'hal-1.0',
+      stream: true,
+      messages: [{ role: 'user', content: text }],
+      max_completion_tokens: tokens,
+    }),
+  },
+  {
+    path: '/v1/messages',
+    body: (text, tokens) => ({
+      model: 'hal-1.0',
+      stream: true,
+      messages: [{ role: 'user', content: text }],
+      max_tokens: tokens,
+    }),
+  },
+  {
+    path: RESPONSES,
+    body: (text, tokens) => ({ model: 'hal-1.0', stream: true, input: text, max_output_tokens: tokens, store: false }),
+  },
 ];
 const endless = { model: 'hal-1.0', input: 'L: x', max_output_tokens: 15_000 };
 
@@ -33,7 +59,8 @@ const endless = { model: 'hal-1.0', input: 'L: x', max_output_tokens: 15_000 };
 async function outcomes(): Promise<Record<string, number>> {
   const counted: Record<string, number> = {};
   for (const [name, value] of await server.metrics()) {
-    const [, kind, endpoint, outcome, code] = /^monolith_outcomes_total\{kind="(.*)",endpoint="(\/v1\/.*)",outcome="(.*)",code="(.*)"\}$/.exec(name) ?? [];
+    const [, kind, endpoint, outcome, code] =
+      /^monolith_outcomes_total\{kind="(.*)",endpoint="(\/v1\/.*)",outcome="(.*)",code="(.*)"\}$/.exec(name) ?? [];
     if (kind !== undefined) counted[`${kind} ${endpoint} ${outcome} ${code}`.trim()] = value;
   }
   return counted;
@@ -44,8 +71,16 @@ async function adds(t: Test, expected: Record<string, number>, work: () => Promi
   const before = await outcomes();
   await work();
   const added = async (): Promise<Record<string, number>> =>
-    Object.fromEntries(Object.entries(await outcomes()).map(([name, value]) => [name, value - (before[name] ?? 0)] as const).filter(([, value]) => value > 0));
-  await eventually(async () => JSON.stringify(Object.entries(await added()).sort()) === JSON.stringify(Object.entries(expected).sort()), 10_000);
+    Object.fromEntries(
+      Object.entries(await outcomes())
+        .map(([name, value]) => [name, value - (before[name] ?? 0)] as const)
+        .filter(([, value]) => value > 0),
+    );
+  await eventually(
+    async () =>
+      JSON.stringify(Object.entries(await added()).sort()) === JSON.stringify(Object.entries(expected).sort()),
+    10_000,
+  );
   t.same(await added(), expected);
 }
 
@@ -53,83 +88,143 @@ async function adds(t: Test, expected: Record<string, number>, work: () => Promi
 async function occupied(work: () => Promise<void>): Promise<void> {
   const leaving = new AbortController();
   const stream = await fetch(`${server.url}/v1/chat/completions`, {
-    method: 'POST', signal: leaving.signal, headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'hal-1.0', stream: true, messages: [{ role: 'user', content: 'L: x' }], max_completion_tokens: 15_000 }),
+    method: 'POST',
+    signal: leaving.signal,
+    headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      model: 'hal-1.0',
+      stream: true,
+      messages: [{ role: 'user', content: 'L: x' }],
+      max_completion_tokens: 15_000,
+    }),
   });
   const reader = stream.body!.getReader();
-  for (let seen = ''; !seen.includes('upon');) seen += Buffer.from((await reader.read()).value ?? []).toString();
+  for (let seen = ''; !seen.includes('upon'); ) seen += Buffer.from((await reader.read()).value ?? []).toString();
   reader.releaseLock();
-  const whole = stream.body!.pipeTo(new WritableStream()).then(() => true, () => false);
+  const whole = stream.body!.pipeTo(new WritableStream()).then(
+    () => true,
+    () => false,
+  );
   await work();
   leaving.abort();
   if (await whole) throw new Error('the place was free before the end');
 }
 
 const lines = (path: string, method = 'POST'): Record<string, unknown>[] =>
-  server.log().split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as Record<string, unknown>])).filter((line) => line['path'] === path && line['method'] === method);
+  server
+    .log()
+    .split('\n')
+    .flatMap((line) => (line === '' ? [] : [JSON.parse(line) as Record<string, unknown>]))
+    .filter((line) => line['path'] === path && line['method'] === method);
 
 for (const { path, body } of formats) {
   t.test(`refused within the stream: ${path}`, async (t) => {
-    await adds(t, { [`http ${path} refused capacity_exhausted`]: 1, 'http /v1/chat/completions cancelled': 1 }, () => occupied(async () => {
-      const response = await post(server, path, body('A: x', 20));
-      t.equal(response.status, 200);
-      t.match(await response.text(), /capacity_exhausted/);
-    }));
+    await adds(t, { [`http ${path} refused capacity_exhausted`]: 1, 'http /v1/chat/completions cancelled': 1 }, () =>
+      occupied(async () => {
+        const response = await post(server, path, body('A: x', 20));
+        t.equal(response.status, 200);
+        t.match(await response.text(), /capacity_exhausted/);
+      }),
+    );
     const metrics = await server.metrics();
     t.equal(metrics.get(`monolith_http_requests_total{endpoint="${path}",status="200",code="capacity_exhausted"}`), 1);
     t.equal(metrics.get(`monolith_rejected_total{endpoint="${path}",code="capacity_exhausted"}`), 1);
-    t.match(lines(path).find(({ code }) => code === 'capacity_exhausted'), { level: 'warn', status: 200, outcome: 'refused' });
+    t.match(
+      lines(path).find(({ code }) => code === 'capacity_exhausted'),
+      { level: 'warn', status: 200, outcome: 'refused' },
+    );
   });
 
   t.test(`broken off, left, and completed: ${path}`, async (t) => {
-    await adds(t, { [`http ${path} failed organization_suspended`]: 1, [`http ${path} cancelled`]: 1, [`http ${path} completed`]: 1, [`http ${path} refused model_not_found`]: 1 }, async () => {
-      const response = await post(server, path, body('L: x', 15_000), asTenant);
-      const reader = response.body!.getReader();
-      let text = '';
-      for (let suspended = false; ;) {
-        const { value, done } = await reader.read();
-        if (done) break;
-        text += Buffer.from(value).toString();
-        if (suspended || !text.includes('upon')) continue;
-        suspended = true;
-        await operator.patch(`/operator/organizations/${organization.id}`, { status: 'suspended' });
-      }
-      t.match(text, /suspended/);
-      await operator.patch(`/operator/organizations/${organization.id}`, { status: 'active' });
-      await (await post(server, path, body('L: x', 15_000))).body!.cancel();
-      t.ok(await eventually(async () => (await server.metrics()).get('monolith_sequences_running{model="hal-1.0"}') === 0));
-      await (await post(server, path, body('A: x', 20))).text();
-      t.equal((await ask(server, path, { ...body('A: x', 20), model: 'none' })).status, 404);
-    });
+    await adds(
+      t,
+      {
+        [`http ${path} failed organization_suspended`]: 1,
+        [`http ${path} cancelled`]: 1,
+        [`http ${path} completed`]: 1,
+        [`http ${path} refused model_not_found`]: 1,
+      },
+      async () => {
+        const response = await post(server, path, body('L: x', 15_000), asTenant);
+        const reader = response.body!.getReader();
+        let text = '';
+        for (let suspended = false; ; ) {
+          const { value, done } = await reader.read();
+          if (done) break;
+          text += Buffer.from(value).toString();
+          if (suspended || !text.includes('upon')) continue;
+          suspended = true;
+          await operator.patch(`/operator/organizations/${organization.id}`, { status: 'suspended' });
+        }
+        t.match(text, /suspended/);
+        await operator.patch(`/operator/organizations/${organization.id}`, { status: 'active' });
+        await (await post(server, path, body('L: x', 15_000))).body!.cancel();
+        t.ok(
+          await eventually(
+            async () => (await server.metrics()).get('monolith_sequences_running{model="hal-1.0"}') === 0,
+          ),
+        );
+        await (await post(server, path, body('A: x', 20))).text();
+        t.equal((await ask(server, path, { ...body('A: x', 20), model: 'none' })).status, 404);
+      },
+    );
     const broken = lines(path).find(({ code }) => code === 'organization_suspended');
     t.match(broken, { level: 'warn', status: 200, outcome: 'failed' });
     t.ok(Number(broken?.['completion_tokens']) > 0);
-    t.match(lines(path).find(({ outcome }) => outcome === 'cancelled'), { level: 'info' });
-    t.match(lines(path).find(({ outcome }) => outcome === 'completed'), { level: 'info', code: null });
+    t.match(
+      lines(path).find(({ outcome }) => outcome === 'cancelled'),
+      { level: 'info' },
+    );
+    t.match(
+      lines(path).find(({ outcome }) => outcome === 'completed'),
+      { level: 'info', code: null },
+    );
   });
 }
 
 t.test('turns of a WebSocket', async (t) => {
-  await adds(t, { 'websocket /v1/responses refused capacity_exhausted': 1, 'websocket /v1/responses completed': 1, 'http /v1/responses completed': 1, 'http /v1/chat/completions cancelled': 1 }, async () => {
-    const connection = await Connection.open(server);
-    await occupied(async () => { t.match(await connection.refused({ input: 'A: x' }), { status: 503 }); });
-    t.equal((await connection.turn({ input: 'A: x' })).at(-1)?.type, 'response.completed');
-    await connection.close();
-  });
-  await adds(t, { 'websocket /v1/responses failed organization_suspended': 1, 'websocket /v1/responses cancelled': 1, 'http /v1/responses completed': 2 }, async () => {
-    const tenants = await Connection.open({ port: server.port, key: secret });
-    tenants.send(endless);
-    while ((await tenants.next()).type !== 'response.output_text.delta');
-    await operator.patch(`/operator/organizations/${organization.id}`, { status: 'suspended' });
-    t.equal((await tenants.rest()).at(-1)?.type, 'response.failed');
-    await operator.patch(`/operator/organizations/${organization.id}`, { status: 'active' });
-    await tenants.close();
-    const leaver = await Connection.open(server);
-    leaver.send(endless);
-    await leaver.next();
-    await leaver.close();
-  });
-  t.match(lines(RESPONSES, 'WEBSOCKET').find(({ outcome }) => outcome === 'failed'), { level: 'warn', code: 'organization_suspended', status: 403 });
+  await adds(
+    t,
+    {
+      'websocket /v1/responses refused capacity_exhausted': 1,
+      'websocket /v1/responses completed': 1,
+      'http /v1/responses completed': 1,
+      'http /v1/chat/completions cancelled': 1,
+    },
+    async () => {
+      const connection = await Connection.open(server);
+      await occupied(async () => {
+        t.match(await connection.refused({ input: 'A: x' }), { status: 503 });
+      });
+      t.equal((await connection.turn({ input: 'A: x' })).at(-1)?.type, 'response.completed');
+      await connection.close();
+    },
+  );
+  await adds(
+    t,
+    {
+      'websocket /v1/responses failed organization_suspended': 1,
+      'websocket /v1/responses cancelled': 1,
+      'http /v1/responses completed': 2,
+    },
+    async () => {
+      const tenants = await Connection.open({ port: server.port, key: secret });
+      tenants.send(endless);
+      while ((await tenants.next()).type !== 'response.output_text.delta');
+      await operator.patch(`/operator/organizations/${organization.id}`, { status: 'suspended' });
+      t.equal((await tenants.rest()).at(-1)?.type, 'response.failed');
+      await operator.patch(`/operator/organizations/${organization.id}`, { status: 'active' });
+      await tenants.close();
+      const leaver = await Connection.open(server);
+      leaver.send(endless);
+      await leaver.next();
+      await leaver.close();
+    },
+  );
+  t.match(
+    lines(RESPONSES, 'WEBSOCKET').find(({ outcome }) => outcome === 'failed'),
+    { level: 'warn', code: 'organization_suspended', status: 403 },
+  );
 });
 
 t.test('background responses: how they ended, beside the request that began them', async (t) => {
@@ -138,7 +233,11 @@ t.test('background responses: how they ended, beside the request that began them
     t.match(answer, { status: 200, body: { status: 'queued' } });
     return (answer.body as { id: string }).id;
   };
-  const ended = (id: string): Promise<boolean> => eventually(async () => !/queued|in_progress/.test(((await get(server, `${RESPONSES}/${id}`)).body as { status: string }).status));
+  const ended = (id: string): Promise<boolean> =>
+    eventually(
+      async () =>
+        !/queued|in_progress/.test(((await get(server, `${RESPONSES}/${id}`)).body as { status: string }).status),
+    );
   const before = await server.metrics();
   const [shed, whole, stopped] = [[], [], []] as string[][];
   await occupied(async () => {
@@ -150,7 +249,11 @@ t.test('background responses: how they ended, beside the request that began them
   stopped!.push(await begin(endless));
   t.equal((await ask(server, `${RESPONSES}/${stopped![0]}/cancel`, {})).status, 200);
   const after = await server.metrics();
-  for (const [outcome, code] of [['refused', 'capacity_exhausted'], ['completed', ''], ['cancelled', '']] as const) {
+  for (const [outcome, code] of [
+    ['refused', 'capacity_exhausted'],
+    ['completed', ''],
+    ['cancelled', ''],
+  ] as const) {
     const name = `monolith_outcomes_total{kind="background",endpoint="${RESPONSES}",outcome="${outcome}",code="${code}"}`;
     t.equal(after.get(name), 1, name);
   }
@@ -166,13 +269,15 @@ t.test('background responses: how they ended, beside the request that began them
 t.test('the live view', async (t) => {
   const events = readEvents((await operator.fetch('/operator/live')).body!, { idleMs: 10_000 })[Symbol.asyncIterator]();
   const next = async (): Promise<LiveSample> => {
-    const { value } = await events.next() as IteratorResult<{ event: string; data: string }, undefined>;
+    const { value } = (await events.next()) as IteratorResult<{ event: string; data: string }, undefined>;
     return JSON.parse(value!.data) as LiveSample;
   };
-  await next();                                  // what was
-  while ((await next()).requests !== 0);         // and the rest of it
+  await next(); // what was
+  while ((await next()).requests !== 0); // and the rest of it
   const sums = { requests: 0, rejected_503: 0, rejected_429: 0, errors: 0, cancelled: 0 };
-  await occupied(async () => { await Promise.all(formats.map(async ({ path, body }) => (await post(server, path, body('A: x', 20))).text())); });
+  await occupied(async () => {
+    await Promise.all(formats.map(async ({ path, body }) => (await post(server, path, body('A: x', 20))).text()));
+  });
   const response = await post(server, RESPONSES, formats[2]!.body('L: x', 15_000), asTenant);
   const reading = response.text();
   t.ok(await eventually(async () => (await server.metrics()).get('monolith_sequences_running{model="hal-1.0"}') === 1));
@@ -187,25 +292,42 @@ t.test('the live view', async (t) => {
   await events.return?.();
 });
 
-t.test('metrics and the whole of /readyz are the operator\'s', async (t) => {
+t.test("metrics and the whole of /readyz are the operator's", async (t) => {
   const metrics = async (token: string | null, path = '/metrics'): Promise<{ status: number; text: string }> => {
-    const response = await fetch(server.url + path, token === null ? {} : { headers: { authorization: `Bearer ${token}` } });
+    const response = await fetch(
+      server.url + path,
+      token === null ? {} : { headers: { authorization: `Bearer ${token}` } },
+    );
     return { status: response.status, text: await response.text() };
   };
   t.match(await metrics(null), { status: 401, text: 'missing_api_key' });
   t.match(await metrics(secret), { status: 403, text: 'endpoint_not_allowed' });
   t.match(await metrics('a-scrape-token-0124'), { status: 401, text: 'invalid_api_key' });
   t.equal((await metrics('a-scrape-token-0123')).status, 200);
-  t.equal((await fetch(`${server.url}/metrics`, { headers: { 'x-api-key': server.key } })).status, 200, 'the key of the settings');
-  t.equal((await get(server, '/v1/models', { authorization: 'Bearer a-scrape-token-0123' })).status, 401, 'the scrape token is no API key');
+  t.equal(
+    (await fetch(`${server.url}/metrics`, { headers: { 'x-api-key': server.key } })).status,
+    200,
+    'the key of the settings',
+  );
+  t.equal(
+    (await get(server, '/v1/models', { authorization: 'Bearer a-scrape-token-0123' })).status,
+    401,
+    'the scrape token is no API key',
+  );
 
   // A key is its maker's: the operator's in any organization, a member's in none.
   const mine = (await operator.get<{ organizations: { id: string }[] }>('/me')).organizations[0]!.id;
   const own = await operator.post<CreatedApiKey>(`/organizations/${mine}/api-keys`, { name: 'scraper' });
   t.equal((await metrics(own.secret)).status, 200);
   const member = dashboardClient(server.url);
-  const invited = await operator.post<{ url: string }>(`/organizations/${mine}/invites`, { email: 'member@example.com', role: 'developer' });
-  const { user } = await member.signUp({ email: 'member@example.com', invite: new URL(invited.url).searchParams.get('token') ?? invited.url.split(/[/=]/).at(-1)! });
+  const invited = await operator.post<{ url: string }>(`/organizations/${mine}/invites`, {
+    email: 'member@example.com',
+    role: 'developer',
+  });
+  const { user } = await member.signUp({
+    email: 'member@example.com',
+    invite: new URL(invited.url).searchParams.get('token') ?? invited.url.split(/[/=]/).at(-1)!,
+  });
   const theirs = await member.post<CreatedApiKey>(`/organizations/${mine}/api-keys`, { name: 'app' });
   t.equal((await metrics(theirs.secret)).status, 403, 'of the same organization');
   await operator.patch(`/operator/users/${user.id}`, { operator: true });
@@ -216,7 +338,15 @@ t.test('metrics and the whole of /readyz are the operator\'s', async (t) => {
   for (const token of [null, secret, 'nonsense']) {
     const { status, text } = await metrics(token, '/readyz');
     t.equal(status, 200);
-    t.same(JSON.parse(text), { status: 'ready', draining: false, models: ['hal-1.0', 'clarke-1.0', 'tycho-1.0'].map((name) => ({ name, state: 'ready', progress: 1 })) });
+    t.same(JSON.parse(text), {
+      status: 'ready',
+      draining: false,
+      models: ['hal-1.0', 'clarke-1.0', 'tycho-1.0'].map((name) => ({ name, state: 'ready', progress: 1 })),
+    });
   }
-  for (const token of [server.key, 'a-scrape-token-0123']) t.match(JSON.parse((await metrics(token, '/readyz')).text), { reason: null, models: [{ error: null, running: 0, waiting: 0 }, {}, {}] });
+  for (const token of [server.key, 'a-scrape-token-0123'])
+    t.match(JSON.parse((await metrics(token, '/readyz')).text), {
+      reason: null,
+      models: [{ error: null, running: 0, waiting: 0 }, {}, {}],
+    });
 });

@@ -10,27 +10,43 @@ import type { Head } from '../../src/storage/lmdb/response-tables.js';
 import type { FinishedUsage } from '../../src/shared/usage-sink.js';
 import { dataFolder, inside } from './stored-server.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 type Event = OpenAI.Responses.ResponseStreamEvent;
 const model = 'tycho-1.0';
 const ENDLESS = { model, input: 'L: tell me', background: true, max_output_tokens: 8_000 };
 
 const data = dataFolder();
-const settings = { args: ['--engine-max-sequences', '2', '--engine-drain-ms', '100'], env: { MONOLITH_DATA_DIR: data.path, MONOLITH_LIMITS_CONCURRENCY: '4' } };
+const settings = {
+  args: ['--engine-max-sequences', '2', '--engine-drain-ms', '100'],
+  env: { MONOLITH_DATA_DIR: data.path, MONOLITH_LIMITS_CONCURRENCY: '4' },
+};
 let server = await startScripted(settings);
-t.teardown(async () => { await server.stop(); data.remove(); });
+t.teardown(async () => {
+  await server.stop();
+  data.remove();
+});
 const clientOf = () => new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 0 });
 let client = clientOf();
 
 const status = async (id: string) => (await client.responses.retrieve(id)).status!;
-const until = async (id: string, wanted: string) => { if (!await eventually(async () => await status(id) === wanted)) throw new Error(`${id} is ${await status(id)}, not ${wanted}`); };
-const collect = async (stream: AsyncIterable<Event>) => { const all: Event[] = []; for await (const event of stream) all.push(event); return all; };
+const until = async (id: string, wanted: string) => {
+  if (!(await eventually(async () => (await status(id)) === wanted)))
+    throw new Error(`${id} is ${await status(id)}, not ${wanted}`);
+};
+const collect = async (stream: AsyncIterable<Event>) => {
+  const all: Event[] = [];
+  for await (const event of stream) all.push(event);
+  return all;
+};
 const plain = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 const numbers = (all: readonly Event[]) => all.map(({ sequence_number }) => sequence_number);
 
 t.test('answered at once, then polled', async (t) => {
-  const { data: created, response: { headers } } = await client.responses.create({ model, input: 'A: x', background: true }).withResponse();
+  const {
+    data: created,
+    response: { headers },
+  } = await client.responses.create({ model, input: 'A: x', background: true }).withResponse();
   t.equal(headers.get('x-ratelimit-remaining-concurrency'), '3', 'it has its place among those that run');
   t.match(created, { status: 'queued', background: true, output: [], usage: null });
   t.equal(mismatch('openresponses', 'ResponseResource', plain(withoutText(created))), null);
@@ -40,24 +56,56 @@ t.test('answered at once, then polled', async (t) => {
   t.ok(done.usage!.output_tokens > 0);
   const next = await client.responses.create({ model, previous_response_id: created.id, input: 'S: y' });
   t.equal(next.status, 'completed', 'it can be continued');
-  t.match(await ask(server, '/v1/responses', { model, input: 'x', background: true, store: false }), { status: 422, body: { error: { code: 'conflicting_parameters' } } });
+  t.match(await ask(server, '/v1/responses', { model, input: 'x', background: true, store: false }), {
+    status: 422,
+    body: { error: { code: 'conflicting_parameters' } },
+  });
 });
 
 t.test('streamed, and again from the log', async (t) => {
-  const live = await collect(await client.responses.create({ model, input: 'K: weather?', background: true, stream: true, reasoning: { effort: 'medium' } }));
-  t.same(live.slice(0, 3).map(({ type }) => type), ['response.created', 'response.queued', 'response.in_progress']);
-  t.same(numbers(live), live.map((_, index) => index));
+  const live = await collect(
+    await client.responses.create({
+      model,
+      input: 'K: weather?',
+      background: true,
+      stream: true,
+      reasoning: { effort: 'medium' },
+    }),
+  );
+  t.same(
+    live.slice(0, 3).map(({ type }) => type),
+    ['response.created', 'response.queued', 'response.in_progress'],
+  );
+  t.same(
+    numbers(live),
+    live.map((_, index) => index),
+  );
   const [first] = live;
   if (first?.type !== 'response.created') throw new Error('no response.created');
   const { id } = first.response;
   t.same(await collect(await client.responses.retrieve(id, { stream: true })), live, 'the very same events');
   t.same(await collect(await client.responses.retrieve(id, { stream: true, starting_after: 7 })), live.slice(8));
-  for (const after of [live.length - 1, live.length, 99_999]) t.same(await collect(await client.responses.retrieve(id, { stream: true, starting_after: after })), [], `nothing follows ${after}`);
+  for (const after of [live.length - 1, live.length, 99_999])
+    t.same(
+      await collect(await client.responses.retrieve(id, { stream: true, starting_after: after })),
+      [],
+      `nothing follows ${after}`,
+    );
   t.equal((await client.responses.stream({ response_id: id, starting_after: 5 }).finalResponse()).status, 'completed');
-  const foreign = await events(await fetch(`${server.url}/v1/responses/${id}?stream=true`, { headers: { authorization: `Bearer ${server.key}` } }));
+  const foreign = await events(
+    await fetch(`${server.url}/v1/responses/${id}?stream=true`, { headers: { authorization: `Bearer ${server.key}` } }),
+  );
   const published = openResponsesEvents();
-  for (const { event, data: text } of foreign.slice(0, -1)) t.equal(mismatch('openresponses', published.get(event ?? '') ?? `no event ${event}`, JSON.parse(text)), null, event ?? '');
-  t.ok(foreign.some(({ event }) => event === 'response.reasoning.delta'), 'in the names of whoever asks');
+  for (const { event, data: text } of foreign.slice(0, -1))
+    t.equal(
+      mismatch('openresponses', published.get(event ?? '') ?? `no event ${event}`, JSON.parse(text)),
+      null,
+      event ?? '',
+    );
+  t.ok(
+    foreign.some(({ event }) => event === 'response.reasoning.delta'),
+    'in the names of whoever asks',
+  );
 });
 
 t.test('a lost stream is resumed and follows live; closing it stops nothing', async (t) => {
@@ -65,31 +113,51 @@ t.test('a lost stream is resumed and follows live; closing it stops nothing', as
   const seen: Event[] = [];
   for await (const event of stream) {
     seen.push(event);
-    if (seen.length === 40) break;               // closes the connection
+    if (seen.length === 40) break; // closes the connection
   }
   const [first] = seen;
   if (first?.type !== 'response.created') throw new Error('no response.created');
   const { id } = first.response;
-  const readers = await Promise.all([39, 39, 10].map(async (after) => collect(await client.responses.retrieve(id, { stream: true, starting_after: after }))));
+  const readers = await Promise.all(
+    [39, 39, 10].map(async (after) =>
+      collect(await client.responses.retrieve(id, { stream: true, starting_after: after })),
+    ),
+  );
   const rest = readers[0]!;
-  t.same(numbers([...seen, ...rest]), [...seen, ...rest].map((_, index) => index), 'nothing is missing, nothing twice');
+  t.same(
+    numbers([...seen, ...rest]),
+    [...seen, ...rest].map((_, index) => index),
+    'nothing is missing, nothing twice',
+  );
   t.same(readers[1], rest, 'several may follow');
   t.same(readers[2]!.slice(29), rest);
   const last = rest.at(-1)!;
   if (last.type !== 'response.incomplete') throw new Error(last.type);
-  const text = [...seen, ...rest].map((event) => (event.type === 'response.output_text.delta' ? event.delta : '')).join('');
-  t.equal(text, (last.response.output[0] as OpenAI.Responses.ResponseOutputMessage).content.map((part) => (part as { text: string }).text).join(''));
+  const text = [...seen, ...rest]
+    .map((event) => (event.type === 'response.output_text.delta' ? event.delta : ''))
+    .join('');
+  t.equal(
+    text,
+    (last.response.output[0] as OpenAI.Responses.ResponseOutputMessage).content
+      .map((part) => (part as { text: string }).text)
+      .join(''),
+  );
   t.same(plain((await client.responses.retrieve(id)).output), plain(last.response.output));
 });
 
 t.test('a log that is larger than what is kept for a slow reader', async (t) => {
   const { id } = await client.responses.create(ENDLESS);
   await until(id, 'incomplete');
-  const response = await fetch(`${server.url}/v1/responses/${id}?stream=true`, { headers: { authorization: `Bearer ${server.key}` } });
-  await sleep(300);                              // reads nothing: the log waits, instead of being dropped
+  const response = await fetch(`${server.url}/v1/responses/${id}?stream=true`, {
+    headers: { authorization: `Bearer ${server.key}` },
+  });
+  await sleep(300); // reads nothing: the log waits, instead of being dropped
   const all = await events(response);
   t.ok(all.reduce((bytes, { data: text }) => bytes + text.length, 0) > 1_048_576);
-  t.same(all.slice(0, -1).map(({ data: text }) => (JSON.parse(text) as Event).sequence_number), all.slice(0, -1).map((_, index) => index));
+  t.same(
+    all.slice(0, -1).map(({ data: text }) => (JSON.parse(text) as Event).sequence_number),
+    all.slice(0, -1).map((_, index) => index),
+  );
   t.equal(all.at(-2)?.event, 'response.incomplete');
 });
 
@@ -103,7 +171,8 @@ t.test('when its log is gone, or lacks its end, nothing is made up for who has s
     await (last!.value.length > 1 ? rows.put(last!.key, last!.value.slice(0, -1)) : rows.remove(last!.key));
   });
   t.same(await collect(await client.responses.retrieve(id, { stream: true })), live, 'told from the response');
-  for (const after of [live.length - 1, live.length + 5]) t.same(await collect(await client.responses.retrieve(id, { stream: true, starting_after: after })), []);
+  for (const after of [live.length - 1, live.length + 5])
+    t.same(await collect(await client.responses.retrieve(id, { stream: true, starting_after: after })), []);
   await inside(data.path, async (store) => {
     const heads = store.table<Head>('responses');
     await heads.put(id, { ...heads.get(id)!, logUntil: 1 });
@@ -116,8 +185,13 @@ t.test('when its log is gone, or lacks its end, nothing is made up for who has s
 t.test('deleted while it runs: all who follow are told the same end', async (t) => {
   const { id } = await client.responses.create({ ...ENDLESS, max_output_tokens: 16_000 });
   await ofLength(id, 4_000);
-  const following = await Promise.all([-1, -1, -1, 1_000, 2_000, 3_900].map((after) =>
-    fetch(`${server.url}/v1/responses/${id}?stream=true${after < 0 ? '' : `&starting_after=${after}`}`, { headers: { authorization: `Bearer ${server.key}` } })));
+  const following = await Promise.all(
+    [-1, -1, -1, 1_000, 2_000, 3_900].map((after) =>
+      fetch(`${server.url}/v1/responses/${id}?stream=true${after < 0 ? '' : `&starting_after=${after}`}`, {
+        headers: { authorization: `Bearer ${server.key}` },
+      }),
+    ),
+  );
   const deleted = client.responses.delete(id);
   const ends = await Promise.all(following.map(async (response) => (await events(response)).slice(-2)));
   await deleted;
@@ -138,9 +212,15 @@ t.test('cancelled while it runs', async (t) => {
   t.same(withoutText(await client.responses.retrieve(id)), cancelled);
   t.same(await client.responses.cancel(id), cancelled, 'twice is once');
   const all = await following;
-  t.same(numbers(all), all.map((_, index) => index));
+  t.same(
+    numbers(all),
+    all.map((_, index) => index),
+  );
   t.match(all.at(-1), { type: 'response.incomplete', response: { status: 'cancelled' } });
-  await t.rejects(client.responses.create({ model, previous_response_id: id, input: 'x' }), { status: 422, code: 'response_not_usable' });
+  await t.rejects(client.responses.create({ model, previous_response_id: id, input: 'x' }), {
+    status: 422,
+    code: 'response_not_usable',
+  });
 });
 
 t.test('cancelled in the queue; concurrency is held from creation to end', async (t) => {
@@ -148,9 +228,15 @@ t.test('cancelled in the queue; concurrency is held from creation to end', async
   for (const { id } of running) await until(id, 'in_progress');
   const queued = await client.responses.create(ENDLESS);
   const deleted = await client.responses.create(ENDLESS);
-  t.match(await ask(server, '/v1/responses', { model, input: 'A: x' }), { status: 429, body: { error: { code: 'concurrency_limit_exceeded' } } });
+  t.match(await ask(server, '/v1/responses', { model, input: 'A: x' }), {
+    status: 429,
+    body: { error: { code: 'concurrency_limit_exceeded' } },
+  });
   t.equal(await status(queued.id), 'queued');
-  await t.rejects(client.responses.create({ model, previous_response_id: queued.id, input: 'x' }), { status: 422, code: 'response_not_usable' });
+  await t.rejects(client.responses.create({ model, previous_response_id: queued.id, input: 'x' }), {
+    status: 422,
+    code: 'response_not_usable',
+  });
   const cancelled = await client.responses.cancel(queued.id);
   t.match(cancelled, { status: 'cancelled', output: [] });
   await client.responses.delete(deleted.id);
@@ -173,39 +259,86 @@ t.test('an orderly shutdown ends them early, a kill makes them fail', async (t) 
 
   const stream = await client.responses.create({ ...ENDLESS, max_output_tokens: 16_000, stream: true });
   const seen: Event[] = [];
-  await t.rejects((async () => {
-    for await (const event of stream) {
-      seen.push(event);
-      if (seen.length === 300) server.process.kill('SIGKILL');
-    }
-  })());
+  await t.rejects(
+    (async () => {
+      for await (const event of stream) {
+        seen.push(event);
+        if (seen.length === 300) server.process.kill('SIGKILL');
+      }
+    })(),
+  );
   const [first] = seen;
   if (first?.type !== 'response.created') throw new Error('no response.created');
-  await new Promise((done) => { if (server.process.exitCode !== null || server.process.signalCode !== null) done(null); else server.process.once('exit', done); });
+  await new Promise((done) => {
+    if (server.process.exitCode !== null || server.process.signalCode !== null) done(null);
+    else server.process.once('exit', done);
+  });
   server = await startScripted(settings);
   client = clientOf();
   const { id } = first.response;
   const failed = await client.responses.retrieve(id);
-  t.match(failed, { status: 'failed', error: { code: 'server_error', message: /restarted/ }, output: [{ type: 'message', status: 'incomplete' }] });
-  const replay = await events(await fetch(`${server.url}/v1/responses/${id}?stream=true`, { headers: { authorization: `Bearer ${server.key}` } }));
-  t.same(replay.slice(-3).map(({ event, data: text }) => event ?? text), ['error', 'response.failed', '[DONE]'], 'its log ends as it did');
+  t.match(failed, {
+    status: 'failed',
+    error: { code: 'server_error', message: /restarted/ },
+    output: [{ type: 'message', status: 'incomplete' }],
+  });
+  const replay = await events(
+    await fetch(`${server.url}/v1/responses/${id}?stream=true`, { headers: { authorization: `Bearer ${server.key}` } }),
+  );
+  t.same(
+    replay.slice(-3).map(({ event, data: text }) => event ?? text),
+    ['error', 'response.failed', '[DONE]'],
+    'its log ends as it did',
+  );
   const replayed = replay.slice(0, -1).map(({ data: text }) => JSON.parse(text) as Event);
-  t.same(numbers(replayed), replayed.map((_, index) => index));
+  t.same(
+    numbers(replayed),
+    replayed.map((_, index) => index),
+  );
   t.same(replayed.slice(0, seen.length), seen, 'what was seen is as it was: no number stands for two events');
   const told = replayed.map((event) => (event.type === 'response.output_text.delta' ? event.delta : '')).join('');
   t.equal(failed.output_text, told, 'its output is what was told');
-  const rows = await inside(data.path, (store) => Promise.resolve([...store.table<FinishedUsage>('usage-rows').range()].map(({ value }) => value).filter(({ errorCode }) => errorCode === 'internal_error')));
-  t.match(rows, [{ status: 'failed', outputTokens: failed.usage!.output_tokens, inputTokens: failed.usage!.input_tokens, finishReason: null }], 'its tokens count');
-  t.ok(failed.usage!.output_tokens >= 0.9 * replayed.filter(({ type }) => type === 'response.output_text.delta').length);
-  const after = await events(await fetch(`${server.url}/v1/responses/${id}?stream=true&starting_after=${seen.length - 1}`, { headers: { authorization: `Bearer ${server.key}` } }));
-  t.same(after.map(({ event, data: text }) => event ?? text).slice(-3), ['error', 'response.failed', '[DONE]'], 'whatever a client had seen, it is told the end');
+  const rows = await inside(data.path, (store) =>
+    Promise.resolve(
+      [...store.table<FinishedUsage>('usage-rows').range()]
+        .map(({ value }) => value)
+        .filter(({ errorCode }) => errorCode === 'internal_error'),
+    ),
+  );
+  t.match(
+    rows,
+    [
+      {
+        status: 'failed',
+        outputTokens: failed.usage!.output_tokens,
+        inputTokens: failed.usage!.input_tokens,
+        finishReason: null,
+      },
+    ],
+    'its tokens count',
+  );
+  t.ok(
+    failed.usage!.output_tokens >= 0.9 * replayed.filter(({ type }) => type === 'response.output_text.delta').length,
+  );
+  const after = await events(
+    await fetch(`${server.url}/v1/responses/${id}?stream=true&starting_after=${seen.length - 1}`, {
+      headers: { authorization: `Bearer ${server.key}` },
+    }),
+  );
+  t.same(
+    after.map(({ event, data: text }) => event ?? text).slice(-3),
+    ['error', 'response.failed', '[DONE]'],
+    'whatever a client had seen, it is told the end',
+  );
   await client.responses.delete(id);
 });
 
 /** Until its log has so many events. */
 async function ofLength(id: string, count: number): Promise<void> {
   await inside(data.path, async (store) => {
-    await eventually(() => [...store.table('response-events').keys({ from: [id, count], to: [id, Infinity], limit: 1 })].length > 0);
+    await eventually(
+      () => [...store.table('response-events').keys({ from: [id, count], to: [id, Infinity], limit: 1 })].length > 0,
+    );
   });
 }
 

@@ -6,10 +6,18 @@ import { checkStream, type Event } from '../protocol/responses-stream.js';
 import { startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 // One answer at a time; who waits longer than that is turned away. Without guesses, which make short work of a story.
-const server = await startScripted({ env: { MONOLITH_ENGINE_MAX_SEQUENCES: '1', MONOLITH_ENGINE_SPECULATION: 'off', MONOLITH_ENGINE_QUEUE_WAIT_MS: '600', MONOLITH_HTTP_KEEPALIVE_MS: '100', MONOLITH_ENGINE_DRAIN_MS: '200' } });
+const server = await startScripted({
+  env: {
+    MONOLITH_ENGINE_MAX_SEQUENCES: '1',
+    MONOLITH_ENGINE_SPECULATION: 'off',
+    MONOLITH_ENGINE_QUEUE_WAIT_MS: '600',
+    MONOLITH_HTTP_KEEPALIVE_MS: '100',
+    MONOLITH_ENGINE_DRAIN_MS: '200',
+  },
+});
 t.teardown(() => server.stop());
 const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 0 });
 const body = { model: 'clarke-1.0', input: 'A: please', reasoning: { effort: 'none' as const } };
@@ -17,7 +25,9 @@ const body = { model: 'clarke-1.0', input: 'A: please', reasoning: { effort: 'no
 const endless: Event[] = [];
 const stream = await client.responses.create({ ...body, input: 'L: please', stream: true });
 let begun!: () => void;
-const running = new Promise<void>((resolve) => { begun = resolve; });
+const running = new Promise<void>((resolve) => {
+  begun = resolve;
+});
 const occupied = (async () => {
   for await (const event of stream) {
     endless.push(event as unknown as Event);
@@ -32,18 +42,40 @@ t.test('waiting too long: a status where none was sent', async (t) => {
 
 t.test('waiting too long after a keep-alive: a response that failed, as events', async (t) => {
   const response = await fetch(`${server.url}/v1/responses`, {
-    method: 'POST', body: JSON.stringify({ ...body, stream: true }), headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
+    method: 'POST',
+    body: JSON.stringify({ ...body, stream: true }),
+    headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
   });
   t.equal(response.status, 200);
   const text = await response.text();
   t.ok(text.startsWith(': keep-alive\n\n'));
   const events = [...text.matchAll(/^data: (\{.*\})$/gm)].map(([, data]) => JSON.parse(data!) as Event);
-  t.same(events.map(({ type }) => type), ['response.created', 'error', 'response.failed']);
-  t.same(events.map(({ sequence_number }) => sequence_number), [0, 1, 2]);
-  t.match(events[1], { code: 'capacity_exhausted', error: { type: 'service_unavailable', code: 'capacity_exhausted' }, param: null });
-  t.match(events[2]!.response, { id: events[0]!.response!.id, status: 'failed', error: { code: 'server_error' }, output: [], usage: null });
+  t.same(
+    events.map(({ type }) => type),
+    ['response.created', 'error', 'response.failed'],
+  );
+  t.same(
+    events.map(({ sequence_number }) => sequence_number),
+    [0, 1, 2],
+  );
+  t.match(events[1], {
+    code: 'capacity_exhausted',
+    error: { type: 'service_unavailable', code: 'capacity_exhausted' },
+    param: null,
+  });
+  t.match(events[2]!.response, {
+    id: events[0]!.response!.id,
+    status: 'failed',
+    error: { code: 'server_error' },
+    output: [],
+    usage: null,
+  });
   t.ok(text.endsWith('data: [DONE]\n\n'));
-  await t.rejects(client.responses.create({ ...body, previous_response_id: events[2]!.response!.id }), { status: 422, code: 'response_not_usable' }, 'it was stored, and says what became of it');
+  await t.rejects(
+    client.responses.create({ ...body, previous_response_id: events[2]!.response!.id }),
+    { status: 422, code: 'response_not_usable' },
+    'it was stored, and says what became of it',
+  );
   await t.rejects(client.responses.stream(body).finalResponse(), { code: 'capacity_exhausted' });
 });
 
@@ -51,12 +83,21 @@ t.test('waiting too long in the background: the response says that it was shed',
   const { id, status } = await client.responses.create({ ...body, background: true });
   t.equal(status, 'queued');
   t.ok(await eventually(async () => (await client.responses.retrieve(id)).status === 'failed'));
-  t.match(await client.responses.retrieve(id), { error: { code: 'rate_limit_exceeded' }, output: [], usage: null, completed_at: null });
+  t.match(await client.responses.retrieve(id), {
+    error: { code: 'rate_limit_exceeded' },
+    output: [],
+    usage: null,
+    completed_at: null,
+  });
 });
 
 t.test('the server shuts down: what runs ends early, but ends', async (t) => {
   t.equal(await server.stop(), 0);
   await occupied;
   const response = checkStream(endless, { reasoning: 'response.reasoning_text' });
-  t.match(response, { status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' }, output: [{ type: 'message', status: 'incomplete' }] });
+  t.match(response, {
+    status: 'incomplete',
+    incomplete_details: { reason: 'max_output_tokens' },
+    output: [{ type: 'message', status: 'incomplete' }],
+  });
 });

@@ -10,7 +10,7 @@ import { writeScriptModel } from '../support/script-model.js';
 import { Connection, resourceOf } from '../support/web-socket.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const MAX_AGE_S = 2;
 
@@ -18,10 +18,16 @@ t.test('the ends of a connection', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-ends-'));
   const model = join(folder, 'script.gguf');
   writeScriptModel(model);
-  const server = await startServer(configWith({
-    port: 0, data_dir: join(folder, 'data'), log_level: 'silent', model: [`hal-1.0=${model}`],
-    ws: { max_age_s: MAX_AGE_S }, engine: { drain_ms: 300, speculation: 'off' },   // guesses make short work of a story
-  }));
+  const server = await startServer(
+    configWith({
+      port: 0,
+      data_dir: join(folder, 'data'),
+      log_level: 'silent',
+      model: [`hal-1.0=${model}`],
+      ws: { max_age_s: MAX_AGE_S },
+      engine: { drain_ms: 300, speculation: 'off' }, // guesses make short work of a story
+    }),
+  );
   t.teardown(async () => {
     await server.close();
     rmSync(folder, { recursive: true, force: true });
@@ -31,7 +37,10 @@ t.test('the ends of a connection', async (t) => {
   const endless = { input: 'L: story', max_output_tokens: 15_000 };
 
   t.test('a key that was revoked since', async (t) => {
-    const { key: { id }, secret } = await server.accounts.createKey({ name: 'short' });
+    const {
+      key: { id },
+      secret,
+    } = await server.accounts.createKey({ name: 'short' });
     const connection = await open(secret);
     t.equal(resourceOf(await connection.turn({ input: 'A: x' })).status, 'completed');
     connection.send(endless);
@@ -39,8 +48,14 @@ t.test('the ends of a connection', async (t) => {
     await server.accounts.revokeKey(id);
     connection.send({ input: 'A: x', stream_id: 'late' });
     connection.send({ input: 'A: x' });
-    t.match(resourceOf(await connection.rest()), { status: 'failed', error: { message: /revoked/ } }, 'the running turn ends');
-    t.match(await connection.rest(), [{ status: 401, stream_id: 'late', error: { code: 'api_key_revoked', type: 'authentication_error' } }]);
+    t.match(
+      resourceOf(await connection.rest()),
+      { status: 'failed', error: { message: /revoked/ } },
+      'the running turn ends',
+    );
+    t.match(await connection.rest(), [
+      { status: 401, stream_id: 'late', error: { code: 'api_key_revoked', type: 'authentication_error' } },
+    ]);
     t.match(await connection.rest(), [{ status: 401 }], 'and whatever waits');
     t.equal((await connection.closed)[0], 1008);
   });
@@ -57,10 +72,18 @@ t.test('the ends of a connection', async (t) => {
         turns++;
       }
     })();
-    t.match(await idle.next(), { type: 'error', status: 400, error: { code: 'websocket_connection_limit_reached', type: 'invalid_request_error' } });
+    t.match(await idle.next(), {
+      type: 'error',
+      status: 400,
+      error: { code: 'websocket_connection_limit_reached', type: 'invalid_request_error' },
+    });
     t.equal((await idle.closed)[0], 1001);
     t.ok(Date.now() - before >= MAX_AGE_S * 1000 - 50);
-    t.match(await ran, [{ status: 400, error: { code: 'websocket_connection_limit_reached' } }], 'one message, no half turn');
+    t.match(
+      await ran,
+      [{ status: 400, error: { code: 'websocket_connection_limit_reached' } }],
+      'one message, no half turn',
+    );
     t.ok(turns > 1);
     t.equal((await busy.closed)[0], 1001);
     t.equal(busy.unread, 0);
@@ -73,7 +96,11 @@ t.test('the ends of a connection', async (t) => {
     for (const one of [busy, waiting]) await one.next();
     t.equal(server.http.inFlight, 2);
     const drained = server.drain();
-    t.match(await idle.next(), { type: 'error', status: 503, error: { code: 'shutting_down', headers: { 'retry-after': '10' } } });
+    t.match(await idle.next(), {
+      type: 'error',
+      status: 503,
+      error: { code: 'shutting_down', headers: { 'retry-after': '10' } },
+    });
     t.equal((await idle.closed)[0], 1012);
     const cut = resourceOf(await busy.rest());
     t.equal(cut.status, 'incomplete');
@@ -85,6 +112,14 @@ t.test('the ends of a connection', async (t) => {
     t.equal((await waiting.closed)[0], 1012);
     await drained;
     t.equal(server.http.inFlight, 0);
-    t.ok(await eventually(() => fetch(server.url).then(() => false, () => true)), 'nobody listens any more');
+    t.ok(
+      await eventually(() =>
+        fetch(server.url).then(
+          () => false,
+          () => true,
+        ),
+      ),
+      'nobody listens any more',
+    );
   });
 });

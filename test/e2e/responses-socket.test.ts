@@ -11,16 +11,35 @@ import { said, startScripted } from '../support/script-model.js';
 import { Connection, resourceOf, textOf, type WireEvent } from '../support/web-socket.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
-const weather = { type: 'function', name: 'get_weather', parameters: { type: 'object', properties: { location: { type: 'string' } }, required: ['location'] } };
+const weather = {
+  type: 'function',
+  name: 'get_weather',
+  parameters: { type: 'object', properties: { location: { type: 'string' } }, required: ['location'] },
+};
 
 t.test('WebSocket mode', async (t) => {
-  const server = await startScripted({ env: { MONOLITH_WS_MAX_CONNECTIONS: '20', MONOLITH_LIMITS_CONCURRENCY: '4', MONOLITH_WS_MAX_MESSAGE_BYTES: '200000' } });
+  const server = await startScripted({
+    env: {
+      MONOLITH_WS_MAX_CONNECTIONS: '20',
+      MONOLITH_LIMITS_CONCURRENCY: '4',
+      MONOLITH_WS_MAX_MESSAGE_BYTES: '200000',
+    },
+  });
   t.teardown(() => server.stop());
-  const api = async (path: string, init: RequestInit = {}): Promise<{ status: number; body: { error?: { code: string } } & Record<string, unknown> }> => {
-    const response = await fetch(`${server.url}/v1${path}`, { ...init, headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' } });
-    return { status: response.status, body: await response.json() as { error?: { code: string } } & Record<string, unknown> };
+  const api = async (
+    path: string,
+    init: RequestInit = {},
+  ): Promise<{ status: number; body: { error?: { code: string } } & Record<string, unknown> }> => {
+    const response = await fetch(`${server.url}/v1${path}`, {
+      ...init,
+      headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
+    });
+    return {
+      status: response.status,
+      body: (await response.json()) as { error?: { code: string } } & Record<string, unknown>,
+    };
   };
   const connected = async (t: Test, headers: Record<string, string> = {}): Promise<Connection> => {
     const connection = await Connection.open(server, { headers });
@@ -30,17 +49,36 @@ t.test('WebSocket mode', async (t) => {
 
   t.test('events are those of the stream, one per frame, without [DONE]', async (t) => {
     const connection = await connected(t);
-    const events = await connection.turn({ input: 'H: number?', reasoning: { effort: 'medium' }, stream: true, stream_options: { include_obfuscation: true } });
-    t.same(events.map((event) => (event as WireEvent).sequence_number), events.map((_, index) => index));
-    t.same(events.slice(0, 2).map(({ type }) => type), ['response.created', 'response.in_progress']);
+    const events = await connection.turn({
+      input: 'H: number?',
+      reasoning: { effort: 'medium' },
+      stream: true,
+      stream_options: { include_obfuscation: true },
+    });
+    t.same(
+      events.map((event) => (event as WireEvent).sequence_number),
+      events.map((_, index) => index),
+    );
+    t.same(
+      events.slice(0, 2).map(({ type }) => type),
+      ['response.created', 'response.in_progress'],
+    );
     t.equal(events.at(-1)?.type, 'response.completed');
     const published = openResponsesEvents();
-    for (const event of events) t.equal(mismatch('openresponses', published.get(event.type) ?? `no event ${event.type}`, event), null, event.type);
-    t.ok(events.some(({ type }) => type === 'response.reasoning.delta'), 'names for a client that is not OpenAI');
+    for (const event of events)
+      t.equal(
+        mismatch('openresponses', published.get(event.type) ?? `no event ${event.type}`, event),
+        null,
+        event.type,
+      );
+    t.ok(
+      events.some(({ type }) => type === 'response.reasoning.delta'),
+      'names for a client that is not OpenAI',
+    );
     t.equal(textOf(resourceOf(events)), said('H').content);
     t.equal((await api(`/responses/${resourceOf(events).id}`)).status, 200, 'stored');
     connection.socket.ping();
-    await once(connection.socket, 'pong');             // behind all that was sent before
+    await once(connection.socket, 'pong'); // behind all that was sent before
     t.equal(connection.unread, 0, 'nothing follows');
   });
 
@@ -98,23 +136,50 @@ t.test('WebSocket mode', async (t) => {
     const connection = await connected(t);
     const first = resourceOf(await connection.turn({ store: false, input: 'W: weather?', tools: [weather] }));
     t.equal((await api(`/responses/${first.id}`)).status, 404, 'not saved');
-    t.equal((await api('/responses', { method: 'POST', body: JSON.stringify({ model: 'hal-1.0', input: 'x', previous_response_id: first.id }) })).body.error?.code, 'previous_response_not_found');
+    t.equal(
+      (
+        await api('/responses', {
+          method: 'POST',
+          body: JSON.stringify({ model: 'hal-1.0', input: 'x', previous_response_id: first.id }),
+        })
+      ).body.error?.code,
+      'previous_response_not_found',
+    );
     const call = first.output.find(({ type }) => type === 'function_call') as { call_id: string } | undefined;
     t.ok(call, 'the tool was called');
-    const second = resourceOf(await connection.turn({ store: false, previous_response_id: first.id, input: [{ type: 'function_call_output', call_id: call?.call_id, output: 'T: 14 C' }], tools: [weather] }));
+    const second = resourceOf(
+      await connection.turn({
+        store: false,
+        previous_response_id: first.id,
+        input: [{ type: 'function_call_output', call_id: call?.call_id, output: 'T: 14 C' }],
+        tools: [weather],
+      }),
+    );
     t.equal(second.previous_response_id, first.id);
     t.equal(textOf(second), said('T').content);
     t.ok(second.usage.input_tokens_details.cached_tokens > 0, 'the prefix was cached');
 
     t.test('its continuation fails: the id is forgotten', async (t) => {
-      const failing = { store: false, previous_response_id: second.id, input: [{ type: 'function_call_output', call_id: 'call_9', output: 'x' }] };
-      t.match(await connection.refused(failing), { status: 422, error: { code: 'tool_call_not_found', param: 'input[0].call_id' } });
-      t.match(await connection.refused({ store: false, previous_response_id: second.id, input: 'go on' }), { status: 404, error: { code: 'previous_response_not_found', param: 'previous_response_id' } });
+      const failing = {
+        store: false,
+        previous_response_id: second.id,
+        input: [{ type: 'function_call_output', call_id: 'call_9', output: 'x' }],
+      };
+      t.match(await connection.refused(failing), {
+        status: 422,
+        error: { code: 'tool_call_not_found', param: 'input[0].call_id' },
+      });
+      t.match(await connection.refused({ store: false, previous_response_id: second.id, input: 'go on' }), {
+        status: 404,
+        error: { code: 'previous_response_not_found', param: 'previous_response_id' },
+      });
       t.equal(resourceOf(await connection.turn({ store: false, input: 'A: fresh' })).status, 'completed');
     });
     t.test('it does not survive the connection', async (t) => {
       const next = await connected(t);
-      t.match(await next.refused({ previous_response_id: first.id, input: 'x' }), { error: { code: 'previous_response_not_found' } });
+      t.match(await next.refused({ previous_response_id: first.id, input: 'x' }), {
+        error: { code: 'previous_response_not_found' },
+      });
     });
   });
 
@@ -122,23 +187,56 @@ t.test('WebSocket mode', async (t) => {
     const connection = await connected(t);
     const ids: string[] = [];
     for (let i = 0; i < 9; i++) ids.push(resourceOf(await connection.turn({ store: false, input: `A: ${i}` })).id);
-    t.match(await connection.refused({ store: false, previous_response_id: ids[0], input: 'x' }), { error: { code: 'previous_response_not_found' } });
-    t.equal(resourceOf(await connection.turn({ store: false, previous_response_id: ids[1], input: 'A: x' })).status, 'completed');
+    t.match(await connection.refused({ store: false, previous_response_id: ids[0], input: 'x' }), {
+      error: { code: 'previous_response_not_found' },
+    });
+    t.equal(
+      resourceOf(await connection.turn({ store: false, previous_response_id: ids[1], input: 'A: x' })).status,
+      'completed',
+    );
   });
 
   t.test('stored and unsaved responses in one chain', async (t) => {
     const connection = await connected(t);
     const stored = resourceOf(await connection.turn({ input: 'A: one' }));
-    const unsaved = resourceOf(await connection.turn({ store: false, previous_response_id: stored.id, input: [{ id: 'msg_mine', role: 'user', content: 'A: two' }] }));
-    const again = resourceOf(await connection.turn({ previous_response_id: unsaved.id, input: [{ role: 'user', content: 'A: three' }] }));
+    const unsaved = resourceOf(
+      await connection.turn({
+        store: false,
+        previous_response_id: stored.id,
+        input: [{ id: 'msg_mine', role: 'user', content: 'A: two' }],
+      }),
+    );
+    const again = resourceOf(
+      await connection.turn({ previous_response_id: unsaved.id, input: [{ role: 'user', content: 'A: three' }] }),
+    );
     t.equal(again.previous_response_id, unsaved.id);
-    const listed = (await api(`/responses/${again.id}/input_items?order=asc&limit=100`)).body as unknown as { data: { role: string; content: { text: string }[] }[] };
-    t.same(listed.data.map(({ content }) => content[0]?.text), ['A: one', said('A').content, 'A: two', said('A').content, 'A: three'], 'saved with what came before it');
+    const listed = (await api(`/responses/${again.id}/input_items?order=asc&limit=100`)).body as unknown as {
+      data: { role: string; content: { text: string }[] }[];
+    };
+    t.same(
+      listed.data.map(({ content }) => content[0]?.text),
+      ['A: one', said('A').content, 'A: two', said('A').content, 'A: three'],
+      'saved with what came before it',
+    );
     const elsewhere = await connected(t);
     t.equal(resourceOf(await elsewhere.turn({ previous_response_id: again.id, input: 'A: four' })).status, 'completed');
-    t.equal(resourceOf(await connection.turn({ store: false, previous_response_id: unsaved.id, input: [{ type: 'item_reference', id: 'msg_mine' }] })).status, 'completed', 'an unsaved item can be referred to');
+    t.equal(
+      resourceOf(
+        await connection.turn({
+          store: false,
+          previous_response_id: unsaved.id,
+          input: [{ type: 'item_reference', id: 'msg_mine' }],
+        }),
+      ).status,
+      'completed',
+      'an unsaved item can be referred to',
+    );
     await api(`/responses/${stored.id}`, { method: 'DELETE' });
-    t.match(await connection.refused({ store: false, previous_response_id: stored.id, input: 'x' }), { error: { code: 'previous_response_not_found' } }, 'deleted is deleted');
+    t.match(
+      await connection.refused({ store: false, previous_response_id: stored.id, input: 'x' }),
+      { error: { code: 'previous_response_not_found' } },
+      'deleted is deleted',
+    );
     t.equal(resourceOf(await elsewhere.turn({ previous_response_id: again.id, input: 'A: five' })).status, 'completed');
   });
 
@@ -146,12 +244,20 @@ t.test('WebSocket mode', async (t) => {
     const connection = await connected(t);
     const instructions = 'Be brief. '.repeat(40);
     const events = await connection.turn({ generate: false, store: false, instructions, input: [] });
-    t.same(events.map(({ type }) => type), ['response.created', 'response.in_progress', 'response.completed']);
+    t.same(
+      events.map(({ type }) => type),
+      ['response.created', 'response.in_progress', 'response.completed'],
+    );
     const prepared = resourceOf(events);
     t.same(prepared.output, []);
-    const next = resourceOf(await connection.turn({ store: false, instructions, previous_response_id: prepared.id, input: 'A: x' }));
+    const next = resourceOf(
+      await connection.turn({ store: false, instructions, previous_response_id: prepared.id, input: 'A: x' }),
+    );
     t.equal(textOf(next), said('A').content);
-    t.ok(next.usage.input_tokens_details.cached_tokens >= 300, `${next.usage.input_tokens_details.cached_tokens} tokens were cached`);
+    t.ok(
+      next.usage.input_tokens_details.cached_tokens >= 300,
+      `${next.usage.input_tokens_details.cached_tokens} tokens were cached`,
+    );
   });
 
   t.test('one turn at a time, sixteen wait, in order', async (t) => {
@@ -165,13 +271,17 @@ t.test('WebSocket mode', async (t) => {
     while (ended.length < 17 || refused.length < 2) {
       const event = await connection.next();
       if ('status' in event && event.type === 'error') {
-        t.match(event, { status: 429, error: { code: 'concurrency_limit_exceeded', headers: { 'retry-after': '1', 'retry-after-ms': '1000' } } });
+        t.match(event, {
+          status: 429,
+          error: { code: 'concurrency_limit_exceeded', headers: { 'retry-after': '1', 'retry-after-ms': '1000' } },
+        });
         refused.push(event.stream_id ?? '');
         continue;
       }
       if (event.type === 'response.created') running = event.stream_id;
       if (event.stream_id !== running) mixed++;
-      if (event.type === 'response.completed' || event.type === 'response.incomplete') ended.push(event.stream_id ?? '');
+      if (event.type === 'response.completed' || event.type === 'response.incomplete')
+        ended.push(event.stream_id ?? '');
     }
     t.equal(mixed, 0, 'no two at once');
     t.same(refused, ['n16', 'n17']);
@@ -181,9 +291,13 @@ t.test('WebSocket mode', async (t) => {
   t.test('waiting messages may have as many bytes as one', async (t) => {
     const connection = await connected(t);
     connection.send({ input: 'L: story', max_output_tokens: 200, stream_id: 'first' });
-    for (const id of ['a', 'b']) connection.send({ input: 'A: x', store: false, stream_id: id, metadata: {}, ignored: 'x'.repeat(120_000) });
-    const events = [...await connection.rest(), ...await connection.rest(), ...await connection.rest()];
-    t.match(events.filter(({ type }) => type === 'error'), [{ status: 429 }]);
+    for (const id of ['a', 'b'])
+      connection.send({ input: 'A: x', store: false, stream_id: id, metadata: {}, ignored: 'x'.repeat(120_000) });
+    const events = [...(await connection.rest()), ...(await connection.rest()), ...(await connection.rest())];
+    t.match(
+      events.filter(({ type }) => type === 'error'),
+      [{ status: 429 }],
+    );
     t.ok(events.some(({ type, stream_id: id }) => type === 'response.completed' && id === 'a'));
   });
 
@@ -200,7 +314,13 @@ t.test('WebSocket mode', async (t) => {
     t.test('a client that leaves frees its turn', async (t) => {
       for (const one of others) one.socket.terminate();
       t.ok(await eventually(async () => (await first.turn({ input: 'A: x' })).at(-1)?.type === 'response.completed'));
-      t.ok(await eventually(async () => [...await server.metrics()].some(([name, value]) => name.startsWith('monolith_sequences_running') && value === 0)));
+      t.ok(
+        await eventually(async () =>
+          [...(await server.metrics())].some(
+            ([name, value]) => name.startsWith('monolith_sequences_running') && value === 0,
+          ),
+        ),
+      );
     });
   });
 
@@ -216,9 +336,13 @@ t.test('WebSocket mode', async (t) => {
     t.teardown(() => socket.close());
     const errors: unknown[] = [];
     socket.on('error', (error) => errors.push(error));
-    const finished = new Promise<{ id: string }>((resolve) => socket.on('response.completed', ({ response }) => resolve(response)));
+    const finished = new Promise<{ id: string }>((resolve) =>
+      socket.on('response.completed', ({ response }) => resolve(response)),
+    );
     let text = '';
-    socket.on('response.output_text.delta', ({ delta }) => { text += delta; });
+    socket.on('response.output_text.delta', ({ delta }) => {
+      text += delta;
+    });
     socket.send({ type: 'response.create', model: 'hal-1.0', input: 'A: x', store: false });
     const { id } = await finished;
     t.match(id, /^resp_/);
@@ -234,11 +358,20 @@ t.test('WebSocket mode', async (t) => {
     t.teardown(() => socket.close());
     socket.on('error', () => undefined);
     await new Promise<void>((resolve) => socket.socket.on('open', resolve));
-    const session = new ResponsesWebSocketSession(socket, { maxLanes: 4, maxBufferedEvents: 10_000, maxBufferedBytes: 10_000_000 });
+    const session = new ResponsesWebSocketSession(socket, {
+      maxLanes: 4,
+      maxBufferedEvents: 10_000,
+      maxBufferedBytes: 10_000_000,
+    });
     const lanes = [session.lane('a'), session.lane('b'), session.lane()] as const;
     lanes[0].create({ model: 'hal-1.0', input: 'A: x', store: false });
     lanes[1].create({ model: 'hal-1.0', input: 'H: x', store: false, reasoning: { effort: 'medium' } });
-    lanes[2].create({ model: 'hal-1.0', input: 'W: x', store: false, tools: [{ ...weather, type: 'function', strict: false }] });
+    lanes[2].create({
+      model: 'hal-1.0',
+      input: 'W: x',
+      store: false,
+      tools: [{ ...weather, type: 'function', strict: false }],
+    });
     const [a, b, c] = await Promise.all(lanes.map((lane) => lane.finalResponse()));
     t.equal(a?.output_text, said('A').content);
     t.match(b?.output, [{ type: 'reasoning', content: [{ text: /Six times seven/ }] }, { type: 'message' }]);

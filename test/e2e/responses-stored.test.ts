@@ -11,28 +11,44 @@ import { said, startScripted } from '../support/script-model.js';
 import { ask, events, get } from '../support/wire.js';
 import { dataFolder, inside, keyOf } from './stored-server.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const data = dataFolder();
 const server = await startScripted({ env: { MONOLITH_DATA_DIR: data.path } });
-t.teardown(async () => { await server.stop(); data.remove(); });
+t.teardown(async () => {
+  await server.stop();
+  data.remove();
+});
 const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 0 });
 const unknown = `resp_${'0'.repeat(48)}`;
 
-const create = (body: Partial<OpenAI.Responses.ResponseCreateParamsNonStreaming>) => client.responses.create({ model: 'tycho-1.0', ...body } as OpenAI.Responses.ResponseCreateParamsNonStreaming);
+const create = (body: Partial<OpenAI.Responses.ResponseCreateParamsNonStreaming>) =>
+  client.responses.create({ model: 'tycho-1.0', ...body } as OpenAI.Responses.ResponseCreateParamsNonStreaming);
 const plain = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
-const weather = { type: 'function' as const, name: 'get_weather', parameters: { type: 'object', properties: { location: { type: 'string' } } }, strict: false };
+const weather = {
+  type: 'function' as const,
+  name: 'get_weather',
+  parameters: { type: 'object', properties: { location: { type: 'string' } } },
+  strict: false,
+};
 /** One of each kind of output item. */
 const rich = () => create({ input: 'K: weather?', reasoning: { effort: 'medium' }, tools: [weather] });
 
 t.test('what was answered is what is retrieved', async (t) => {
   const created = await rich();
-  t.same(created.output.map(({ type }) => type), ['reasoning', 'message', 'function_call']);
+  t.same(
+    created.output.map(({ type }) => type),
+    ['reasoning', 'message', 'function_call'],
+  );
   t.same(plain(await client.responses.retrieve(created.id)), plain(created));
   t.equal(mismatch('openresponses', 'ResponseResource', (await get(server, `/v1/responses/${created.id}`)).body), null);
   for await (const event of await client.responses.create({ model: 'tycho-1.0', input: 'A: x', stream: true })) {
     if (event.type !== 'response.completed') continue;
-    t.same(without(await client.responses.retrieve(event.response.id), 'output_text'), event.response, 'there once its last event is');
+    t.same(
+      without(await client.responses.retrieve(event.response.id), 'output_text'),
+      event.response,
+      'there once its last event is',
+    );
   }
 });
 
@@ -41,11 +57,21 @@ t.test('include: sealed reasoning on demand, in three spellings', async (t) => {
   const reasoning = (body: unknown) => (body as { output: { encrypted_content?: string }[] }).output[0]!;
   const sealed = await client.responses.retrieve(id, { include: ['reasoning.encrypted_content'] });
   t.match(reasoning(sealed).encrypted_content, /^enc1\./);
-  for (const query of ['include[]=reasoning.encrypted_content', 'include=message.output_text.logprobs&include=reasoning.encrypted_content', 'include=web_search_call.results,reasoning.encrypted_content']) {
+  for (const query of [
+    'include[]=reasoning.encrypted_content',
+    'include=message.output_text.logprobs&include=reasoning.encrypted_content',
+    'include=web_search_call.results,reasoning.encrypted_content',
+  ]) {
     t.ok(reasoning((await get(server, `/v1/responses/${id}?${query}`)).body).encrypted_content, query);
   }
   t.equal(reasoning((await get(server, `/v1/responses/${id}`)).body).encrypted_content, undefined);
-  const again = await create({ input: [...sealed.output, { type: 'function_call_output', call_id: callId(sealed), output: 'T: 14 C' }] as OpenAI.Responses.ResponseInput, tools: [weather] });
+  const again = await create({
+    input: [
+      ...sealed.output,
+      { type: 'function_call_output', call_id: callId(sealed), output: 'T: 14 C' },
+    ] as OpenAI.Responses.ResponseInput,
+    tools: [weather],
+  });
   t.equal(again.output_text, said('T').content, 'it opens again');
 });
 
@@ -53,38 +79,58 @@ t.test('replay as events', async (t) => {
   const created = await rich();
   const replayed = [];
   for await (const event of await client.responses.retrieve(created.id, { stream: true })) replayed.push(event);
-  t.same(replayed.map(({ sequence_number }) => sequence_number), replayed.map((_, index) => index));
+  t.same(
+    replayed.map(({ sequence_number }) => sequence_number),
+    replayed.map((_, index) => index),
+  );
   const last = replayed.at(-1)!;
   t.equal(last.type, 'response.completed');
   t.same(last.type === 'response.completed' && last.response, without(created, 'output_text'));
-  t.ok(replayed.some(({ type }) => type === 'response.reasoning_text.delta'), 'names for the OpenAI client');
+  t.ok(
+    replayed.some(({ type }) => type === 'response.reasoning_text.delta'),
+    'names for the OpenAI client',
+  );
   const final = await client.responses.stream({ response_id: created.id }).finalResponse();
   t.equal(final.output_text, said('K').content, 'its stream helper accepts every event');
   const rest = [];
-  for await (const event of await client.responses.retrieve(created.id, { stream: true, starting_after: 4 })) rest.push(event);
+  for await (const event of await client.responses.retrieve(created.id, { stream: true, starting_after: 4 }))
+    rest.push(event);
   t.same(rest, replayed.slice(5));
 
   const published = openResponsesEvents();
   for (const id of [created.id, (await create({ input: 'L: go on', max_output_tokens: 9 })).id]) {
-    const response = await fetch(`${server.url}/v1/responses/${id}?stream=true`, { headers: { authorization: `Bearer ${server.key}` } });
+    const response = await fetch(`${server.url}/v1/responses/${id}?stream=true`, {
+      headers: { authorization: `Bearer ${server.key}` },
+    });
     const all = await events(response);
     t.equal(all.at(-1)?.data, '[DONE]');
     for (const { event, data: text } of all.slice(0, -1)) {
       const value = JSON.parse(text) as { type: string };
       t.equal(value.type, event);
-      t.equal(mismatch('openresponses', published.get(value.type) ?? `no event ${value.type}`, value), null, value.type);
+      t.equal(
+        mismatch('openresponses', published.get(value.type) ?? `no event ${value.type}`, value),
+        null,
+        value.type,
+      );
     }
     t.equal(all.at(-2)?.event, id === created.id ? 'response.completed' : 'response.incomplete');
   }
 });
 
 t.test('input items, paged by the client', async (t) => {
-  const first = await create({ input: [{ role: 'user', content: 'A: one' }, { role: 'assistant', content: 'two' }, { role: 'user', content: 'A: three' }] });
+  const first = await create({
+    input: [
+      { role: 'user', content: 'A: one' },
+      { role: 'assistant', content: 'two' },
+      { role: 'user', content: 'A: three' },
+    ],
+  });
   const second = await create({ previous_response_id: first.id, input: 'S: four', instructions: 'not an item' });
   const expected = ['A: one', 'two', 'A: three', said('A').content, 'S: four'];
   const list = async (query: OpenAI.Responses.InputItemListParams) => {
     const texts: string[] = [];
-    for await (const item of client.responses.inputItems.list(second.id, query)) texts.push(item.type === 'message' ? (item.content[0] as { text: string }).text : item.type);
+    for await (const item of client.responses.inputItems.list(second.id, query))
+      texts.push(item.type === 'message' ? (item.content[0] as { text: string }).text : item.type);
     return texts;
   };
   for (const limit of [1, 2, 5, 100]) {
@@ -103,10 +149,29 @@ t.test('input items, paged by the client', async (t) => {
 });
 
 t.test('items that a client sends again are listed once', async (t) => {
-  const first = await create({ input: [{ role: 'user', content: 'A: one' }, { role: 'user', content: 'A: two' }] });
+  const first = await create({
+    input: [
+      { role: 'user', content: 'A: one' },
+      { role: 'user', content: 'A: two' },
+    ],
+  });
   const [item] = first.output as [OpenAI.Responses.ResponseOutputMessage];
-  const second = await create({ previous_response_id: first.id, input: [...first.output as OpenAI.Responses.ResponseInput, { role: 'user', content: 'S: three' }, { type: 'item_reference', id: item.id }] });
-  const third = await create({ previous_response_id: second.id, input: [{ type: 'item_reference', id: item.id }, { role: 'user', content: 'A: four', id: 'msg_mine', type: 'message' } as never, { role: 'user', content: 'A: four', id: 'msg_mine', type: 'message' } as never] });
+  const second = await create({
+    previous_response_id: first.id,
+    input: [
+      ...(first.output as OpenAI.Responses.ResponseInput),
+      { role: 'user', content: 'S: three' },
+      { type: 'item_reference', id: item.id },
+    ],
+  });
+  const third = await create({
+    previous_response_id: second.id,
+    input: [
+      { type: 'item_reference', id: item.id },
+      { role: 'user', content: 'A: four', id: 'msg_mine', type: 'message' } as never,
+      { role: 'user', content: 'A: four', id: 'msg_mine', type: 'message' } as never,
+    ],
+  });
   const expected = ['A: one', 'A: two', said('A').content, 'S: three', said('S').content, 'A: four'];
   for (const limit of [1, 2, 3, 100]) {
     for (const order of ['asc', 'desc'] as const) {
@@ -122,42 +187,98 @@ t.test('items that a client sends again are listed once', async (t) => {
 
 t.test('what the chain holds can be referred to, whatever became of the response it came from', async (t) => {
   const root = await rich();
-  const [reasoning, message, call] = root.output as [OpenAI.Responses.ResponseReasoningItem, OpenAI.Responses.ResponseOutputMessage, OpenAI.Responses.ResponseFunctionToolCall];
-  const child = await create({ previous_response_id: root.id, input: [{ type: 'function_call_output', call_id: call.call_id, output: 'T: 14 C' }] });
+  const [reasoning, message, call] = root.output as [
+    OpenAI.Responses.ResponseReasoningItem,
+    OpenAI.Responses.ResponseOutputMessage,
+    OpenAI.Responses.ResponseFunctionToolCall,
+  ];
+  const child = await create({
+    previous_response_id: root.id,
+    input: [{ type: 'function_call_output', call_id: call.call_id, output: 'T: 14 C' }],
+  });
   await client.responses.delete(root.id);
-  const next = await create({ previous_response_id: child.id, input: [{ type: 'item_reference', id: message.id }, { role: 'user', content: 'A: x' }] });
+  const next = await create({
+    previous_response_id: child.id,
+    input: [
+      { type: 'item_reference', id: message.id },
+      { role: 'user', content: 'A: x' },
+    ],
+  });
   t.equal(next.output_text, said('A').content);
   // The reasoning of a running tool loop is part of its prompt, whichever way it comes: the same number of tokens.
-  const loop = (item: object) => client.responses.inputTokens.count({ model: 'tycho-1.0', previous_response_id: child.id, input: [item, { ...call, call_id: 'call_2', id: 'fc_2' }, { type: 'function_call_output', call_id: 'call_2', output: 'T: 14 C' }] as OpenAI.Responses.ResponseInput });
+  const loop = (item: object) =>
+    client.responses.inputTokens.count({
+      model: 'tycho-1.0',
+      previous_response_id: child.id,
+      input: [
+        item,
+        { ...call, call_id: 'call_2', id: 'fc_2' },
+        { type: 'function_call_output', call_id: 'call_2', output: 'T: 14 C' },
+      ] as OpenAI.Responses.ResponseInput,
+    });
   const bare = await loop({ type: 'reasoning', id: 'rs_unknown', summary: [] });
   const byId = await loop({ type: 'reasoning', id: reasoning.id, summary: [] });
   const whole = await loop({ ...reasoning, id: 'rs_another' });
   t.equal(byId.input_tokens, whole.input_tokens);
   t.ok(whole.input_tokens > bare.input_tokens);
   t.equal((await loop({ type: 'item_reference', id: reasoning.id })).input_tokens, whole.input_tokens);
-  await t.rejects(create({ input: [{ type: 'item_reference', id: call.id! }] }), { status: 404, code: 'item_not_found' }, 'in its chain only');
+  await t.rejects(
+    create({ input: [{ type: 'item_reference', id: call.id! }] }),
+    { status: 404, code: 'item_not_found' },
+    'in its chain only',
+  );
 });
 
 t.test('metadata comes back as it was sent, whatever its names, and is measured in characters', async (t) => {
   const body = (metadata: string, endpoint: 'responses' | 'chat/completions') =>
-    ask(server, `/v1/${endpoint}`, `{"model":"tycho-1.0",${endpoint === 'responses' ? '"input":"A: x"' : '"messages":[{"role":"user","content":"A: x"}]'},"metadata":${metadata}}`);
+    ask(
+      server,
+      `/v1/${endpoint}`,
+      `{"model":"tycho-1.0",${endpoint === 'responses' ? '"input":"A: x"' : '"messages":[{"role":"user","content":"A: x"}]'},"metadata":${metadata}}`,
+    );
   const wide = '😀';
   const kept = `{"__proto__":"x","constructor":"y","${wide.repeat(64)}":"${wide.repeat(512)}"}`;
   for (const endpoint of ['responses', 'chat/completions'] as const) {
     const { status, body: created } = await body(kept, endpoint);
     t.equal(status, 200);
     t.equal(JSON.stringify((created as { metadata: object }).metadata), kept, endpoint);
-    if (endpoint === 'responses') t.equal(JSON.stringify(((await get(server, `/v1/responses/${(created as { id: string }).id}`)).body as { metadata: object }).metadata), kept, 'from storage too');
+    if (endpoint === 'responses')
+      t.equal(
+        JSON.stringify(
+          ((await get(server, `/v1/responses/${(created as { id: string }).id}`)).body as { metadata: object })
+            .metadata,
+        ),
+        kept,
+        'from storage too',
+      );
     const refused: [metadata: string, status: number, code: string, param: string][] = [
-      [`{"a":"${wide.repeat(513)}"}`, 422, 'string_too_long', 'metadata.a'], [`{"a":"${'x'.repeat(513)}"}`, 422, 'string_too_long', 'metadata.a'],
-      [`{"${wide.repeat(65)}":"x"}`, 422, 'string_too_long', 'metadata'], ['{"__proto__":1}', 400, 'invalid_type', 'metadata.__proto__'],
-      ['{"a":null}', 400, 'missing_required_parameter', 'metadata.a'], ['[]', 400, 'invalid_type', 'metadata'], ['"x"', 400, 'invalid_type', 'metadata'],
+      [`{"a":"${wide.repeat(513)}"}`, 422, 'string_too_long', 'metadata.a'],
+      [`{"a":"${'x'.repeat(513)}"}`, 422, 'string_too_long', 'metadata.a'],
+      [`{"${wide.repeat(65)}":"x"}`, 422, 'string_too_long', 'metadata'],
+      ['{"__proto__":1}', 400, 'invalid_type', 'metadata.__proto__'],
+      ['{"a":null}', 400, 'missing_required_parameter', 'metadata.a'],
+      ['[]', 400, 'invalid_type', 'metadata'],
+      ['"x"', 400, 'invalid_type', 'metadata'],
     ];
-    for (const [metadata, expected, code, param] of refused) t.match(await body(metadata, endpoint), { status: expected, body: { error: { code, param } } }, `${endpoint} ${metadata.slice(0, 20)}`);
+    for (const [metadata, expected, code, param] of refused)
+      t.match(
+        await body(metadata, endpoint),
+        { status: expected, body: { error: { code, param } } },
+        `${endpoint} ${metadata.slice(0, 20)}`,
+      );
   }
-  const message = (user: string) => ask(server, '/v1/messages', { model: 'tycho-1.0', max_tokens: 50, messages: [{ role: 'user', content: 'A: x' }], metadata: { user_id: user } });
+  const message = (user: string) =>
+    ask(server, '/v1/messages', {
+      model: 'tycho-1.0',
+      max_tokens: 50,
+      messages: [{ role: 'user', content: 'A: x' }],
+      metadata: { user_id: user },
+    });
   t.match(await message(wide.repeat(512)), { status: 200 });
-  t.match(await message(wide.repeat(513)), { status: 422, body: { error: { message: /metadata\.user_id may have at most 512 characters/ } } });
+  t.match(await message(wide.repeat(513)), {
+    status: 422,
+    body: { error: { message: /metadata\.user_id may have at most 512 characters/ } },
+  });
 });
 
 t.test('an id that could not be found again is refused by name', async (t) => {
@@ -167,7 +288,12 @@ t.test('an id that could not be found again is refused by name', async (t) => {
     [`{"type":"item_reference","id":"a${half}"}`, 'input[0].id'],
     [`{"type":"function_call","call_id":"a${half}","name":"f","arguments":"{}"}`, 'input[0].call_id'],
   ];
-  for (const [input, param] of cases) t.match(await ask(server, '/v1/responses', `{"model":"tycho-1.0","input":[${input}]}`), { status: 422, body: { error: { code: 'invalid_value', param } } }, param);
+  for (const [input, param] of cases)
+    t.match(
+      await ask(server, '/v1/responses', `{"model":"tycho-1.0","input":[${input}]}`),
+      { status: 422, body: { error: { code: 'invalid_value', param } } },
+      param,
+    );
 });
 
 t.test('cancel after the end changes nothing', async (t) => {
@@ -175,7 +301,10 @@ t.test('cancel after the end changes nothing', async (t) => {
   t.equal((await client.responses.cancel(id)).status, 'completed');
   const { body } = await get(server, `/v1/responses/${id}`);
   for (const sent of ['{}', '{"a":1}']) t.same((await ask(server, `/v1/responses/${id}/cancel`, sent)).body, body);
-  t.match(await ask(server, `/v1/responses/${id}/cancel`, '{'), { status: 400, body: { error: { code: 'invalid_json' } } });
+  t.match(await ask(server, `/v1/responses/${id}/cancel`, '{'), {
+    status: 400,
+    body: { error: { code: 'invalid_json' } },
+  });
 });
 
 t.test('a foreground response cannot be cancelled while it runs', async (t) => {
@@ -183,7 +312,11 @@ t.test('a foreground response cannot be cancelled while it runs', async (t) => {
   const stream = await client.responses.create({ model: 'tycho-1.0', input: 'L: go on', stream: true });
   for await (const event of stream) {
     if (event.type !== 'response.created') continue;
-    await t.rejects(client.responses.cancel(event.response.id), { status: 422, code: 'response_not_cancellable', param: 'response_id' });
+    await t.rejects(client.responses.cancel(event.response.id), {
+      status: 422,
+      code: 'response_not_cancellable',
+      param: 'response_id',
+    });
     await t.rejects(other.responses.cancel(event.response.id), { status: 404, code: 'response_not_found' });
     await t.rejects(client.responses.retrieve(event.response.id), { status: 404, code: 'response_not_found' });
     break;
@@ -196,30 +329,58 @@ t.test('images are shown on demand, from the bytes that were kept', async (t) =>
   const image_url = `data:image/png;base64,${Buffer.from(bytes).toString('base64')}`;
   const saved = record({
     createdAt: Math.floor(Date.now() / 1000),
-    input: [message('user', [{ type: 'input_image', image_url, detail: 'low' }, { type: 'input_image', image_url: 'https://images.example.com/a.png' }, { type: 'input_image', image_url: 'data:image/png,%89PNG' }], [bytes, bytes, bytes])],
+    input: [
+      message(
+        'user',
+        [
+          { type: 'input_image', image_url, detail: 'low' },
+          { type: 'input_image', image_url: 'https://images.example.com/a.png' },
+          { type: 'input_image', image_url: 'data:image/png,%89PNG' },
+        ],
+        [bytes, bytes, bytes],
+      ),
+    ],
   });
   await inside(data.path, async (store) => {
-    const [organization] = [...store.table<Organization>('organizations').range()].filter(({ value }) => value.tenant === 1);
+    const [organization] = [...store.table<Organization>('organizations').range()].filter(
+      ({ value }) => value.tenant === 1,
+    );
     const responses = openResponseStore(store, { retention_days: 30 });
     await responses.save({ ...saved, organizationId: organization!.value.id });
     await responses.close();
   });
-  const next = await create({ previous_response_id: saved.id, model: undefined as never, input: 'A: x' }).catch((error: unknown) => error);
+  const next = await create({ previous_response_id: saved.id, model: undefined as never, input: 'A: x' }).catch(
+    (error: unknown) => error,
+  );
   t.match(next, { code: 'model_not_vision' }, 'the chain has them');
-  const parts = async (query: string) => ((await get(server, `/v1/responses/${saved.id}/input_items?${query}`)).body as { data: { content: object[] }[] }).data[0]!.content;
-  t.same(await parts(''), [{ type: 'input_image', image_url: null, detail: 'low' }, { type: 'input_image', image_url: null, detail: 'auto' }, { type: 'input_image', image_url: null, detail: 'auto' }]);
+  const parts = async (query: string) =>
+    ((await get(server, `/v1/responses/${saved.id}/input_items?${query}`)).body as { data: { content: object[] }[] })
+      .data[0]!.content;
+  t.same(await parts(''), [
+    { type: 'input_image', image_url: null, detail: 'low' },
+    { type: 'input_image', image_url: null, detail: 'auto' },
+    { type: 'input_image', image_url: null, detail: 'auto' },
+  ]);
   t.same(await parts('include[]=message.input_image.image_url'), [
-    { type: 'input_image', image_url, detail: 'low' }, { type: 'input_image', image_url: 'https://images.example.com/a.png', detail: 'auto' },
-    { type: 'input_image', image_url, detail: 'auto' },       // whatever it was encoded in
+    { type: 'input_image', image_url, detail: 'low' },
+    { type: 'input_image', image_url: 'https://images.example.com/a.png', detail: 'auto' },
+    { type: 'input_image', image_url, detail: 'auto' }, // whatever it was encoded in
   ]);
 });
 
 t.test('delete', async (t) => {
   const root = await create({ input: 'A: x' });
   const child = await create({ previous_response_id: root.id, input: 'S: y' });
-  t.match(await get(server, `/v1/responses/${root.id}`, {}, 'DELETE'), { status: 200, body: { id: root.id, object: 'response', deleted: true } });
+  t.match(await get(server, `/v1/responses/${root.id}`, {}, 'DELETE'), {
+    status: 200,
+    body: { id: root.id, object: 'response', deleted: true },
+  });
   await gone(t, client, root.id);
-  t.equal((await create({ previous_response_id: child.id, input: 'A: z' })).status, 'completed', 'its context is there for its descendant');
+  t.equal(
+    (await create({ previous_response_id: child.id, input: 'A: z' })).status,
+    'completed',
+    'its context is there for its descendant',
+  );
   await client.responses.delete(child.id);
   await gone(t, client, child.id);
 });
@@ -234,7 +395,10 @@ t.test('another organization finds nothing', async (t) => {
   const mine = await rich();
   const other = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: await keyOf(data.path, 'second'), maxRetries: 0 });
   await gone(t, other, mine.id);
-  await t.rejects(other.responses.create({ model: 'tycho-1.0', input: [{ type: 'item_reference', id: mine.output[0]!.id! }] }), { status: 404, code: 'item_not_found' });
+  await t.rejects(
+    other.responses.create({ model: 'tycho-1.0', input: [{ type: 'item_reference', id: mine.output[0]!.id! }] }),
+    { status: 404, code: 'item_not_found' },
+  );
   t.ok(await client.responses.retrieve(mine.id), 'and deletes nothing');
   const theirs = await other.responses.create({ model: 'tycho-1.0', input: 'A: x' });
   await gone(t, client, theirs.id);
@@ -245,12 +409,28 @@ t.test('scopes of a key', async (t) => {
   const { id } = await create({ input: 'A: x' });
   const denied = { status: 403, code: 'endpoint_not_allowed' };
   const only = async (scope: 'inference' | 'responses.read' | 'responses.delete') =>
-    new OpenAI({ baseURL: `${server.url}/v1`, apiKey: await keyOf(data.path, 'first', { scopes: [scope] }), maxRetries: 0 }).responses;
-  const [inference, read, remove] = [await only('inference'), await only('responses.read'), await only('responses.delete')];
-  const forbidden = [
-    () => inference.retrieve(id), () => inference.inputItems.list(id), () => inference.delete(id), () => remove.retrieve(id), () => read.delete(id), () => read.cancel(id),
+    new OpenAI({
+      baseURL: `${server.url}/v1`,
+      apiKey: await keyOf(data.path, 'first', { scopes: [scope] }),
+      maxRetries: 0,
+    }).responses;
+  const [inference, read, remove] = [
+    await only('inference'),
+    await only('responses.read'),
+    await only('responses.delete'),
   ];
-  for (const call of forbidden) await t.rejects(async () => { await call(); }, denied);
+  const forbidden = [
+    () => inference.retrieve(id),
+    () => inference.inputItems.list(id),
+    () => inference.delete(id),
+    () => remove.retrieve(id),
+    () => read.delete(id),
+    () => read.cancel(id),
+  ];
+  for (const call of forbidden)
+    await t.rejects(async () => {
+      await call();
+    }, denied);
   t.equal((await read.retrieve(id)).id, id);
   t.equal((await read.inputItems.list(id)).data.length, 1);
   t.equal((await inference.cancel(id)).id, id);
@@ -273,7 +453,8 @@ t.test('queries that cannot be served', async (t) => {
     [`/${id}/input_items?after=msg_unknown`, 404, 'item_not_found', 'after'],
     [`/${unknown}/input_items?limit=0`, 404, 'response_not_found', 'response_id'],
   ];
-  for (const [path, status, code, param] of cases) t.match(await get(server, `/v1/responses${path}`), { status, body: { error: { code, param } } }, path);
+  for (const [path, status, code, param] of cases)
+    t.match(await get(server, `/v1/responses${path}`), { status, body: { error: { code, param } } }, path);
   t.match(await get(server, `/v1/responses/${id}?made_up=1&include=`), { status: 200 });
   for (const query of ['', '?stream=true']) {
     t.match(await get(server, `/v1/responses/${id}${query}`, {}, 'HEAD'), { status: 200, text: '' });
@@ -289,7 +470,11 @@ t.test('thirty days and a second', async (t) => {
   await age(root.id, 61);
   await gone(t, client, root.id);
   const next = await create({ previous_response_id: child.id, input: 'A: z' });
-  t.equal((await client.responses.inputItems.list(next.id, { limit: 100 })).data.length, 5, 'the younger one still has its context');
+  t.equal(
+    (await client.responses.inputItems.list(next.id, { limit: 100 })).data.length,
+    5,
+    'the younger one still has its context',
+  );
 });
 
 async function gone(t: Test, by: OpenAI, id: string): Promise<void> {
@@ -299,7 +484,11 @@ async function gone(t: Test, by: OpenAI, id: string): Promise<void> {
   await t.rejects(Promise.resolve(by.responses.inputItems.list(id)), missing);
   await t.rejects(by.responses.cancel(id), missing);
   await t.rejects(by.responses.delete(id), missing);
-  await t.rejects(by.responses.create({ model: 'tycho-1.0', previous_response_id: id, input: 'A: x' }), { status: 404, code: 'previous_response_not_found', param: 'previous_response_id' });
+  await t.rejects(by.responses.create({ model: 'tycho-1.0', previous_response_id: id, input: 'A: x' }), {
+    status: 404,
+    code: 'previous_response_not_found',
+    param: 'previous_response_id',
+  });
 }
 
 /** Moves the time of creation back, as the server has it in its database. */

@@ -9,119 +9,168 @@ import { startRedis, withoutRedis } from '../support/redis.js';
 import { startScripted } from '../support/script-model.js';
 import { eventually, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const COUNT = 3;
 const UNREADY_MS = 1_000;
 
+t.test(
+  'three processes behind HAProxy',
+  { skip: [withoutRedis, withoutHaproxy, withoutPostgres].find((reason) => reason !== false) ?? false },
+  async (t) => {
+    const redis = await startRedis();
+    t.teardown(() => redis.stop());
+    const postgres = await startPostgres();
+    t.teardown(() => postgres.close());
+    const ports = await Promise.all(Array.from({ length: COUNT }, () => freePort()));
+    const start = (at: number): Promise<Monolith> =>
+      startScripted({
+        args: [
+          '--state',
+          postgres.url,
+          '--counters',
+          redis.url,
+          '--counters-lease-ms',
+          '3000',
+          '--http-unready-ms',
+          String(UNREADY_MS),
+          '--threads',
+          '1',
+        ],
+        env: {
+          MONOLITH_PORT: String(ports[at]),
+          MONOLITH_LIMITS_OVERRIDES: JSON.stringify({ '*': { 'clarke-1.0': { rpm: 5 } } }),
+        },
+      });
+    const servers = await Promise.all(ports.map((_, at) => start(at)));
+    t.teardown(() => Promise.all(servers.map((server) => server.stop())));
+    const proxy = await startHaproxy(ports);
+    t.teardown(() => proxy.stop());
 
-t.test('three processes behind HAProxy', { skip: [withoutRedis, withoutHaproxy, withoutPostgres].find((reason) => reason !== false) ?? false }, async (t) => {
-  const redis = await startRedis();
-  t.teardown(() => redis.stop());
-  const postgres = await startPostgres();
-  t.teardown(() => postgres.close());
-  const ports = await Promise.all(Array.from({ length: COUNT }, () => freePort()));
-  const start = (at: number): Promise<Monolith> => startScripted({
-    args: ['--state', postgres.url, '--counters', redis.url, '--counters-lease-ms', '3000', '--http-unready-ms', String(UNREADY_MS), '--threads', '1'],
-    env: { MONOLITH_PORT: String(ports[at]), MONOLITH_LIMITS_OVERRIDES: JSON.stringify({ '*': { 'clarke-1.0': { rpm: 5 } } }) },
-  });
-  const servers = await Promise.all(ports.map((_, at) => start(at)));
-  t.teardown(() => Promise.all(servers.map((server) => server.stop())));
-  const proxy = await startHaproxy(ports);
-  t.teardown(() => proxy.stop());
+    const chat = (
+      text: string,
+      more: { model?: string; stream?: boolean; affinity?: string | null } = {},
+    ): Promise<Response> =>
+      fetch(`${proxy.url}/v1/chat/completions`, {
+        method: 'POST',
+        body: JSON.stringify({
+          model: more.model ?? 'hal-1.0',
+          stream: more.stream ?? false,
+          max_completion_tokens: 60,
+          messages: [{ role: 'user', content: text }],
+        }),
+        headers: {
+          authorization: `Bearer ${servers[0]!.key}`,
+          'content-type': 'application/json',
+          ...(more.affinity === undefined || more.affinity === null ? {} : { 'x-monolith-affinity': more.affinity }),
+        },
+      });
+    const up = async (): Promise<boolean> =>
+      (await Promise.all(servers.map(async ({ url }) => (await fetch(`${url}/readyz`)).status === 200))).every(Boolean);
+    t.ok(await eventually(up));
 
-  const chat = (text: string, more: { model?: string; stream?: boolean; affinity?: string | null } = {}): Promise<Response> => fetch(`${proxy.url}/v1/chat/completions`, {
-    method: 'POST', body: JSON.stringify({ model: more.model ?? 'hal-1.0', stream: more.stream ?? false, max_completion_tokens: 60, messages: [{ role: 'user', content: text }] }),
-    headers: { authorization: `Bearer ${servers[0]!.key}`, 'content-type': 'application/json', ...(more.affinity === undefined || more.affinity === null ? {} : { 'x-monolith-affinity': more.affinity }) },
-  });
-  const up = async (): Promise<boolean> => (await Promise.all(servers.map(async ({ url }) => (await fetch(`${url}/readyz`)).status === 200))).every(Boolean);
-  t.ok(await eventually(up));
-
-  await t.test('a conversation comes back to where it began', async (t) => {
-    const seen = new Set<string | null>();
-    for (let conversation = 0; conversation < 6; conversation++) {
-      const begun = await chat(`A: ${conversation}`);
-      t.equal(begun.status, 200);
-      const [served, affinity] = [begun.headers.get('x-served-by'), begun.headers.get('x-monolith-affinity')];
-      await begun.text();
-      seen.add(served);
-      t.match(affinity, /^[A-Za-z0-9_-]{22}$/);
-      for (let turn = 0; turn < 3; turn++) {
-        const next = await chat(`A: ${conversation}`, { affinity });
-        t.equal(next.headers.get('x-served-by'), served);
-        t.equal(next.headers.get('x-monolith-affinity'), affinity, 'whoever makes it');
-        const { usage } = await next.json() as { usage: { prompt_tokens_details?: { cached_tokens?: number } } };
-        t.type(usage.prompt_tokens_details?.cached_tokens, 'number');
-      }
-    }
-    t.ok(seen.size > 1, 'conversations are spread');
-  });
-
-  await t.test('limits hold over all of them, and every page shows the same', async (t) => {
-    const statuses = new Set<string | null>();
-    let admitted = 0;
-    for (let i = 0; i < 12; i++) {
-      const answer = await chat(`A: ${i}`, { model: 'clarke-1.0' });
-      if (answer.status === 200) admitted++;
-      else t.match(await answer.json(), { error: { code: 'rpm_limit_exceeded' } });
-      await answer.text().catch(() => undefined);
-      statuses.add(answer.headers.get('x-served-by'));
-    }
-    t.ok(admitted >= 5 && admitted <= 7, `${admitted} of 5 a minute`);
-    t.ok(statuses.size > 1);
-    for (const server of servers) {
-      const ready = await fetch(`${server.url}/readyz`, { headers: { authorization: `Bearer ${server.key}` } });
-      t.match(await ready.json(), { status: 'ready', counters: { state: 'shared', policy: 'share', processes: COUNT } });
-      const metrics = await server.metrics();
-      t.equal(metrics.get('monolith_counters_processes'), COUNT);
-      t.equal(metrics.get('monolith_counters_away'), 0);
-      t.ok((metrics.get('monolith_counters_calls_total{kind="reserve",outcome="answered"}') ?? 0) > 0);
-    }
-  });
-
-  await t.test('the Redis goes and comes back: served on meanwhile, told in the log, in /readyz and in the metrics', async (t) => {
-    await redis.kill();
-    const counters = async (state: string): Promise<boolean> => (await Promise.all(servers.map(async ({ url }) => ((await (await fetch(`${url}/readyz`)).json()) as { counters: { state: string } }).counters.state === state))).every(Boolean);
-    t.ok(await eventually(() => counters('away')));
-    for (let i = 0; i < COUNT; i++) t.equal((await chat('A: x')).status, 200);
-    t.equal((await servers[0]!.metrics()).get('monolith_counters_away'), 1);
-    await redis.start();
-    t.ok(await eventually(() => counters('shared')));
-    for (const server of servers) {
-      t.equal(server.log().match(/the shared counters cannot be reached/g)?.length, 1);
-      t.equal(server.log().match(/the shared counters are reached again/g)?.length, 1);
-    }
-  });
-
-  await t.test('all three are restarted in turn under load: no request fails, streams end', async (t) => {
-    let over = false;
-    let answered = 0;
-    const served = new Set<string | null>();
-    const failures: string[] = [];
-    const clients = Array.from({ length: 6 }, async (_, client) => {
-      for (let turn = 0; !over; turn++) {
-        const stream = (client + turn) % 2 === 0;
-        try {
-          const answer = await chat(`A: ${client} ${turn}`, { stream });
-          const text = await answer.text();
-          served.add(answer.headers.get('x-served-by'));
-          if (answer.status === 200 && (stream ? text.endsWith('data: [DONE]\n\n') : text.includes('"usage"'))) answered++;
-          else failures.push(`${answer.status} of ${answer.headers.get('x-served-by')}: ${text.slice(-200)}`);
-        } catch (error) {
-          failures.push(String(error));
+    await t.test('a conversation comes back to where it began', async (t) => {
+      const seen = new Set<string | null>();
+      for (let conversation = 0; conversation < 6; conversation++) {
+        const begun = await chat(`A: ${conversation}`);
+        t.equal(begun.status, 200);
+        const [served, affinity] = [begun.headers.get('x-served-by'), begun.headers.get('x-monolith-affinity')];
+        await begun.text();
+        seen.add(served);
+        t.match(affinity, /^[A-Za-z0-9_-]{22}$/);
+        for (let turn = 0; turn < 3; turn++) {
+          const next = await chat(`A: ${conversation}`, { affinity });
+          t.equal(next.headers.get('x-served-by'), served);
+          t.equal(next.headers.get('x-monolith-affinity'), affinity, 'whoever makes it');
+          const { usage } = (await next.json()) as { usage: { prompt_tokens_details?: { cached_tokens?: number } } };
+          t.type(usage.prompt_tokens_details?.cached_tokens, 'number');
         }
       }
+      t.ok(seen.size > 1, 'conversations are spread');
     });
-    for (let at = 0; at < COUNT; at++) {
-      t.equal(await servers[at]!.stop(), 0, 'it ends well');
-      servers[at] = await start(at);
-      t.ok(await eventually(up));
-      served.clear();
-      t.ok(await eventually(() => served.size === COUNT), 'the proxy sends it requests again');
-    }
-    over = true;
-    await Promise.all(clients);
-    t.same(failures, [], `${answered} were answered`);
-    t.ok(answered > 20);
-  });
-});
+
+    await t.test('limits hold over all of them, and every page shows the same', async (t) => {
+      const statuses = new Set<string | null>();
+      let admitted = 0;
+      for (let i = 0; i < 12; i++) {
+        const answer = await chat(`A: ${i}`, { model: 'clarke-1.0' });
+        if (answer.status === 200) admitted++;
+        else t.match(await answer.json(), { error: { code: 'rpm_limit_exceeded' } });
+        await answer.text().catch(() => undefined);
+        statuses.add(answer.headers.get('x-served-by'));
+      }
+      t.ok(admitted >= 5 && admitted <= 7, `${admitted} of 5 a minute`);
+      t.ok(statuses.size > 1);
+      for (const server of servers) {
+        const ready = await fetch(`${server.url}/readyz`, { headers: { authorization: `Bearer ${server.key}` } });
+        t.match(await ready.json(), {
+          status: 'ready',
+          counters: { state: 'shared', policy: 'share', processes: COUNT },
+        });
+        const metrics = await server.metrics();
+        t.equal(metrics.get('monolith_counters_processes'), COUNT);
+        t.equal(metrics.get('monolith_counters_away'), 0);
+        t.ok((metrics.get('monolith_counters_calls_total{kind="reserve",outcome="answered"}') ?? 0) > 0);
+      }
+    });
+
+    await t.test(
+      'the Redis goes and comes back: served on meanwhile, told in the log, in /readyz and in the metrics',
+      async (t) => {
+        await redis.kill();
+        const counters = async (state: string): Promise<boolean> =>
+          (
+            await Promise.all(
+              servers.map(
+                async ({ url }) =>
+                  ((await (await fetch(`${url}/readyz`)).json()) as { counters: { state: string } }).counters.state ===
+                  state,
+              ),
+            )
+          ).every(Boolean);
+        t.ok(await eventually(() => counters('away')));
+        for (let i = 0; i < COUNT; i++) t.equal((await chat('A: x')).status, 200);
+        t.equal((await servers[0]!.metrics()).get('monolith_counters_away'), 1);
+        await redis.start();
+        t.ok(await eventually(() => counters('shared')));
+        for (const server of servers) {
+          t.equal(server.log().match(/the shared counters cannot be reached/g)?.length, 1);
+          t.equal(server.log().match(/the shared counters are reached again/g)?.length, 1);
+        }
+      },
+    );
+
+    await t.test('all three are restarted in turn under load: no request fails, streams end', async (t) => {
+      let over = false;
+      let answered = 0;
+      const served = new Set<string | null>();
+      const failures: string[] = [];
+      const clients = Array.from({ length: 6 }, async (_, client) => {
+        for (let turn = 0; !over; turn++) {
+          const stream = (client + turn) % 2 === 0;
+          try {
+            const answer = await chat(`A: ${client} ${turn}`, { stream });
+            const text = await answer.text();
+            served.add(answer.headers.get('x-served-by'));
+            if (answer.status === 200 && (stream ? text.endsWith('data: [DONE]\n\n') : text.includes('"usage"')))
+              answered++;
+            else failures.push(`${answer.status} of ${answer.headers.get('x-served-by')}: ${text.slice(-200)}`);
+          } catch (error) {
+            failures.push(String(error));
+          }
+        }
+      });
+      for (let at = 0; at < COUNT; at++) {
+        t.equal(await servers[at]!.stop(), 0, 'it ends well');
+        servers[at] = await start(at);
+        t.ok(await eventually(up));
+        served.clear();
+        t.ok(await eventually(() => served.size === COUNT), 'the proxy sends it requests again');
+      }
+      over = true;
+      await Promise.all(clients);
+      t.same(failures, [], `${answered} were answered`);
+      t.ok(answered > 20);
+    });
+  },
+);

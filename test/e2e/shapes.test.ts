@@ -7,20 +7,39 @@ import { mismatch, openResponsesEvents } from '../support/open-api.js';
 import { startScripted } from '../support/script-model.js';
 import { ask, events, get, post, type WireEvent } from '../support/wire.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 type Body = Record<string, unknown>;
 
 const parameters = { type: 'object', properties: { location: { type: 'string' } }, required: ['location'] };
 const tool = { name: 'get_weather', description: 'Weather of a place', parameters };
-const others = ['get_time', 'save_note', 'write_file'].map((name) => ({ name, description: name, parameters: { type: 'object' } }));
+const others = ['get_time', 'save_note', 'write_file'].map((name) => ({
+  name,
+  description: name,
+  parameters: { type: 'object' },
+}));
 const schema = {
-  type: 'object', properties: { name: { type: 'string' }, age: { type: 'integer' }, tags: { type: 'array', items: { type: 'string' } } },
-  required: ['name', 'age', 'tags'], additionalProperties: false,
+  type: 'object',
+  properties: {
+    name: { type: 'string' },
+    age: { type: 'integer' },
+    tags: { type: 'array', items: { type: 'string' } },
+  },
+  required: ['name', 'age', 'tags'],
+  additionalProperties: false,
 };
 
 /** One conversation as each format says it. `extra` names what the kinds below add. */
-interface Kind { name: string; says: string; tools?: boolean; json?: boolean; cap?: number; effort?: string; stop?: string; logprobs?: boolean }
+interface Kind {
+  name: string;
+  says: string;
+  tools?: boolean;
+  json?: boolean;
+  cap?: number;
+  effort?: string;
+  stop?: string;
+  logprobs?: boolean;
+}
 
 const kinds: readonly Kind[] = [
   { name: 'text', says: 'A: hello' },
@@ -44,9 +63,15 @@ const kinds: readonly Kind[] = [
 
 function chatBody(kind: Kind): Body {
   return {
-    model: 'hal-1.0', messages: [{ role: 'system', content: 'Be brief.' }, { role: 'user', content: kind.says }],
+    model: 'hal-1.0',
+    messages: [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: kind.says },
+    ],
     ...(kind.tools === true ? { tools: [tool, ...others].map((one) => ({ type: 'function', function: one })) } : {}),
-    ...(kind.json === true ? { response_format: { type: 'json_schema', json_schema: { name: 'person', schema } } } : {}),
+    ...(kind.json === true
+      ? { response_format: { type: 'json_schema', json_schema: { name: 'person', schema } } }
+      : {}),
     ...(kind.cap === undefined ? {} : { max_completion_tokens: kind.cap }),
     ...(kind.effort === undefined ? {} : { reasoning_effort: kind.effort }),
     ...(kind.stop === undefined ? {} : { stop: kind.stop }),
@@ -57,9 +82,14 @@ function chatBody(kind: Kind): Body {
 
 function messagesBody(kind: Kind): Body {
   return {
-    model: 'hal-1.0', max_tokens: kind.cap ?? 500, system: 'Be brief.', messages: [{ role: 'user', content: kind.says }],
+    model: 'hal-1.0',
+    max_tokens: kind.cap ?? 500,
+    system: 'Be brief.',
+    messages: [{ role: 'user', content: kind.says }],
     thinking: { type: kind.effort === 'none' || kind.json === true ? 'disabled' : 'adaptive' },
-    ...(kind.tools === true ? { tools: [tool, ...others].map(({ parameters: input_schema, ...rest }) => ({ ...rest, input_schema })) } : {}),
+    ...(kind.tools === true
+      ? { tools: [tool, ...others].map(({ parameters: input_schema, ...rest }) => ({ ...rest, input_schema })) }
+      : {}),
     ...(kind.json === true ? { output_config: { format: { type: 'json_schema', schema } } } : {}),
     ...(kind.stop === undefined ? {} : { stop_sequences: [kind.stop] }),
   };
@@ -67,7 +97,10 @@ function messagesBody(kind: Kind): Body {
 
 function responsesBody(kind: Kind): Body {
   return {
-    model: 'hal-1.0', instructions: 'Be brief.', input: kind.says, metadata: { kind: kind.name },
+    model: 'hal-1.0',
+    instructions: 'Be brief.',
+    input: kind.says,
+    metadata: { kind: kind.name },
     ...(kind.tools === true ? { tools: [tool, ...others].map((one) => ({ type: 'function', ...one })) } : {}),
     ...(kind.json === true ? { text: { format: { type: 'json_schema', name: 'person', schema } } } : {}),
     ...(kind.cap === undefined ? {} : { max_output_tokens: kind.cap }),
@@ -85,15 +118,33 @@ function published(schema: z.ZodType, value: unknown): string | null {
 }
 
 /** Sequence numbers and items as a client needs them, whatever the schemas say. */
-function checkResponseStream(t: Test, list: readonly { type: string; sequence_number: number; item_id?: string; item?: { id: string }; response?: { id: string; output: { id: string }[] } }[]): void {
-  t.same(list.map((event) => event.sequence_number), list.map((_, index) => index), 'sequence numbers without gaps');
+function checkResponseStream(
+  t: Test,
+  list: readonly {
+    type: string;
+    sequence_number: number;
+    item_id?: string;
+    item?: { id: string };
+    response?: { id: string; output: { id: string }[] };
+  }[],
+): void {
+  t.same(
+    list.map((event) => event.sequence_number),
+    list.map((_, index) => index),
+    'sequence numbers without gaps',
+  );
   t.equal(list[0]?.type, 'response.created');
   t.match(list.at(-1)?.type, /^response\.(completed|incomplete|failed)$/);
   t.equal(new Set(list.flatMap((event) => event.response?.id ?? [])).size, 1, 'one response id');
   const added = list.filter((event) => event.type === 'response.output_item.added').map((event) => event.item?.id);
   t.equal(new Set(added).size, added.length);
-  for (const event of list) if (event.item_id !== undefined) t.ok(added.includes(event.item_id), 'deltas belong to an item that was added');
-  t.same(list.at(-1)?.response?.output.map((item) => item.id), added, 'every item is in the final response');
+  for (const event of list)
+    if (event.item_id !== undefined) t.ok(added.includes(event.item_id), 'deltas belong to an item that was added');
+  t.same(
+    list.at(-1)?.response?.output.map((item) => item.id),
+    added,
+    'every item is in the final response',
+  );
 }
 
 t.test('answers of the three formats are what the descriptions say', async (t) => {
@@ -106,7 +157,13 @@ t.test('answers of the three formats are what the descriptions say', async (t) =
       t.equal(whole.status, 200, `${kind.name}: ${whole.text.slice(0, 300)}`);
       t.equal(mismatch('openai', 'CreateChatCompletionResponse', whole.body), null, kind.name);
       t.equal(published(publishedAnswers.ChatCompletion, whole.body), null, kind.name);
-      const streamed = await events(await post(server, '/v1/chat/completions', { ...chatBody(kind), stream: true, stream_options: { include_usage: true } }));
+      const streamed = await events(
+        await post(server, '/v1/chat/completions', {
+          ...chatBody(kind),
+          stream: true,
+          stream_options: { include_usage: true },
+        }),
+      );
       t.equal(streamed.at(-1)?.data, '[DONE]', kind.name);
       for (const { data } of streamed.slice(0, -1)) {
         const piece: unknown = JSON.parse(data);
@@ -131,7 +188,11 @@ t.test('answers of the three formats are what the descriptions say', async (t) =
       const count = await ask(server, '/v1/messages/count_tokens', messagesBody(kind));
       t.equal(published(publishedAnswers.TokenCount, count.body), null, kind.name);
       const { usage } = whole.body as { usage: { input_tokens: number; cache_read_input_tokens: number } };
-      t.equal((count.body as { input_tokens: number }).input_tokens, usage.input_tokens + usage.cache_read_input_tokens, `${kind.name}: counted as charged`);
+      t.equal(
+        (count.body as { input_tokens: number }).input_tokens,
+        usage.input_tokens + usage.cache_read_input_tokens,
+        `${kind.name}: counted as charged`,
+      );
     }
   });
 
@@ -147,14 +208,23 @@ t.test('answers of the three formats are what the descriptions say', async (t) =
         for (const summary of [null, 'auto']) {
           if (summary !== null && !/think|weather/.test(kind.says)) continue;
           const body = responsesBody(kind);
-          const sent = summary === null ? body : { ...body, reasoning: { ...(body['reasoning'] as object | undefined), summary } };
-          const streamed: WireEvent[] = await events(await post(server, '/v1/responses', { ...sent, stream: true }, { 'x-event-dialect': dialect }));
+          const sent =
+            summary === null ? body : { ...body, reasoning: { ...(body['reasoning'] as object | undefined), summary } };
+          const streamed: WireEvent[] = await events(
+            await post(server, '/v1/responses', { ...sent, stream: true }, { 'x-event-dialect': dialect }),
+          );
           t.equal(streamed.at(-1)?.data, '[DONE]', kind.name);
           const list = streamed.slice(0, -1).map(({ event, data }) => {
             const piece = JSON.parse(data) as { type: string; sequence_number: number };
             t.equal(event, piece.type, kind.name);
-            if (dialect === 'openai') t.equal(mismatch('openai', 'ResponseStreamEvent', piece), null, `${kind.name} ${piece.type}`);
-            else t.equal(mismatch('openresponses', byType.get(piece.type) ?? 'unknown event', piece), null, `${kind.name} ${piece.type}`);
+            if (dialect === 'openai')
+              t.equal(mismatch('openai', 'ResponseStreamEvent', piece), null, `${kind.name} ${piece.type}`);
+            else
+              t.equal(
+                mismatch('openresponses', byType.get(piece.type) ?? 'unknown event', piece),
+                null,
+                `${kind.name} ${piece.type}`,
+              );
             t.equal(published(publishedAnswers.ResponseEvent, piece), null, `${kind.name} ${piece.type}`);
             return piece;
           });
@@ -174,7 +244,13 @@ t.test('answers of the three formats are what the descriptions say', async (t) =
     const tokens = await ask(server, '/v1/responses/input_tokens', { model: 'hal-1.0', input: 'hello' });
     t.equal(mismatch('openai', 'TokenCountsResource', tokens.body), null);
     t.equal(published(publishedAnswers.ResponseInputTokens, tokens.body), null);
-    const compact = await ask(server, '/v1/responses/compact', { model: 'hal-1.0', input: [{ role: 'user', content: 'A: hello' }, { role: 'assistant', content: 'Hi.' }] });
+    const compact = await ask(server, '/v1/responses/compact', {
+      model: 'hal-1.0',
+      input: [
+        { role: 'user', content: 'A: hello' },
+        { role: 'assistant', content: 'Hi.' },
+      ],
+    });
     t.equal(mismatch('openai', 'CompactResource', compact.body), null);
     t.equal(mismatch('openresponses', 'CompactResource', compact.body), null);
     t.equal(published(publishedAnswers.Compaction, compact.body), null);
@@ -195,12 +271,18 @@ t.test('answers of the three formats are what the descriptions say', async (t) =
 
   await t.test('errors', async (t) => {
     const wrong: [path: string, body: unknown, status: number][] = [
-      ['/v1/chat/completions', {}, 400], ['/v1/chat/completions', { ...chatBody(kinds[0]!), temperature: 9 }, 422],
-      ['/v1/chat/completions', { ...chatBody(kinds[0]!), model: 'nobody' }, 404], ['/v1/chat/completions', '{', 400],
-      ['/v1/messages', {}, 400], ['/v1/messages', { ...messagesBody(kinds[0]!), temperature: 9 }, 422], ['/v1/messages/nowhere', {}, 404],
+      ['/v1/chat/completions', {}, 400],
+      ['/v1/chat/completions', { ...chatBody(kinds[0]!), temperature: 9 }, 422],
+      ['/v1/chat/completions', { ...chatBody(kinds[0]!), model: 'nobody' }, 404],
+      ['/v1/chat/completions', '{', 400],
+      ['/v1/messages', {}, 400],
+      ['/v1/messages', { ...messagesBody(kinds[0]!), temperature: 9 }, 422],
+      ['/v1/messages/nowhere', {}, 404],
       ['/v1/messages/count_tokens', { ...messagesBody(kinds[0]!), model: 'nobody' }, 404],
-      ['/v1/responses', {}, 400], ['/v1/responses', { ...responsesBody(kinds[0]!), previous_response_id: 'resp_x' }, 404],
-      ['/v1/responses', { ...responsesBody(kinds[0]!), temperature: 9 }, 422], ['/v1/responses/compact', { input: 'x' }, 400],
+      ['/v1/responses', {}, 400],
+      ['/v1/responses', { ...responsesBody(kinds[0]!), previous_response_id: 'resp_x' }, 404],
+      ['/v1/responses', { ...responsesBody(kinds[0]!), temperature: 9 }, 422],
+      ['/v1/responses/compact', { input: 'x' }, 400],
     ];
     for (const [path, body, status] of wrong) {
       const answer = await ask(server, path, body);
@@ -214,12 +296,25 @@ t.test('answers of the three formats are what the descriptions say', async (t) =
   await t.test('openapi.json is a description that tools can read', async (t) => {
     const response = await fetch(`${server.url}/openapi.json`);
     t.equal(response.status, 200);
-    const document = (await response.json()) as { openapi: string; paths: Record<string, Record<string, { responses: Record<string, unknown> }>>; components: { schemas: Record<string, unknown> } };
+    const document = (await response.json()) as {
+      openapi: string;
+      paths: Record<string, Record<string, { responses: Record<string, unknown> }>>;
+      components: { schemas: Record<string, unknown> };
+    };
     t.equal(document.openapi, '3.1.0');
-    for (const path of ['/v1/chat/completions', '/v1/messages', '/v1/messages/count_tokens', '/v1/responses', '/v1/responses/{id}', '/v1/responses/compact', '/v1/models']) {
+    for (const path of [
+      '/v1/chat/completions',
+      '/v1/messages',
+      '/v1/messages/count_tokens',
+      '/v1/responses',
+      '/v1/responses/{id}',
+      '/v1/responses/compact',
+      '/v1/models',
+    ]) {
       t.ok(document.paths[path], path);
     }
     const text = JSON.stringify(document);
-    for (const [, name] of text.matchAll(/"#\/components\/schemas\/(\w+)"/g)) t.ok((name ?? '') in document.components.schemas, name ?? '');
+    for (const [, name] of text.matchAll(/"#\/components\/schemas\/(\w+)"/g))
+      t.ok((name ?? '') in document.components.schemas, name ?? '');
   });
 });

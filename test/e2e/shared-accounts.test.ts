@@ -3,7 +3,14 @@
 // is away.
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
-import type { ApiKeyObject, LoginAnswer, Me, RecoveryCodes, SecondFactorProposal, UsageRowObject } from '../../src/wire/dashboard.js';
+import type {
+  ApiKeyObject,
+  LoginAnswer,
+  Me,
+  RecoveryCodes,
+  SecondFactorProposal,
+  UsageRowObject,
+} from '../../src/wire/dashboard.js';
 import { dashboardClient, PASSWORD, refusal, type DashboardClient } from '../support/dashboard-client.js';
 import { codeOf, roomInStep } from '../support/one-time-codes.js';
 import { leaveOutIf } from '../support/needed-programs.js';
@@ -13,7 +20,7 @@ import { startScripted } from '../support/script-model.js';
 import { clockAhead } from '../support/shifted-clock.js';
 import { eventually, main } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const AWAY_S = 8;
 leaveOutIf(t, withoutPostgres, withoutRedis);
@@ -22,7 +29,12 @@ t.teardown(() => postgres.close());
 const redis = await startRedis();
 t.teardown(() => redis.stop());
 const state = postgres.url;
-const start = (more: string[] = [], env: Record<string, string> = {}): ReturnType<typeof startScripted> => startScripted({ models: ['hal-1.0'], args: ['--state', state, '--counters', redis.url, '--state-away-s', String(AWAY_S), ...more], env: { MONOLITH_ACCOUNTS_SIGNUP: 'open', ...env } });
+const start = (more: string[] = [], env: Record<string, string> = {}): ReturnType<typeof startScripted> =>
+  startScripted({
+    models: ['hal-1.0'],
+    args: ['--state', state, '--counters', redis.url, '--state-away-s', String(AWAY_S), ...more],
+    env: { MONOLITH_ACCOUNTS_SIGNUP: 'open', ...env },
+  });
 const a = await start();
 t.teardown(() => a.stop());
 // Ten minutes behind: nothing below depends on it.
@@ -34,28 +46,38 @@ const owner = dashboardClient(a.url);
 const { organization } = await owner.signUp({ email: 'owner@example.com' });
 const KEYS = `/organizations/${organization.id}/api-keys`;
 const newKey = (): Promise<ApiKeyObject & { secret: string }> => owner.post(KEYS, { name: 'k' });
-const sleep = (ms: number): Promise<void> => new Promise((done) => { setTimeout(done, ms); });
+const sleep = (ms: number): Promise<void> =>
+  new Promise((done) => {
+    setTimeout(done, ms);
+  });
 
-const chat = (url: string, key: string): Promise<Response> => fetch(`${url}/v1/chat/completions`, {
-  method: 'POST', headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' }, body: JSON.stringify({ model: 'hal-1.0', messages: [{ role: 'user', content: 'A' }] }),
-});
+const chat = (url: string, key: string): Promise<Response> =>
+  fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'hal-1.0', messages: [{ role: 'user', content: 'A' }] }),
+  });
 
 /** What a server says to a key: its status, and the error's code. */
 async function said(url: string, key: string, more: Record<string, string> = {}): Promise<string> {
   const response = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}`, ...more } });
-  const { error } = await response.json() as { error?: { code: string } };
+  const { error } = (await response.json()) as { error?: { code: string } };
   return error === undefined ? String(response.status) : `${response.status} ${error.code}`;
 }
 
 /** What the threads of a server say to a key, each different answer once: connections of their own reach them all. */
 async function saidByThreads(url: string, key: string): Promise<string> {
-  return [...new Set(await Promise.all(Array.from({ length: 8 }, () => said(url, key, { connection: 'close' }))))].sort().join(', ');
+  return [...new Set(await Promise.all(Array.from({ length: 8 }, () => said(url, key, { connection: 'close' }))))]
+    .sort()
+    .join(', ');
 }
 
 /** Asked for all the time, as a client would, until a second after `change`; then what it is told. */
 async function aSecondAfter(change: () => Promise<unknown>, key: string): Promise<string> {
   let stop = false;
-  const asking = (async () => { while (!stop) await said(b.url, key); })();
+  const asking = (async () => {
+    while (!stop) await said(b.url, key);
+  })();
   try {
     await sleep(50);
     await change();
@@ -67,7 +89,7 @@ async function aSecondAfter(change: () => Promise<unknown>, key: string): Promis
   }
 }
 
-t.test('a key of one is the other\'s at once, and its revocation within a second', async (t) => {
+t.test("a key of one is the other's at once, and its revocation within a second", async (t) => {
   for (let round = 0; round < 3; round++) {
     const { id, secret } = await newKey();
     t.equal(await said(b.url, secret), '200');
@@ -75,25 +97,44 @@ t.test('a key of one is the other\'s at once, and its revocation within a second
   }
 });
 
-t.test('the overlap of a rotated key ends for both at its time, and /readyz and the log show that clocks differ', async (t) => {
-  const { id, secret } = await newKey();
-  await owner.post(`${KEYS}/${id}/rotate`, { overlap_seconds: 2 });
-  t.same([await said(a.url, secret), await said(b.url, secret)], ['200', '200']);
-  await sleep(2_100);
-  t.same([await said(a.url, secret), await said(b.url, secret)], ['401 api_key_revoked', '401 api_key_revoked']);
-  const ready = async (url: string, key: string): Promise<{ clock?: { state: string; skew_ms?: number; spread_ms?: number; threads?: number } }> =>
-    await (await fetch(`${url}/readyz`, { headers: { authorization: `Bearer ${key}` } })).json() as {};
-  t.same((await ready(b.url, 'sk-nobody')).clock, { state: 'skewed' });
-  const { clock } = await ready(b.url, 'token-that-reads-all');
-  t.ok(Math.abs(clock!.skew_ms! + BEHIND_MS) < 5_000 && Math.abs(clock!.spread_ms! - BEHIND_MS) < 5_000 && clock!.threads === 4, JSON.stringify(clock));
-  t.ok(await eventually(async () => (await ready(a.url, 'sk-nobody')).clock?.state === 'skewed'), 'the process with the right clock knows of it too');
-  for (const server of [a, b]) t.match(server.log(), /clocks differ between this machine, the database and other processes/);
-});
+t.test(
+  'the overlap of a rotated key ends for both at its time, and /readyz and the log show that clocks differ',
+  async (t) => {
+    const { id, secret } = await newKey();
+    await owner.post(`${KEYS}/${id}/rotate`, { overlap_seconds: 2 });
+    t.same([await said(a.url, secret), await said(b.url, secret)], ['200', '200']);
+    await sleep(2_100);
+    t.same([await said(a.url, secret), await said(b.url, secret)], ['401 api_key_revoked', '401 api_key_revoked']);
+    const ready = async (
+      url: string,
+      key: string,
+    ): Promise<{ clock?: { state: string; skew_ms?: number; spread_ms?: number; threads?: number } }> =>
+      (await (await fetch(`${url}/readyz`, { headers: { authorization: `Bearer ${key}` } })).json()) as {};
+    t.same((await ready(b.url, 'sk-nobody')).clock, { state: 'skewed' });
+    const { clock } = await ready(b.url, 'token-that-reads-all');
+    t.ok(
+      Math.abs(clock!.skew_ms! + BEHIND_MS) < 5_000 &&
+        Math.abs(clock!.spread_ms! - BEHIND_MS) < 5_000 &&
+        clock!.threads === 4,
+      JSON.stringify(clock),
+    );
+    t.ok(
+      await eventually(async () => (await ready(a.url, 'sk-nobody')).clock?.state === 'skewed'),
+      'the process with the right clock knows of it too',
+    );
+    for (const server of [a, b])
+      t.match(server.log(), /clocks differ between this machine, the database and other processes/);
+  },
+);
 
 t.test('also when no notification arrives', async (t) => {
   let cutting = true;
   const cut = (async () => {
-    while (cutting) await postgres.ask(state, 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND (query LIKE \'LISTEN%\' OR query = \'SELECT 1\' OR query LIKE \'SELECT pg_notify%\') AND state = \'idle\'');
+    while (cutting)
+      await postgres.ask(
+        state,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND (query LIKE 'LISTEN%' OR query = 'SELECT 1' OR query LIKE 'SELECT pg_notify%') AND state = 'idle'",
+      );
   })();
   const { id, secret } = await newKey();
   t.equal(await said(b.url, secret), '200');
@@ -112,10 +153,14 @@ t.test('a suspended organization is refused by both within a second, and limits 
   t.equal(await aSecondAfter(() => set({ limits: {} }), secret), '200');
 });
 
-t.test('a session of one is the other\'s, and over in both at once', async (t) => {
+t.test("a session of one is the other's, and over in both at once", async (t) => {
   const there = Object.assign(dashboardClient(b.url), { cookie: owner.cookie }) as DashboardClient;
   t.match(await there.get<Me>('/me'), { user: { email: 'owner@example.com', operator: true } });
-  const { cookie } = await (async () => { const one = dashboardClient(a.url); await one.login('owner@example.com'); return one; })();
+  const { cookie } = await (async () => {
+    const one = dashboardClient(a.url);
+    await one.login('owner@example.com');
+    return one;
+  })();
   const again = Object.assign(dashboardClient(b.url), { cookie }) as DashboardClient;
   await again.logout();
   t.match(await refusal(Object.assign(dashboardClient(a.url), { cookie }).get('/me')), { status: 401 });
@@ -128,28 +173,62 @@ t.test('a sign-in that was begun with one ends with the other', async (t) => {
   const { secret } = await user.post<SecondFactorProposal>('/second-factor/begin', { password: PASSWORD });
   await roomInStep();
   await user.post<RecoveryCodes>('/second-factor/enable', { code: codeOf(secret, -1) });
-  const answer = await dashboardClient(a.url).post<LoginAnswer>('/login', { email: 'user@example.com', password: PASSWORD });
+  const answer = await dashboardClient(a.url).post<LoginAnswer>('/login', {
+    email: 'user@example.com',
+    password: PASSWORD,
+  });
   if (!('second_factor' in answer)) throw new Error('signed in without a code');
   const there = dashboardClient(b.url);
   const code = codeOf(secret, 1);
   await there.post('/login/code', { ticket: answer.second_factor.ticket, code });
   t.match(await there.get<Me>('/me'), { user: { email: 'user@example.com' } });
-  t.match(await refusal(dashboardClient(a.url).post('/login/code', { ticket: answer.second_factor.ticket, code })), { code: 'invalid_code', message: /used already/ }, 'a code counts once, whoever is asked');
+  t.match(
+    await refusal(dashboardClient(a.url).post('/login/code', { ticket: answer.second_factor.ticket, code })),
+    { code: 'invalid_code', message: /used already/ },
+    'a code counts once, whoever is asked',
+  );
 });
 
 t.test('usage of both adds up exactly', async (t) => {
   const { id, secret } = await newKey();
   const ask = async (url: string): Promise<{ prompt_tokens: number; completion_tokens: number }> =>
-    (await (await chat(url, secret)).json() as { usage: { prompt_tokens: number; completion_tokens: number } }).usage;
-  const used = (await Promise.all(Array.from({ length: 12 }, async (_, at) => { await sleep(at * 40); return [await ask(a.url), await ask(b.url)]; }))).flat();
-  const sum = async (): Promise<UsageRowObject | undefined> => (await owner.get<{ data: UsageRowObject[] }>(`/organizations/${organization.id}/usage?group_by=api_key&bucket=day&api_keys=${id}`)).data[0];
+    ((await (await chat(url, secret)).json()) as { usage: { prompt_tokens: number; completion_tokens: number } }).usage;
+  const used = (
+    await Promise.all(
+      Array.from({ length: 12 }, async (_, at) => {
+        await sleep(at * 40);
+        return [await ask(a.url), await ask(b.url)];
+      }),
+    )
+  ).flat();
+  const sum = async (): Promise<UsageRowObject | undefined> =>
+    (
+      await owner.get<{ data: UsageRowObject[] }>(
+        `/organizations/${organization.id}/usage?group_by=api_key&bucket=day&api_keys=${id}`,
+      )
+    ).data[0];
   t.ok(await eventually(async () => (await sum())?.requests === 24));
-  t.match(await sum(), { requests: 24, errors: 0, input_tokens: used.reduce((all, { prompt_tokens: one }) => all + one, 0), output_tokens: used.reduce((all, { completion_tokens: one }) => all + one, 0) });
-  t.ok(await eventually(async () => (await owner.get<{ data: unknown[] }>(`/organizations/${organization.id}/requests?api_key=${id}&limit=100`)).data.length === 24), 'and the request log has them all');
+  t.match(await sum(), {
+    requests: 24,
+    errors: 0,
+    input_tokens: used.reduce((all, { prompt_tokens: one }) => all + one, 0),
+    output_tokens: used.reduce((all, { completion_tokens: one }) => all + one, 0),
+  });
+  t.ok(
+    await eventually(
+      async () =>
+        (await owner.get<{ data: unknown[] }>(`/organizations/${organization.id}/requests?api_key=${id}&limit=100`))
+          .data.length === 24,
+    ),
+    'and the request log has them all',
+  );
 });
 
 t.test('commands work on the shared database', async (t) => {
-  const run = (...words: string[]): string => spawnSync(process.execPath, [main, 'keys', ...words, '--state', state, '--organization', organization.id], { encoding: 'utf8' }).stdout.trim();
+  const run = (...words: string[]): string =>
+    spawnSync(process.execPath, [main, 'keys', ...words, '--state', state, '--organization', organization.id], {
+      encoding: 'utf8',
+    }).stdout.trim();
   const secret = run('create', '--name', 'by hand');
   t.equal(await said(b.url, secret), '200');
   t.match(run('list'), /by hand/);
@@ -157,29 +236,41 @@ t.test('commands work on the shared database', async (t) => {
 
 t.test('a database that is slow is waited for: also by who comes with a key that was never seen', async (t) => {
   const { secret } = await newKey();
-  const slow = postgres.ask(state, 'BEGIN; LOCK TABLE accounts_state IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(2.5); COMMIT');
-  await sleep(1_700);      // what was changed of late cannot be read: a look begins within 300 ms, and a second later it is late
+  const slow = postgres.ask(
+    state,
+    'BEGIN; LOCK TABLE accounts_state IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(2.5); COMMIT',
+  );
+  await sleep(1_700); // what was changed of late cannot be read: a look begins within 300 ms, and a second later it is late
   t.equal(await said(b.url, secret), '200');
   await slow;
-  await sleep(700);        // and it is looked at anew: what was asked so long ago would count for less time in what follows
+  await sleep(700); // and it is looked at anew: what was asked so long ago would count for less time in what follows
 });
 
-t.test('while the database is away known keys go on for their time, unknown ones get 503, and all is well when it is back', async (t) => {
-  // Each thread knows keys it was asked with, and finds out by itself that the database is away and back.
-  const both = async (key: string): Promise<string[]> => [await said(a.url, key), await saidByThreads(b.url, key)];
-  const { secret } = await newKey();
-  t.same([...await both(secret), ...await both('sk-nobody')], ['200', '200', '401 invalid_api_key', '401 invalid_api_key']);
-  await postgres.kill();   // at once: from here on their time runs
-  const since = Date.now();
-  t.ok(await eventually(async () => (await both('sk-nobody')).every((one) => one === '503 maintenance')));
-  t.same(await both(secret), ['200', '200']);
-  t.match(await refusal(owner.get('/me')), { status: 503 });
-  // Of each thread, since one that still goes on would answer as if it knew already that the database is back.
-  t.ok(await eventually(async () => (await both(secret)).every((one) => one === '503 maintenance')));
-  t.ok(Date.now() - since >= (AWAY_S - 4) * 1000, 'not before their time, which runs from when the database was last looked at');
-  await postgres.start();
-  t.ok(await eventually(async () => (await both(secret)).every((one) => one === '200')));
-  t.same(await both('sk-nobody'), ['401 invalid_api_key', '401 invalid_api_key']);
-  const { secret: another } = await newKey();
-  t.same(await both(another), ['200', '200'], 'without a restart');
-});
+t.test(
+  'while the database is away known keys go on for their time, unknown ones get 503, and all is well when it is back',
+  async (t) => {
+    // Each thread knows keys it was asked with, and finds out by itself that the database is away and back.
+    const both = async (key: string): Promise<string[]> => [await said(a.url, key), await saidByThreads(b.url, key)];
+    const { secret } = await newKey();
+    t.same(
+      [...(await both(secret)), ...(await both('sk-nobody'))],
+      ['200', '200', '401 invalid_api_key', '401 invalid_api_key'],
+    );
+    await postgres.kill(); // at once: from here on their time runs
+    const since = Date.now();
+    t.ok(await eventually(async () => (await both('sk-nobody')).every((one) => one === '503 maintenance')));
+    t.same(await both(secret), ['200', '200']);
+    t.match(await refusal(owner.get('/me')), { status: 503 });
+    // Of each thread, since one that still goes on would answer as if it knew already that the database is back.
+    t.ok(await eventually(async () => (await both(secret)).every((one) => one === '503 maintenance')));
+    t.ok(
+      Date.now() - since >= (AWAY_S - 4) * 1000,
+      'not before their time, which runs from when the database was last looked at',
+    );
+    await postgres.start();
+    t.ok(await eventually(async () => (await both(secret)).every((one) => one === '200')));
+    t.same(await both('sk-nobody'), ['401 invalid_api_key', '401 invalid_api_key']);
+    const { secret: another } = await newKey();
+    t.same(await both(another), ['200', '200'], 'without a restart');
+  },
+);

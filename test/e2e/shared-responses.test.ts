@@ -16,7 +16,7 @@ import { startPostgres, withoutPostgres } from '../support/postgres.js';
 import { events } from '../support/wire.js';
 import { embeddedModel, eventually, main, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 type Event = OpenAI.Responses.ResponseStreamEvent;
 const model = 'tycho-1.0';
@@ -27,20 +27,54 @@ const postgres = await startPostgres();
 t.teardown(() => postgres.close());
 const redis = await startRedis();
 t.teardown(() => redis.stop());
-const start = (more: string[] = []): Promise<Monolith> => startScripted({ models: [model], env: { MONOLITH_ACCOUNTS_SIGNUP: 'open' }, args: ['--state', postgres.url, '--counters', redis.url, '--state-timeout-ms', '5000', '--engine-drain-ms', '100', '--responses-retention-days', '30', ...more] });
-const clientOf = ({ url, key }: Pick<Monolith, 'url' | 'key'>): OpenAI => new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 });
+const start = (more: string[] = []): Promise<Monolith> =>
+  startScripted({
+    models: [model],
+    env: { MONOLITH_ACCOUNTS_SIGNUP: 'open' },
+    args: [
+      '--state',
+      postgres.url,
+      '--counters',
+      redis.url,
+      '--state-timeout-ms',
+      '5000',
+      '--engine-drain-ms',
+      '100',
+      '--responses-retention-days',
+      '30',
+      ...more,
+    ],
+  });
+const clientOf = ({ url, key }: Pick<Monolith, 'url' | 'key'>): OpenAI =>
+  new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 });
 const a = await start();
 t.teardown(() => a.stop());
 const b = await start(['--http-threads', '2']);
 t.teardown(() => b.stop());
 const [one, other] = [clientOf(a), clientOf(b)];
 
-const collect = async (stream: AsyncIterable<Event>) => { const all: Event[] = []; for await (const event of stream) all.push(event); return all; };
+const collect = async (stream: AsyncIterable<Event>) => {
+  const all: Event[] = [];
+  for await (const event of stream) all.push(event);
+  return all;
+};
 const numbers = (all: readonly Event[]) => all.map(({ sequence_number }) => sequence_number);
 /** Every event of the log, errors too. */
-const logOf = async (server: Monolith, id: string) => (await events(await fetch(`${server.url}/v1/responses/${id}?stream=true`, { headers: { authorization: `Bearer ${server.key}` } })))
-  .filter(({ data }) => data !== '[DONE]').map(({ data }) => JSON.parse(data) as { type: string; sequence_number: number });
-const refusal = async (asked: Promise<unknown>): Promise<string> => asked.then(() => 'none', (error: unknown) => `${(error as { status?: number }).status} ${(error as { code?: string }).code}`);
+const logOf = async (server: Monolith, id: string) =>
+  (
+    await events(
+      await fetch(`${server.url}/v1/responses/${id}?stream=true`, {
+        headers: { authorization: `Bearer ${server.key}` },
+      }),
+    )
+  )
+    .filter(({ data }) => data !== '[DONE]')
+    .map(({ data }) => JSON.parse(data) as { type: string; sequence_number: number });
+const refusal = async (asked: Promise<unknown>): Promise<string> =>
+  asked.then(
+    () => 'none',
+    (error: unknown) => `${(error as { status?: number }).status} ${(error as { code?: string }).code}`,
+  );
 
 t.test('saved by one, read, continued, listed and deleted by the other at once', async (t) => {
   for (let round = 0; round < 10; round++) {
@@ -52,8 +86,15 @@ t.test('saved by one, read, continued, listed and deleted by the other at once',
     t.equal((await one.responses.inputItems.list(next.id)).data.length, 3);
     await other.responses.delete(made.id);
     t.equal(await refusal(one.responses.retrieve(made.id)), '404 response_not_found');
-    t.equal(await refusal(one.responses.create({ model, previous_response_id: made.id, input: 'A: z' })), '404 previous_response_not_found');
-    t.equal((await one.responses.create({ model, previous_response_id: next.id, input: 'A: z' })).output_text, said('A').content, 'what needs it has it');
+    t.equal(
+      await refusal(one.responses.create({ model, previous_response_id: made.id, input: 'A: z' })),
+      '404 previous_response_not_found',
+    );
+    t.equal(
+      (await one.responses.create({ model, previous_response_id: next.id, input: 'A: z' })).output_text,
+      said('A').content,
+      'what needs it has it',
+    );
   }
 });
 
@@ -64,31 +105,48 @@ t.test('a background response is followed from the other, from any event on', as
   const [first] = seen;
   if (first?.type !== 'response.created') throw new Error('no response.created');
   const { id } = first.response;
-  const rests = await Promise.all([one, other, other].map(async (client) => collect(await client.responses.retrieve(id, { stream: true, starting_after: 19 }))));
+  const rests = await Promise.all(
+    [one, other, other].map(async (client) =>
+      collect(await client.responses.retrieve(id, { stream: true, starting_after: 19 })),
+    ),
+  );
   for (const rest of rests) {
-    t.same(numbers([...seen, ...rest]), [...seen, ...rest].map((_, index) => index), 'nothing is missing, nothing twice');
+    t.same(
+      numbers([...seen, ...rest]),
+      [...seen, ...rest].map((_, index) => index),
+      'nothing is missing, nothing twice',
+    );
     t.equal(rest.at(-1)?.type, 'response.incomplete');
   }
   t.same(rests[1], rests[0]);
 });
 
 t.test('cancelled from the other within a second', async (t) => {
-  await dashboardClient(b.url).signUp({ email: 'owner@example.com' });   // who gets the organization of the servers' own key
+  await dashboardClient(b.url).signUp({ email: 'owner@example.com' }); // who gets the organization of the servers' own key
   const stranger = dashboardClient(b.url);
   const { organization } = await stranger.signUp({ email: 'stranger@example.com' });
-  const { secret } = await stranger.post<{ secret: string }>(`/organizations/${organization.id}/api-keys`, { name: 'k' });
-  const { id } = await one.responses.create(ENDLESS);   // now: it has an end after all, a few seconds away
+  const { secret } = await stranger.post<{ secret: string }>(`/organizations/${organization.id}/api-keys`, {
+    name: 'k',
+  });
+  const { id } = await one.responses.create(ENDLESS); // now: it has an end after all, a few seconds away
   t.ok(await eventually(async () => (await other.responses.retrieve(id)).status === 'in_progress'));
-  for (const { url } of [a, b]) t.equal(await refusal(clientOf({ url, key: secret }).responses.cancel(id)), '404 response_not_found', 'unknown to another organization, wherever it runs');
+  for (const { url } of [a, b])
+    t.equal(
+      await refusal(clientOf({ url, key: secret }).responses.cancel(id)),
+      '404 response_not_found',
+      'unknown to another organization, wherever it runs',
+    );
   const seen: Event[] = [];
   const stream = await other.responses.retrieve(id, { stream: true });
-  const following = (async () => { for await (const event of stream) seen.push(event); })();
+  const following = (async () => {
+    for await (const event of stream) seen.push(event);
+  })();
   t.ok(await eventually(() => seen.length > 3));
   const begun = performance.now();
   const ended = await other.responses.cancel(id);
   const ms = performance.now() - begun;
   t.equal(ended.status, 'cancelled');
-  t.ok(ms < 10_000, `${ms.toFixed(0)} ms, on a busy machine`);   // within a second on an idle one; told in no way it would go on to its end
+  t.ok(ms < 10_000, `${ms.toFixed(0)} ms, on a busy machine`); // within a second on an idle one; told in no way it would go on to its end
   t.equal((await one.responses.retrieve(id)).status, 'cancelled');
   await following;
   const running = await other.responses.create(ENDLESS);
@@ -99,62 +157,120 @@ t.test('cancelled from the other within a second', async (t) => {
 t.test('what a process was generating when it was killed has failed, with what there was of it', async (t) => {
   const doomed = await start();
   const done = await clientOf(doomed).responses.create({ model, input: 'A: x' });
-  const { id } = await clientOf(doomed).responses.create(ENDLESS);   // now: it has an end after all
+  const { id } = await clientOf(doomed).responses.create(ENDLESS); // now: it has an end after all
   const following = logOf(b, id);
-  for await (const { type } of await other.responses.retrieve(id, { stream: true })) if (type === 'response.output_text.delta') break;
+  for await (const { type } of await other.responses.retrieve(id, { stream: true }))
+    if (type === 'response.output_text.delta') break;
   doomed.process.kill('SIGKILL');
   const killed = performance.now();
   t.ok(await eventually(async () => (await one.responses.retrieve(id)).status === 'failed', 60_000));
-  t.ok(performance.now() - killed > 5_000, 'not before its lease of 15 s is over, last renewed 2.5 s before, on a busy machine more');
+  t.ok(
+    performance.now() - killed > 5_000,
+    'not before its lease of 15 s is over, last renewed 2.5 s before, on a busy machine more',
+  );
   const failed = await other.responses.retrieve(id);
   t.match(failed.error, { code: 'server_error' });
   t.ok(failed.output_text.length > 0 && failed.usage!.output_tokens > 0);
   const followed = await following;
-  t.same(followed.map(({ sequence_number: number }) => number), followed.map((_, index) => index));
-  t.same(followed.slice(-2).map(({ type }) => type), ['error', 'response.failed']);
-  t.equal((await one.responses.retrieve(done.id)).output_text, said('A').content, 'what had been acknowledged is there');
+  t.same(
+    followed.map(({ sequence_number: number }) => number),
+    followed.map((_, index) => index),
+  );
+  t.same(
+    followed.slice(-2).map(({ type }) => type),
+    ['error', 'response.failed'],
+  );
+  t.equal(
+    (await one.responses.retrieve(done.id)).output_text,
+    said('A').content,
+    'what had been acknowledged is there',
+  );
   await sleep(3_000);
   t.same(await logOf(a, id), followed, 'by one of the two');
 });
 
-t.test('the database is away: what needs it gets 503, the rest goes on; then it is back without a restart', async (t) => {
-  const made = await one.responses.create({ model, input: 'A: x' });
-  const chat = () => one.chat.completions.create({ model, messages: [{ role: 'user', content: 'A: x' }] });
-  await chat();
-  const { id } = await one.responses.create({ ...ENDLESS, max_output_tokens: 600 });
-  await postgres.kill();
-  t.equal(await refusal(one.responses.retrieve(made.id)), '503 maintenance');
-  t.equal((await chat()).choices[0]!.message.content, said('A').content, 'nothing of it is stored');
-  t.equal(await refusal(one.responses.create({ model, input: 'A: x' })), '503 maintenance', 'not acknowledged');
-  await postgres.start();
-  for (const client of [one, other]) t.ok(await eventually(async () => await refusal(client.responses.retrieve(made.id)) === 'none'));
-  const next = await other.responses.create({ model, previous_response_id: made.id, input: 'S: y' });
-  t.equal((await one.responses.retrieve(next.id)).output_text, said('S').content);
-  t.ok(await eventually(async () => (await other.responses.retrieve(id)).status === 'incomplete'), 'what was generated meanwhile is stored');
-  const all = await logOf(b, id);
-  t.same(all.map(({ sequence_number: number }) => number), all.map((_, index) => index), 'and its log has no gap');
-  t.equal(all.at(-1)?.type, 'response.incomplete');
-  for (const { log } of [a, b]) t.notMatch(log(), /pass-word/);
-});
+t.test(
+  'the database is away: what needs it gets 503, the rest goes on; then it is back without a restart',
+  async (t) => {
+    const made = await one.responses.create({ model, input: 'A: x' });
+    const chat = () => one.chat.completions.create({ model, messages: [{ role: 'user', content: 'A: x' }] });
+    await chat();
+    const { id } = await one.responses.create({ ...ENDLESS, max_output_tokens: 600 });
+    await postgres.kill();
+    t.equal(await refusal(one.responses.retrieve(made.id)), '503 maintenance');
+    t.equal((await chat()).choices[0]!.message.content, said('A').content, 'nothing of it is stored');
+    t.equal(await refusal(one.responses.create({ model, input: 'A: x' })), '503 maintenance', 'not acknowledged');
+    await postgres.start();
+    for (const client of [one, other])
+      t.ok(await eventually(async () => (await refusal(client.responses.retrieve(made.id))) === 'none'));
+    const next = await other.responses.create({ model, previous_response_id: made.id, input: 'S: y' });
+    t.equal((await one.responses.retrieve(next.id)).output_text, said('S').content);
+    t.ok(
+      await eventually(async () => (await other.responses.retrieve(id)).status === 'incomplete'),
+      'what was generated meanwhile is stored',
+    );
+    const all = await logOf(b, id);
+    t.same(
+      all.map(({ sequence_number: number }) => number),
+      all.map((_, index) => index),
+      'and its log has no gap',
+    );
+    t.equal(all.at(-1)?.type, 'response.incomplete');
+    for (const { log } of [a, b]) t.notMatch(log(), /pass-word/);
+  },
+);
 
-t.test('a database that takes no writes, as a standby: who cancels is told so within seconds, and it ends as cancelled when it can', async (t) => {
-  const readOnly = async (how: string): Promise<void> => {
-    await postgres.ask(postgres.url, `ALTER SYSTEM ${how}`);
-    await postgres.ask(postgres.url, 'SELECT pg_reload_conf()');
-    t.ok(await eventually(async () => (await postgres.ask<{ default_transaction_read_only: string }>(postgres.url, 'SHOW default_transaction_read_only'))[0]?.default_transaction_read_only === (how.startsWith('SET') ? 'on' : 'off')));
-  };
-  const { id } = await one.responses.create(ENDLESS);
-  await readOnly('SET default_transaction_read_only = on');
-  t.equal(await refusal(one.responses.cancel(id, { timeout: 30_000 })), '503 maintenance');
-  await readOnly('RESET default_transaction_read_only');
-  t.ok(await eventually(async () => (await one.responses.retrieve(id)).status === 'cancelled', 60_000));
-});
+t.test(
+  'a database that takes no writes, as a standby: who cancels is told so within seconds, and it ends as cancelled when it can',
+  async (t) => {
+    const readOnly = async (how: string): Promise<void> => {
+      await postgres.ask(postgres.url, `ALTER SYSTEM ${how}`);
+      await postgres.ask(postgres.url, 'SELECT pg_reload_conf()');
+      t.ok(
+        await eventually(
+          async () =>
+            (
+              await postgres.ask<{ default_transaction_read_only: string }>(
+                postgres.url,
+                'SHOW default_transaction_read_only',
+              )
+            )[0]?.default_transaction_read_only === (how.startsWith('SET') ? 'on' : 'off'),
+        ),
+      );
+    };
+    const { id } = await one.responses.create(ENDLESS);
+    await readOnly('SET default_transaction_read_only = on');
+    t.equal(await refusal(one.responses.cancel(id, { timeout: 30_000 })), '503 maintenance');
+    await readOnly('RESET default_transaction_read_only');
+    t.ok(await eventually(async () => (await one.responses.retrieve(id)).status === 'cancelled', 60_000));
+  },
+);
 
 t.test('a start that cannot use it says why', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-shared-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-  for (const [url, says] of [[postgres.url.replace(/monolith$/, 'absent'), /database "absent" does not exist/], [postgres.url.replace(`:${postgres.port}`, ':1'), /cannot be reached/]] as const) {
-    const { status, stderr } = spawnSync(process.execPath, [main, 'serve', '--port', '0', '--data-dir', folder, '--model', `x=${embeddedModel}`, '--state', url, '--counters', redis.url], { encoding: 'utf8', timeout: 60_000 });
+  for (const [url, says] of [
+    [postgres.url.replace(/monolith$/, 'absent'), /database "absent" does not exist/],
+    [postgres.url.replace(`:${postgres.port}`, ':1'), /cannot be reached/],
+  ] as const) {
+    const { status, stderr } = spawnSync(
+      process.execPath,
+      [
+        main,
+        'serve',
+        '--port',
+        '0',
+        '--data-dir',
+        folder,
+        '--model',
+        `x=${embeddedModel}`,
+        '--state',
+        url,
+        '--counters',
+        redis.url,
+      ],
+      { encoding: 'utf8', timeout: 60_000 },
+    );
     t.equal(status, 1);
     t.match(stderr, says);
     t.notMatch(stderr, /pass-word/);

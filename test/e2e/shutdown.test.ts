@@ -5,22 +5,34 @@ import { join } from 'node:path';
 import t from 'tap';
 import { eventually, startMonolith, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const SLOW = ['--isa', 'plain', '--threads', '1', '--arithmetic', 'exact'];
 
 function begin(server: Monolith, maxTokens: number): Promise<Response> {
   return fetch(`${server.url}/v1/chat/completions`, {
-    method: 'POST', headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'hal-1.0', stream: true, ignore_eos: true, max_tokens: maxTokens, messages: [{ role: 'user', content: 'tell me' }] }),
+    method: 'POST',
+    headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      model: 'hal-1.0',
+      stream: true,
+      ignore_eos: true,
+      max_tokens: maxTokens,
+      messages: [{ role: 'user', content: 'tell me' }],
+    }),
   });
 }
 
 /** It has heard the signal, on every thread: connections of their own reach them all. */
-const notReady = (server: Monolith): Promise<boolean> => eventually(async () => {
-  const asked = await Promise.all(Array.from({ length: 4 }, () => fetch(`${server.url}/readyz`, { headers: { connection: 'close' } }).catch(() => null)));
-  return asked.every((ready) => ready === null || ready.status === 503);
-});
+const notReady = (server: Monolith): Promise<boolean> =>
+  eventually(async () => {
+    const asked = await Promise.all(
+      Array.from({ length: 4 }, () =>
+        fetch(`${server.url}/readyz`, { headers: { connection: 'close' } }).catch(() => null),
+      ),
+    );
+    return asked.every((ready) => ready === null || ready.status === 503);
+  });
 
 /** Makes a thread of the server throw outside of any request: the main thread (0) or an HTTP worker (its index), once a file of that name exists. */
 function throwing(folder: string): Record<string, string> {
@@ -53,29 +65,38 @@ t.test('an HTTP worker with an uncaught exception finishes its requests and is r
   writeFileSync(join(folder, '1'), '');
   t.ok(await eventually(() => server.log().includes('this HTTP worker is drained and replaced')));
   t.equal((await begin(server, 1)).status, 200, 'the other worker answers');
-  for (const response of responses) t.match(await response.text(), /"finish_reason":"length"/, 'running requests end well');
+  for (const response of responses)
+    t.match(await response.text(), /"finish_reason":"length"/, 'running requests end well');
   t.ok(await eventually(() => server.log().includes('the thread serves again')));
-  const asked = await Promise.all(Array.from({ length: 8 }, () => fetch(`${server.url}/readyz`, { headers: { connection: 'close' } })));
-  t.same(asked.map(({ status }) => status), Array(8).fill(200));
+  const asked = await Promise.all(
+    Array.from({ length: 8 }, () => fetch(`${server.url}/readyz`, { headers: { connection: 'close' } })),
+  );
+  t.same(
+    asked.map(({ status }) => status),
+    Array(8).fill(200),
+  );
 });
 
 for (const threads of ['1', '2']) {
-  t.test(`a running stream is finished, readiness goes, new requests are refused (http.threads ${threads})`, async (t) => {
-    const server = await startMonolith({ args: [...SLOW, '--http-threads', threads] });
-    const response = await begin(server, 300);
-    const stopped = server.stop();
-    t.ok(await notReady(server));
-    const refused = await begin(server, 1).catch(() => null);
-    if (refused !== null) {
-      t.equal(refused.status, 503);
-      t.match(await refused.json(), { error: { code: 'shutting_down' } });
-      t.ok(refused.headers.get('retry-after'));
-    }
-    const text = await response.text();
-    t.match(text, /"finish_reason":"length"/);
-    t.ok(text.endsWith('data: [DONE]\n\n'));
-    t.equal(await stopped, 0);
-  });
+  t.test(
+    `a running stream is finished, readiness goes, new requests are refused (http.threads ${threads})`,
+    async (t) => {
+      const server = await startMonolith({ args: [...SLOW, '--http-threads', threads] });
+      const response = await begin(server, 300);
+      const stopped = server.stop();
+      t.ok(await notReady(server));
+      const refused = await begin(server, 1).catch(() => null);
+      if (refused !== null) {
+        t.equal(refused.status, 503);
+        t.match(await refused.json(), { error: { code: 'shutting_down' } });
+        t.ok(refused.headers.get('retry-after'));
+      }
+      const text = await response.text();
+      t.match(text, /"finish_reason":"length"/);
+      t.ok(text.endsWith('data: [DONE]\n\n'));
+      t.equal(await stopped, 0);
+    },
+  );
 
   t.test(`past the drain time a stream ends early, as length (http.threads ${threads})`, async (t) => {
     const server = await startMonolith({ args: [...SLOW, '--engine-drain-ms', '50', '--http-threads', threads] });

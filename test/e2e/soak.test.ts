@@ -7,7 +7,7 @@ import { openOwned } from '../support/owned-server.js';
 import { Traffic } from '../soak/traffic.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const SECONDS = 8;
 const CLIENTS = 24;
@@ -15,10 +15,18 @@ const CONNECTIONS = 12;
 
 const { server, owner, organization, close } = await openOwned({
   args: ['--engine-max-sequences', '6', '--engine-queue-max', '6', '--engine-queue-wait-ms', '300'],
-  env: { MONOLITH_LOG_LEVEL: 'error', MONOLITH_LIMITS_CONCURRENCY: '6', MONOLITH_WS_MAX_CONNECTIONS: String(CONNECTIONS), MONOLITH_HTTP_THREADS: process.env['SOAK_THREADS'] ?? '2' },
+  env: {
+    MONOLITH_LOG_LEVEL: 'error',
+    MONOLITH_LIMITS_CONCURRENCY: '6',
+    MONOLITH_WS_MAX_CONNECTIONS: String(CONNECTIONS),
+    MONOLITH_HTTP_THREADS: process.env['SOAK_THREADS'] ?? '2',
+  },
 });
 t.teardown(close);
-const { secret } = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, { name: 'soak', limits: { '*': { concurrency: 5 } } });
+const { secret } = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, {
+  name: 'soak',
+  limits: { '*': { concurrency: 5 } },
+});
 const authorization = `Bearer ${secret}`;
 
 const seed = Number(process.env['SOAK_SEED'] ?? Date.now() % 1_000_000);
@@ -38,27 +46,64 @@ t.test('nothing is left', async (t) => {
   t.notOk(statuses.has('500'), 'and no failure of our own');
 
   const limits = (): Promise<LimitsObject> => owner.get(`/organizations/${organization.id}/limits`);
-  t.ok(await eventually(async () => (await limits()).models.every(({ concurrency, requests, tokens }) =>
-    concurrency.in_use === 0 && requests.remaining === requests.limit && tokens.remaining === tokens.limit), 15_000), 'every place is free, every bucket fills up again');
-  t.same((await limits()).models.map(({ concurrency }) => concurrency.in_use), [0, 0, 0]);
-  const response = await fetch(`${server.url}/v1/chat/completions`, { method: 'POST', body: JSON.stringify({ model: 'hal-1.0', messages: [{ role: 'user', content: 'A: x' }] }), headers: { authorization, 'content-type': 'application/json' } });
-  t.equal(response.headers.get('x-ratelimit-limit-concurrency'), '5', 'the key\'s');
+  t.ok(
+    await eventually(
+      async () =>
+        (await limits()).models.every(
+          ({ concurrency, requests, tokens }) =>
+            concurrency.in_use === 0 && requests.remaining === requests.limit && tokens.remaining === tokens.limit,
+        ),
+      15_000,
+    ),
+    'every place is free, every bucket fills up again',
+  );
+  t.same(
+    (await limits()).models.map(({ concurrency }) => concurrency.in_use),
+    [0, 0, 0],
+  );
+  const response = await fetch(`${server.url}/v1/chat/completions`, {
+    method: 'POST',
+    body: JSON.stringify({ model: 'hal-1.0', messages: [{ role: 'user', content: 'A: x' }] }),
+    headers: { authorization, 'content-type': 'application/json' },
+  });
+  t.equal(response.headers.get('x-ratelimit-limit-concurrency'), '5', "the key's");
   t.equal(response.headers.get('x-ratelimit-remaining-concurrency'), '4', 'and those of the key');
   await response.text();
 
   const metrics = await server.metrics();
-  const sum = (name: string): number => [...metrics].filter(([one]) => one.startsWith(name)).reduce((all, [, value]) => all + value, 0);
+  const sum = (name: string): number =>
+    [...metrics].filter(([one]) => one.startsWith(name)).reduce((all, [, value]) => all + value, 0);
   t.equal(sum('monolith_sequences_running'), 0);
   t.equal(sum('monolith_requests_waiting'), 0);
-  const pages = (state: string): number => [...metrics].filter(([one]) => one.startsWith('monolith_kv_pages{') && one.includes(`state="${state}"`)).reduce((all, [, value]) => all + value, 0);
+  const pages = (state: string): number =>
+    [...metrics]
+      .filter(([one]) => one.startsWith('monolith_kv_pages{') && one.includes(`state="${state}"`))
+      .reduce((all, [, value]) => all + value, 0);
   t.equal(pages('free') + pages('cached'), pages('total'));
 
-  const sockets = await Promise.all(Array.from({ length: CONNECTIONS + 1 }, () => new Promise<WebSocket | null>((resolve) => {
-    const socket = new WebSocket(`ws://127.0.0.1:${server.port}/v1/responses`, { headers: { authorization } });
-    socket.on('open', () => resolve(socket));
-    socket.on('error', () => resolve(null));
-  })));
-  t.equal(sockets.filter((socket) => socket !== null).length, CONNECTIONS, 'every connection is free again, and one more is too many');
+  const sockets = await Promise.all(
+    Array.from(
+      { length: CONNECTIONS + 1 },
+      () =>
+        new Promise<WebSocket | null>((resolve) => {
+          const socket = new WebSocket(`ws://127.0.0.1:${server.port}/v1/responses`, { headers: { authorization } });
+          socket.on('open', () => resolve(socket));
+          socket.on('error', () => resolve(null));
+        }),
+    ),
+  );
+  t.equal(
+    sockets.filter((socket) => socket !== null).length,
+    CONNECTIONS,
+    'every connection is free again, and one more is too many',
+  );
   for (const socket of sockets) socket?.terminate();
-  t.same(server.log().split('\n').filter((line) => /"level":"?(error|50)/.test(line)), [], 'nothing in the log');
+  t.same(
+    server
+      .log()
+      .split('\n')
+      .filter((line) => /"level":"?(error|50)/.test(line)),
+    [],
+    'nothing in the log',
+  );
 });

@@ -9,34 +9,53 @@ import { startScripted } from '../support/script-model.js';
 import type { Monolith } from './monolith.js';
 import { dataFolder } from './stored-server.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
-interface Answer { status: number; body: { id?: string; error?: { code: string } } }
+interface Answer {
+  status: number;
+  body: { id?: string; error?: { code: string } };
+}
 
 async function create(server: Monolith, text: string): Promise<Answer> {
   const response = await fetch(`${server.url}/v1/responses`, {
-    method: 'POST', headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' }, body: JSON.stringify({ model: 'tycho-1.0', input: text }),
+    method: 'POST',
+    headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'tycho-1.0', input: text }),
   });
-  return { status: response.status, body: await response.json() as Answer['body'] };
+  return { status: response.status, body: (await response.json()) as Answer['body'] };
 }
 
-const retrieve = async (server: Monolith, id: string): Promise<number> => (await fetch(`${server.url}/v1/responses/${id}`, { headers: { authorization: `Bearer ${server.key}` } })).status;
+const retrieve = async (server: Monolith, id: string): Promise<number> =>
+  (await fetch(`${server.url}/v1/responses/${id}`, { headers: { authorization: `Bearer ${server.key}` } })).status;
 
-for (const [how, threads] of [['sync', '1'], ['sync', '2'], ['meta', '2']] as const) {
+for (const [how, threads] of [
+  ['sync', '1'],
+  ['sync', '2'],
+  ['meta', '2'],
+] as const) {
   t.test(`a ${how} fails (http.threads ${threads})`, async (t) => {
     const data = dataFolder();
     t.teardown(() => data.remove());
     const failing = join(data.path, 'failing');
     const args = ['--http-threads', threads, '--http-unready-ms', '2000'];
     const server = await startScripted({
-      args, models: ['tycho-1.0'],
+      args,
+      models: ['tycho-1.0'],
       env: {
-        MONOLITH_DATA_DIR: data.path, LD_PRELOAD: join(packageRoot, 'build', 'Release', 'libstorage_faults.so'),
-        FAULT_FILE: '/db/data.mdb', FAULT_FROM: failing, FAULT_AT: '1', FAULT_HOW: how, FAULT_SEEN: join(data.path, 'seen'),
+        MONOLITH_DATA_DIR: data.path,
+        LD_PRELOAD: join(packageRoot, 'build', 'Release', 'libstorage_faults.so'),
+        FAULT_FILE: '/db/data.mdb',
+        FAULT_FROM: failing,
+        FAULT_AT: '1',
+        FAULT_HOW: how,
+        FAULT_SEEN: join(data.path, 'seen'),
       },
     });
     const exited = once(server.process, 'exit');
-    const { status, body: { id = '' } } = await create(server, 'A: go');
+    const {
+      status,
+      body: { id = '' },
+    } = await create(server, 'A: go');
     t.equal(status, 200);
     writeFileSync(failing, '');
     const acknowledged = [id];

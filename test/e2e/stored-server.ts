@@ -27,9 +27,18 @@ export async function inside<T>(path: string, work: (store: Store) => Promise<T>
 export function keyOf(path: string, which: 'first' | 'second', options: Partial<NewKey> = {}): Promise<string> {
   return inside(path, async (store) => {
     const accounts = openAccounts(store);
-    const second: Organization = { id: `org_${'B'.repeat(24)}`, tenant: 2, name: 'Second', status: 'active', createdAt: new Date().toISOString() };
+    const second: Organization = {
+      id: `org_${'B'.repeat(24)}`,
+      tenant: 2,
+      name: 'Second',
+      status: 'active',
+      createdAt: new Date().toISOString(),
+    };
     if (which === 'second') await store.table<Organization>('organizations').insert(second.id, second);
-    const { secret } = await accounts.createKey({ name: 'a test key', ...options }, which === 'second' ? second.id : undefined);
+    const { secret } = await accounts.createKey(
+      { name: 'a test key', ...options },
+      which === 'second' ? second.id : undefined,
+    );
     await accounts.close();
     return secret;
   });

@@ -16,15 +16,21 @@ import { writeScriptModel } from '../support/script-model.js';
 import { Connection, handshakeStatus } from '../support/web-socket.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const TOKEN = 'an-operator-token-0123';
 const folder = mkdtempSync(join(tmpdir(), 'monolith-suspension-'));
 const file = join(folder, 'script.gguf');
 writeScriptModel(file);
-const server = await startServer(configWith({
-  port: 0, data_dir: join(folder, 'data'), log_level: 'silent', model: [`hal-1.0=${file}`], admin: { token: TOKEN, port: 0 },
-}));
+const server = await startServer(
+  configWith({
+    port: 0,
+    data_dir: join(folder, 'data'),
+    log_level: 'silent',
+    model: [`hal-1.0=${file}`],
+    admin: { token: TOKEN, port: 0 },
+  }),
+);
 t.teardown(async () => {
   await server.close();
   rmSync(folder, { recursive: true, force: true });
@@ -35,41 +41,66 @@ const organizationId = (await server.accounts.organizations.all())[0]?.id as str
 const endless = { role: 'user' as const, content: 'L: tell me' };
 const model = 'hal-1.0';
 const clients = (key: string): { openai: OpenAI; anthropic: Anthropic } => ({
-  openai: new OpenAI({ baseURL: `${server.url}/v1`, apiKey: key, maxRetries: 0 }), anthropic: new Anthropic({ baseURL: server.url, apiKey: key, maxRetries: 0 }),
+  openai: new OpenAI({ baseURL: `${server.url}/v1`, apiKey: key, maxRetries: 0 }),
+  anthropic: new Anthropic({ baseURL: server.url, apiKey: key, maxRetries: 0 }),
 });
-interface Refusal { status: number; code: string }
+interface Refusal {
+  status: number;
+  code: string;
+}
 const SUSPENDED: Refusal = { status: 403, code: 'organization_suspended' };
 const REVOKED: Refusal = { status: 401, code: 'api_key_revoked' };
 
-async function everything(apiKey: string): Promise<{ first: Promise<unknown>[]; ends: Promise<unknown>[]; background: string }> {
+async function everything(
+  apiKey: string,
+): Promise<{ first: Promise<unknown>[]; ends: Promise<unknown>[]; background: string }> {
   const { openai, anthropic } = clients(apiKey);
   const ends: Promise<unknown>[] = [];
   const first: Promise<unknown>[] = [];
   /** Reads to the end; resolves to what it ended with. */
   const read = (stream: AsyncIterable<unknown>): void => {
     let begun: () => void = () => undefined;
-    first.push(new Promise<void>((resolve) => { begun = resolve; }));
-    ends.push((async () => {
-      for await (const _ of stream) begun();
-      return 'an end without an error';
-    })().catch((error: unknown) => error));
+    first.push(
+      new Promise<void>((resolve) => {
+        begun = resolve;
+      }),
+    );
+    ends.push(
+      (async () => {
+        for await (const _ of stream) begun();
+        return 'an end without an error';
+      })().catch((error: unknown) => error),
+    );
   };
   read(await openai.chat.completions.create({ model, messages: [endless], max_tokens: 15_000, stream: true }));
   read(await anthropic.messages.create({ model, messages: [endless], max_tokens: 15_000, stream: true }));
   read(await openai.responses.create({ model, input: endless.content, max_output_tokens: 15_000, stream: true }));
-  ends.push(openai.chat.completions.create({ model, messages: [endless], max_tokens: 15_000 }).catch((error: unknown) => error));
+  ends.push(
+    openai.chat.completions.create({ model, messages: [endless], max_tokens: 15_000 }).catch((error: unknown) => error),
+  );
   const connection = await Connection.open({ port: server.port, key: apiKey });
   connection.send({ input: endless.content, max_output_tokens: 15_000 });
   first.push(connection.next());
   ends.push(connection.rest().then((events) => events.at(-1)));
-  const { id } = await openai.responses.create({ model, input: endless.content, max_output_tokens: 15_000, background: true });
+  const { id } = await openai.responses.create({
+    model,
+    input: endless.content,
+    max_output_tokens: 15_000,
+    background: true,
+  });
   read(await openai.responses.retrieve(id, { stream: true }));
   await Promise.all(first);
   return { first, ends, background: id };
 }
 
 /** Resolves to the id of a background response that was running. */
-async function check(test: Test, end: () => Promise<unknown>, { status, code }: Refusal, key = apiKey, others = 0): Promise<string> {
+async function check(
+  test: Test,
+  end: () => Promise<unknown>,
+  { status, code }: Refusal,
+  key = apiKey,
+  others = 0,
+): Promise<string> {
   const { openai, anthropic } = clients(key);
   const { ends, background } = await everything(key);
   const began = performance.now();
@@ -82,14 +113,28 @@ async function check(test: Test, end: () => Promise<unknown>, { status, code }: 
   test.match(whole, { status, code }, 'an answer wanted whole');
   test.match(turn, { type: 'response.failed' }, 'WebSocket');
   test.match(stored, { code }, 'the stream of a background response');
-  await eventually(() => openai.models.list().then(() => false, () => true));   // what other processes do is seen within a second
-  const calls: (() => Promise<unknown>)[] = [() => openai.models.list(), () => openai.responses.retrieve(background), () => openai.chat.completions.create({ model, messages: [endless] })];
+  await eventually(() =>
+    openai.models.list().then(
+      () => false,
+      () => true,
+    ),
+  ); // what other processes do is seen within a second
+  const calls: (() => Promise<unknown>)[] = [
+    () => openai.models.list(),
+    () => openai.responses.retrieve(background),
+    () => openai.chat.completions.create({ model, messages: [endless] }),
+  ];
   for (const call of calls) {
     await test.rejects(call(), { status, code } as never);
   }
   await test.rejects(anthropic.messages.create({ model, max_tokens: 1, messages: [endless] }), { status } as never);
   test.equal(await handshakeStatus(server.port, key), status);
-  test.ok(await eventually(() => server.pool.engines().every(({ status }) => status.state === 'ready' && status.engine.stats().running === others)), 'nothing of it runs any more');
+  test.ok(
+    await eventually(() =>
+      server.pool.engines().every(({ status }) => status.state === 'ready' && status.engine.stats().running === others),
+    ),
+    'nothing of it runs any more',
+  );
   return background;
 }
 
@@ -104,19 +149,30 @@ const program = (change: string): string => `
   await accounts.close();
   await store.close();
 `;
-const elsewhere = (change: string): Promise<unknown> => promisify(execFile)(process.execPath, ['--input-type=module', '-e', program(change)]);
+const elsewhere = (change: string): Promise<unknown> =>
+  promisify(execFile)(process.execPath, ['--input-type=module', '-e', program(change)]);
 
 t.test('an organization suspended by the operator API', async (t) => {
-  const background = await check(t, async () => {
-    const answer = await fetch(`${server.adminUrl as string}/admin/api/organizations/${organizationId}`, {
-      method: 'PATCH', body: JSON.stringify({ status: 'suspended' }), headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' },
-    });
-    t.match(await answer.json(), { id: organizationId, status: 'suspended' });
-  }, SUSPENDED);
+  const background = await check(
+    t,
+    async () => {
+      const answer = await fetch(`${server.adminUrl as string}/admin/api/organizations/${organizationId}`, {
+        method: 'PATCH',
+        body: JSON.stringify({ status: 'suspended' }),
+        headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' },
+      });
+      t.match(await answer.json(), { id: organizationId, status: 'suspended' });
+    },
+    SUSPENDED,
+  );
   await server.accounts.setOrganizationStatus(organizationId, 'active');
   const { openai } = clients(apiKey);
   t.ok((await openai.models.list()).data.length > 0, 'and back again');
-  t.match(await openai.responses.retrieve(background), { status: 'failed', error: { message: /suspended/ } } as never, 'it is stored as it ended');
+  t.match(
+    await openai.responses.retrieve(background),
+    { status: 'failed', error: { message: /suspended/ } } as never,
+    'it is stored as it ended',
+  );
 });
 
 t.test('an organization suspended by another process', async (t) => {
@@ -124,32 +180,51 @@ t.test('an organization suspended by another process', async (t) => {
   await server.accounts.setOrganizationStatus(organizationId, 'active');
 });
 
-t.test('a key revoked by this process, by another one, or at the end of a rotation\'s overlap; other keys go on', async (t) => {
-  const other = clients(apiKey).openai;
-  const { keys } = server.accounts;
-  const operator = { type: 'operator_api', id: null, email: null, ip: null } as const;
-  const ends: readonly ((id: string) => Promise<unknown>)[] = [
-    (id) => keys.revoke(organizationId, id, null),
-    (id) => elsewhere(`revokeKey(${JSON.stringify(id)})`),
-    (id) => keys.rotate(organizationId, id, 1, operator, null),
-  ];
-  for (const end of ends) {
-    const { key, secret } = await server.accounts.createKey({ name: 'k' }, organizationId);
-    const spared = await other.chat.completions.create({ model, messages: [endless], max_tokens: 15_000, stream: true });
-    const background = await check(t, () => end(key.id), REVOKED, secret, 1);
-    t.match(await other.responses.retrieve(background), { status: 'failed', error: { message: /revoked/ } } as never, 'it is stored as it ended');
-    let pieces = 0;
-    for await (const _ of spared) if (++pieces === 50) break;
-    t.equal(pieces, 50, 'a stream of another key goes on');
-  }
-});
+t.test(
+  "a key revoked by this process, by another one, or at the end of a rotation's overlap; other keys go on",
+  async (t) => {
+    const other = clients(apiKey).openai;
+    const { keys } = server.accounts;
+    const operator = { type: 'operator_api', id: null, email: null, ip: null } as const;
+    const ends: readonly ((id: string) => Promise<unknown>)[] = [
+      (id) => keys.revoke(organizationId, id, null),
+      (id) => elsewhere(`revokeKey(${JSON.stringify(id)})`),
+      (id) => keys.rotate(organizationId, id, 1, operator, null),
+    ];
+    for (const end of ends) {
+      const { key, secret } = await server.accounts.createKey({ name: 'k' }, organizationId);
+      const spared = await other.chat.completions.create({
+        model,
+        messages: [endless],
+        max_tokens: 15_000,
+        stream: true,
+      });
+      const background = await check(t, () => end(key.id), REVOKED, secret, 1);
+      t.match(
+        await other.responses.retrieve(background),
+        { status: 'failed', error: { message: /revoked/ } } as never,
+        'it is stored as it ended',
+      );
+      let pieces = 0;
+      for await (const _ of spared) if (++pieces === 50) break;
+      t.equal(pieces, 50, 'a stream of another key goes on');
+    }
+  },
+);
 
-t.test('a stream that follows another key\'s background response ends with the reader\'s key', async (t) => {
+t.test("a stream that follows another key's background response ends with the reader's key", async (t) => {
   const { key, secret } = await server.accounts.createKey({ name: 'reader' }, organizationId);
   const owner = clients(apiKey).openai;
-  const { id } = await owner.responses.create({ model, input: endless.content, max_output_tokens: 15_000, background: true });
+  const { id } = await owner.responses.create({
+    model,
+    input: endless.content,
+    max_output_tokens: 15_000,
+    background: true,
+  });
   const stream = await clients(secret).openai.responses.retrieve(id, { stream: true });
-  const read = (async () => { for await (const _ of stream); })();
+  const read = (async () => {
+    for await (const _ of stream);
+  })();
   await server.accounts.revokeKey(key.id);
   await t.rejects(read, { code: 'api_key_revoked' } as never);
   t.match(await owner.responses.retrieve(id), { status: 'in_progress' } as never, 'the response itself goes on');

@@ -8,38 +8,84 @@ t.teardown(() => server.stop());
 
 const model = 'hal-1.0';
 
-async function post(path: string, body: object): Promise<{ status: number; body: Record<string, unknown> & { usage?: Record<string, number>; input_tokens?: number; count?: number } }> {
+async function post(
+  path: string,
+  body: object,
+): Promise<{
+  status: number;
+  body: Record<string, unknown> & { usage?: Record<string, number>; input_tokens?: number; count?: number };
+}> {
   const response = await fetch(`${server.url}${path}`, {
-    method: 'POST', body: JSON.stringify({ model, ...body }), headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json', 'anthropic-version': '2023-06-01' },
+    method: 'POST',
+    body: JSON.stringify({ model, ...body }),
+    headers: {
+      authorization: `Bearer ${server.key}`,
+      'content-type': 'application/json',
+      'anthropic-version': '2023-06-01',
+    },
   });
-  return { status: response.status, body: await response.json() as never };
+  return { status: response.status, body: (await response.json()) as never };
 }
 
 const messages = [{ role: 'user', content: 'hello' }];
 
 t.test('messages', async (t) => {
-  const count = async (body: object): Promise<number> => (await post('/v1/messages/count_tokens', { messages, ...body })).body.input_tokens ?? 0;
+  const count = async (body: object): Promise<number> =>
+    (await post('/v1/messages/count_tokens', { messages, ...body })).body.input_tokens ?? 0;
   const called = async (body: object): Promise<number> => {
     const { usage } = (await post('/v1/messages', { messages, ...body })).body;
     return usage!['input_tokens']! + usage!['cache_read_input_tokens']!;
   };
   for (const thinking of [{ type: 'adaptive' }, { type: 'disabled' }]) {
-    for (const max_tokens of [1, 2, 3, 60]) t.equal(await count({ thinking, max_tokens }), await called({ thinking, max_tokens }), `${thinking.type}, max_tokens ${max_tokens}`);
+    for (const max_tokens of [1, 2, 3, 60])
+      t.equal(
+        await count({ thinking, max_tokens }),
+        await called({ thinking, max_tokens }),
+        `${thinking.type}, max_tokens ${max_tokens}`,
+      );
   }
   const thinking = { type: 'adaptive' };
-  t.not(await count({ thinking, max_tokens: 1 }), await count({ thinking, max_tokens: 60 }), 'a cap of 1 leaves no room for reasoning, so the prompt differs');
-  t.equal(await count({ thinking }), await count({ thinking, max_tokens: 60 }), 'without a cap the count assumes room for reasoning');
-  t.ok(await count({ thinking: { type: 'enabled', budget_tokens: 1_024 }, max_tokens: 1 }) > 0, 'a budget above the cap is refused by the call only');
-  t.match(await post('/v1/messages/count_tokens', { messages, max_tokens: 'many' }), { status: 400, body: { error: { param: 'max_tokens' } } });
+  t.not(
+    await count({ thinking, max_tokens: 1 }),
+    await count({ thinking, max_tokens: 60 }),
+    'a cap of 1 leaves no room for reasoning, so the prompt differs',
+  );
+  t.equal(
+    await count({ thinking }),
+    await count({ thinking, max_tokens: 60 }),
+    'without a cap the count assumes room for reasoning',
+  );
+  t.ok(
+    (await count({ thinking: { type: 'enabled', budget_tokens: 1_024 }, max_tokens: 1 })) > 0,
+    'a budget above the cap is refused by the call only',
+  );
+  t.match(await post('/v1/messages/count_tokens', { messages, max_tokens: 'many' }), {
+    status: 400,
+    body: { error: { param: 'max_tokens' } },
+  });
 });
 
 t.test('responses', async (t) => {
-  const count = async (body: object): Promise<number> => (await post('/v1/responses/input_tokens', body)).body.input_tokens ?? 0;
-  const called = async (body: object): Promise<number> => (await post('/v1/responses', { store: false, ...body })).body.usage!['input_tokens']!;
+  const count = async (body: object): Promise<number> =>
+    (await post('/v1/responses/input_tokens', body)).body.input_tokens ?? 0;
+  const called = async (body: object): Promise<number> =>
+    (await post('/v1/responses', { store: false, ...body })).body.usage!['input_tokens']!;
   const thinking = { input: 'hello', reasoning: { effort: 'medium' } };
-  for (const max_output_tokens of [1, 2, 3, 60]) t.equal(await count({ ...thinking, max_output_tokens }), await called({ ...thinking, max_output_tokens }), `max_output_tokens ${max_output_tokens}`);
-  t.not(await count({ ...thinking, max_output_tokens: 1 }), await count(thinking), 'a cap of 1 leaves no room for reasoning, so the prompt differs');
-  const input = Array.from({ length: 61 }, (_, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content: `${i} ${'word '.repeat(100)}` }));
+  for (const max_output_tokens of [1, 2, 3, 60])
+    t.equal(
+      await count({ ...thinking, max_output_tokens }),
+      await called({ ...thinking, max_output_tokens }),
+      `max_output_tokens ${max_output_tokens}`,
+    );
+  t.not(
+    await count({ ...thinking, max_output_tokens: 1 }),
+    await count(thinking),
+    'a cap of 1 leaves no room for reasoning, so the prompt differs',
+  );
+  const input = Array.from({ length: 61 }, (_, i) => ({
+    role: i % 2 === 0 ? 'user' : 'assistant',
+    content: `${i} ${'word '.repeat(100)}`,
+  }));
   const counts = [];
   for (const max_output_tokens of [1, 400]) {
     const body = { input, truncation: 'auto', max_output_tokens };
@@ -52,6 +98,10 @@ t.test('responses', async (t) => {
 t.test('chat completions', async (t) => {
   const thinking = { messages, reasoning_effort: 'medium' };
   for (const max_tokens of [1, 60]) {
-    t.equal((await post('/tokenize', { ...thinking, max_tokens })).body.count, (await post('/v1/chat/completions', { ...thinking, max_tokens })).body.usage!['prompt_tokens'], `max_tokens ${max_tokens}`);
+    t.equal(
+      (await post('/tokenize', { ...thinking, max_tokens })).body.count,
+      (await post('/v1/chat/completions', { ...thinking, max_tokens })).body.usage!['prompt_tokens'],
+      `max_tokens ${max_tokens}`,
+    );
   }
 });

@@ -10,40 +10,74 @@ import { startScripted } from '../support/script-model.js';
 import { Connection } from '../support/web-socket.js';
 import { eventually, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
-const ERROR = 2, SERVER = 2, INTERNAL = 1;
+const ERROR = 2,
+  SERVER = 2,
+  INTERNAL = 1;
 const MARK = 'zebra-crossing';
 const hex = (bytes: number): string => randomBytes(bytes).toString('hex');
 
 /** Asks under a trace of its own; returns its id. */
-async function ask(server: Monolith, path: string, body: object, headers: Record<string, string> = {}): Promise<{ status: number; text: string; traceId: string }> {
+async function ask(
+  server: Monolith,
+  path: string,
+  body: object,
+  headers: Record<string, string> = {},
+): Promise<{ status: number; text: string; traceId: string }> {
   const traceId = hex(16);
   const response = await fetch(`${server.url}${path}`, {
-    method: 'POST', body: JSON.stringify({ model: 'hal-1.0', ...body }),
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}`, traceparent: `00-${traceId}-00f067aa0ba902b7-01`, ...headers },
+    method: 'POST',
+    body: JSON.stringify({ model: 'hal-1.0', ...body }),
+    headers: {
+      'content-type': 'application/json',
+      authorization: `Bearer ${server.key}`,
+      traceparent: `00-${traceId}-00f067aa0ba902b7-01`,
+      ...headers,
+    },
   });
   return { status: response.status, text: await response.text(), traceId };
 }
 
 async function spansOf(receiver: OtlpReceiver, traceId: string, count: number): Promise<Map<string, SeenSpan>> {
   const of = (): SeenSpan[] => receiver.spans.filter((span) => span.traceId === traceId);
-  if (!await eventually(() => of().length >= count)) throw new Error(`${of().length} spans of ${count}: ${of().map(({ name }) => name).join()}`);
+  if (!(await eventually(() => of().length >= count)))
+    throw new Error(
+      `${of().length} spans of ${count}: ${of()
+        .map(({ name }) => name)
+        .join()}`,
+    );
   return new Map(of().map((span) => [span.name, span]));
 }
 
 const receiver = await startOtlpReceiver();
 t.teardown(() => receiver.close());
 const server = await startScripted({
-  env: { MONOLITH_TELEMETRY_TRACES_ENDPOINT: `${receiver.url}/v1/traces`, MONOLITH_TELEMETRY_TRACES_HEADERS: 'x-collector-key=c0llector', OTEL_SERVICE_NAME: 'hal of ours', OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test' },
+  env: {
+    MONOLITH_TELEMETRY_TRACES_ENDPOINT: `${receiver.url}/v1/traces`,
+    MONOLITH_TELEMETRY_TRACES_HEADERS: 'x-collector-key=c0llector',
+    OTEL_SERVICE_NAME: 'hal of ours',
+    OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
+  },
 });
 t.teardown(() => server.stop());
 
 const user = { role: 'user', content: `A: ${MARK}` };
 const formats: { what: string; path: string; body: object; operation?: string; id: RegExp }[] = [
-  { what: 'chat', path: '/v1/chat/completions', body: { messages: [user], temperature: 0.5, seed: 7, max_tokens: 50 }, id: /^chatcmpl-/ },
+  {
+    what: 'chat',
+    path: '/v1/chat/completions',
+    body: { messages: [user], temperature: 0.5, seed: 7, max_tokens: 50 },
+    id: /^chatcmpl-/,
+  },
   { what: 'streamed chat', path: '/v1/chat/completions', body: { messages: [user], stream: true }, id: /^chatcmpl-/ },
-  { what: 'completions', path: '/v1/completions', body: { prompt: MARK, max_tokens: 5, ignore_eos: true }, operation: 'text_completion', id: /^cmpl-/ },
+  {
+    what: 'completions',
+    path: '/v1/completions',
+    body: { prompt: MARK, max_tokens: 5, ignore_eos: true },
+    operation: 'text_completion',
+    id: /^cmpl-/,
+  },
   { what: 'messages', path: '/v1/messages', body: { messages: [user], max_tokens: 50, stream: true }, id: /^msg_/ },
   { what: 'responses', path: '/v1/responses', body: { input: `A: ${MARK}` }, id: /^resp_/ },
 ];
@@ -59,19 +93,44 @@ for (const { what, path, body, operation = 'chat', id } of formats) {
     const root = spans.get(`${operation} hal-1.0`)!;
     t.match(root, { kind: SERVER, parentId: '00f067aa0ba902b7', traceState: 'vendor=opaque', status: { code: 0 } });
     t.match(root.facts, {
-      'gen_ai.operation.name': operation, 'gen_ai.provider.name': 'monolith', 'gen_ai.request.model': 'hal-1.0', 'gen_ai.response.model': 'hal-1.0', 'gen_ai.response.id': id,
-      'gen_ai.response.finish_reasons': [operation === 'chat' ? 'stop' : 'length'], 'gen_ai.output.type': 'text', 'server.address': '127.0.0.1', 'server.port': server.port,
-      'http.request.method': 'POST', 'http.route': path, 'http.response.status_code': 200, 'monolith.outcome': 'completed', 'monolith.request.id': /^req_/,
+      'gen_ai.operation.name': operation,
+      'gen_ai.provider.name': 'monolith',
+      'gen_ai.request.model': 'hal-1.0',
+      'gen_ai.response.model': 'hal-1.0',
+      'gen_ai.response.id': id,
+      'gen_ai.response.finish_reasons': [operation === 'chat' ? 'stop' : 'length'],
+      'gen_ai.output.type': 'text',
+      'server.address': '127.0.0.1',
+      'server.port': server.port,
+      'http.request.method': 'POST',
+      'http.route': path,
+      'http.response.status_code': 200,
+      'monolith.outcome': 'completed',
+      'monolith.request.id': /^req_/,
     });
     t.ok(text.includes(String(root.facts['gen_ai.response.id'])), 'the id is the one the client was given');
     t.ok(Number(root.facts['gen_ai.usage.input_tokens']) > 5);
     t.ok(Number(root.facts['gen_ai.usage.output_tokens']) >= 5);
-    if (what === 'chat') t.match(root.facts, { 'gen_ai.request.temperature': 0.5, 'gen_ai.request.seed': 7, 'gen_ai.request.max_tokens': 50 });
-    const [queue, prefill, decode] = ['queue', 'prefill', 'decode'].map((name) => spans.get(name)!) as [SeenSpan, SeenSpan, SeenSpan];
-    for (const part of [spans.get('prepare')!, queue, prefill, decode]) t.match(part, { parentId: root.spanId, kind: INTERNAL });
+    if (what === 'chat')
+      t.match(root.facts, {
+        'gen_ai.request.temperature': 0.5,
+        'gen_ai.request.seed': 7,
+        'gen_ai.request.max_tokens': 50,
+      });
+    const [queue, prefill, decode] = ['queue', 'prefill', 'decode'].map((name) => spans.get(name)!) as [
+      SeenSpan,
+      SeenSpan,
+      SeenSpan,
+    ];
+    for (const part of [spans.get('prepare')!, queue, prefill, decode])
+      t.match(part, { parentId: root.spanId, kind: INTERNAL });
     // A clock of milliseconds stands behind the absolute times; within a trace they are exact. The client may read before the server goes on.
     t.ok(asked - 2 <= root.start && root.end <= answered + 1_000, 'real times');
-    for (const [before, after] of [[queue, prefill], [prefill, decode]] as const) t.ok(Math.abs(before.end - after.start) < 0.01, 'one after the other');
+    for (const [before, after] of [
+      [queue, prefill],
+      [prefill, decode],
+    ] as const)
+      t.ok(Math.abs(before.end - after.start) < 0.01, 'one after the other');
     t.ok(root.start <= spans.get('prepare')!.start && spans.get('prepare')!.end <= queue.start + 0.01);
     t.ok(prefill.end > prefill.start && decode.end > decode.start && decode.end <= root.end + 1);
   });
@@ -79,8 +138,16 @@ for (const { what, path, body, operation = 'chat', id } of formats) {
 
 t.test('what they tell of who tells, and what of nobody', async (t) => {
   const first = receiver.spans[0]!;
-  t.match(first.resource, { 'service.name': 'hal of ours', 'deployment.environment.name': 'test', 'service.version': /^\d/, 'telemetry.sdk.language': 'nodejs' });
-  t.match(receiver.requests[0], { path: '/v1/traces', headers: { 'x-collector-key': 'c0llector', 'content-type': 'application/x-protobuf' } });
+  t.match(first.resource, {
+    'service.name': 'hal of ours',
+    'deployment.environment.name': 'test',
+    'service.version': /^\d/,
+    'telemetry.sdk.language': 'nodejs',
+  });
+  t.match(receiver.requests[0], {
+    path: '/v1/traces',
+    headers: { 'x-collector-key': 'c0llector', 'content-type': 'application/x-protobuf' },
+  });
   const sent = Buffer.concat(receiver.requests.map(({ body }) => body)).toString('latin1');
   for (const secret of [MARK, 'capital', server.key]) t.notOk(sent.includes(secret), 'no text and no key');
   const { traceId } = await ask(server, '/v1/chat/completions', { messages: [user] });
@@ -88,12 +155,21 @@ t.test('what they tell of who tells, and what of nobody', async (t) => {
 });
 
 t.test('several choices, several prompts', async (t) => {
-  const { traceId } = await ask(server, '/v1/completions', { prompt: [MARK, 'another'], max_tokens: 3, n: 2, ignore_eos: true });
+  const { traceId } = await ask(server, '/v1/completions', {
+    prompt: [MARK, 'another'],
+    max_tokens: 3,
+    n: 2,
+    ignore_eos: true,
+  });
   await spansOf(receiver, traceId, 11);
   const spans = receiver.spans.filter((span) => span.traceId === traceId);
   const count = (name: string): number => spans.filter((span) => span.name === name).length;
   t.same(['queue', 'prefill', 'decode', 'prepare'].map(count), [2, 2, 4, 2]);
-  t.match(spans.find(({ kind }) => kind === SERVER)!.facts, { 'gen_ai.usage.output_tokens': 12, 'gen_ai.request.choice.count': 2, 'gen_ai.response.finish_reasons': ['length', 'length', 'length', 'length'] });
+  t.match(spans.find(({ kind }) => kind === SERVER)!.facts, {
+    'gen_ai.usage.output_tokens': 12,
+    'gen_ai.request.choice.count': 2,
+    'gen_ai.response.finish_reasons': ['length', 'length', 'length', 'length'],
+  });
 });
 
 t.test('a background response goes on below the request that began it; turns of a WebSocket', async (t) => {
@@ -117,22 +193,45 @@ t.test('a background response goes on below the request that began it; turns of 
 t.test('how they end', async (t) => {
   const refused = await ask(server, '/v1/chat/completions', { model: 'nobody', messages: [user] });
   t.equal(refused.status, 404);
-  t.match((await spansOf(receiver, refused.traceId, 1)).get('POST /v1/chat/completions'), { status: { code: 0 }, facts: { 'error.type': 'model_not_found', 'http.response.status_code': 404, 'monolith.outcome': 'refused' } });
+  t.match((await spansOf(receiver, refused.traceId, 1)).get('POST /v1/chat/completions'), {
+    status: { code: 0 },
+    facts: { 'error.type': 'model_not_found', 'http.response.status_code': 404, 'monolith.outcome': 'refused' },
+  });
   const stranger = await ask(server, '/v1/messages', {}, { authorization: 'Bearer sk-nobody-0123456789' });
-  t.match((await spansOf(receiver, stranger.traceId, 1)).get('POST /v1/messages'), { status: { code: 0 }, facts: { 'http.response.status_code': 401 } });
+  t.match((await spansOf(receiver, stranger.traceId, 1)).get('POST /v1/messages'), {
+    status: { code: 0 },
+    facts: { 'http.response.status_code': 401 },
+  });
 
-  const bound = await ask(server, '/v1/chat/completions', { messages: [{ role: 'user', content: 'L: on' }], max_tokens: 4, response_format: { type: 'json_schema', json_schema: { name: 'x', strict: true, schema: { type: 'object', properties: { a: { type: 'string' } }, required: ['a'], additionalProperties: false } } } });
+  const bound = await ask(server, '/v1/chat/completions', {
+    messages: [{ role: 'user', content: 'L: on' }],
+    max_tokens: 4,
+    response_format: {
+      type: 'json_schema',
+      json_schema: {
+        name: 'x',
+        strict: true,
+        schema: { type: 'object', properties: { a: { type: 'string' } }, required: ['a'], additionalProperties: false },
+      },
+    },
+  });
   const whole = await spansOf(receiver, bound.traceId, 5);
   t.equal(whole.get('chat hal-1.0')!.facts['monolith.format'], 'json_schema');
 
   const traceId = hex(16);
   const controller = new AbortController();
   const response = await fetch(`${server.url}/v1/chat/completions`, {
-    method: 'POST', body: JSON.stringify({ model: 'hal-1.0', stream: true, messages: [{ role: 'user', content: 'L: on' }] }), signal: controller.signal,
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}`, traceparent: `00-${traceId}-00f067aa0ba902b7-01` },
+    method: 'POST',
+    body: JSON.stringify({ model: 'hal-1.0', stream: true, messages: [{ role: 'user', content: 'L: on' }] }),
+    signal: controller.signal,
+    headers: {
+      'content-type': 'application/json',
+      authorization: `Bearer ${server.key}`,
+      traceparent: `00-${traceId}-00f067aa0ba902b7-01`,
+    },
   });
   const reader = response.body!.getReader();
-  for (let seen = ''; !seen.includes('upon');) seen += Buffer.from((await reader.read()).value!).toString();
+  for (let seen = ''; !seen.includes('upon'); ) seen += Buffer.from((await reader.read()).value!).toString();
   controller.abort();
   await reader.read().catch(() => undefined);
   const left = await spansOf(receiver, traceId, 5);
@@ -141,17 +240,43 @@ t.test('how they end', async (t) => {
 });
 
 t.test('what was waited for before, and an error of the server', async (t) => {
-  const full = await startScripted({ models: ['hal-1.0'], env: { MONOLITH_TELEMETRY_TRACES_ENDPOINT: `${receiver.url}/v1/traces`, MONOLITH_ENGINE_MAX_SEQUENCES: '1', MONOLITH_ENGINE_QUEUE_WAIT_MS: '50', MONOLITH_MODELS: JSON.stringify({ 'hal-1.0': { load: 'demand', image_input: 'note' } }) } });
+  const full = await startScripted({
+    models: ['hal-1.0'],
+    env: {
+      MONOLITH_TELEMETRY_TRACES_ENDPOINT: `${receiver.url}/v1/traces`,
+      MONOLITH_ENGINE_MAX_SEQUENCES: '1',
+      MONOLITH_ENGINE_QUEUE_WAIT_MS: '50',
+      MONOLITH_MODELS: JSON.stringify({ 'hal-1.0': { load: 'demand', image_input: 'note' } }),
+    },
+  });
   t.teardown(() => full.stop());
-  const png = await sharp({ create: { width: 40, height: 30, channels: 3, background: 'red' } }).png().toBuffer();
-  const seen = await ask(full, '/v1/chat/completions', { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: `data:image/png;base64,${png.toString('base64')}` } }, { type: 'text', text: 'A: what is it?' }] }] });
+  const png = await sharp({ create: { width: 40, height: 30, channels: 3, background: 'red' } })
+    .png()
+    .toBuffer();
+  const seen = await ask(full, '/v1/chat/completions', {
+    messages: [
+      {
+        role: 'user',
+        content: [
+          { type: 'image_url', image_url: { url: `data:image/png;base64,${png.toString('base64')}` } },
+          { type: 'text', text: 'A: what is it?' },
+        ],
+      },
+    ],
+  });
   t.equal(seen.status, 200, seen.text);
   const first = await spansOf(receiver, seen.traceId, 7);
-  t.ok(first.get('load model')!.end <= first.get('images')!.start + 0.01 && first.get('images')!.end <= first.get('prepare')!.start + 0.01, 'the model rested; then its pictures');
+  t.ok(
+    first.get('load model')!.end <= first.get('images')!.start + 0.01 &&
+      first.get('images')!.end <= first.get('prepare')!.start + 0.01,
+    'the model rested; then its pictures',
+  );
 
   const controller = new AbortController();
   const running = await fetch(`${full.url}/v1/chat/completions`, {
-    method: 'POST', body: JSON.stringify({ model: 'hal-1.0', stream: true, messages: [{ role: 'user', content: 'L: on' }] }), signal: controller.signal,
+    method: 'POST',
+    body: JSON.stringify({ model: 'hal-1.0', stream: true, messages: [{ role: 'user', content: 'L: on' }] }),
+    signal: controller.signal,
     headers: { 'content-type': 'application/json', authorization: `Bearer ${full.key}` },
   });
   await running.body!.getReader().read();
@@ -159,18 +284,35 @@ t.test('what was waited for before, and an error of the server', async (t) => {
   controller.abort();
   t.equal(late.status, 503);
   const spans = await spansOf(receiver, late.traceId, 3);
-  t.match(spans.get('chat hal-1.0'), { status: { code: ERROR, message: 'capacity_exhausted' }, facts: { 'error.type': 'capacity_exhausted', 'http.response.status_code': 503 } });
+  t.match(spans.get('chat hal-1.0'), {
+    status: { code: ERROR, message: 'capacity_exhausted' },
+    facts: { 'error.type': 'capacity_exhausted', 'http.response.status_code': 503 },
+  });
   const queue = spans.get('queue')!;
   t.match(queue, { status: { code: ERROR }, facts: { 'error.type': 'capacity_exhausted' } });
   t.ok(queue.end - queue.start >= 50, 'where it was, and how long');
 });
 
 t.test('a traceparent that is none is ignored', async (t) => {
-  const trace = '0af7651916cd43dd8448eb211c80319c', span = 'b7ad6b7169203331';
-  const bad = [`ff-${trace}-${span}-01`, `00-${trace}-${span}-01-more`, `00-${'0'.repeat(32)}-${span}-01`, `00-${trace}-${'0'.repeat(16)}-01`, `00-${trace.toUpperCase()}-${span}-01`, `00-${trace}-${span}`, 'nonsense'];
+  const trace = '0af7651916cd43dd8448eb211c80319c',
+    span = 'b7ad6b7169203331';
+  const bad = [
+    `ff-${trace}-${span}-01`,
+    `00-${trace}-${span}-01-more`,
+    `00-${'0'.repeat(32)}-${span}-01`,
+    `00-${trace}-${'0'.repeat(16)}-01`,
+    `00-${trace.toUpperCase()}-${span}-01`,
+    `00-${trace}-${span}`,
+    'nonsense',
+  ];
   for (const traceparent of bad) {
     const before = receiver.spans.length;
-    await ask(server, '/v1/chat/completions', { messages: [user], max_tokens: 1 }, { traceparent, tracestate: 'vendor=opaque' });
+    await ask(
+      server,
+      '/v1/chat/completions',
+      { messages: [user], max_tokens: 1 },
+      { traceparent, tracestate: 'vendor=opaque' },
+    );
     t.ok(await eventually(() => receiver.spans.length >= before + 5));
     const root = receiver.spans.slice(before).find(({ kind }) => kind === SERVER)!;
     t.match(root, { parentId: '', traceState: '' }, traceparent);
@@ -179,9 +321,18 @@ t.test('a traceparent that is none is ignored', async (t) => {
   // Two of them are none.
   const before = receiver.spans.length;
   await new Promise<void>((resolve, reject) => {
-    const twice = request(`${server.url}/v1/completions`, {
-      method: 'POST', headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}`, traceparent: [`00-${trace}-${span}-01`, `00-${trace}-${span}-01`] },
-    }, (response) => response.resume().on('end', resolve)).on('error', reject);
+    const twice = request(
+      `${server.url}/v1/completions`,
+      {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          authorization: `Bearer ${server.key}`,
+          traceparent: [`00-${trace}-${span}-01`, `00-${trace}-${span}-01`],
+        },
+      },
+      (response) => response.resume().on('end', resolve),
+    ).on('error', reject);
     twice.end(JSON.stringify({ model: 'hal-1.0', prompt: 'x', max_tokens: 1 }));
   });
   t.ok(await eventually(() => receiver.spans.length >= before + 5));
@@ -189,7 +340,12 @@ t.test('a traceparent that is none is ignored', async (t) => {
 
   // A later version may say more behind what is known of it.
   const later = hex(16);
-  await ask(server, '/v1/chat/completions', { messages: [user], max_tokens: 1 }, { traceparent: `01-${later}-${span}-01-more` });
+  await ask(
+    server,
+    '/v1/chat/completions',
+    { messages: [user], max_tokens: 1 },
+    { traceparent: `01-${later}-${span}-01-more` },
+  );
   t.equal((await spansOf(receiver, later, 5)).get('chat hal-1.0')!.parentId, span);
 });
 
@@ -197,24 +353,45 @@ t.test('which are recorded', async (t) => {
   const own = await startOtlpReceiver();
   t.teardown(() => own.close());
   const recorded = async (env: Record<string, string>, flags: string[]): Promise<boolean[]> => {
-    const one = await startScripted({ env: { OTEL_EXPORTER_OTLP_ENDPOINT: own.url, OTEL_EXPORTER_OTLP_HEADERS: 'x-standard=yes', ...env } });
+    const one = await startScripted({
+      env: { OTEL_EXPORTER_OTLP_ENDPOINT: own.url, OTEL_EXPORTER_OTLP_HEADERS: 'x-standard=yes', ...env },
+    });
     try {
       const ids: string[] = [];
       for (const flag of flags) {
         const id = hex(16);
         ids.push(id);
-        await ask(one, '/v1/completions', { prompt: 'x', max_tokens: 1 }, { traceparent: `00-${id}-00f067aa0ba902b7-${flag}` });
+        await ask(
+          one,
+          '/v1/completions',
+          { prompt: 'x', max_tokens: 1 },
+          { traceparent: `00-${id}-00f067aa0ba902b7-${flag}` },
+        );
       }
-      await one.stop();    // what was recorded has been sent by then
+      await one.stop(); // what was recorded has been sent by then
       return ids.map((id) => own.spans.some(({ traceId }) => traceId === id));
     } finally {
       await one.stop();
     }
   };
-  t.same(await recorded({ MONOLITH_TELEMETRY_TRACES_SAMPLE_RATIO: '0' }, ['01', '00']), [true, false], 'what the client says');
+  t.same(
+    await recorded({ MONOLITH_TELEMETRY_TRACES_SAMPLE_RATIO: '0' }, ['01', '00']),
+    [true, false],
+    'what the client says',
+  );
   t.match(own.requests[0], { path: '/v1/traces', headers: { 'x-standard': 'yes' } }, 'the standard variables');
-  t.same(await recorded({ MONOLITH_TELEMETRY_TRACES_SAMPLE_RATIO: '0', MONOLITH_TELEMETRY_TRACES_BY_PARENT: 'false' }, ['01', '00']), [false, false]);
-  t.same(await recorded({ MONOLITH_TELEMETRY_TRACES_BY_PARENT: 'false' }, ['01', '00']), [true, true], 'the share alone');
+  t.same(
+    await recorded({ MONOLITH_TELEMETRY_TRACES_SAMPLE_RATIO: '0', MONOLITH_TELEMETRY_TRACES_BY_PARENT: 'false' }, [
+      '01',
+      '00',
+    ]),
+    [false, false],
+  );
+  t.same(
+    await recorded({ MONOLITH_TELEMETRY_TRACES_BY_PARENT: 'false' }, ['01', '00']),
+    [true, true],
+    'the share alone',
+  );
   t.same(await recorded({ OTEL_SDK_DISABLED: 'true' }, ['01']), [false]);
 });
 
@@ -222,7 +399,9 @@ t.test('a collector that does not answer, or is not there', async (t) => {
   const slow = await startOtlpReceiver();
   slow.behaviour = 'hangs';
   t.teardown(() => slow.close());
-  const one = await startScripted({ env: { MONOLITH_TELEMETRY_TRACES_ENDPOINT: `${slow.url}/v1/traces`, MONOLITH_HTTP_THREADS: '2' } });
+  const one = await startScripted({
+    env: { MONOLITH_TELEMETRY_TRACES_ENDPOINT: `${slow.url}/v1/traces`, MONOLITH_HTTP_THREADS: '2' },
+  });
   const times: number[] = [];
   for (let i = 0; i < 60; i++) {
     const from = performance.now();
@@ -250,9 +429,25 @@ t.test('so many spans wait at most, and the end waits so long', async (t) => {
   slow.behaviour = 'hangs';
   t.teardown(() => slow.close());
   const quiet = (): void => undefined;
-  const tracing = openTracing({ endpoint: `${slow.url}/v1/traces`, headers: {}, sample_ratio: 1, by_parent: true }, { debug: quiet, info: quiet, warn: quiet, error: quiet }, undefined)!;
-  const ended = { requestId: 'req_x', method: 'POST', status: 200, failure: null, outcome: 'completed', organizationId: 'org_x', keyId: 'key_x', fields: {} } as const;
-  for (let i = 0; i < 5_000; i++) tracing.begin({ method: 'POST', path: '/v1/completions', receivedAt: performance.now(), header: () => '' })!.end(ended);
+  const tracing = openTracing(
+    { endpoint: `${slow.url}/v1/traces`, headers: {}, sample_ratio: 1, by_parent: true },
+    { debug: quiet, info: quiet, warn: quiet, error: quiet },
+    undefined,
+  )!;
+  const ended = {
+    requestId: 'req_x',
+    method: 'POST',
+    status: 200,
+    failure: null,
+    outcome: 'completed',
+    organizationId: 'org_x',
+    keyId: 'key_x',
+    fields: {},
+  } as const;
+  for (let i = 0; i < 5_000; i++)
+    tracing
+      .begin({ method: 'POST', path: '/v1/completions', receivedAt: performance.now(), header: () => '' })!
+      .end(ended);
   t.same(tracing.counts, { sent: 0, failed: 0, dropped: 5_000 - 4_096 });
   const from = performance.now();
   await tracing.close();

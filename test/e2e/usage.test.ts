@@ -16,33 +16,77 @@ import type { FinishedUsage } from '../../src/shared/usage-sink.js';
 const folder = dataFolder();
 const settings = { env: { MONOLITH_DATA_DIR: folder.path }, args: ['--engine-max-sequences', '4'] };
 const { server, owner, organization, close } = await openOwned(settings);
-t.teardown(async () => { await close(); folder.remove(); });
+t.teardown(async () => {
+  await close();
+  folder.remove();
+});
 const key = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, { name: 'test' });
 const openai = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: key.secret, maxRetries: 0 });
 const anthropic = new Anthropic({ baseURL: server.url, apiKey: key.secret, maxRetries: 0 });
 
-interface Sum { requests: number; input: number; cached: number; output: number; reasoning: number }
+interface Sum {
+  requests: number;
+  input: number;
+  cached: number;
+  output: number;
+  reasoning: number;
+}
 const expected = new Map<string, Sum>();
 
 function count(endpoint: string, input: number, cached: number, output: number, reasoning: number): void {
   const sum = expected.get(endpoint) ?? { requests: 0, input: 0, cached: 0, output: 0, reasoning: 0 };
-  expected.set(endpoint, { requests: sum.requests + 1, input: sum.input + input, cached: sum.cached + cached, output: sum.output + output, reasoning: sum.reasoning + reasoning });
+  expected.set(endpoint, {
+    requests: sum.requests + 1,
+    input: sum.input + input,
+    cached: sum.cached + cached,
+    output: sum.output + output,
+    reasoning: sum.reasoning + reasoning,
+  });
 }
 const chatUsage = (usage: OpenAI.CompletionUsage | undefined | null): void =>
-  count('/v1/chat/completions', usage!.prompt_tokens, usage!.prompt_tokens_details?.cached_tokens ?? 0, usage!.completion_tokens, usage!.completion_tokens_details?.reasoning_tokens ?? 0);
+  count(
+    '/v1/chat/completions',
+    usage!.prompt_tokens,
+    usage!.prompt_tokens_details?.cached_tokens ?? 0,
+    usage!.completion_tokens,
+    usage!.completion_tokens_details?.reasoning_tokens ?? 0,
+  );
 const messagesUsage = (usage: Anthropic.Usage): void =>
-  count('/v1/messages', usage.input_tokens + (usage.cache_read_input_tokens ?? 0) + (usage.cache_creation_input_tokens ?? 0), usage.cache_read_input_tokens ?? 0, usage.output_tokens, -1e9);
+  count(
+    '/v1/messages',
+    usage.input_tokens + (usage.cache_read_input_tokens ?? 0) + (usage.cache_creation_input_tokens ?? 0),
+    usage.cache_read_input_tokens ?? 0,
+    usage.output_tokens,
+    -1e9,
+  );
 const responsesUsage = (usage: OpenAI.Responses.ResponseUsage | undefined | null, endpoint = '/v1/responses'): void =>
-  count(endpoint, usage!.input_tokens, usage!.input_tokens_details.cached_tokens, usage!.output_tokens, usage!.output_tokens_details.reasoning_tokens);
+  count(
+    endpoint,
+    usage!.input_tokens,
+    usage!.input_tokens_details.cached_tokens,
+    usage!.output_tokens,
+    usage!.output_tokens_details.reasoning_tokens,
+  );
 
-const rows = async (query: string): Promise<UsageRowObject[]> => (await owner.get<UsagePage>(`/organizations/${organization.id}/usage?bucket=day&${query}`)).data;
+const rows = async (query: string): Promise<UsageRowObject[]> =>
+  (await owner.get<UsagePage>(`/organizations/${organization.id}/usage?bucket=day&${query}`)).data;
 /** Of a span that may cross midnight. */
 const total = async (model: string, endpoint: string): Promise<UsageRowObject | undefined> => {
   const found = (await rows(`group_by=endpoint&models=${model}`)).filter((row) => row.endpoint === endpoint);
   return found.reduce<UsageRowObject | undefined>((sum, row) => {
     if (sum === undefined) return row;
     const added = { ...sum };
-    for (const field of ['requests', 'errors', 'rate_limited', 'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens', 'images'] as const) added[field] += row[field];
+    for (const field of [
+      'requests',
+      'errors',
+      'rate_limited',
+      'input_tokens',
+      'cached_tokens',
+      'output_tokens',
+      'reasoning_tokens',
+      'images',
+    ] as const)
+      added[field] += row[field];
     return added;
   }, undefined);
 };
@@ -50,21 +94,31 @@ const total = async (model: string, endpoint: string): Promise<UsageRowObject | 
 const model = 'hal-1.0';
 const long = 'and so on and so forth '.repeat(20);
 
-t.test('sums equal the answers\' usage', async (t) => {
+t.test("sums equal the answers' usage", async (t) => {
   const chat = { model, messages: [{ role: 'user' as const, content: `H: ${long}` }] };
   chatUsage((await openai.chat.completions.create(chat)).usage);
   chatUsage((await openai.chat.completions.create({ ...chat, n: 3 })).usage);
-  for await (const part of await openai.chat.completions.create({ ...chat, stream: true, stream_options: { include_usage: true } })) {
+  for await (const part of await openai.chat.completions.create({
+    ...chat,
+    stream: true,
+    stream_options: { include_usage: true },
+  })) {
     if (part.usage) chatUsage(part.usage);
   }
-  const message = { model, max_tokens: 2_000, messages: [{ role: 'user' as const, content: `H: ${long}` }], thinking: { type: 'enabled' as const, budget_tokens: 1_024 } };
+  const message = {
+    model,
+    max_tokens: 2_000,
+    messages: [{ role: 'user' as const, content: `H: ${long}` }],
+    thinking: { type: 'enabled' as const, budget_tokens: 1_024 },
+  };
   messagesUsage((await anthropic.messages.create(message)).usage);
   messagesUsage((await anthropic.messages.stream(message).finalMessage()).usage);
   await anthropic.messages.countTokens({ model, messages: message.messages });
 
   const asked = { model, input: `H: ${long}`, reasoning: { effort: 'medium' as const } };
   responsesUsage((await openai.responses.create(asked)).usage);
-  for await (const event of await openai.responses.create({ ...asked, stream: true })) if (event.type === 'response.completed') responsesUsage(event.response.usage);
+  for await (const event of await openai.responses.create({ ...asked, stream: true }))
+    if (event.type === 'response.completed') responsesUsage(event.response.usage);
   const background = await openai.responses.create({ ...asked, background: true });
   t.ok(await eventually(async () => (await openai.responses.retrieve(background.id)).status === 'completed'));
   responsesUsage((await openai.responses.retrieve(background.id)).usage);
@@ -73,7 +127,7 @@ t.test('sums equal the answers\' usage', async (t) => {
   for (let turn = 0; turn < 2; turn++) {
     socket.send({ input: `H: ${long}`, reasoning: { effort: 'low' } });
     for (;;) {
-      const event = await socket.next() as { type: string; response?: OpenAI.Responses.Response };
+      const event = (await socket.next()) as { type: string; response?: OpenAI.Responses.Response };
       if (event.type === 'error') throw new Error(JSON.stringify(event));
       if (event.type !== 'response.completed') continue;
       responsesUsage(event.response!.usage);
@@ -82,12 +136,22 @@ t.test('sums equal the answers\' usage', async (t) => {
   }
   socket.socket.close();
 
-  const compacted = await openai.responses.compact({ model: model as never, input: [{ role: 'user', content: `A: ${long}` }] });
+  const compacted = await openai.responses.compact({
+    model: model as never,
+    input: [{ role: 'user', content: `A: ${long}` }],
+  });
   responsesUsage(compacted.usage, '/v1/responses/compact');
 
   // Cancelled while it ran: what had been generated counts, and the response says how much that was.
-  const endless = await openai.responses.create({ model, input: 'R: tell me', background: true, max_output_tokens: 6_000, reasoning: { effort: 'max' } });
-  for await (const { type } of await openai.responses.retrieve(endless.id, { stream: true })) if (/reasoning.*\.delta$/.test(type)) break;
+  const endless = await openai.responses.create({
+    model,
+    input: 'R: tell me',
+    background: true,
+    max_output_tokens: 6_000,
+    reasoning: { effort: 'max' },
+  });
+  for await (const { type } of await openai.responses.retrieve(endless.id, { stream: true }))
+    if (/reasoning.*\.delta$/.test(type)) break;
   const cancelled = await openai.responses.cancel(endless.id);
   t.equal(cancelled.status, 'cancelled');
   t.ok(cancelled.usage!.output_tokens > 0, 'it had begun');
@@ -95,9 +159,24 @@ t.test('sums equal the answers\' usage', async (t) => {
   responsesUsage(cancelled.usage);
 
   for (const [endpoint, { requests, input, cached, output, reasoning }] of expected) {
-    t.ok(await eventually(async () => (await total(model, endpoint))?.requests === requests), `${requests} requests of ${endpoint}`);
+    t.ok(
+      await eventually(async () => (await total(model, endpoint))?.requests === requests),
+      `${requests} requests of ${endpoint}`,
+    );
     const row = await total(model, endpoint);
-    t.match(row, { requests, errors: 0, rate_limited: 0, input_tokens: input, cached_tokens: cached, output_tokens: output, images: 0 }, endpoint);
+    t.match(
+      row,
+      {
+        requests,
+        errors: 0,
+        rate_limited: 0,
+        input_tokens: input,
+        cached_tokens: cached,
+        output_tokens: output,
+        images: 0,
+      },
+      endpoint,
+    );
     if (reasoning >= 0) t.equal(row!.reasoning_tokens, reasoning);
     else t.ok(row!.reasoning_tokens > 0, 'this format does not tell it apart');
   }
@@ -108,21 +187,29 @@ t.test('sums equal the answers\' usage', async (t) => {
 
 t.test('a stream that its client left: as many as were generated', async (t) => {
   const controller = new AbortController();
-  const stream = await openai.chat.completions.create({ model: 'clarke-1.0', messages: [{ role: 'user', content: 'L: go' }], max_tokens: 8_000, stream: true }, { signal: controller.signal });
+  const stream = await openai.chat.completions.create(
+    { model: 'clarke-1.0', messages: [{ role: 'user', content: 'L: go' }], max_tokens: 8_000, stream: true },
+    { signal: controller.signal },
+  );
   let seen = 0;
   for await (const part of stream) {
     if (part.choices[0]?.delta.content) seen++;
     if (seen === 20) break;
   }
   controller.abort();
-  t.ok(await eventually(async () => await total('clarke-1.0', '/v1/chat/completions') !== undefined));
+  t.ok(await eventually(async () => (await total('clarke-1.0', '/v1/chat/completions')) !== undefined));
   const row = (await total('clarke-1.0', '/v1/chat/completions'))!;
   t.equal(row.requests, 1);
   t.ok(row.output_tokens >= 20 && row.output_tokens < 8_000, `${row.output_tokens} tokens`);
 });
 
 t.test('refusals are no requests', async (t) => {
-  const ask = (body: object, path = '/v1/chat/completions') => fetch(`${server.url}${path}`, { method: 'POST', body: JSON.stringify(body), headers: { authorization: `Bearer ${key.secret}`, 'content-type': 'application/json' } });
+  const ask = (body: object, path = '/v1/chat/completions') =>
+    fetch(`${server.url}${path}`, {
+      method: 'POST',
+      body: JSON.stringify(body),
+      headers: { authorization: `Bearer ${key.secret}`, 'content-type': 'application/json' },
+    });
   const messages = [{ role: 'user', content: 'A: x' }];
   t.equal((await ask({ model: 'tycho-1.0', messages: [] })).status, 400);
   t.equal((await ask({ model: 'tycho-1.0', messages, temperature: 9 })).status, 422);
@@ -131,9 +218,16 @@ t.test('refusals are no requests', async (t) => {
   t.equal((await ask({ model: 'tycho-1.0', messages })).status, 200);
   t.equal((await ask({ model: 'tycho-1.0', messages })).status, 429);
   t.equal((await ask({ model: 'tycho-1.0', messages })).status, 429);
-  t.equal((await fetch(`${server.url}/v1/models/nothing`, { headers: { authorization: `Bearer ${key.secret}` } })).status, 404);
+  t.equal(
+    (await fetch(`${server.url}/v1/models/nothing`, { headers: { authorization: `Bearer ${key.secret}` } })).status,
+    404,
+  );
   t.ok(await eventually(async () => (await total('tycho-1.0', '/v1/chat/completions'))?.rate_limited === 2));
-  t.match(await total('tycho-1.0', '/v1/chat/completions'), { requests: 1, errors: 2, rate_limited: 2 }, 'where the model was known');
+  t.match(
+    await total('tycho-1.0', '/v1/chat/completions'),
+    { requests: 1, errors: 2, rate_limited: 2 },
+    'where the model was known',
+  );
   const whole = (await rows('group_by=endpoint')).filter((row) => row.endpoint === '/v1/chat/completions');
   t.ok(whole.reduce((sum, row) => sum + row.errors, 0) === 3, 'and where it was not');
   await owner.patch(`/operator/organizations/${organization.id}`, { limits: {} });
@@ -142,14 +236,26 @@ t.test('refusals are no requests', async (t) => {
 t.test('a monthly cap', async (t) => {
   const { month } = await owner.get<LimitsObject>(`/organizations/${organization.id}/limits`);
   await owner.patch(`/operator/organizations/${organization.id}`, { monthly_token_cap: month.tokens });
-  const refused = await openai.chat.completions.create({ model, messages: [{ role: 'user', content: 'A: x' }] }).catch((error: unknown) => error) as { status: number; code: string; headers: Headers };
+  const refused = (await openai.chat.completions
+    .create({ model, messages: [{ role: 'user', content: 'A: x' }] })
+    .catch((error: unknown) => error)) as { status: number; code: string; headers: Headers };
   t.match(refused, { status: 429, code: 'insufficient_quota' });
   t.equal(refused.headers.get('x-should-retry'), 'false');
   t.equal(refused.headers.get('retry-after'), '60');
   t.ok(refused.headers.get('x-ratelimit-limit-requests'));
   await owner.patch(`/operator/organizations/${organization.id}`, { monthly_token_cap: month.tokens + 1 });
-  t.equal((await openai.chat.completions.create({ model, messages: [{ role: 'user', content: 'A: x' }] })).object, 'chat.completion', 'one token is left, and is enough to begin');
-  t.match(await openai.chat.completions.create({ model, messages: [{ role: 'user', content: 'A: x' }] }).catch((error: unknown) => error), { code: 'insufficient_quota' }, 'at once, not when it is written');
+  t.equal(
+    (await openai.chat.completions.create({ model, messages: [{ role: 'user', content: 'A: x' }] })).object,
+    'chat.completion',
+    'one token is left, and is enough to begin',
+  );
+  t.match(
+    await openai.chat.completions
+      .create({ model, messages: [{ role: 'user', content: 'A: x' }] })
+      .catch((error: unknown) => error),
+    { code: 'insufficient_quota' },
+    'at once, not when it is written',
+  );
 });
 
 t.test('a row has what the contract asks for', async (t) => {
@@ -158,15 +264,34 @@ t.test('a row has what the contract asks for', async (t) => {
     t.ok(all.length > 10);
     const first = all[0]!;
     t.match(first, {
-      requestId: /^req_/, organizationId: organization.id, keyId: key.id, model, endpoint: '/v1/chat/completions', stream: false, status: 'completed', finishReason: 'end_of_turn', errorCode: null,
+      requestId: /^req_/,
+      organizationId: organization.id,
+      keyId: key.id,
+      model,
+      endpoint: '/v1/chat/completions',
+      stream: false,
+      status: 'completed',
+      finishReason: 'end_of_turn',
+      errorCode: null,
     });
-    t.ok(first.receivedAt <= first.startedAt! + 1 && first.startedAt! <= first.firstTokenAt! && first.firstTokenAt! <= first.endedAt && Math.abs(first.endedAt - Date.now()) < 120_000);
+    t.ok(
+      first.receivedAt <= first.startedAt! + 1 &&
+        first.startedAt! <= first.firstTokenAt! &&
+        first.firstTokenAt! <= first.endedAt &&
+        Math.abs(first.endedAt - Date.now()) < 120_000,
+    );
     t.ok(all.some(({ stream }) => stream) && all.some(({ status }) => status === 'cancelled'));
   });
 });
 
 t.test('after kill -9 all is there that was told a moment before', async (t) => {
-  t.ok(await eventually(async () => { const { month } = await owner.get<LimitsObject>(`/organizations/${organization.id}/limits`); return month.tokens >= month.cap!; }), 'a quarter of a second');
+  t.ok(
+    await eventually(async () => {
+      const { month } = await owner.get<LimitsObject>(`/organizations/${organization.id}/limits`);
+      return month.tokens >= month.cap!;
+    }),
+    'a quarter of a second',
+  );
   const before = await rows('group_by=model,endpoint');
   const { month } = await owner.get<LimitsObject>(`/organizations/${organization.id}/limits`);
   server.process.kill('SIGKILL');
@@ -175,8 +300,17 @@ t.test('after kill -9 all is there that was told a moment before', async (t) => 
   t.teardown(() => again.stop());
   const client = dashboardClient(again.url);
   client.cookie = owner.cookie;
-  t.same((await client.get<UsagePage>(`/organizations/${organization.id}/usage?bucket=day&group_by=model,endpoint`)).data, before);
+  t.same(
+    (await client.get<UsagePage>(`/organizations/${organization.id}/usage?bucket=day&group_by=model,endpoint`)).data,
+    before,
+  );
   t.match(await client.get<LimitsObject>(`/organizations/${organization.id}/limits`), { month });
   const later = new OpenAI({ baseURL: `${again.url}/v1`, apiKey: key.secret, maxRetries: 0 });
-  t.match(await later.chat.completions.create({ model, messages: [{ role: 'user', content: 'A: x' }] }).catch((error: unknown) => error), { code: 'insufficient_quota' }, 'the cap still holds');
+  t.match(
+    await later.chat.completions
+      .create({ model, messages: [{ role: 'user', content: 'A: x' }] })
+      .catch((error: unknown) => error),
+    { code: 'insufficient_quota' },
+    'the cap still holds',
+  );
 });

@@ -10,20 +10,28 @@ import { startOtlpReceiver, type SeenSpan } from '../support/otlp-receiver.js';
 import { jpegWithSides, pngOf } from './damaged-images.js';
 import { eventually, root, startMonolith } from './monolith.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const folder = join(root, 'test', 'data', 'vision');
 const text = join(folder, 'text-llama-bpe.gguf');
 // The tower lies beside it under a usual name.
 const receiver = await startOtlpReceiver();
 t.teardown(() => receiver.close());
-const server = await startMonolith({ args: ['--model', `see=${text}`], env: { MONOLITH_TELEMETRY_TRACES_ENDPOINT: `${receiver.url}/v1/traces`, MONOLITH_IMAGES_MAX_TOKENS: '200', MONOLITH_IMAGES_MAX_REQUEST_TOKENS: '600', MONOLITH_MODELS: JSON.stringify({ see: { max_output_tokens: 8 } }) } });
+const server = await startMonolith({
+  args: ['--model', `see=${text}`],
+  env: {
+    MONOLITH_TELEMETRY_TRACES_ENDPOINT: `${receiver.url}/v1/traces`,
+    MONOLITH_IMAGES_MAX_TOKENS: '200',
+    MONOLITH_IMAGES_MAX_REQUEST_TOKENS: '600',
+    MONOLITH_MODELS: JSON.stringify({ see: { max_output_tokens: 8 } }),
+  },
+});
 t.teardown(() => server.stop());
 const openai = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 0 });
 const anthropic = new Anthropic({ baseURL: server.url, apiKey: server.key, maxRetries: 0 });
 
 const shapes = readFileSync(join(folder, 'shapes.png'));
-const SHAPES_TOKENS = 184;     // nine tiles and the overview, as llama.cpp counts them
+const SHAPES_TOKENS = 184; // nine tiles and the overview, as llama.cpp counts them
 const flipped = await sharp(shapes).flop().png().toBuffer();
 const dataUrl = (bytes: Buffer): string => `data:image/png;base64,${bytes.toString('base64')}`;
 
@@ -33,11 +41,20 @@ const chatParts = (images: readonly Buffer[], detail: Detail = 'auto') => [
   ...images.map((bytes) => ({ type: 'image_url' as const, image_url: { url: dataUrl(bytes), detail } })),
   { type: 'text' as const, text: ' What is it?' },
 ];
-const chat = (images: readonly Buffer[], detail: Detail = 'auto') => openai.chat.completions.create({
-  model: 'see', max_tokens: 6, temperature: 0, logprobs: true, messages: [{ role: 'user', content: chatParts(images, detail) }],
+const chat = (images: readonly Buffer[], detail: Detail = 'auto') =>
+  openai.chat.completions.create({
+    model: 'see',
+    max_tokens: 6,
+    temperature: 0,
+    logprobs: true,
+    messages: [{ role: 'user', content: chatParts(images, detail) }],
+  });
+const block = (bytes: Buffer): Anthropic.ImageBlockParam => ({
+  type: 'image',
+  source: { type: 'base64', media_type: 'image/png', data: bytes.toString('base64') },
 });
-const block = (bytes: Buffer): Anthropic.ImageBlockParam => ({ type: 'image', source: { type: 'base64', media_type: 'image/png', data: bytes.toString('base64') } });
-const logprobs = (answer: OpenAI.ChatCompletion): unknown => answer.choices[0]!.logprobs!.content!.map(({ token, logprob }) => [token, logprob]);
+const logprobs = (answer: OpenAI.ChatCompletion): unknown =>
+  answer.choices[0]!.logprobs!.content!.map(({ token, logprob }) => [token, logprob]);
 
 t.test('chat completions: what is seen counts, and matters', async (t) => {
   const none = await chat([]);
@@ -54,7 +71,12 @@ t.test('chat completions: what is seen counts, and matters', async (t) => {
   t.ok(low.usage!.prompt_tokens < none.usage!.prompt_tokens + 30, 'low detail: the overview alone');
   t.equal((await chat([shapes, flipped])).usage!.prompt_tokens, one.usage!.prompt_tokens + SHAPES_TOKENS, 'two images');
   const stream = await openai.chat.completions.create({
-    model: 'see', max_tokens: 6, temperature: 0, stream: true, stream_options: { include_usage: true }, messages: [{ role: 'user', content: chatParts([shapes]) }],
+    model: 'see',
+    max_tokens: 6,
+    temperature: 0,
+    stream: true,
+    stream_options: { include_usage: true },
+    messages: [{ role: 'user', content: chatParts([shapes]) }],
   });
   let streamed = '';
   let usage: OpenAI.CompletionUsage | null | undefined;
@@ -69,12 +91,23 @@ t.test('chat completions: what is seen counts, and matters', async (t) => {
 t.test('how long the tower took is told apart from the queue', async (t) => {
   const counted = async (): Promise<number[]> => {
     const metrics = await server.metrics();
-    return ['tower', 'queue'].map((name) => metrics.get(`monolith_${name}_seconds_count{model="see",endpoint="/v1/chat/completions"}`) ?? 0);
+    return ['tower', 'queue'].map(
+      (name) => metrics.get(`monolith_${name}_seconds_count{model="see",endpoint="/v1/chat/completions"}`) ?? 0,
+    );
   };
   const asked = async (picture: Buffer, traceId: string): Promise<readonly SeenSpan[]> => {
     const answer = await fetch(`${server.url}/v1/chat/completions`, {
-      method: 'POST', body: JSON.stringify({ model: 'see', max_tokens: 2, messages: [{ role: 'user', content: chatParts([picture]) }] }),
-      headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}`, traceparent: `00-${traceId}-00f067aa0ba902b7-01` },
+      method: 'POST',
+      body: JSON.stringify({
+        model: 'see',
+        max_tokens: 2,
+        messages: [{ role: 'user', content: chatParts([picture]) }],
+      }),
+      headers: {
+        'content-type': 'application/json',
+        authorization: `Bearer ${server.key}`,
+        traceparent: `00-${traceId}-00f067aa0ba902b7-01`,
+      },
     });
     t.equal(answer.status, 200, await answer.text());
     const spans = (): SeenSpan[] => receiver.spans.filter((span) => span.traceId === traceId);
@@ -82,66 +115,117 @@ t.test('how long the tower took is told apart from the queue', async (t) => {
     return spans();
   };
   const picture = await sharp(shapes).negate().png().toBuffer();
-  const [tower, queue] = await counted() as [number, number];
+  const [tower, queue] = (await counted()) as [number, number];
   const spans = await asked(picture, '1'.repeat(32));
-  const [waited, saw, prompt] = ['queue', 'tower', 'prefill'].map((name) => spans.find((span) => span.name === name)!) as [SeenSpan, SeenSpan, SeenSpan];
-  t.ok(saw.end > saw.start && Math.abs(waited.end - saw.start) < 0.01 && Math.abs(saw.end - prompt.start) < 0.01, 'one after the other');
+  const [waited, saw, prompt] = ['queue', 'tower', 'prefill'].map(
+    (name) => spans.find((span) => span.name === name)!,
+  ) as [SeenSpan, SeenSpan, SeenSpan];
+  t.ok(
+    saw.end > saw.start && Math.abs(waited.end - saw.start) < 0.01 && Math.abs(saw.end - prompt.start) < 0.01,
+    'one after the other',
+  );
   t.same(await counted(), [tower + 1, queue + 1]);
-  t.ok(await eventually(() => server.log().split('\n').some((line) => line.includes('1'.repeat(32)) && /"tower_ms":\d/.test(line))), 'the log says it, too');
-  t.notOk((await asked(picture, '2'.repeat(32))).some(({ name }) => name === 'tower'), 'nothing, of what is known');
+  t.ok(
+    await eventually(() =>
+      server
+        .log()
+        .split('\n')
+        .some((line) => line.includes('1'.repeat(32)) && /"tower_ms":\d/.test(line)),
+    ),
+    'the log says it, too',
+  );
+  t.notOk(
+    (await asked(picture, '2'.repeat(32))).some(({ name }) => name === 'tower'),
+    'nothing, of what is known',
+  );
   t.same(await counted(), [tower + 1, queue + 2]);
 });
 
-t.test('messages: images in a turn and in a tool\'s result, counted exactly', async (t) => {
+t.test("messages: images in a turn and in a tool's result, counted exactly", async (t) => {
   const tool: Anthropic.Tool = { name: 'look', input_schema: { type: 'object', properties: {} } };
   const asked: Anthropic.MessageParam[][] = [
     [{ role: 'user', content: [block(shapes), { type: 'text', text: 'What is it?' }] }],
     [
       { role: 'user', content: 'Look around.' },
       { role: 'assistant', content: [{ type: 'tool_use', id: 'toolu_1', name: 'look', input: {} }] },
-      { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1', content: [{ type: 'text', text: 'Here: ' }, block(shapes), block(flipped)] }] },
+      {
+        role: 'user',
+        content: [
+          {
+            type: 'tool_result',
+            tool_use_id: 'toolu_1',
+            content: [{ type: 'text', text: 'Here: ' }, block(shapes), block(flipped)],
+          },
+        ],
+      },
     ],
   ];
   for (const [index, messages] of asked.entries()) {
     const body = { model: 'see', messages, tools: [tool] };
     const { input_tokens: counted } = await anthropic.messages.countTokens(body);
     const { usage } = await anthropic.messages.create({ ...body, max_tokens: 4 });
-    t.equal(usage.input_tokens + (usage.cache_read_input_tokens ?? 0) + (usage.cache_creation_input_tokens ?? 0), counted, 'counted as billed');
+    t.equal(
+      usage.input_tokens + (usage.cache_read_input_tokens ?? 0) + (usage.cache_creation_input_tokens ?? 0),
+      counted,
+      'counted as billed',
+    );
     t.ok(counted > SHAPES_TOKENS * (index + 1));
   }
 });
 
 t.test('responses: a chain keeps its image, which comes from storage', async (t) => {
-  const input: OpenAI.Responses.ResponseInput = [{ role: 'user', content: [{ type: 'input_text', text: 'Look:' }, { type: 'input_image', image_url: dataUrl(shapes), detail: 'auto' }] }];
+  const input: OpenAI.Responses.ResponseInput = [
+    {
+      role: 'user',
+      content: [
+        { type: 'input_text', text: 'Look:' },
+        { type: 'input_image', image_url: dataUrl(shapes), detail: 'auto' },
+      ],
+    },
+  ];
   const first = await openai.responses.create({ model: 'see', input, max_output_tokens: 4 });
   const counted = await openai.responses.inputTokens.count({ model: 'see', input });
   t.equal(first.usage!.input_tokens, counted.input_tokens, 'counted as billed');
-  const next = await openai.responses.create({ model: 'see', previous_response_id: first.id, input: 'And now?', max_output_tokens: 4 });
-  t.ok(next.usage!.input_tokens > first.usage!.input_tokens, 'the image is in the next turn\'s prompt');
+  const next = await openai.responses.create({
+    model: 'see',
+    previous_response_id: first.id,
+    input: 'And now?',
+    max_output_tokens: 4,
+  });
+  t.ok(next.usage!.input_tokens > first.usage!.input_tokens, "the image is in the next turn's prompt");
   t.ok(next.usage!.input_tokens_details.cached_tokens >= SHAPES_TOKENS, 'and has been seen');
-  const metrics = await openai.models.retrieve('see') as unknown as { input_modalities: string[] };
+  const metrics = (await openai.models.retrieve('see')) as unknown as { input_modalities: string[] };
   t.same(metrics.input_modalities, ['text', 'image']);
 });
 
 t.test('what is wrong with an image is told, with its place', async (t) => {
   const place = /^messages\[0\]\.content\[2\]/;
   await t.rejects(chat([shapes, shapes.subarray(0, 300)]), { status: 422, code: 'invalid_image', param: place });
-  await t.rejects(chat([shapes, shapes, shapes, shapes]), { status: 422, code: 'image_too_large', param: /^messages\[0\]\.content\[4\]/, message: /more than 600 tokens/ });
+  await t.rejects(chat([shapes, shapes, shapes, shapes]), {
+    status: 422,
+    code: 'image_too_large',
+    param: /^messages\[0\]\.content\[4\]/,
+    message: /more than 600 tokens/,
+  });
   t.match(await chat([shapes]), { object: 'chat.completion' }, 'the server goes on');
 });
 
 t.test('damaged pictures are refused by their place in all three formats, and the server goes on', async (t) => {
   const whole = sharp(shapes).removeAlpha();
-  const [png, jpeg, webp] = await Promise.all([whole.clone().png().toBuffer(), whole.clone().jpeg().toBuffer(), whole.clone().webp().toBuffer()]);
+  const [png, jpeg, webp] = await Promise.all([
+    whole.clone().png().toBuffer(),
+    whole.clone().jpeg().toBuffer(),
+    whole.clone().webp().toBuffer(),
+  ]);
   const cut = (bytes: Buffer, share: number): Buffer => bytes.subarray(0, Math.floor(bytes.length * share));
   const noise = Buffer.from(Array.from({ length: 400 }, (_, i) => (i * 7919 + 13) % 251));
   const damaged: [name: string, bytes: Buffer, code: string][] = [
     ['half a PNG', cut(png, 0.5), 'invalid_image'],
     ['half a JPEG', cut(jpeg, 0.5), 'invalid_image'],
     ['half a WebP', cut(webp, 0.5), 'invalid_image'],
-    ['a JPEG\'s first bytes', jpeg.subarray(0, 20), 'invalid_image'],
-    ['a PNG\'s first bytes, then noise', Buffer.concat([png.subarray(0, 8), noise]), 'invalid_image'],
-    ['a WebP\'s first bytes, then noise', Buffer.concat([webp.subarray(0, 12), noise]), 'invalid_image'],
+    ["a JPEG's first bytes", jpeg.subarray(0, 20), 'invalid_image'],
+    ["a PNG's first bytes, then noise", Buffer.concat([png.subarray(0, 8), noise]), 'invalid_image'],
+    ["a WebP's first bytes, then noise", Buffer.concat([webp.subarray(0, 12), noise]), 'invalid_image'],
     ['noise', noise, 'unsupported_image_format'],
     ['a PNG under another name', Buffer.concat([Buffer.from('\0'), png]), 'unsupported_image_format'],
     ['a PNG without columns', pngOf(0, 8, 8), 'invalid_image'],
@@ -153,9 +237,28 @@ t.test('damaged pictures are refused by their place in all three formats, and th
   ];
   for (const [name, bytes, code] of damaged) {
     const url = dataUrl(bytes);
-    await t.rejects(chat([shapes, bytes]), { status: 422, code, param: /^messages\[0\]\.content\[2\]/ }, `chat: ${name}`);
-    await t.rejects(openai.responses.create({ model: 'see', input: [{ role: 'user', content: [{ type: 'input_image', image_url: url, detail: 'auto' }] }] }), { status: 422, code, param: /^input\[0\]\.content\[0\]/ }, `responses: ${name}`);
-    await t.rejects(anthropic.messages.create({ model: 'see', max_tokens: 4, messages: [{ role: 'user', content: [{ type: 'text', text: 'See' }, block(bytes)] }] }), { status: 400, message: /messages\[0\]\.content\[1\]|messages\.0\.content\.1/ }, `messages: ${name}`);
+    await t.rejects(
+      chat([shapes, bytes]),
+      { status: 422, code, param: /^messages\[0\]\.content\[2\]/ },
+      `chat: ${name}`,
+    );
+    await t.rejects(
+      openai.responses.create({
+        model: 'see',
+        input: [{ role: 'user', content: [{ type: 'input_image', image_url: url, detail: 'auto' }] }],
+      }),
+      { status: 422, code, param: /^input\[0\]\.content\[0\]/ },
+      `responses: ${name}`,
+    );
+    await t.rejects(
+      anthropic.messages.create({
+        model: 'see',
+        max_tokens: 4,
+        messages: [{ role: 'user', content: [{ type: 'text', text: 'See' }, block(bytes)] }],
+      }),
+      { status: 400, message: /messages\[0\]\.content\[1\]|messages\.0\.content\.1/ },
+      `messages: ${name}`,
+    );
   }
   t.match(await chat([shapes]), { object: 'chat.completion' });
 });

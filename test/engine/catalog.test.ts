@@ -2,13 +2,27 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { ggufHead, type Metadata } from '../../bench/lib/gguf-writer.js';
-import { builtInCatalog, checkedDrafts, modelBytes, modelOfFile, readCatalog, withOverrides } from '../../src/engine/catalog.js';
+import {
+  builtInCatalog,
+  checkedDrafts,
+  modelBytes,
+  modelOfFile,
+  readCatalog,
+  withOverrides,
+} from '../../src/engine/catalog.js';
 import { loadAddon } from '../../src/engine/load-addon.js';
 import { loadOptions, starterPath } from '../addon/starter.js';
 
 t.test('the built-in catalog promises no more than its files hold', async (t) => {
   const models = readCatalog();
-  t.same(models.map(({ id, default_effort }) => [id, default_effort]), [['hal-1.0', 'none'], ['clarke-1.0', 'none'], ['tycho-1.0', 'none']]);
+  t.same(
+    models.map(({ id, default_effort }) => [id, default_effort]),
+    [
+      ['hal-1.0', 'none'],
+      ['clarke-1.0', 'none'],
+      ['tycho-1.0', 'none'],
+    ],
+  );
   for (const model of models) {
     t.ok(existsSync(model.file));
     const { model: info } = loadAddon().inspect(model.file, loadOptions);
@@ -31,13 +45,20 @@ t.test('a wrong catalog is named with the place', async (t) => {
     const folder = t.testdir({ 'catalog.json': JSON.stringify(content) });
     t.throws(() => readCatalog(join(folder, 'catalog.json')), { name: 'CatalogError', message });
   }
-  t.throws(() => readCatalog(join(t.testdir({ 'catalog.json': '{' }), 'catalog.json')), { name: 'CatalogError', message: /catalog\.json: / });
+  t.throws(() => readCatalog(join(t.testdir({ 'catalog.json': '{' }), 'catalog.json')), {
+    name: 'CatalogError',
+    message: /catalog\.json: /,
+  });
 });
 
 t.test('a split model is as large as its parts', async (t) => {
   const folder = t.testdir({
-    'big-00001-of-00003.gguf': 'a', 'big-00002-of-00003.gguf': 'bb', 'big-00003-of-00003.gguf': 'cccc',
-    'big-00001-of-00002.gguf': 'another', 'bigger-00002-of-00003.gguf': 'another', 'big-x0002-of-00003.gguf.part': 'no',
+    'big-00001-of-00003.gguf': 'a',
+    'big-00002-of-00003.gguf': 'bb',
+    'big-00003-of-00003.gguf': 'cccc',
+    'big-00001-of-00002.gguf': 'another',
+    'bigger-00002-of-00003.gguf': 'another',
+    'big-x0002-of-00003.gguf.part': 'no',
   });
   t.equal(modelBytes(join(folder, 'big-00001-of-00003.gguf')), 7);
   t.equal(modelBytes(join(folder, 'big-00002-of-00003.gguf')), 2, 'another part stands for itself');
@@ -45,9 +66,19 @@ t.test('a split model is as large as its parts', async (t) => {
 });
 
 t.test('any file under any name', async (t) => {
-  t.match(modelOfFile('mine', starterPath), { id: 'mine', file: starterPath, display_name: 'mine', context_window: null });
-  t.throws(() => modelOfFile('mine', '/nowhere.gguf'), { name: 'CatalogError', message: /nowhere\.gguf: is not there/ });
-  t.throws(() => modelOfFile('mine', join(builtInCatalog, '..')), { message: /is no file, and no folder with a config\.json/ });
+  t.match(modelOfFile('mine', starterPath), {
+    id: 'mine',
+    file: starterPath,
+    display_name: 'mine',
+    context_window: null,
+  });
+  t.throws(() => modelOfFile('mine', '/nowhere.gguf'), {
+    name: 'CatalogError',
+    message: /nowhere\.gguf: is not there/,
+  });
+  t.throws(() => modelOfFile('mine', join(builtInCatalog, '..')), {
+    message: /is no file, and no folder with a config\.json/,
+  });
   t.throws(() => modelOfFile('a b', starterPath), { message: /model name "a b": must be/ });
 });
 
@@ -61,15 +92,30 @@ t.test('a GGUF file is sampled as its authors recommend, unless an operator says
     return modelOfFile('m', path).sampling;
   };
   const recommended: Metadata = [
-    ['general.sampling.temp', { type: 'float32', value: 0.6 }], ['general.sampling.top_k', { type: 'uint32', value: 20 }], ['general.sampling.top_p', { type: 'float32', value: 0.95 }],
-    ['general.sampling.min_p', { type: 'float32', value: 0.05 }], ['general.sampling.penalty_repeat', { type: 'float32', value: 1.1 }], ['general.sampling.mirostat', { type: 'uint32', value: 2 }],
+    ['general.sampling.temp', { type: 'float32', value: 0.6 }],
+    ['general.sampling.top_k', { type: 'uint32', value: 20 }],
+    ['general.sampling.top_p', { type: 'float32', value: 0.95 }],
+    ['general.sampling.min_p', { type: 'float32', value: 0.05 }],
+    ['general.sampling.penalty_repeat', { type: 'float32', value: 1.1 }],
+    ['general.sampling.mirostat', { type: 'uint32', value: 2 }],
   ];
   t.same(samplingOf([]), plain);
-  t.same(samplingOf(recommended), { temperature: 0.6, top_p: 0.95, top_k: 20, min_p: 0.05, repetition_penalty: 1.1 }, 'as they were written, not as floats of 32 bits are');
-  t.same(samplingOf([
-    ['general.sampling.temp', { type: 'float32', value: 9 }], ['general.sampling.top_k', { type: 'float32', value: 0.5 }], ['general.sampling.top_p', { type: 'string', value: '0.9' }],
-    ['general.sampling.min_p', { type: 'float32', value: NaN }], ['general.sampling.penalty_repeat', { type: 'float32', value: 1.25 }],
-  ]), { ...plain, repetition_penalty: 1.25 }, 'what cannot be offered is left out, the rest stays');
+  t.same(
+    samplingOf(recommended),
+    { temperature: 0.6, top_p: 0.95, top_k: 20, min_p: 0.05, repetition_penalty: 1.1 },
+    'as they were written, not as floats of 32 bits are',
+  );
+  t.same(
+    samplingOf([
+      ['general.sampling.temp', { type: 'float32', value: 9 }],
+      ['general.sampling.top_k', { type: 'float32', value: 0.5 }],
+      ['general.sampling.top_p', { type: 'string', value: '0.9' }],
+      ['general.sampling.min_p', { type: 'float32', value: NaN }],
+      ['general.sampling.penalty_repeat', { type: 'float32', value: 1.25 }],
+    ]),
+    { ...plain, repetition_penalty: 1.25 },
+    'what cannot be offered is left out, the rest stays',
+  );
   t.same(samplingOf(recommended, 40), plain, 'a file that cannot be read is named by whoever loads it');
   samplingOf(recommended);
   const [set] = withOverrides([modelOfFile('m', join(folder, 'm.gguf'))], { m: { sampling: { temperature: 0.2 } } });
@@ -78,23 +124,49 @@ t.test('a GGUF file is sampled as its authors recommend, unless an operator says
 
 t.test('overrides change what they name', async (t) => {
   const models = readCatalog();
-  const [hal, clarke] = withOverrides(models, { 'hal-1.0': { context_window: 512, sampling: { top_k: 40 }, display_name: undefined } });
-  t.match(hal, { context_window: 512, display_name: 'HAL 1.0', sampling: { top_k: 40, temperature: models[0]!.sampling.temperature } });
+  const [hal, clarke] = withOverrides(models, {
+    'hal-1.0': { context_window: 512, sampling: { top_k: 40 }, display_name: undefined },
+  });
+  t.match(hal, {
+    context_window: 512,
+    display_name: 'HAL 1.0',
+    sampling: { top_k: 40, temperature: models[0]!.sampling.temperature },
+  });
   t.same(clarke, models[1]);
-  t.throws(() => withOverrides(models, { nobody: {} }), { message: /"nobody" is none of hal-1\.0, clarke-1\.0, tycho-1\.0/ });
+  t.throws(() => withOverrides(models, { nobody: {} }), {
+    message: /"nobody" is none of hal-1\.0, clarke-1\.0, tycho-1\.0/,
+  });
 });
 
 t.test('a draft is another model without one of its own', async (t) => {
   const models = readCatalog();
-  const draftsOf = (overrides: Record<string, { draft?: string | null }>): ReturnType<typeof checkedDrafts> => checkedDrafts(withOverrides(models, overrides));
+  const draftsOf = (overrides: Record<string, { draft?: string | null }>): ReturnType<typeof checkedDrafts> =>
+    checkedDrafts(withOverrides(models, overrides));
   t.equal(draftsOf({ 'hal-1.0': { draft: null } }).size, 0);
-  t.same([...draftsOf({ 'hal-1.0': { draft: 'tycho-1.0' }, 'clarke-1.0': { draft: 'tycho-1.0' } })].map(([name, { file }]) => [name, file]),
-    [['hal-1.0', models[2]!.file], ['clarke-1.0', models[2]!.file]]);
-  t.same([...draftsOf({ 'hal-1.0': { draft: builtInCatalog } })], [['hal-1.0', { file: builtInCatalog }]], 'or a file of its own');
+  t.same(
+    [...draftsOf({ 'hal-1.0': { draft: 'tycho-1.0' }, 'clarke-1.0': { draft: 'tycho-1.0' } })].map(
+      ([name, { file }]) => [name, file],
+    ),
+    [
+      ['hal-1.0', models[2]!.file],
+      ['clarke-1.0', models[2]!.file],
+    ],
+  );
+  t.same(
+    [...draftsOf({ 'hal-1.0': { draft: builtInCatalog } })],
+    [['hal-1.0', { file: builtInCatalog }]],
+    'or a file of its own',
+  );
   const refusals: [Record<string, { draft: string }>, RegExp][] = [
-    [{ 'hal-1.0': { draft: 'nobody' } }, /models "hal-1\.0": draft: "nobody" is none of hal-1\.0, clarke-1\.0, tycho-1\.0, and no file$/],
+    [
+      { 'hal-1.0': { draft: 'nobody' } },
+      /models "hal-1\.0": draft: "nobody" is none of hal-1\.0, clarke-1\.0, tycho-1\.0, and no file$/,
+    ],
     [{ 'hal-1.0': { draft: 'hal-1.0' } }, /models "hal-1\.0": draft: is the model itself/],
-    [{ 'hal-1.0': { draft: 'clarke-1.0' }, 'clarke-1.0': { draft: 'tycho-1.0' } }, /models "hal-1\.0": draft: "clarke-1\.0" has a draft itself, "tycho-1\.0"/],
+    [
+      { 'hal-1.0': { draft: 'clarke-1.0' }, 'clarke-1.0': { draft: 'tycho-1.0' } },
+      /models "hal-1\.0": draft: "clarke-1\.0" has a draft itself, "tycho-1\.0"/,
+    ],
   ];
   for (const [overrides, message] of refusals) t.throws(() => draftsOf(overrides), { name: 'CatalogError', message });
 });

@@ -21,8 +21,11 @@ t.test('each thing is said once, of each engine', (t) => {
   engines.push({ model: 'other', engine: {}, stats: { failed: true, note: '' } });
   notes.look();
   notes.look();
-  t.match(said(), [{ level: 'error', model: 'm', msg: /stopped/ }, { level: 'error', model: 'other' }]);
-  engines[0] = { ...one, engine: {} };   // loaded anew
+  t.match(said(), [
+    { level: 'error', model: 'm', msg: /stopped/ },
+    { level: 'error', model: 'other' },
+  ]);
+  engines[0] = { ...one, engine: {} }; // loaded anew
   notes.look();
   t.equal(said().length, 2);
   t.end();

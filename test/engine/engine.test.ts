@@ -6,11 +6,17 @@ import { loadStarter, plainText, submitOptions } from '../addon/starter.js';
 
 async function openEngine(name: string): Promise<{ engine: Engine; prompt: Int32Array }> {
   const engine = new Engine(await loadStarter(name));
-  const prompt = await engine.tokenize('<|im_start|>user\nName three colours.<|im_end|>\n<|im_start|>assistant\n', plainText);
+  const prompt = await engine.tokenize(
+    '<|im_start|>user\nName three colours.<|im_end|>\n<|im_start|>assistant\n',
+    plainText,
+  );
   return { engine, prompt };
 }
 
-function generation(engine: Engine, ...[options, onEvent]: [Parameters<Engine['generate']>[0], ((event: EngineEvent) => void)?]): Promise<EngineEvent[]> {
+function generation(
+  engine: Engine,
+  ...[options, onEvent]: [Parameters<Engine['generate']>[0], ((event: EngineEvent) => void)?]
+): Promise<EngineEvent[]> {
   return new Promise((resolve) => {
     const events: EngineEvent[] = [];
     let left = options.n;
@@ -22,13 +28,16 @@ function generation(engine: Engine, ...[options, onEvent]: [Parameters<Engine['g
   });
 }
 
-const textOf = (events: EngineEvent[]): string => events.map((event) => (event.type === 'text' ? event.text : '')).join('');
+const textOf = (events: EngineEvent[]): string =>
+  events.map((event) => (event.type === 'text' ? event.text : '')).join('');
 
 t.test('each request gets its own events', async (t) => {
   const { engine, prompt } = await openEngine('engine');
   t.teardown(() => engine.close());
   const lone = await generation(engine, submitOptions(prompt, { temperature: 1, seed: 3n }));
-  const all = await Promise.all([1n, 2n, 3n, 4n].map((seed) => generation(engine, submitOptions(prompt, { temperature: 1, seed, n: 2 }))));
+  const all = await Promise.all(
+    [1n, 2n, 3n, 4n].map((seed) => generation(engine, submitOptions(prompt, { temperature: 1, seed, n: 2 }))),
+  );
   for (const events of all) t.same(events.filter(({ type }) => type === 'started').length, 1);
   const third = all[2]?.filter((event) => event.type === 'text' && event.choice === 0) ?? [];
   t.equal(textOf(third), textOf(lone), 'the same alone and among others');
@@ -39,31 +48,45 @@ t.test('how long events took is told after each step, what they led to included'
   t.teardown(() => engine.close());
   const delays: number[] = [];
   let seen = 0;
-  let due = 0;                                   // what a listener left to a microtask
+  let due = 0; // what a listener left to a microtask
   const left: number[] = [];
-  engine.onDelivered = (delayMs) => { delays.push(delayMs); left.push(due); };
+  engine.onDelivered = (delayMs) => {
+    delays.push(delayMs);
+    left.push(due);
+  };
   const began = performance.now();
   await generation(engine, submitOptions(prompt, { maxTokens: 20, ignoreEos: true }), () => {
     due++;
-    queueMicrotask(() => { due--; });
-    if (++seen === 2) for (const until = performance.now() + 25; performance.now() < until;);   // a slow taker
+    queueMicrotask(() => {
+      due--;
+    });
+    if (++seen === 2) for (const until = performance.now() + 25; performance.now() < until; ); // a slow taker
   });
   await new Promise((resolve) => setImmediate(resolve));
   t.ok(delays.length > 0);
-  t.ok(delays.every((delay) => delay > 0 && delay < performance.now() - began), 'from the engine until now');
+  t.ok(
+    delays.every((delay) => delay > 0 && delay < performance.now() - began),
+    'from the engine until now',
+  );
   t.ok(Math.max(...delays) >= 25, 'the time of the takers is in it');
-  t.ok(left.every((count) => count === 0), 'and so are their microtasks');
+  t.ok(
+    left.every((count) => count === 0),
+    'and so are their microtasks',
+  );
 });
 
-t.test('a prompt\'s log-probabilities are told in bits, and the loop goes on between them', async (t) => {
+t.test("a prompt's log-probabilities are told in bits, and the loop goes on between them", async (t) => {
   const { engine } = await openEngine('engine-scored');
   t.teardown(() => engine.close());
-  const prompt = Int32Array.from({ length: 480 }, (_, index) => 300 + (index * 7_919) % 1_000);
+  const prompt = Int32Array.from({ length: 480 }, (_, index) => 300 + ((index * 7_919) % 1_000));
   let turns = 0;
   let counting = true;
-  const count = (): void => { turns++; if (counting) setImmediate(count); };
+  const count = (): void => {
+    turns++;
+    if (counting) setImmediate(count);
+  };
   const slow = (event: EngineEvent): void => {
-    if (event.type === 'prompt') for (const until = performance.now() + 3; performance.now() < until;);
+    if (event.type === 'prompt') for (const until = performance.now() + 3; performance.now() < until; );
     if (event.type === 'started') count();
   };
   const [events, others] = await Promise.all([
@@ -72,10 +95,23 @@ t.test('a prompt\'s log-probabilities are told in bits, and the loop goes on bet
   ]);
   counting = false;
   const told = events.filter((event) => event.type === 'prompt');
-  t.equal(told.reduce((sum, { logprobs }) => sum + logprobs.length, 0), prompt.length - 1);
+  t.equal(
+    told.reduce((sum, { logprobs }) => sum + logprobs.length, 0),
+    prompt.length - 1,
+  );
   t.ok(told.every(({ logprobs }) => logprobs.length <= 16));
-  t.ok(told.every(({ first }, at) => first === 1 + told.slice(0, at).reduce((sum, { logprobs }) => sum + logprobs.length, 0)), 'in order');
-  t.equal(events.findLastIndex(({ type }) => type === 'prompt') < events.findIndex(({ type }) => type === 'text' || type === 'finished'), true, 'before what follows');
+  t.ok(
+    told.every(
+      ({ first }, at) => first === 1 + told.slice(0, at).reduce((sum, { logprobs }) => sum + logprobs.length, 0),
+    ),
+    'in order',
+  );
+  t.equal(
+    events.findLastIndex(({ type }) => type === 'prompt') <
+      events.findIndex(({ type }) => type === 'text' || type === 'finished'),
+    true,
+    'before what follows',
+  );
   t.equal(events.at(-1)?.type, 'finished');
   t.equal(others.at(-1)?.type, 'finished');
   t.ok(turns > told.length / 4, `${turns} turns of the loop, ${told.length} bits`);
@@ -107,7 +143,14 @@ t.test('cancel from within an event, and after the end', async (t) => {
   cancelled.cancel();
 });
 
-const markers = { open: '<tool_call>', close: '</tool_call>', atStart: false, prefixes: [], required: false, forbidden: false };
+const markers = {
+  open: '<tool_call>',
+  close: '</tool_call>',
+  atStart: false,
+  prefixes: [],
+  required: false,
+  forbidden: false,
+};
 const sectionOf = (events: EngineEvent[], section: string): string =>
   events.map((event) => (event.type === 'text' && event.section === section ? event.text : '')).join('');
 
@@ -119,9 +162,18 @@ t.test('tool calls: required, one of the given names, in a section of their own'
   const seen = new Set<string>();
   const end = engine.findToken('</tool_call>');
   for (let seed = 0n; seed < 12n; seed++) {
-    const events = await generation(engine, submitOptions(prompt, {
-      temperature: 12, seed, maxTokens: 80, topLogprobs: 0, stop: ['"', 'name'], logitBias: [{ token: end, bias: 8 }], calls: { ...markers, prefixes, required: true },
-    }));
+    const events = await generation(
+      engine,
+      submitOptions(prompt, {
+        temperature: 12,
+        seed,
+        maxTokens: 80,
+        topLogprobs: 0,
+        stop: ['"', 'name'],
+        logitBias: [{ token: end, bias: 8 }],
+        calls: { ...markers, prefixes, required: true },
+      }),
+    );
     const call = sectionOf(events, 'tool');
     const prefix = prefixes.find((text) => call.startsWith(`<tool_call>${text}`));
     t.ok(prefix, call);
@@ -130,22 +182,37 @@ t.test('tool calls: required, one of the given names, in a section of their own'
   }
   t.equal(seen.size, 3, 'each name was chosen');
 
-  const spelled = { open: '{"name"', close: '', atStart: true, prefixes: [': "get_time", "parameters":'], required: true, forbidden: false };
+  const spelled = {
+    open: '{"name"',
+    close: '',
+    atStart: true,
+    prefixes: [': "get_time", "parameters":'],
+    required: true,
+    forbidden: false,
+  };
   const plain = await generation(engine, submitOptions(prompt, { calls: spelled, maxTokens: 30 }));
   t.match(sectionOf(plain, 'tool'), /^\{"name": "get_time", "parameters":/);
   t.equal(sectionOf(plain, 'content'), '');
 
   const reasoning = { open: '<think>', close: '</think>', startsInside: true, budget: 5, closeText: '\n</think>\n\n' };
-  const reasoned = await generation(engine, submitOptions(prompt, { reasoning, maxTokens: 60, calls: { ...markers, prefixes, required: true } }));
+  const reasoned = await generation(
+    engine,
+    submitOptions(prompt, { reasoning, maxTokens: 60, calls: { ...markers, prefixes, required: true } }),
+  );
   t.match(sectionOf(reasoned, 'tool'), /^<tool_call>\n\{"name": "/);
-  t.match(reasoned.find((event) => event.type === 'text' && event.section !== 'reasoning'), { section: 'tool' }, 'no line break in between');
+  t.match(
+    reasoned.find((event) => event.type === 'text' && event.section !== 'reasoning'),
+    { section: 'tool' },
+    'no line break in between',
+  );
 });
 
 t.test('tool calls: forbidden, and told apart when the model makes them', async (t) => {
   const { engine, prompt } = await openEngine('engine-no-calls');
   t.teardown(() => engine.close());
   const logitBias = [{ token: engine.findToken('<tool_call>'), bias: 15 }];
-  const wanting = (forbidden: boolean) => submitOptions(prompt, { temperature: 1, logitBias, maxTokens: 60, calls: { ...markers, forbidden } });
+  const wanting = (forbidden: boolean) =>
+    submitOptions(prompt, { temperature: 1, logitBias, maxTokens: 60, calls: { ...markers, forbidden } });
   const free = await generation(engine, wanting(false));
   t.match(sectionOf(free, 'tool'), /^<tool_call>/);
   t.notMatch(sectionOf(free, 'content'), /<tool_call>/);
@@ -162,16 +229,25 @@ t.test('finish ends one choice and no other', async (t) => {
       if (event.type === 'finished' && ends.push(event) === 2) resolve(ends);
     });
   });
-  t.match(ended, [{ choice: 1, reason: 'end_of_turn' }, { choice: 0, reason: 'max_tokens', completionTokens: 300 }]);
+  t.match(ended, [
+    { choice: 1, reason: 'end_of_turn' },
+    { choice: 0, reason: 'max_tokens', completionTokens: 300 },
+  ]);
 });
 
 t.test('a listener that throws is an uncaught exception and no loss to others', async (t) => {
   const { engine, prompt } = await openEngine('engine-throw');
   t.teardown(() => engine.close());
   const uncaught: unknown[] = [];
-  const restore = t.capture(process, 'emit', (name: string, ...args: unknown[]) => name === 'uncaughtException' && uncaught.push(args[0]));
+  const restore = t.capture(
+    process,
+    'emit',
+    (name: string, ...args: unknown[]) => name === 'uncaughtException' && uncaught.push(args[0]),
+  );
   const [, other] = await Promise.all([
-    generation(engine, submitOptions(prompt, { maxTokens: 2 }), (event) => { if (event.type === 'started') throw new Error('mine'); }),
+    generation(engine, submitOptions(prompt, { maxTokens: 2 }), (event) => {
+      if (event.type === 'started') throw new Error('mine');
+    }),
     generation(engine, submitOptions(prompt, { maxTokens: 8 })),
   ]);
   restore.restore();

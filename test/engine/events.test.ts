@@ -4,7 +4,11 @@ import { decodeEvents, EventStreamError, type EngineEvent } from '../../src/engi
 type Field = ['u32' | 'i32' | 'f32', number] | ['bytes', Uint8Array];
 
 /** A record as native/engine/events.h describes it. */
-function record(request: number, [kind, choice, detail, flags]: [number, number, number, number], ...fields: Field[]): Buffer {
+function record(
+  request: number,
+  [kind, choice, detail, flags]: [number, number, number, number],
+  ...fields: Field[]
+): Buffer {
   const parts = fields.map(([type, value]) => {
     if (type === 'bytes') return Buffer.concat([value, Buffer.alloc(-value.length & 3)]);
     const part = Buffer.alloc(4);
@@ -21,7 +25,10 @@ function record(request: number, [kind, choice, detail, flags]: [number, number,
   return Buffer.concat([head, body]);
 }
 
-const text = (value: string): Field[] => [['u32', Buffer.byteLength(value)], ['bytes', Buffer.from(value)]];
+const text = (value: string): Field[] => [
+  ['u32', Buffer.byteLength(value)],
+  ['bytes', Buffer.from(value)],
+];
 
 function decode(buffer: Uint8Array): [number, EngineEvent][] {
   const events: [number, EngineEvent][] = [];
@@ -32,8 +39,20 @@ function decode(buffer: Uint8Array): [number, EngineEvent][] {
 const started = record(7, [1, 0, 0, 0], ['u32', 100], ['u32', 64], ['f32', 1.5], ['f32', 0.5]);
 const content = record(7, [2, 1, 0, 0], ['u32', 3], ...text('Grüße, 東京 🚀!'));
 const call = record(7, [2, 1, 2, 0], ['u32', 1], ...text('<tool_call>'));
-const withLogprobs = record(4_294_967_295, [2, 0, 1, 1], ['u32', 1], ...text('a'),
-  ['u32', 1], ['i32', 5], ['f32', -0.5], ['u32', 2], ['i32', 5], ['f32', -0.5], ['i32', 6], ['f32', -2]);
+const withLogprobs = record(
+  4_294_967_295,
+  [2, 0, 1, 1],
+  ['u32', 1],
+  ...text('a'),
+  ['u32', 1],
+  ['i32', 5],
+  ['f32', -0.5],
+  ['u32', 2],
+  ['i32', 5],
+  ['f32', -0.5],
+  ['i32', 6],
+  ['f32', -2],
+);
 const finished = record(7, [3, 1, 1, 0], ['u32', 30], ['u32', 10], ['i32', 2], ['f32', 8], ['f32', 16.25]);
 const failed = record(8, [4, 0, 1, 0], ...text('queued too long'));
 
@@ -42,9 +61,39 @@ t.test('every kind of record', async (t) => {
     [7, { type: 'started', promptTokens: 100, cachedTokens: 64, queueMs: 1.5, towerMs: 0.5 }],
     [7, { type: 'text', choice: 1, section: 'content', text: 'Grüße, 東京 🚀!', tokens: 3, logprobs: null }],
     [7, { type: 'text', choice: 1, section: 'tool', text: '<tool_call>', tokens: 1, logprobs: null }],
-    [4_294_967_295, { type: 'text', choice: 0, section: 'reasoning', text: 'a', tokens: 1, logprobs: [
-      { token: 5, logprob: -0.5, top: [{ token: 5, logprob: -0.5 }, { token: 6, logprob: -2 }] }] }],
-    [7, { type: 'finished', choice: 1, reason: 'stop_string', completionTokens: 30, reasoningTokens: 10, stopIndex: 2, prefillMs: 8, decodeMs: 16.25 }],
+    [
+      4_294_967_295,
+      {
+        type: 'text',
+        choice: 0,
+        section: 'reasoning',
+        text: 'a',
+        tokens: 1,
+        logprobs: [
+          {
+            token: 5,
+            logprob: -0.5,
+            top: [
+              { token: 5, logprob: -0.5 },
+              { token: 6, logprob: -2 },
+            ],
+          },
+        ],
+      },
+    ],
+    [
+      7,
+      {
+        type: 'finished',
+        choice: 1,
+        reason: 'stop_string',
+        completionTokens: 30,
+        reasoningTokens: 10,
+        stopIndex: 2,
+        prefillMs: 8,
+        decodeMs: 16.25,
+      },
+    ],
     [8, { type: 'failed', code: 'queue_timeout', message: 'queued too long' }],
   ]);
   t.same(decode(new Uint8Array(0)), []);
@@ -54,7 +103,11 @@ t.test('texts of every length and padding, a byte order mark included', async (t
   for (let length = 0; length < 20; length++) {
     for (const letter of ['x', 'é', '\ufeff']) {
       const value = letter.repeat(length);
-      t.match(decode(record(1, [2, 0, 0, 0], ['u32', 0], ...text(value)))[0]?.[1], { type: 'text', text: value, tokens: 0 });
+      t.match(decode(record(1, [2, 0, 0, 0], ['u32', 0], ...text(value)))[0]?.[1], {
+        type: 'text',
+        text: value,
+        tokens: 0,
+      });
     }
   }
 });
@@ -72,12 +125,28 @@ t.test('what is wrong is named, and what came before it delivered', async (t) =>
     ['a size past the end', patch(started, 0, 400), /size 400 exceeds/],
     ['an unknown kind', record(1, [9, 0, 0, 0]), /unknown kind 9/],
     ['an unknown section', record(1, [2, 0, 3, 0], ['u32', 0], ...text('')), /unknown section 3/],
-    ['an unknown reason', record(1, [3, 0, 6, 0], ['u32', 0], ['u32', 0], ['i32', 0], ['f32', 0], ['f32', 0]), /unknown finish reason 6/],
+    [
+      'an unknown reason',
+      record(1, [3, 0, 6, 0], ['u32', 0], ['u32', 0], ['i32', 0], ['f32', 0], ['f32', 0]),
+      /unknown finish reason 6/,
+    ],
     ['failure code 0', record(1, [4, 0, 0, 0], ...text('')), /unknown failure code 0/],
     ['too few fields', record(1, [1, 0, 0, 0], ['u32', 1]), /shorter than its kind/],
-    ['too many fields', record(1, [1, 0, 0, 0], ['u32', 1], ['u32', 1], ['f32', 1], ['f32', 1], ['u32', 1]), /4 bytes too many/],
-    ['a text past the record', record(1, [2, 0, 0, 0], ['u32', 0], ['u32', 4_294_967_295]), /a count of 4294967295 exceeds/],
-    ['too many logprobs', record(1, [2, 0, 0, 1], ['u32', 0], ...text(''), ['u32', 1_000_000]), /a count of 1000000 exceeds/],
+    [
+      'too many fields',
+      record(1, [1, 0, 0, 0], ['u32', 1], ['u32', 1], ['f32', 1], ['f32', 1], ['u32', 1]),
+      /4 bytes too many/,
+    ],
+    [
+      'a text past the record',
+      record(1, [2, 0, 0, 0], ['u32', 0], ['u32', 4_294_967_295]),
+      /a count of 4294967295 exceeds/,
+    ],
+    [
+      'too many logprobs',
+      record(1, [2, 0, 0, 1], ['u32', 0], ...text(''), ['u32', 1_000_000]),
+      /a count of 1000000 exceeds/,
+    ],
   ];
   for (const [name, buffer, message] of cases) {
     const events: EngineEvent[] = [];

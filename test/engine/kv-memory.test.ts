@@ -16,14 +16,18 @@ t.test('memory is what the addon says, less what models have planned', async (t)
 });
 
 t.test('a default pool costs memory as it is used, and all of it is planned', async (t) => {
-  const resident = process.memoryUsage.rss(), before = claimed();
+  const resident = process.memoryUsage.rss(),
+    before = claimed();
   const engine = await loadStarter('large pool');
   const { kvBytes, kvStartBytes, weightBytes, activationBytes, pageBytes } = engine.plan;
   t.ok(kvBytes >= 4 * 32 * pageBytes && kvBytes <= 8 * 2 ** 30);
   t.equal(kvStartBytes, 0);
   t.equal(engine.stats().kvUsedBytes, 0);
   t.equal(claimed() - before, kvBytes, 'what it may still take');
-  t.ok(process.memoryUsage.rss() - resident < weightBytes + activationBytes + 200 * MIB, `${process.memoryUsage.rss() - resident} bytes resident, with a pool of ${kvBytes}`);
+  t.ok(
+    process.memoryUsage.rss() - resident < weightBytes + activationBytes + 200 * MIB,
+    `${process.memoryUsage.rss() - resident} bytes resident, with a pool of ${kvBytes}`,
+  );
   const recorder = new Recorder(engine);
   await recorder.ended(recorder.channel.submit(submitOptions(promptOf(engine), { maxTokens: 40 })));
   const { kvUsedBytes } = engine.stats();
@@ -40,7 +44,10 @@ t.test('models that load together do not count on the same memory', async (t) =>
   const before = claimed();
   const engines = await Promise.all(['one', 'two', 'three'].map((name) => loadStarter(name)));
   const sizes = engines.map(({ plan }) => plan.kvBytes).sort((a, b) => b - a);
-  t.equal(claimed() - before, sizes.reduce((sum, size) => sum + size, 0));
+  t.equal(
+    claimed() - before,
+    sizes.reduce((sum, size) => sum + size, 0),
+  );
   t.ok(sizes.reduce((sum, size) => sum + size, 0) < totalMemory());
   // A machine on which a quarter is more than the most gives all of them the most.
   const [first = 0, , last = 0] = sizes;

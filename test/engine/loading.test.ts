@@ -13,14 +13,33 @@ t.test('lines while a model loads', async (t) => {
   t.teardown(() => pool.close());
   pool.add(modelOfFile('mine', embeddedModel));
   const lines: [Record<string, unknown>, string][] = [];
-  const info = (fields: Record<string, unknown>, message: string): void => { lines.push([fields, message]); };
+  const info = (fields: Record<string, unknown>, message: string): void => {
+    lines.push([fields, message]);
+  };
   const seen: number[] = [];
   const told = tellLoading(pool, { info } as unknown as Log, ({ progress }) => seen.push(progress), 1);
-  t.match(lines, [[{ file: embeddedModel, models: 'mine', bytes: statSync(embeddedModel).size }, /^loading starter-q8_0\.gguf, [\d.]+ MiB$/]], 'before anything else');
+  t.match(
+    lines,
+    [
+      [
+        { file: embeddedModel, models: 'mine', bytes: statSync(embeddedModel).size },
+        /^loading starter-q8_0\.gguf, [\d.]+ MiB$/,
+      ],
+    ],
+    'before anything else',
+  );
   await told;
   t.match(lines.at(-1), [{ models: 'mine', context: 512 }, 'model loaded']);
   const between = lines.slice(1, -1);
   t.ok(between.length > 0);
-  t.ok(between.every(([{ percent }, message]) => typeof percent === 'number' && percent >= 0 && percent <= 100 && message === `loading starter-q8_0.gguf, ${percent} %`));
+  t.ok(
+    between.every(
+      ([{ percent }, message]) =>
+        typeof percent === 'number' &&
+        percent >= 0 &&
+        percent <= 100 &&
+        message === `loading starter-q8_0.gguf, ${percent} %`,
+    ),
+  );
   t.equal(seen.length, lines.length - 1);
 });

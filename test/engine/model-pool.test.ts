@@ -12,7 +12,14 @@ t.test('names of one file share one engine; it ends with the last of them', asyn
   for (const model of models) pool.add({ ...model, file: must(models[0]).file });
   t.match(pool.get('hal-1.0')?.status, { state: 'loading' });
   await pool.settled();
-  t.same(pool.list().map(({ model, status }) => [model.id, status.state]), [['hal-1.0', 'ready'], ['clarke-1.0', 'ready'], ['tycho-1.0', 'ready']]);
+  t.same(
+    pool.list().map(({ model, status }) => [model.id, status.state]),
+    [
+      ['hal-1.0', 'ready'],
+      ['clarke-1.0', 'ready'],
+      ['tycho-1.0', 'ready'],
+    ],
+  );
   t.equal(pool.engines().length, 1);
   t.same(pool.engines()[0]?.names, ['hal-1.0', 'clarke-1.0', 'tycho-1.0']);
 
@@ -30,10 +37,15 @@ t.test('names of one file share one engine; it ends with the last of them', asyn
 t.test('nobody uses an engine before what is to be done with it first has been done', async (t) => {
   let begun = false;
   let done: () => void = () => undefined;
-  const pool = new ModelPool(loadOptions, undefined, () => new Promise((resolve) => {
-    begun = true;
-    done = resolve;
-  }));
+  const pool = new ModelPool(
+    loadOptions,
+    undefined,
+    () =>
+      new Promise((resolve) => {
+        begun = true;
+        done = resolve;
+      }),
+  );
   t.teardown(() => pool.close());
   const [model] = readCatalog() as [CatalogModel];
   pool.add(model);
@@ -70,8 +82,18 @@ t.test('a model that loads, or failed to, is refused with a wait', async (t) => 
   const model = must(readCatalog()[0]);
   pool.add(model);
   pool.add({ ...model, id: 'broken', file: '/nowhere/broken.gguf' });
-  const served = new ServedModels(pool, { queueWaitMs: 1_000, maxGenerationMs: 1_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' }, images: { perImage: 1_000, perRequest: 10_000 } });
-  t.throws(() => served.find(model.id).ready(), { status: 503, code: 'model_loading', param: null, retryAfterMs: Number });
+  const served = new ServedModels(pool, {
+    queueWaitMs: 1_000,
+    maxGenerationMs: 1_000,
+    grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' },
+    images: { perImage: 1_000, perRequest: 10_000 },
+  });
+  t.throws(() => served.find(model.id).ready(), {
+    status: 503,
+    code: 'model_loading',
+    param: null,
+    retryAfterMs: Number,
+  });
   t.throws(() => served.find('nobody'), { status: 404, code: 'model_not_found' });
   await pool.settled();
   t.ok(served.find(model.id).ready());
@@ -92,7 +114,12 @@ t.test('unloading gives the memory back with the last name; loading makes a new 
   pool.setLoaded(model.id, false, 1_000);
   t.match(pool.get(model.id)?.status, { state: 'unloaded' });
   t.match(pool.get('second')?.status, { state: 'ready' }, 'the other name is served on');
-  const served = new ServedModels(pool, { queueWaitMs: 1_000, maxGenerationMs: 1_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' }, images: { perImage: 1_000, perRequest: 10_000 } });
+  const served = new ServedModels(pool, {
+    queueWaitMs: 1_000,
+    maxGenerationMs: 1_000,
+    grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' },
+    images: { perImage: 1_000, perRequest: 10_000 },
+  });
   t.throws(() => served.find(model.id).ready(), { status: 503, code: 'model_unavailable' });
   pool.setLoaded('second', false, 1_000);
   await pool.settled();
@@ -113,13 +140,37 @@ t.test('what runs on a model that is unloaded gets its time, then ends as if it 
   const model = must(readCatalog()[0]);
   pool.add(model);
   await pool.settled();
-  const provider = new ServedModels(pool, { queueWaitMs: 1_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' }, images: { perImage: 1_000, perRequest: 10_000 } }).find(model.id).ready();
-  const prepared = await provider.prepare({
-    model: model.id, messages: [{ role: 'user', content: 'Say much.' }], continueFinal: false, sampling: { temperature: 0 }, n: 1, maxTokens: 900, stop: [], topLogprobs: null,
-    effort: 'none', reasoningBudget: null, tools: [], toolChoice: { mode: 'none', allowed: null }, parallelToolCalls: true,
-    format: { type: 'text' }, truncation: 'disabled', promptParam: 'messages', ignoreEos: true,
-  }, { organization: 1 });
-  const alive = setInterval(() => undefined, 1_000);   // a server has its socket for that
+  const provider = new ServedModels(pool, {
+    queueWaitMs: 1_000,
+    maxGenerationMs: 60_000,
+    grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' },
+    images: { perImage: 1_000, perRequest: 10_000 },
+  })
+    .find(model.id)
+    .ready();
+  const prepared = await provider.prepare(
+    {
+      model: model.id,
+      messages: [{ role: 'user', content: 'Say much.' }],
+      continueFinal: false,
+      sampling: { temperature: 0 },
+      n: 1,
+      maxTokens: 900,
+      stop: [],
+      topLogprobs: null,
+      effort: 'none',
+      reasoningBudget: null,
+      tools: [],
+      toolChoice: { mode: 'none', allowed: null },
+      parallelToolCalls: true,
+      format: { type: 'text' },
+      truncation: 'disabled',
+      promptParam: 'messages',
+      ignoreEos: true,
+    },
+    { organization: 1 },
+  );
+  const alive = setInterval(() => undefined, 1_000); // a server has its socket for that
   t.teardown(() => clearInterval(alive));
   const ended = new Promise<unknown>((resolve) => {
     prepared.start((event) => {
@@ -139,7 +190,11 @@ t.test('what runs on a model that is unloaded gets its time, then ends as if it 
     pool.setLoaded(model.id, true, 0);
     await pool.settled();
     t.equal(must(pool.get(model.id)).status.state, 'ready');
-    t.equal((must(pool.get(model.id)).status as { engine?: unknown }).engine, (before as { engine?: unknown }).engine, 'wanted again in time, it goes on with the engine it has');
+    t.equal(
+      (must(pool.get(model.id)).status as { engine?: unknown }).engine,
+      (before as { engine?: unknown }).engine,
+      'wanted again in time, it goes on with the engine it has',
+    );
     pool.setLoaded(model.id, false, 0);
   }
 });

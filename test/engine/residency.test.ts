@@ -14,7 +14,13 @@ import { loadOptions, must } from '../addon/starter.js';
 const [HAL, CLARKE, TYCHO] = readCatalog() as [CatalogModel, CatalogModel, CatalogModel];
 const GRAMMAR = { whiteSpace: 'compact', callWhiteSpace: 'flexible' } as const;
 
-interface Room { pool: ModelPool; residency: Residency; news: string[]; clock: { now: number; available: number }; states: () => string[] }
+interface Room {
+  pool: ModelPool;
+  residency: Residency;
+  news: string[];
+  clock: { now: number; available: number };
+  states: () => string[];
+}
 
 async function roomOf(t: Test, models: readonly CatalogModel[]): Promise<Room> {
   const pool = new ModelPool(loadOptions);
@@ -23,14 +29,20 @@ async function roomOf(t: Test, models: readonly CatalogModel[]): Promise<Room> {
   await pool.settled();
   const news: string[] = [];
   const clock = { now: 0, available: 2 ** 50 };
-  const tell = (one: ResidencyNews): void => { news.push(`${one.type} ${one.model}${one.type === 'rests' ? ` ${one.reason}` : ''}`); };
+  const tell = (one: ResidencyNews): void => {
+    news.push(`${one.type} ${one.model}${one.type === 'rests' ? ` ${one.reason}` : ''}`);
+  };
   const residency = new Residency({ pool, tell, now: () => clock.now, available: () => clock.available });
   t.teardown(() => residency.close());
   return { pool, residency, news, clock, states: () => pool.list().map(({ status }) => status.state) };
 }
 
 t.test('idle ones go and come back; pinned ones and those without a time stay', async (t) => {
-  const { pool, residency, news, clock, states } = await roomOf(t, [{ ...HAL, idle_minutes: 2 }, { ...CLARKE, idle_minutes: 2, pinned: true }, TYCHO]);
+  const { pool, residency, news, clock, states } = await roomOf(t, [
+    { ...HAL, idle_minutes: 2 },
+    { ...CLARKE, idle_minutes: 2, pinned: true },
+    TYCHO,
+  ]);
   residency.look();
   clock.now = 100_000;
   residency.touch(HAL.id);
@@ -45,7 +57,12 @@ t.test('idle ones go and come back; pinned ones and those without a time stay', 
   await pool.settled();
   t.throws(() => before.engine.stats(), { code: 'closed' }, 'its memory is given back');
   t.same(news, [`rests ${HAL.id} idle`]);
-  await Promise.all([residency.wake(HAL.id), residency.wake(HAL.id), residency.wake(CLARKE.id), residency.wake('nobody')]);
+  await Promise.all([
+    residency.wake(HAL.id),
+    residency.wake(HAL.id),
+    residency.wake(CLARKE.id),
+    residency.wake('nobody'),
+  ]);
   t.same(states(), ['ready', 'ready', 'ready']);
   t.same(news.slice(1), [`loading ${HAL.id}`, `loaded ${HAL.id}`], 'once for all who ask');
   clock.now = 330_000;
@@ -77,11 +94,18 @@ t.test('where memory is short, the one least recently used goes, and no more tha
   residency.touch(TYCHO.id);
   clock.now += 1_000;
   await residency.wake(CLARKE.id);
-  t.same(states(), ['ready', 'ready', 'ready'], 'who was just asked for is left alone, and the load is tried all the same');
+  t.same(
+    states(),
+    ['ready', 'ready', 'ready'],
+    'who was just asked for is left alone, and the load is tried all the same',
+  );
 });
 
 t.test('pinned ones do not go for others', async (t) => {
-  const { residency, clock, states } = await roomOf(t, [{ ...HAL, pinned: true }, { ...TYCHO, load: 'demand' }]);
+  const { residency, clock, states } = await roomOf(t, [
+    { ...HAL, pinned: true },
+    { ...TYCHO, load: 'demand' },
+  ]);
   clock.now = 1e6;
   clock.available = 0;
   await residency.wake(TYCHO.id);
@@ -89,9 +113,18 @@ t.test('pinned ones do not go for others', async (t) => {
 });
 
 t.test('requests wait for the load, so many and so long', async (t) => {
-  const { pool, residency } = await roomOf(t, [{ ...HAL, load: 'demand' }, { ...TYCHO, load: 'demand', id: 'broken', file: '/nowhere.gguf' }]);
-  const limits = { queueWaitMs: 1_000, maxGenerationMs: 1_000, grammar: GRAMMAR, images: { perImage: 1_000, perRequest: 10_000 } };
-  const served = (more: object = {}): ServedModels => new ServedModels(pool, { ...limits, ...more }, undefined, residency);
+  const { pool, residency } = await roomOf(t, [
+    { ...HAL, load: 'demand' },
+    { ...TYCHO, load: 'demand', id: 'broken', file: '/nowhere.gguf' },
+  ]);
+  const limits = {
+    queueWaitMs: 1_000,
+    maxGenerationMs: 1_000,
+    grammar: GRAMMAR,
+    images: { perImage: 1_000, perRequest: 10_000 },
+  };
+  const served = (more: object = {}): ServedModels =>
+    new ServedModels(pool, { ...limits, ...more }, undefined, residency);
   const hal = served().find(HAL.id);
   t.throws(() => hal.ready(), { status: 503, code: 'model_loading' }, 'it rests');
   const left = new AbortController();
@@ -107,7 +140,7 @@ t.test('requests wait for the load, so many and so long', async (t) => {
   t.ok(hal.ready().contextWindow > 0);
 });
 
-t.test('an operator\'s word goes before', async (t) => {
+t.test("an operator's word goes before", async (t) => {
   const { pool, residency, states } = await roomOf(t, [{ ...HAL, load: 'demand' }]);
   pool.setLoaded(HAL.id, false, 0);
   t.same(states(), ['unloaded']);

@@ -16,18 +16,37 @@ interface Files {
   writeGguf(path: string, tokenizer: object, pre: string): string;
 }
 
-const { rowsOf, writeFolder, writeGguf } = await import(join(packageRoot, 'scripts', 'tokenizers', 'files.mjs')) as Files;
-const { models, lists } = JSON.parse(readFileSync(join(packageRoot, 'test', 'engine', 'tokenizer-lists.json'), 'utf8')) as Saved;
+const { rowsOf, writeFolder, writeGguf } = (await import(
+  join(packageRoot, 'scripts', 'tokenizers', 'files.mjs')
+)) as Files;
+const { models, lists } = JSON.parse(
+  readFileSync(join(packageRoot, 'test', 'engine', 'tokenizer-lists.json'), 'utf8'),
+) as Saved;
 /** llama.cpp's names of the pre-tokenizers whose published files have the same steps. */
-const GGUF: Record<string, string> = { 'Qwen 3': 'qwen2', 'DeepSeek V3': 'deepseek-v3', 'Llama 3': 'dbrx', 'GPT-4o': 'gpt-4o', 'Command R': 'command-r' };
+const GGUF: Record<string, string> = {
+  'Qwen 3': 'qwen2',
+  'DeepSeek V3': 'deepseek-v3',
+  'Llama 3': 'dbrx',
+  'GPT-4o': 'gpt-4o',
+  'Command R': 'command-r',
+};
 
-t.equal(lists.reduce((sum, { cases }) => sum + cases.length, 0), 200, 'as many lists as documented');
+t.equal(
+  lists.reduce((sum, { cases }) => sum + cases.length, 0),
+  200,
+  'as many lists as documented',
+);
 for (const { name, model, steps, cases } of lists) {
   t.test(`${name}: ids equal those of Hugging Face's library`, (t) => {
     const tokenizer = { ...steps, model: models[model] };
     const compare = (path: string, chosen = cases): void => {
       const loaded = loadAddon().loadTokenizer(path);
-      for (const [text, ids] of chosen) t.same(Array.from(loaded.tokenize(text, { addSpecial: false, parseSpecial: true, guard: 0 })), ids, JSON.stringify(text));
+      for (const [text, ids] of chosen)
+        t.same(
+          Array.from(loaded.tokenize(text, { addSpecial: false, parseSpecial: true, guard: 0 })),
+          ids,
+          JSON.stringify(text),
+        );
     };
     const folder = writeFolder(t.testdir({}), tokenizer, rowsOf(tokenizer));
     compare(folder);

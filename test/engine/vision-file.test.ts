@@ -5,11 +5,23 @@ import { visionFileOf } from '../../src/engine/vision-file.js';
 t.test('a tower is found beside its model, under the names people have', async (t) => {
   const cases: [file: string, beside: string[], expected: string | null][] = [
     ['gemma-3-4b-it-Q4_K_M.gguf', ['mmproj-model-f16.gguf'], 'mmproj-model-f16.gguf'],
-    ['gemma-3-4b-it-Q4_K_M.gguf', ['gemma-3-4b-it-Q8_0.gguf', 'mmproj-F16.gguf', 'mmproj-BF16.gguf', 'mmproj-F32.gguf'], 'mmproj-BF16.gguf'],
-    ['Qwen3-VL-2B-Q8_0.gguf', ['Qwen3-VL-4B-Q8_0.gguf', 'mmproj-Qwen3-VL-4B-F16.gguf', 'mmproj-Qwen3-VL-2B-F16.gguf'], 'mmproj-Qwen3-VL-2B-F16.gguf'],
-    ['SmolVLM-256M-Instruct-Q8_0.gguf', ['SmolVLM-256M-Instruct.mmproj.gguf', 'other.gguf'], 'SmolVLM-256M-Instruct.mmproj.gguf'],
+    [
+      'gemma-3-4b-it-Q4_K_M.gguf',
+      ['gemma-3-4b-it-Q8_0.gguf', 'mmproj-F16.gguf', 'mmproj-BF16.gguf', 'mmproj-F32.gguf'],
+      'mmproj-BF16.gguf',
+    ],
+    [
+      'Qwen3-VL-2B-Q8_0.gguf',
+      ['Qwen3-VL-4B-Q8_0.gguf', 'mmproj-Qwen3-VL-4B-F16.gguf', 'mmproj-Qwen3-VL-2B-F16.gguf'],
+      'mmproj-Qwen3-VL-2B-F16.gguf',
+    ],
+    [
+      'SmolVLM-256M-Instruct-Q8_0.gguf',
+      ['SmolVLM-256M-Instruct.mmproj.gguf', 'other.gguf'],
+      'SmolVLM-256M-Instruct.mmproj.gguf',
+    ],
     ['big-00001-of-00002.gguf', ['big-00002-of-00002.gguf', 'mmproj.gguf'], 'mmproj.gguf'],
-    ['a.gguf', ['b.gguf', 'mmproj-F16.gguf'], null],       // whose it is nobody says
+    ['a.gguf', ['b.gguf', 'mmproj-F16.gguf'], null], // whose it is nobody says
     ['a.gguf', ['notes.txt'], null],
     ['a.gguf', [], null],
   ];
@@ -19,16 +31,29 @@ t.test('a tower is found beside its model, under the names people have', async (
     t.equal(found === null ? null : basename(found.path), expected, [file, ...beside].join(' '));
     if (found !== null) t.equal(found.found, true);
     t.equal(visionFileOf({ file: join(folder, file), vision: null }), null, 'not looked for');
-    t.same(visionFileOf({ file: join(folder, file), vision: '/elsewhere.gguf' }), { path: '/elsewhere.gguf', found: false });
+    t.same(visionFileOf({ file: join(folder, file), vision: '/elsewhere.gguf' }), {
+      path: '/elsewhere.gguf',
+      found: false,
+    });
   }
   const folder = t.testdir({ 'config.json': '{}', 'mmproj-model.gguf': '' });
-  t.match(visionFileOf({ file: folder }), { path: join(folder, 'mmproj-model.gguf'), found: true }, 'in a folder of tensors');
+  t.match(
+    visionFileOf({ file: folder }),
+    { path: join(folder, 'mmproj-model.gguf'), found: true },
+    'in a folder of tensors',
+  );
   t.equal(visionFileOf({ file: join(folder, 'absent', 'a.gguf') }), null);
 });
 
 t.test('a folder of tensors has its own tower where its config.json says so', async (t) => {
-  const found = (config: string, more: Record<string, string> = {}): ReturnType<typeof visionFileOf> => visionFileOf({ file: t.testdir({ 'config.json': config, ...more }) });
+  const found = (config: string, more: Record<string, string> = {}): ReturnType<typeof visionFileOf> =>
+    visionFileOf({ file: t.testdir({ 'config.json': config, ...more }) });
   t.same(found('{"vision_config":{"depth":2}}'), { path: t.testdirName, found: true });
-  t.match(found('{"vision_config":{"depth":2}}', { 'mmproj.gguf': '' }), { path: join(t.testdirName, 'mmproj.gguf') }, 'a vision file goes first');
-  for (const config of ['{}', '{"vision_config":null}', '{"vision_config":7}', '[]', 'null', '{', '']) t.equal(found(config), null, config);
+  t.match(
+    found('{"vision_config":{"depth":2}}', { 'mmproj.gguf': '' }),
+    { path: join(t.testdirName, 'mmproj.gguf') },
+    'a vision file goes first',
+  );
+  for (const config of ['{}', '{"vision_config":null}', '{"vision_config":7}', '[]', 'null', '{', ''])
+    t.equal(found(config), null, config);
 });

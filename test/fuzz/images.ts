@@ -31,9 +31,11 @@ export const image: Target = {
     const loaded = await declaredLater(decodeImage(input, { path: 'input[0]', claimant, known: 'nothing', spend }));
     if (loaded === null) return;
     insist(spent === loaded.width * loaded.height && spent > 0, 'pixels are spent before they are made');
-    await declaredLater(decodeRgb(loaded, { path: 'input[0]', claimant }, (pixels) => {
-      insist(pixels.length === 3 * spent, 'as many pixels as the header says');
-      return Promise.resolve();
-    }));
+    await declaredLater(
+      decodeRgb(loaded, { path: 'input[0]', claimant }, (pixels) => {
+        insist(pixels.length === 3 * spent, 'as many pixels as the header says');
+        return Promise.resolve();
+      }),
+    );
   },
 };

@@ -8,23 +8,50 @@ import { declared, insist, pieces, type Target } from './target.js';
 
 const conversation = {
   messages: [
-    { role: 'system' as const, content: 'Be kind.' }, { role: 'user' as const, content: '  Hi there  ' },
-    { role: 'assistant' as const, content: '', tool_calls: [{ id: 'a', type: 'function' as const, function: { name: 'f', arguments: { x: [1, 2.5, null, true], y: { z: '"' } } } }] },
+    { role: 'system' as const, content: 'Be kind.' },
+    { role: 'user' as const, content: '  Hi there  ' },
+    {
+      role: 'assistant' as const,
+      content: '',
+      tool_calls: [
+        {
+          id: 'a',
+          type: 'function' as const,
+          function: { name: 'f', arguments: { x: [1, 2.5, null, true], y: { z: '"' } } },
+        },
+      ],
+    },
     { role: 'tool' as const, content: '3', tool_call_id: 'a' },
   ],
-  tools: [{ type: 'function' as const, function: { name: 'f', description: 'd', parameters: { type: 'object', properties: {} } } }],
-  addGenerationPrompt: true, enableThinking: true,
+  tools: [
+    {
+      type: 'function' as const,
+      function: { name: 'f', description: 'd', parameters: { type: 'object', properties: {} } },
+    },
+  ],
+  addGenerationPrompt: true,
+  enableThinking: true,
 };
 const each = (inner: string): string => `{% for m in messages %}{{ m.content }}|${inner}\n{% endfor %}`;
 
 /** Any chat template: a text, or the template's own error, within its steps. */
 export const template: Target = {
   seeds: [
-    each("{{ m | tojson }}{{ tools | tojson(indent=2) if tools }}{{ m.get('role') }}{{ m.keys() | list | join(', ') }}"),
-    each("{% set ns = namespace(ids=[]) %}{% for x in range(3) %}{% set _ = ns.ids.append(x) %}{% endfor %}{{ ns.ids[::-1] | tojson }}{{ loop.index0 }}{{ loop.last }}"),
-    each("{% if m.tool_calls is defined and m.tool_calls %}{% for c in m.tool_calls %}{{ c.function.arguments | items | list }}{% endfor %}{% elif m.role == 'tool' %}{{ m.content | trim | upper }}{% else %}{{ raise_exception('no') if false }}{% endif %}"),
-    each("{% macro f(a, b=2) %}{{ a ~ b }}{% endmacro %}{{ f(1) }}{{ f(b=3, a='x') }}{% call f(1) %}{% endcall %}{{ 'a' * 3 + 'b' }}{{ 7 // 2 }}{{ 2 ** 3 }}{{ -1 % 3 }}"),
-    each("{%- set x = 'a,b'.split(',') -%}{{ x | map('upper') | list }}{{ x | selectattr('a', 'equalto', 1) | list | length }}{{ 'abc'.replace('b', '') | capitalize | indent(2) }}{{ strftime_now('%d %B %Y') }}{{ x | sort | first }}{% break %}"),
+    each(
+      "{{ m | tojson }}{{ tools | tojson(indent=2) if tools }}{{ m.get('role') }}{{ m.keys() | list | join(', ') }}",
+    ),
+    each(
+      '{% set ns = namespace(ids=[]) %}{% for x in range(3) %}{% set _ = ns.ids.append(x) %}{% endfor %}{{ ns.ids[::-1] | tojson }}{{ loop.index0 }}{{ loop.last }}',
+    ),
+    each(
+      "{% if m.tool_calls is defined and m.tool_calls %}{% for c in m.tool_calls %}{{ c.function.arguments | items | list }}{% endfor %}{% elif m.role == 'tool' %}{{ m.content | trim | upper }}{% else %}{{ raise_exception('no') if false }}{% endif %}",
+    ),
+    each(
+      "{% macro f(a, b=2) %}{{ a ~ b }}{% endmacro %}{{ f(1) }}{{ f(b=3, a='x') }}{% call f(1) %}{% endcall %}{{ 'a' * 3 + 'b' }}{{ 7 // 2 }}{{ 2 ** 3 }}{{ -1 % 3 }}",
+    ),
+    each(
+      "{%- set x = 'a,b'.split(',') -%}{{ x | map('upper') | list }}{{ x | selectattr('a', 'equalto', 1) | list | length }}{{ 'abc'.replace('b', '') | capitalize | indent(2) }}{{ strftime_now('%d %B %Y') }}{{ x | sort | first }}{% break %}",
+    ),
   ],
   run(input) {
     const source = Buffer.from(input).toString('utf8');
@@ -39,13 +66,27 @@ export const template: Target = {
 
 const syntaxes: readonly ToolSyntax[] = [...new Set([...FAMILIES, ...SPOKEN].map(({ usual }) => usual))];
 const callable = new Map<string, Record<string, unknown> | null>([
-  ['f', { type: 'object', properties: { at: { type: 'string' }, n: { type: 'integer' }, of: { type: 'array', items: { type: 'object', properties: { a: { type: 'boolean' } } } } } }], ['get_weather', null], ['f_more', { type: 'object' }],
+  [
+    'f',
+    {
+      type: 'object',
+      properties: {
+        at: { type: 'string' },
+        n: { type: 'integer' },
+        of: { type: 'array', items: { type: 'object', properties: { a: { type: 'boolean' } } } },
+      },
+    },
+  ],
+  ['get_weather', null],
+  ['f_more', { type: 'object' }],
 ]);
 
 /** What a stream tells of these pieces, joined; it tells in order, and never JSON that is none. */
 function told(syntax: ToolSyntax, cut: readonly string[], whole: boolean): string {
   const all: string[] = [];
-  let open: string | null = null, text = '', over = false;
+  let open: string | null = null,
+    text = '',
+    over = false;
   const stream = new CallStream(syntax, callable, {
     started(name) {
       insist(open === null && !over && callable.has(name), 'a call of a tool that there is begins outside of calls');
@@ -54,12 +95,16 @@ function told(syntax: ToolSyntax, cut: readonly string[], whole: boolean): strin
       open = `${name} `;
     },
     arguments(piece) {
-      insist(open !== null && piece !== '' && !over, 'arguments are a call\'s');
+      insist(open !== null && piece !== '' && !over, "arguments are a call's");
       open += piece;
     },
     finished(complete) {
       insist(open !== null, 'what ends has begun');
-      if (complete) insist(typeof JSON.parse((open as string).slice((open as string).indexOf(' ') + 1)) === 'object', 'arguments are JSON');
+      if (complete)
+        insist(
+          typeof JSON.parse((open as string).slice((open as string).indexOf(' ') + 1)) === 'object',
+          'arguments are JSON',
+        );
       all.push(`${complete ? 'call' : 'cut'} ${open}`);
       open = null;
       over = !complete;
@@ -78,15 +123,24 @@ function told(syntax: ToolSyntax, cut: readonly string[], whole: boolean): strin
 /** Any text of a model in any syntax. The first byte is the syntax, the second how the text is cut. */
 export const tool_calls: Target = {
   seeds: syntaxes.flatMap((syntax, index) => {
-    const written = syntax.write([{ name: 'f', arguments: '{"at":"Oslo","n":3,"of":[{"a":true}]}' }, { name: 'get_weather', arguments: '{}' }]);
+    const written = syntax.write([
+      { name: 'f', arguments: '{"at":"Oslo","n":3,"of":[{"a":true}]}' },
+      { name: 'get_weather', arguments: '{}' },
+    ]);
     const behind = written.startsWith(syntax.open) ? written.slice(syntax.open.length) : written;
-    return [Buffer.concat([Buffer.from([index, 1]), Buffer.from(written)]), Buffer.concat([Buffer.from([index, 2]), Buffer.from(behind)])];
+    return [
+      Buffer.concat([Buffer.from([index, 1]), Buffer.from(written)]),
+      Buffer.concat([Buffer.from([index, 2]), Buffer.from(behind)]),
+    ];
   }),
   run(input) {
     const syntax = syntaxes[(input[0] ?? 0) % syntaxes.length] as ToolSyntax;
     const seed = input[1] ?? 0;
     const text = Buffer.from(input.subarray(2)).toString('utf8');
     const whole = seed % 2 === 0;
-    insist(told(syntax, [text], whole) === told(syntax, pieces(text, seed), whole), `${syntax.name}: any split of a text gives the same`);
+    insist(
+      told(syntax, [text], whole) === told(syntax, pieces(text, seed), whole),
+      `${syntax.name}: any split of a text gives the same`,
+    );
   },
 };

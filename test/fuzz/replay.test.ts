@@ -13,7 +13,10 @@ for (const [name, { seeds, run }] of Object.entries(targets)) {
   t.test(name, async (t) => {
     const folder = join(packageRoot, 'test', 'fuzz', 'corpus', name);
     const files = existsSync(folder) ? readdirSync(folder) : [];
-    const inputs = [...seeds.map((seed, at) => [`seed ${at}`, Buffer.from(seed)] as const), ...files.map((file) => [file, readFileSync(join(folder, file))] as const)];
+    const inputs = [
+      ...seeds.map((seed, at) => [`seed ${at}`, Buffer.from(seed)] as const),
+      ...files.map((file) => [file, readFileSync(join(folder, file))] as const),
+    ];
     const bytes = inputs.reduce((sum, [, input]) => sum + input.length, 0);
     const failures: string[] = [];
     for (const [label, input] of inputs) {

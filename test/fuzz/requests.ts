@@ -6,7 +6,13 @@ import { parseChat } from '../../src/protocol/chat-completions/parse.js';
 import { parseCompletion } from '../../src/protocol/completions/parse.js';
 import { parseMessages } from '../../src/protocol/messages/parse.js';
 import { parseCreate } from '../../src/protocol/responses/parse.js';
-import { errorMessage, parseMessage, streamIdOf, toCreate, withStreamId } from '../../src/protocol/responses/socket-message.js';
+import {
+  errorMessage,
+  parseMessage,
+  streamIdOf,
+  toCreate,
+  withStreamId,
+} from '../../src/protocol/responses/socket-message.js';
 import { KeyRing } from '../../src/sealing/key-ring.js';
 import { KeySealer } from '../../src/sealing/key-sealer.js';
 import { apiError } from '../../src/errors.js';
@@ -14,10 +20,21 @@ import { declared, insist, type Target } from './target.js';
 
 const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m', 'other']);
 const model: ServedModel = {
-  name: 'm', asked: 'm', lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
-  sampling: { temperature: 0.7, top_p: 0.9, top_k: 0, min_p: 0, repetition_penalty: 1 }, awake: () => Promise.resolve(), ready: () => { throw new Error('not needed'); },
+  name: 'm',
+  asked: 'm',
+  lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
+  sampling: { temperature: 0.7, top_p: 0.9, top_k: 0, min_p: 0, repetition_penalty: 1 },
+  awake: () => Promise.resolve(),
+  ready: () => {
+    throw new Error('not needed');
+  },
 };
-const parameters = { type: 'object', properties: { at: { type: 'string', enum: ['Oslo'] } }, required: ['at'], additionalProperties: false };
+const parameters = {
+  type: 'object',
+  properties: { at: { type: 'string', enum: ['Oslo'] } },
+  required: ['at'],
+  additionalProperties: false,
+};
 const image = `data:image/png;base64,${'A'.repeat(64)}`;
 
 function bodies(seeds: readonly object[], parse: (body: object) => unknown): Target {
@@ -27,63 +44,218 @@ function bodies(seeds: readonly object[], parse: (body: object) => unknown): Tar
       const body = declared(() => parseJsonBody(input));
       if (body !== null) {
         const taken = declared(() => parse(body));
-        if (taken !== null) insist(typeof JSON.stringify(taken, (_, one: unknown) => (typeof one === 'bigint' ? String(one) : one)) === 'string', 'what is taken can be written');
+        if (taken !== null)
+          insist(
+            typeof JSON.stringify(taken, (_, one: unknown) => (typeof one === 'bigint' ? String(one) : one)) ===
+              'string',
+            'what is taken can be written',
+          );
       }
       insist(Object.keys(Object.prototype).length === 0, 'no body changes what all objects have');
     },
   };
 }
 
-export const chat = bodies([
-  {
-    model: 'm', max_tokens: 4, temperature: 0.5, top_p: 0.9, top_k: 40, min_p: 0.1, seed: 7, n: 2, stop: ['a', 'b'], stream: true, stream_options: { include_usage: true }, logit_bias: { 70: 1 }, logprobs: true, top_logprobs: 2,
-    metadata: { a: 'b' }, reasoning_effort: 'low', chat_template_kwargs: { enable_thinking: true }, messages: [{ role: 'system', content: [{ type: 'text', text: 'Be brief.' }] }, { role: 'user', content: 'hi', name: 'me' }],
-  },
-  {
-    model: 'm', parallel_tool_calls: false, tools: [{ type: 'function', function: { name: 'f', description: 'd', parameters, strict: true } }], tool_choice: { type: 'allowed_tools', allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: 'f' } }] } },
-    messages: [{ role: 'user', content: 'W' }, { role: 'assistant', content: null, reasoning_content: 'hm', tool_calls: [{ id: 'a', type: 'function', function: { name: 'f', arguments: '{"at":"Oslo"}' } }] }, { role: 'tool', tool_call_id: 'a', content: '14 C' }],
-  },
-  { model: 'm', response_format: { type: 'json_schema', json_schema: { name: 'x', schema: parameters, strict: true } }, messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: image, detail: 'low' } }] }] },
-], (body) => parseChat(body).content({ maxN: 8 }));
+export const chat = bodies(
+  [
+    {
+      model: 'm',
+      max_tokens: 4,
+      temperature: 0.5,
+      top_p: 0.9,
+      top_k: 40,
+      min_p: 0.1,
+      seed: 7,
+      n: 2,
+      stop: ['a', 'b'],
+      stream: true,
+      stream_options: { include_usage: true },
+      logit_bias: { 70: 1 },
+      logprobs: true,
+      top_logprobs: 2,
+      metadata: { a: 'b' },
+      reasoning_effort: 'low',
+      chat_template_kwargs: { enable_thinking: true },
+      messages: [
+        { role: 'system', content: [{ type: 'text', text: 'Be brief.' }] },
+        { role: 'user', content: 'hi', name: 'me' },
+      ],
+    },
+    {
+      model: 'm',
+      parallel_tool_calls: false,
+      tools: [{ type: 'function', function: { name: 'f', description: 'd', parameters, strict: true } }],
+      tool_choice: {
+        type: 'allowed_tools',
+        allowed_tools: { mode: 'auto', tools: [{ type: 'function', function: { name: 'f' } }] },
+      },
+      messages: [
+        { role: 'user', content: 'W' },
+        {
+          role: 'assistant',
+          content: null,
+          reasoning_content: 'hm',
+          tool_calls: [{ id: 'a', type: 'function', function: { name: 'f', arguments: '{"at":"Oslo"}' } }],
+        },
+        { role: 'tool', tool_call_id: 'a', content: '14 C' },
+      ],
+    },
+    {
+      model: 'm',
+      response_format: { type: 'json_schema', json_schema: { name: 'x', schema: parameters, strict: true } },
+      messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: image, detail: 'low' } }] }],
+    },
+  ],
+  (body) => parseChat(body).content({ maxN: 8 }),
+);
 
-export const messages = bodies([
-  {
-    model: 'm', max_tokens: 4_000, stream: true, temperature: 0.5, stop_sequences: ['z'], metadata: { user_id: 'u' }, thinking: { type: 'enabled', budget_tokens: 1_024 }, system: [{ type: 'text', text: 'Be brief.', cache_control: { type: 'ephemeral' } }],
-    messages: [{ role: 'user', content: 'hi' }, { role: 'assistant', content: [{ type: 'thinking', thinking: 'a', signature: 'b' }, { type: 'text', text: 'c' }] }, { role: 'user', content: 'd' }],
+export const messages = bodies(
+  [
+    {
+      model: 'm',
+      max_tokens: 4_000,
+      stream: true,
+      temperature: 0.5,
+      stop_sequences: ['z'],
+      metadata: { user_id: 'u' },
+      thinking: { type: 'enabled', budget_tokens: 1_024 },
+      system: [{ type: 'text', text: 'Be brief.', cache_control: { type: 'ephemeral' } }],
+      messages: [
+        { role: 'user', content: 'hi' },
+        {
+          role: 'assistant',
+          content: [
+            { type: 'thinking', thinking: 'a', signature: 'b' },
+            { type: 'text', text: 'c' },
+          ],
+        },
+        { role: 'user', content: 'd' },
+      ],
+    },
+    {
+      model: 'm',
+      max_tokens: 4,
+      tools: [{ name: 'f', input_schema: parameters }],
+      tool_choice: { type: 'auto', disable_parallel_tool_use: true },
+      messages: [
+        { role: 'user', content: 'W' },
+        { role: 'assistant', content: [{ type: 'tool_use', id: 'a', name: 'f', input: { at: 'Oslo' } }] },
+        {
+          role: 'user',
+          content: [
+            { type: 'tool_result', tool_use_id: 'a', content: [{ type: 'text', text: '14' }], is_error: false },
+            { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } },
+          ],
+        },
+      ],
+    },
+    {
+      model: 'm',
+      max_tokens: 4,
+      output_config: { format: { type: 'json_schema', schema: parameters }, effort: 'low' },
+      messages: [{ role: 'user', content: 'J' }],
+    },
+  ],
+  (body) => {
+    for (const purpose of ['count', 'generate'] as const) {
+      const taken = declared(() =>
+        parseMessages(
+          body,
+          { sealer, organizationId: 'org_a', foreignThinking: purpose === 'count' ? 'drop' : 'reject' },
+          purpose,
+        ).content(),
+      );
+      if (purpose === 'generate') return taken;
+    }
+    return null;
   },
-  {
-    model: 'm', max_tokens: 4, tools: [{ name: 'f', input_schema: parameters }], tool_choice: { type: 'auto', disable_parallel_tool_use: true },
-    messages: [{ role: 'user', content: 'W' }, { role: 'assistant', content: [{ type: 'tool_use', id: 'a', name: 'f', input: { at: 'Oslo' } }] }, { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'a', content: [{ type: 'text', text: '14' }], is_error: false }, { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } }] }],
-  },
-  { model: 'm', max_tokens: 4, output_config: { format: { type: 'json_schema', schema: parameters }, effort: 'low' }, messages: [{ role: 'user', content: 'J' }] },
-], (body) => {
-  for (const purpose of ['count', 'generate'] as const) {
-    const taken = declared(() => parseMessages(body, { sealer, organizationId: 'org_a', foreignThinking: purpose === 'count' ? 'drop' : 'reject' }, purpose).content());
-    if (purpose === 'generate') return taken;
-  }
-  return null;
-});
+);
 
-export const responses = bodies([
-  {
-    model: 'm', max_output_tokens: 16, stream: true, store: true, instructions: 'Be brief.', truncation: 'auto', include: ['reasoning.encrypted_content'], reasoning: { effort: 'low', summary: 'auto' }, text: { format: { type: 'text' }, verbosity: 'low' },
-    input: [{ type: 'message', role: 'user', content: [{ type: 'input_text', text: 'hi' }, { type: 'input_image', image_url: image }] }],
-  },
-  {
-    model: 'm', parallel_tool_calls: true, tool_choice: { type: 'function', name: 'f' }, tools: [{ type: 'function', name: 'f', description: 'd', parameters, strict: true }, { type: 'custom', name: 'g' }],
-    input: [{ role: 'user', content: 'W' }, { type: 'function_call', call_id: 'a', name: 'f', arguments: '{"at":"Oslo"}' }, { type: 'function_call_output', call_id: 'a', output: '14' }, { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'x' }, { type: 'item_reference', id: 'msg_1' }],
-  },
-  { model: 'm', previous_response_id: 'resp_1', text: { format: { type: 'json_schema', name: 'x', schema: parameters, strict: true } }, input: 'J', metadata: { a: 'b' } },
-], (body) => parseCreate(body, { organizationId: 'org_a', sealer }).content({ model, chain: [] }));
+export const responses = bodies(
+  [
+    {
+      model: 'm',
+      max_output_tokens: 16,
+      stream: true,
+      store: true,
+      instructions: 'Be brief.',
+      truncation: 'auto',
+      include: ['reasoning.encrypted_content'],
+      reasoning: { effort: 'low', summary: 'auto' },
+      text: { format: { type: 'text' }, verbosity: 'low' },
+      input: [
+        {
+          type: 'message',
+          role: 'user',
+          content: [
+            { type: 'input_text', text: 'hi' },
+            { type: 'input_image', image_url: image },
+          ],
+        },
+      ],
+    },
+    {
+      model: 'm',
+      parallel_tool_calls: true,
+      tool_choice: { type: 'function', name: 'f' },
+      tools: [
+        { type: 'function', name: 'f', description: 'd', parameters, strict: true },
+        { type: 'custom', name: 'g' },
+      ],
+      input: [
+        { role: 'user', content: 'W' },
+        { type: 'function_call', call_id: 'a', name: 'f', arguments: '{"at":"Oslo"}' },
+        { type: 'function_call_output', call_id: 'a', output: '14' },
+        { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'x' },
+        { type: 'item_reference', id: 'msg_1' },
+      ],
+    },
+    {
+      model: 'm',
+      previous_response_id: 'resp_1',
+      text: { format: { type: 'json_schema', name: 'x', schema: parameters, strict: true } },
+      input: 'J',
+      metadata: { a: 'b' },
+    },
+  ],
+  (body) => parseCreate(body, { organizationId: 'org_a', sealer }).content({ model, chain: [] }),
+);
 
-export const completions = bodies([
-  { model: 'm', prompt: ['a', 'b'], max_tokens: 4, n: 2, best_of: 3, echo: true, logprobs: 2, stop: 'z', suffix: null, stream: true, stream_options: { include_usage: true }, user: 'u' },
-  { model: 'm', prompt: [[1, 2, 3]], temperature: 0, response_format: { type: 'json_schema', json_schema: { name: 'x', schema: parameters } }, prompt_logprobs: 1, logit_bias: { 5: -100 } },
-], (body) => parseCompletion(body).content({ maxN: 8 }));
+export const completions = bodies(
+  [
+    {
+      model: 'm',
+      prompt: ['a', 'b'],
+      max_tokens: 4,
+      n: 2,
+      best_of: 3,
+      echo: true,
+      logprobs: 2,
+      stop: 'z',
+      suffix: null,
+      stream: true,
+      stream_options: { include_usage: true },
+      user: 'u',
+    },
+    {
+      model: 'm',
+      prompt: [[1, 2, 3]],
+      temperature: 0,
+      response_format: { type: 'json_schema', json_schema: { name: 'x', schema: parameters } },
+      prompt_logprobs: 1,
+      logit_bias: { 5: -100 },
+    },
+  ],
+  (body) => parseCompletion(body).content({ maxN: 8 }),
+);
 
 /** Text frames of the responses' WebSocket; what is behind the message is a create request's body. */
 export const socket: Target = {
-  seeds: [{ type: 'response.create', model: 'm', input: 'hi', stream_id: 'a.b', generate: false }, { type: 'response.create', background: false, stream: true, stream_options: {}, input: [] }, { type: 'response.steer' }].map((seed) => JSON.stringify(seed)),
+  seeds: [
+    { type: 'response.create', model: 'm', input: 'hi', stream_id: 'a.b', generate: false },
+    { type: 'response.create', background: false, stream: true, stream_options: {}, input: [] },
+    { type: 'response.steer' },
+  ].map((seed) => JSON.stringify(seed)),
   run(input) {
     const message = declared(() => parseMessage(input, false));
     if (message === null) return;
@@ -92,7 +264,12 @@ export const socket: Target = {
     if (id === null || create === null) return;
     insist(JSON.parse(withStreamId('{"a":1}', id.id)) !== null, 'an event with a stream id is JSON');
     insist(JSON.parse(errorMessage(apiError('invalid_body', 'no', null), id.id)) !== null, 'an error is JSON');
-    declared(() => parseCreate(create.body, { organizationId: 'org_a', sealer }, { prewarm: !create.generate }).content({ model, chain: [] }));
+    declared(() =>
+      parseCreate(create.body, { organizationId: 'org_a', sealer }, { prewarm: !create.generate }).content({
+        model,
+        chain: [],
+      }),
+    );
   },
 };
 
@@ -107,4 +284,3 @@ export const data_url: Target = {
     }
   },
 };
-

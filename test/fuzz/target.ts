@@ -13,7 +13,8 @@ type Declared = abstract new (...of: never[]) => Error;
 
 const MOST_MESSAGE = 2_000;
 /** What no client is told: this process's addresses, places in our sources, another's folders. (Templates have words of their own for calling what is no function and walking over what is no list.) */
-const TELLS_TOO_MUCH = /0x7f[0-9a-f]{6}|node:internal|node_modules|file:\/\/|\.(?:ts|js|cc|h):\d+|Cannot read propert|(?<!something that )is not a function|(?<!' object )is not iterable|undefined \(reading/;
+const TELLS_TOO_MUCH =
+  /0x7f[0-9a-f]{6}|node:internal|node_modules|file:\/\/|\.(?:ts|js|cc|h):\d+|Cannot read propert|(?<!something that )is not a function|(?<!' object )is not iterable|undefined \(reading/;
 
 export function checkMessage(message: string): void {
   if (message === '' || message.length > MOST_MESSAGE) throw new Error(`an error of ${message.length} characters`);
@@ -45,10 +46,15 @@ export function* drawn(from: number): Generator<number, never> {
 }
 
 /** `text` in pieces of 1 to `most` characters. */
-export function pieces<T extends { length: number; slice(from: number, to: number): T }>(text: T, seed: number, most = 9): T[] {
-  const numbers = drawn(seed), cut: T[] = [];
-  for (let at = 0; at < text.length;) {
-    const to = Math.min(text.length, at + 1 + numbers.next().value % most);
+export function pieces<T extends { length: number; slice(from: number, to: number): T }>(
+  text: T,
+  seed: number,
+  most = 9,
+): T[] {
+  const numbers = drawn(seed),
+    cut: T[] = [];
+  for (let at = 0; at < text.length; ) {
+    const to = Math.min(text.length, at + 1 + (numbers.next().value % most));
     cut.push(text.slice(at, to));
     at = to;
   }

@@ -5,4 +5,15 @@ import { chat, completions, data_url, messages, responses, socket } from './requ
 import type { Target } from './target.js';
 import { upstream } from './upstream.js';
 
-export const targets: Readonly<Record<string, Target>> = { chat, completions, messages, responses, socket, data_url, image, template, tool_calls, upstream };
+export const targets: Readonly<Record<string, Target>> = {
+  chat,
+  completions,
+  messages,
+  responses,
+  socket,
+  data_url,
+  image,
+  template,
+  tool_calls,
+  upstream,
+};

@@ -15,7 +15,24 @@ const apis = [chatCompletions, messages, responses, completions];
 /** The events, joined; times left out, which differ. */
 function answered(api: (typeof apis)[number], cut: readonly Uint8Array[], whole: boolean): string {
   const events: GenerationEvent[] = [];
-  const answer = new AnswerEvents({ n: 2, stop: ['zzz'], maxCalls: 3, estimatedPrompt: 10, cap: null, context: null, maxTextBytes: 100_000, logprobs: true, keepsContent: true }, 0, (event) => events.push(event), () => {}, () => {}, () => {});
+  const answer = new AnswerEvents(
+    {
+      n: 2,
+      stop: ['zzz'],
+      maxCalls: 3,
+      estimatedPrompt: 10,
+      cap: null,
+      context: null,
+      maxTextBytes: 100_000,
+      logprobs: true,
+      keepsContent: true,
+    },
+    0,
+    (event) => events.push(event),
+    () => {},
+    () => {},
+    () => {},
+  );
   const reader = api.reader(answer, () => notUnderstood('with an error'));
   const done = declared(() => {
     if (whole) {
@@ -28,7 +45,13 @@ function answered(api: (typeof apis)[number], cut: readonly Uint8Array[], whole:
       for (const _ of reader.whole(body));
       return true;
     }
-    const lines = new EventLines({ maxBytes: 4_096, tooLong: () => notUnderstood('with a very long event'), longReader: () => { throw new Error('no event is long'); } });
+    const lines = new EventLines({
+      maxBytes: 4_096,
+      tooLong: () => notUnderstood('with a very long event'),
+      longReader: () => {
+        throw new Error('no event is long');
+      },
+    });
     const read = (): void => {
       for (let event = lines.next(); event !== undefined; event = lines.next()) {
         const data = 'data' in event ? event.data : '';
@@ -55,7 +78,7 @@ function answered(api: (typeof apis)[number], cut: readonly Uint8Array[], whole:
       insist(!open.has(index), 'one call at a time');
       open.add(index);
     } else if (event.type === 'call_arguments') {
-      insist(open.has(index), 'arguments are a call\'s');
+      insist(open.has(index), "arguments are a call's");
     } else if (event.type === 'call_finished') {
       insist(open.delete(index), 'what ends has begun');
     }
@@ -63,26 +86,144 @@ function answered(api: (typeof apis)[number], cut: readonly Uint8Array[], whole:
   return `${JSON.stringify(events, (key, value: unknown) => (/ms$|At$|id$/i.test(key) ? undefined : value))} ${done === null ? 'fault' : 'end'}`;
 }
 
-const sse = (...events: (object | string)[]): string => events.map((event) => `${typeof event === 'object' && 'type' in event ? `event: ${String(event.type)}\n` : ''}data: ${typeof event === 'string' ? event : JSON.stringify(event)}\n\n`).join('');
-const of = (api: number, seed: number, text: string): Buffer => Buffer.concat([Buffer.from([api, seed]), Buffer.from(text)]);
+const sse = (...events: (object | string)[]): string =>
+  events
+    .map(
+      (event) =>
+        `${typeof event === 'object' && 'type' in event ? `event: ${String(event.type)}\n` : ''}data: ${typeof event === 'string' ? event : JSON.stringify(event)}\n\n`,
+    )
+    .join('');
+const of = (api: number, seed: number, text: string): Buffer =>
+  Buffer.concat([Buffer.from([api, seed]), Buffer.from(text)]);
 const call = { index: 0, id: 'c', type: 'function', function: { name: 'f', arguments: '' } };
 
 /** The first byte is the form (and above 127 a whole answer), the second how the bytes are cut. */
 export const upstream: Target = {
   seeds: [
-    of(0, 1, sse({ choices: [{ index: 0, delta: { role: 'assistant', content: '' } }] }, { choices: [{ index: 0, delta: { reasoning_content: 'hm' } }] }, { choices: [{ index: 0, delta: { content: 'hi' }, logprobs: { content: [{ token: 'hi', logprob: -1, bytes: [104, 105], top_logprobs: [] }] } }] }, { choices: [{ index: 1, delta: { tool_calls: [call] } }] }, { choices: [{ index: 1, delta: { tool_calls: [{ index: 0, function: { arguments: '{}' } }] }, finish_reason: 'tool_calls' }] }, { choices: [], usage: { prompt_tokens: 5, completion_tokens: 6, prompt_tokens_details: { cached_tokens: 1 } } }, '[DONE]')),
-    of(1, 2, sse({ type: 'message_start', message: { usage: { input_tokens: 20, output_tokens: 1 } } }, { type: 'ping' }, { type: 'content_block_start', index: 0, content_block: { type: 'thinking', thinking: '' } }, { type: 'content_block_delta', index: 0, delta: { type: 'thinking_delta', thinking: 'A' } }, { type: 'content_block_stop', index: 0 }, { type: 'content_block_start', index: 1, content_block: { type: 'tool_use', id: 't', name: 'f', input: {} } }, { type: 'content_block_delta', index: 1, delta: { type: 'input_json_delta', partial_json: '{}' } }, { type: 'message_delta', delta: { stop_reason: 'tool_use' }, usage: { output_tokens: 25 } }, { type: 'message_stop' })),
-    of(2, 3, sse({ type: 'response.created', response: { id: 'r', status: 'in_progress', output: [] } }, { type: 'response.output_item.added', output_index: 0, item: { type: 'message' } }, { type: 'response.output_text.delta', output_index: 0, delta: 'L', logprobs: [] }, { type: 'response.output_item.added', output_index: 1, item: { type: 'function_call', id: 'fc', call_id: 'c', name: 'f', arguments: '' } }, { type: 'response.function_call_arguments.delta', output_index: 1, delta: '{}' }, { type: 'response.function_call_arguments.done', output_index: 1, arguments: '{}' }, { type: 'response.completed', response: { status: 'completed', output: [], usage: { input_tokens: 3, output_tokens: 2 } } })),
-    of(3, 4, sse({ choices: [{ index: 0, text: 'a', logprobs: { tokens: ['a'], token_logprobs: [-1], top_logprobs: [{ a: -1 }] } }] }, { choices: [{ index: 0, text: '', finish_reason: 'stop' }], usage: { prompt_tokens: 1, completion_tokens: 1 } }, '[DONE]')),
-    of(128, 0, JSON.stringify({ choices: [{ index: 0, message: { content: 'hi', reasoning: 'hm', tool_calls: [call] }, finish_reason: 'stop' }], usage: { prompt_tokens: 1 } })),
-    of(129, 0, JSON.stringify({ type: 'message', stop_reason: 'tool_use', usage: { input_tokens: 20 }, content: [{ type: 'thinking', thinking: 'A' }, { type: 'text', text: 'L' }, { type: 'tool_use', id: 't', name: 'f', input: {} }] })),
-    of(130, 0, JSON.stringify({ id: 'r', status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' }, output: [{ type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'A' }] }, { type: 'message', content: [{ type: 'output_text', text: 'L' }] }, { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' }], usage: {} })),
-    of(0, 0, sse({ error: { message: 'no', type: 'x', code: 'rate_limit' } })), of(1, 0, sse({ type: 'error', error: { type: 'overloaded_error', message: 'busy' } })), of(2, 0, sse({ type: 'response.failed', response: { error: { code: 'server_error', message: 'no' } } })),
+    of(
+      0,
+      1,
+      sse(
+        { choices: [{ index: 0, delta: { role: 'assistant', content: '' } }] },
+        { choices: [{ index: 0, delta: { reasoning_content: 'hm' } }] },
+        {
+          choices: [
+            {
+              index: 0,
+              delta: { content: 'hi' },
+              logprobs: { content: [{ token: 'hi', logprob: -1, bytes: [104, 105], top_logprobs: [] }] },
+            },
+          ],
+        },
+        { choices: [{ index: 1, delta: { tool_calls: [call] } }] },
+        {
+          choices: [
+            {
+              index: 1,
+              delta: { tool_calls: [{ index: 0, function: { arguments: '{}' } }] },
+              finish_reason: 'tool_calls',
+            },
+          ],
+        },
+        { choices: [], usage: { prompt_tokens: 5, completion_tokens: 6, prompt_tokens_details: { cached_tokens: 1 } } },
+        '[DONE]',
+      ),
+    ),
+    of(
+      1,
+      2,
+      sse(
+        { type: 'message_start', message: { usage: { input_tokens: 20, output_tokens: 1 } } },
+        { type: 'ping' },
+        { type: 'content_block_start', index: 0, content_block: { type: 'thinking', thinking: '' } },
+        { type: 'content_block_delta', index: 0, delta: { type: 'thinking_delta', thinking: 'A' } },
+        { type: 'content_block_stop', index: 0 },
+        { type: 'content_block_start', index: 1, content_block: { type: 'tool_use', id: 't', name: 'f', input: {} } },
+        { type: 'content_block_delta', index: 1, delta: { type: 'input_json_delta', partial_json: '{}' } },
+        { type: 'message_delta', delta: { stop_reason: 'tool_use' }, usage: { output_tokens: 25 } },
+        { type: 'message_stop' },
+      ),
+    ),
+    of(
+      2,
+      3,
+      sse(
+        { type: 'response.created', response: { id: 'r', status: 'in_progress', output: [] } },
+        { type: 'response.output_item.added', output_index: 0, item: { type: 'message' } },
+        { type: 'response.output_text.delta', output_index: 0, delta: 'L', logprobs: [] },
+        {
+          type: 'response.output_item.added',
+          output_index: 1,
+          item: { type: 'function_call', id: 'fc', call_id: 'c', name: 'f', arguments: '' },
+        },
+        { type: 'response.function_call_arguments.delta', output_index: 1, delta: '{}' },
+        { type: 'response.function_call_arguments.done', output_index: 1, arguments: '{}' },
+        {
+          type: 'response.completed',
+          response: { status: 'completed', output: [], usage: { input_tokens: 3, output_tokens: 2 } },
+        },
+      ),
+    ),
+    of(
+      3,
+      4,
+      sse(
+        {
+          choices: [
+            { index: 0, text: 'a', logprobs: { tokens: ['a'], token_logprobs: [-1], top_logprobs: [{ a: -1 }] } },
+          ],
+        },
+        { choices: [{ index: 0, text: '', finish_reason: 'stop' }], usage: { prompt_tokens: 1, completion_tokens: 1 } },
+        '[DONE]',
+      ),
+    ),
+    of(
+      128,
+      0,
+      JSON.stringify({
+        choices: [{ index: 0, message: { content: 'hi', reasoning: 'hm', tool_calls: [call] }, finish_reason: 'stop' }],
+        usage: { prompt_tokens: 1 },
+      }),
+    ),
+    of(
+      129,
+      0,
+      JSON.stringify({
+        type: 'message',
+        stop_reason: 'tool_use',
+        usage: { input_tokens: 20 },
+        content: [
+          { type: 'thinking', thinking: 'A' },
+          { type: 'text', text: 'L' },
+          { type: 'tool_use', id: 't', name: 'f', input: {} },
+        ],
+      }),
+    ),
+    of(
+      130,
+      0,
+      JSON.stringify({
+        id: 'r',
+        status: 'incomplete',
+        incomplete_details: { reason: 'max_output_tokens' },
+        output: [
+          { type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'A' }] },
+          { type: 'message', content: [{ type: 'output_text', text: 'L' }] },
+          { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' },
+        ],
+        usage: {},
+      }),
+    ),
+    of(0, 0, sse({ error: { message: 'no', type: 'x', code: 'rate_limit' } })),
+    of(1, 0, sse({ type: 'error', error: { type: 'overloaded_error', message: 'busy' } })),
+    of(2, 0, sse({ type: 'response.failed', response: { error: { code: 'server_error', message: 'no' } } })),
   ],
   run(input) {
     const api = apis[(input[0] ?? 0) % 4] as (typeof apis)[number];
-    const bytes = input.subarray(2), whole = (input[0] ?? 0) > 127;
+    const bytes = input.subarray(2),
+      whole = (input[0] ?? 0) > 127;
     const once = answered(api, [bytes], whole);
-    if (!whole) insist(once === answered(api, pieces(bytes, input[1] ?? 0, 40), whole), 'any cut of a stream gives the same');
+    if (!whole)
+      insist(once === answered(api, pieces(bytes, input[1] ?? 0, 40), whole), 'any cut of a stream gives the same');
   },
 };

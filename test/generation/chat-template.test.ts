@@ -17,8 +17,17 @@ t.test('renders ChatML and finds that it takes everything', async (t) => {
     '<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n',
   );
   t.same(template.capabilities, {
-    system: 'anywhere', alternation: false, thinkingSwitch: false, tools: false, calls: 'none', callText: false,
-    callArguments: 'object', callIds: 'free', numbersAsText: true, writesNull: false, reasoningField: null,
+    system: 'anywhere',
+    alternation: false,
+    thinkingSwitch: false,
+    tools: false,
+    calls: 'none',
+    callText: false,
+    callArguments: 'object',
+    callIds: 'free',
+    numbersAsText: true,
+    writesNull: false,
+    reasoningField: null,
   });
 });
 
@@ -26,30 +35,61 @@ t.test('probes find what a strict template cannot take', async (t) => {
   const llama2 = `{% if messages[0].role == 'system' %}{% set loop_messages = messages[1:] %}{% set system = messages[0].content %}{% else %}{% set loop_messages = messages %}{% set system = false %}{% endif %}{% for m in loop_messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}{% if m.role == 'user' %}{{ bos_token }}[INST] {% if loop.first and system %}{{ system }} {% endif %}{{ m.content }} [/INST]{% else %} {{ m.content }} {{ eos_token }}{% endif %}{% endfor %}`;
   const template = new ChatTemplate(llama2, tokens);
   t.match(template.capabilities, { system: 'first', alternation: true, thinkingSwitch: false });
-  t.throws(() => template.render({ messages: [user('a'), user('b')], tools: null, addGenerationPrompt: true, enableThinking: false }),
-    new TemplateError('roles must alternate'));
+  t.throws(
+    () =>
+      template.render({
+        messages: [user('a'), user('b')],
+        tools: null,
+        addGenerationPrompt: true,
+        enableThinking: false,
+      }),
+    new TemplateError('roles must alternate'),
+  );
 });
 
 t.test('a template without a place for system text', async (t) => {
-  const template = new ChatTemplate("{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}{{ m.content }}{% endfor %}", tokens);
+  const template = new ChatTemplate(
+    "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}{{ m.content }}{% endfor %}",
+    tokens,
+  );
   t.equal(template.capabilities.system, 'none');
 });
 
 t.test('a thinking switch is found', async (t) => {
-  const template = new ChatTemplate('{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}<think>{% endif %}', tokens);
+  const template = new ChatTemplate(
+    '{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}<think>{% endif %}',
+    tokens,
+  );
   t.equal(template.capabilities.thinkingSwitch, true);
-  const byMode = new ChatTemplate('{% for m in messages %}{{ m.content }}{% endfor %}{% if thinking_mode is defined and thinking_mode == "disabled" %}</mm:think>{% elif thinking_mode == "enabled" %}<mm:think>{% endif %}', tokens);
+  const byMode = new ChatTemplate(
+    '{% for m in messages %}{{ m.content }}{% endfor %}{% if thinking_mode is defined and thinking_mode == "disabled" %}</mm:think>{% elif thinking_mode == "enabled" %}<mm:think>{% endif %}',
+    tokens,
+  );
   const one = { messages: [{ role: 'user' as const, content: 'a' }], tools: null, addGenerationPrompt: true };
-  t.same([true, false].map((enableThinking) => byMode.render({ ...one, enableThinking })), ['a<mm:think>', 'a</mm:think>']);
-  const byEffort = (values: string) => new ChatTemplate(`{% for m in messages %}{{ m.content }}{% endfor %}{% if reasoning_effort is defined %}{{ reasoning_effort in ${values} }}{{ reasoning_effort }}{% endif %}`, tokens);
-  t.same([true, false].map((enableThinking) => byEffort("['no_think', 'low']").render({ ...one, enableThinking })), ['afalsehigh', 'atrueno_think']);
+  t.same(
+    [true, false].map((enableThinking) => byMode.render({ ...one, enableThinking })),
+    ['a<mm:think>', 'a</mm:think>'],
+  );
+  const byEffort = (values: string) =>
+    new ChatTemplate(
+      `{% for m in messages %}{{ m.content }}{% endfor %}{% if reasoning_effort is defined %}{{ reasoning_effort in ${values} }}{{ reasoning_effort }}{% endif %}`,
+      tokens,
+    );
+  t.same(
+    [true, false].map((enableThinking) => byEffort("['no_think', 'low']").render({ ...one, enableThinking })),
+    ['afalsehigh', 'atrueno_think'],
+  );
   t.equal(byEffort("['low']").render({ ...one, enableThinking: true }), 'a', 'others have it from their own default');
 });
 
 t.test('tool-call arguments as text, where the template shows what it got', async (t) => {
-  const calls = (inside: string) => `{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}${inside}{% endfor %}{% endfor %}`;
+  const calls = (inside: string) =>
+    `{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}${inside}{% endfor %}{% endfor %}`;
   const found = (inside: string) => new ChatTemplate(calls(inside), tokens).capabilities.callArguments;
-  t.equal(found('{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson }}'), 'text');
+  t.equal(
+    found('{{ c.function.arguments if c.function.arguments is string else c.function.arguments | tojson }}'),
+    'text',
+  );
   t.equal(found('{{ c.function.arguments | tojson }}'), 'string');
   t.equal(found('{% for key, value in c.function.arguments | items %}{{ key }}={{ value }}{% endfor %}'), 'object');
 });
@@ -58,18 +98,48 @@ t.test('what a template does with calls and tools', async (t) => {
   const found = (source: string) => new ChatTemplate(source, tokens).capabilities;
   const calls = '{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}';
   const all = `{{ tools | tojson if tools }}{% for m in messages %}{{ m.content }}{{ m.reasoning_content }}${calls}{% endfor %}`;
-  t.match(found(all), { tools: true, calls: 'many', callText: true, callIds: 'free', reasoningField: 'reasoning_content' });
-  t.match(found(`{% for m in messages %}{% if m.tool_calls %}{% if m.tool_calls | length != 1 %}{{ raise_exception('one') }}{% endif %}${calls}{% else %}{{ m.content }}{% endif %}{% endfor %}`),
-    { tools: false, calls: 'one', callText: false, reasoningField: null });
-  t.match(found(`{% for m in messages %}{{ m.content }}{% if m.tool_call_id and m.tool_call_id | length != 9 %}{{ raise_exception('id') }}{% endif %}${calls}{% endfor %}`),
-    { calls: 'many', callIds: 'short' });
-  t.match(found(`{% for m in messages %}{% if m.role != 'tool' %}{{ m.content }}${calls}{% endif %}{% endfor %}`), { calls: 'none' }, 'results are dropped');
-  t.match(found(`{% for m in messages %}{{ m.content }}{% endfor %}{% if tools %}{% for m in messages %}${calls}{% endfor %}{% endif %}`), { calls: 'none' }, 'dropped without definitions');
+  t.match(found(all), {
+    tools: true,
+    calls: 'many',
+    callText: true,
+    callIds: 'free',
+    reasoningField: 'reasoning_content',
+  });
+  t.match(
+    found(
+      `{% for m in messages %}{% if m.tool_calls %}{% if m.tool_calls | length != 1 %}{{ raise_exception('one') }}{% endif %}${calls}{% else %}{{ m.content }}{% endif %}{% endfor %}`,
+    ),
+    { tools: false, calls: 'one', callText: false, reasoningField: null },
+  );
+  t.match(
+    found(
+      `{% for m in messages %}{{ m.content }}{% if m.tool_call_id and m.tool_call_id | length != 9 %}{{ raise_exception('id') }}{% endif %}${calls}{% endfor %}`,
+    ),
+    { calls: 'many', callIds: 'short' },
+  );
+  t.match(
+    found(`{% for m in messages %}{% if m.role != 'tool' %}{{ m.content }}${calls}{% endif %}{% endfor %}`),
+    { calls: 'none' },
+    'results are dropped',
+  );
+  t.match(
+    found(
+      `{% for m in messages %}{{ m.content }}{% endfor %}{% if tools %}{% for m in messages %}${calls}{% endfor %}{% endif %}`,
+    ),
+    { calls: 'none' },
+    'dropped without definitions',
+  );
 });
 
 t.test('a template that walks through its tools without asking', async (t) => {
-  const template = new ChatTemplate('{% for tool in tools %}{{ tool | tojson }}{% endfor %}{% for m in messages %}{{ m.content }}{% endfor %}', tokens);
-  t.equal(template.render({ messages: [user('hi')], tools: null, addGenerationPrompt: true, enableThinking: false }), 'hi');
+  const template = new ChatTemplate(
+    '{% for tool in tools %}{{ tool | tojson }}{% endfor %}{% for m in messages %}{{ m.content }}{% endfor %}',
+    tokens,
+  );
+  t.equal(
+    template.render({ messages: [user('hi')], tools: null, addGenerationPrompt: true, enableThinking: false }),
+    'hi',
+  );
 });
 
 t.test('unusable templates are refused with a reason', async (t) => {
@@ -83,7 +153,12 @@ t.test('unusable templates are refused with a reason', async (t) => {
   for (const [source, reason] of cases) t.throws(() => new ChatTemplate(source, tokens), { message: reason });
 });
 
-const context = (content: string, more: TemplateMessage[] = []) => ({ messages: [user(content), ...more], tools: null, addGenerationPrompt: true, enableThinking: false });
+const context = (content: string, more: TemplateMessage[] = []) => ({
+  messages: [user(content), ...more],
+  tools: null,
+  addGenerationPrompt: true,
+  enableThinking: false,
+});
 
 const grown = (start: string, times: number): string => `{% set s = ${start} %}${'{% set s = s + s %}'.repeat(times)}`;
 const nested = `{% set ns = namespace(l=[1]) %}${'{% set ns.l = [ns.l, ns.l] %}'.repeat(60)}`;
@@ -118,41 +193,70 @@ const TOO_MUCH: [name: string, source: string][] = [
   ['a text in parts', `${grown("'a'", 20)}{{ s.split('a') }}`],
   ['a text sought that nearly fits everywhere', `${grown("'a'", 20)}{{ ('b' ~ s[:50000]) in s }}`],
   ['a text replaced that nearly fits everywhere', `${grown("'a'", 20)}{{ s | replace('b' ~ s[:50000], '') }}`],
-  ['long texts sorted', `${grown("'a'", 21)}{% set l = [s ~ 1, s ~ 2, s ~ 3, s ~ 4, s ~ 5, s ~ 6, s ~ 7, s ~ 8] %}{{ l | sort }}`],
+  [
+    'long texts sorted',
+    `${grown("'a'", 21)}{% set l = [s ~ 1, s ~ 2, s ~ 3, s ~ 4, s ~ 5, s ~ 6, s ~ 7, s ~ 8] %}{{ l | sort }}`,
+  ],
   ['JSON with everything escaped', `${grown("'é'", 20)}{{ s | tojson(ensure_ascii=true) }}`],
   ['capitals', `${grown("'a '", 20)}{{ s | title }}`],
   ['loops within loops', '{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}'],
-  ['loops left at once', '{% set l = range(99999) %}{% for i in l %}{% for j in l %}{% break %}{% endfor %}{% endfor %}'],
+  [
+    'loops left at once',
+    '{% set l = range(99999) %}{% for i in l %}{% for j in l %}{% break %}{% endfor %}{% endfor %}',
+  ],
   ['slices in a loop', '{% set l = range(99999) %}{% for i in l %}{% set x = l[::-1] %}{% endfor %}'],
-  ['macros declared in a loop', `{% for i in range(99999) %}{% macro m() %}${'{{ a }}'.repeat(5_000)}{% endmacro %}{% endfor %}`],
-  ['call blocks that double', `{% macro m() %}{{ caller() }}{{ caller() }}{% endmacro %}${'{% call m() %}'.repeat(60)}a${'{% endcall %}'.repeat(60)}`],
+  [
+    'macros declared in a loop',
+    `{% for i in range(99999) %}{% macro m() %}${'{{ a }}'.repeat(5_000)}{% endmacro %}{% endfor %}`,
+  ],
+  [
+    'call blocks that double',
+    `{% macro m() %}{{ caller() }}{{ caller() }}{% endmacro %}${'{% call m() %}'.repeat(60)}a${'{% endcall %}'.repeat(60)}`,
+  ],
 ];
 
 /** What is wrong in another way, and said to be. */
 const WRONG: [name: string, source: string, reason: RegExp][] = [
   // The deeper, the more steps a name costs: how deep the stack lets it get, and so which bound is met first, is the compiler's affair.
-  ['a macro that calls itself', '{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}', /calls itself without end|takes too much/],
+  [
+    'a macro that calls itself',
+    '{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}',
+    /calls itself without end|takes too much/,
+  ],
   ['a namespace that holds itself', '{% set ns = namespace(a=1) %}{% set ns.a = ns %}{{ ns }}', /nested too deep/],
   ['a range of a list', `${nested}{{ range(ns.l) }}`, /range\(\): takes numbers/],
   ['a list raised', `${nested}{{ raise_exception(ns.l) }}`, /raises an exception/],
   ['a long time format', `${grown("'%B'", 20)}{{ strftime_now(s) }}`, /strftime_now\(\): takes/],
-  ['a long message', `${grown("'ab'", 15)}{{ raise_exception(s) }}`, /^(chat template cannot render one user message: )?(ab){200,250}…$/],
+  [
+    'a long message',
+    `${grown("'ab'", 15)}{{ raise_exception(s) }}`,
+    /^(chat template cannot render one user message: )?(ab){200,250}…$/,
+  ],
 ];
 
 t.test('a template that takes too much is refused when it is loaded', async (t) => {
   for (const [name, source] of TOO_MUCH) {
-    t.throws(() => new ChatTemplate(`{{ messages[0].content }}${source}`, tokens), { message: /^chat template cannot render one user message: .*takes too much/ }, name);
+    t.throws(
+      () => new ChatTemplate(`{{ messages[0].content }}${source}`, tokens),
+      { message: /^chat template cannot render one user message: .*takes too much/ },
+      name,
+    );
   }
-  for (const [name, source, message] of WRONG) t.throws(() => new ChatTemplate(`{{ messages[0].content }}${source}`, tokens), { message }, name);
+  for (const [name, source, message] of WRONG)
+    t.throws(() => new ChatTemplate(`{{ messages[0].content }}${source}`, tokens), { message }, name);
   // What is rendered to learn about the template is bounded in all, and one such render is enough to refuse it.
-  const loops = (condition: string): string => `{% for m in messages %}{{ m.content }}{% endfor %}{% if ${condition} %}{% for i in range(20000) %}{{ i }}{% endfor %}{% endif %}`;
+  const loops = (condition: string): string =>
+    `{% for m in messages %}{{ m.content }}{% endfor %}{% if ${condition} %}{% for i in range(20000) %}{{ i }}{% endfor %}{% endif %}`;
   t.throws(() => new ChatTemplate(loops('true'), tokens), { message: /takes too much/ });
   t.throws(() => new ChatTemplate(loops('messages | length > 2'), tokens), { message: /takes too much/ });
 });
 
 t.test('one that does so for some content only fails there, and goes on', async (t) => {
   for (const [name, source] of [...TOO_MUCH, ...WRONG]) {
-    const template = new ChatTemplate(`{{ messages[0].content }}{% if messages[0].content == 'go' %}${source}{% endif %}`, tokens);
+    const template = new ChatTemplate(
+      `{{ messages[0].content }}{% if messages[0].content == 'go' %}${source}{% endif %}`,
+      tokens,
+    );
     t.ok(errorOf(() => template.render(context('go'))) instanceof TemplateError, name);
     t.equal(template.render(context('hi')), 'hi', name);
   }
@@ -161,21 +265,64 @@ t.test('one that does so for some content only fails there, and goes on', async 
 /** Each takes more than a budget that does for the rest of it. `c` has 200,000 characters, `l` and `map` 10,000 entries. */
 const PAID: [source: string, budget?: number][] = [
   ['{{ a }}'.repeat(6_000)],
-  ['{% set x = {c: 1} %}'], ["{{ {'a': 1}[c] }}"], ['{% if c is upper %}{% endif %}'], ['{{ c[0] }}'], ['{% set x = c[1:] %}'], ['{% set x = c[::-1] %}'],
-  ['{% if c == l[1].content %}{% endif %}'], ["{% if 'b' in c %}{% endif %}"], ['{% set x = c ~ c %}'], ['{% set x = c + c %}'], ['{{ c }}'],
-  ...['upper', 'trim', 'indent', 'title', "replace('b', '')", "join('')", 'tojson', "tojson(indent=2)"].map((filter): [string] => [`{% set x = c | ${filter} %}`]),
-  ...['upper()', 'strip()', "startswith('a')", "split('b')", "replace('b', '')"].map((method): [string] => [`{% set x = c.${method} %}`]),
-  [`{% set x = [${'1, '.repeat(6_000)}] %}`], [`{% set x = {${"'a': 1, ".repeat(6_000)}} %}`], [`{% macro m() %}${'{{ a }}'.repeat(6_000)}{% endmacro %}`],
-  ['{% for x in l[:100] %}{% continue %}{% endfor %}', 3_000], ['{% macro m() %}{% endmacro %}{% set x = [' + 'm(), '.repeat(300) + '] %}', 3_000],
-  ['{% set x = range(2000) %}'], ["{% set x = 'a'.upper %}{% set y = [" + 'x(), '.repeat(200) + '] %}', 6_000],
+  ['{% set x = {c: 1} %}'],
+  ["{{ {'a': 1}[c] }}"],
+  ['{% if c is upper %}{% endif %}'],
+  ['{{ c[0] }}'],
+  ['{% set x = c[1:] %}'],
+  ['{% set x = c[::-1] %}'],
+  ['{% if c == l[1].content %}{% endif %}'],
+  ["{% if 'b' in c %}{% endif %}"],
+  ['{% set x = c ~ c %}'],
+  ['{% set x = c + c %}'],
+  ['{{ c }}'],
+  ...['upper', 'trim', 'indent', 'title', "replace('b', '')", "join('')", 'tojson', 'tojson(indent=2)'].map(
+    (filter): [string] => [`{% set x = c | ${filter} %}`],
+  ),
+  ...['upper()', 'strip()', "startswith('a')", "split('b')", "replace('b', '')"].map((method): [string] => [
+    `{% set x = c.${method} %}`,
+  ]),
+  [`{% set x = [${'1, '.repeat(6_000)}] %}`],
+  [`{% set x = {${"'a': 1, ".repeat(6_000)}} %}`],
+  [`{% macro m() %}${'{{ a }}'.repeat(6_000)}{% endmacro %}`],
+  ['{% for x in l[:100] %}{% continue %}{% endfor %}', 3_000],
+  ['{% macro m() %}{% endmacro %}{% set x = [' + 'm(), '.repeat(300) + '] %}', 3_000],
+  ['{% set x = range(2000) %}'],
+  ["{% set x = 'a'.upper %}{% set y = [" + 'x(), '.repeat(200) + '] %}', 6_000],
   [`${'{% for x in [1] %}'.repeat(30)}${'{{ q }}'.repeat(400)}${'{% endfor %}'.repeat(30)}`],
-  ['{{ l }}'], ["{% set x = 'a' ~ l %}"], ["{% set x = l ~ 'a' %}"], ["{% if l == 'a' %}{% endif %}"], ["{% if 'a' == l %}{% endif %}"], ['{% set x = l + l %}'], ['{% set x = l[1:] %}', 2_000],
-  ['{% set x = l[::-1] %}'], ["{% if 'a' in l %}{% endif %}"], ['{% for x in l %}{% break %}{% endfor %}'], ['{% set x = namespace(l) %}', 2_000], ['{% set x = namespace(map) %}', 2_000],
-  ...['reverse', 'unique', 'join', 'string', 'tojson', "sort(attribute='content')", "map(attribute='role')", "selectattr('role')"].map((filter): [string] => [`{% set x = l | ${filter} %}`]),
+  ['{{ l }}'],
+  ["{% set x = 'a' ~ l %}"],
+  ["{% set x = l ~ 'a' %}"],
+  ["{% if l == 'a' %}{% endif %}"],
+  ["{% if 'a' == l %}{% endif %}"],
+  ['{% set x = l + l %}'],
+  ['{% set x = l[1:] %}', 2_000],
+  ['{% set x = l[::-1] %}'],
+  ["{% if 'a' in l %}{% endif %}"],
+  ['{% for x in l %}{% break %}{% endfor %}'],
+  ['{% set x = namespace(l) %}', 2_000],
+  ['{% set x = namespace(map) %}', 2_000],
+  ...[
+    'reverse',
+    'unique',
+    'join',
+    'string',
+    'tojson',
+    "sort(attribute='content')",
+    "map(attribute='role')",
+    "selectattr('role')",
+  ].map((filter): [string] => [`{% set x = l | ${filter} %}`]),
   ...['items', 'dictsort', 'keys', 'tojson'].map((filter): [string] => [`{% set x = map | ${filter} %}`]),
   ...['items()', 'dictsort()', 'values()'].map((method): [string] => [`{% set x = map.${method} %}`]),
 ];
-const CHEAP = ["{% set x = c ~ 'a' %}", '{{ c | length }}{{ l | length }}{{ c.length }}', '{{ l[0].role }}{{ l[-1].role }}{{ map.k1 }}', '{% set x = l | first %}{% set y = l | list %}', '{% if c %}{% endif %}', "{% if 'a' in map %}{% endif %}"];
+const CHEAP = [
+  "{% set x = c ~ 'a' %}",
+  '{{ c | length }}{{ l | length }}{{ c.length }}',
+  '{{ l[0].role }}{{ l[-1].role }}{{ map.k1 }}',
+  '{% set x = l | first %}{% set y = l | list %}',
+  '{% if c %}{% endif %}',
+  "{% if 'a' in map %}{% endif %}",
+];
 
 t.test('everything is paid for by its size', async (t) => {
   const map = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`k${index}`, index]));
@@ -183,32 +330,51 @@ t.test('everything is paid for by its size', async (t) => {
   const messages = Array.from({ length: 10_000 }, (_, index) => user(index < 2 ? `${text}${index}` : ''));
   const error = (source: string, budget: number): unknown => {
     const set = '{% set l = messages %}{% set c = l[0].content %}{% set map = tools[0].function.parameters %}';
-    const template = new ChatTemplate(`{% if messages | length < 9 %}{{ messages[0].content }}{% else %}${set}${source}{% endif %}`, tokens);
+    const template = new ChatTemplate(
+      `{% if messages | length < 9 %}{{ messages[0].content }}{% else %}${set}${source}{% endif %}`,
+      tokens,
+    );
     const tools = [{ type: 'function' as const, function: { name: '', description: '', parameters: map } }];
-    return errorOf(() => template.render({ messages, tools, addGenerationPrompt: true, enableThinking: false }, new RenderBudget(budget)));
+    return errorOf(() =>
+      template.render({ messages, tools, addGenerationPrompt: true, enableThinking: false }, new RenderBudget(budget)),
+    );
   };
   for (const [source, budget = 5_000] of PAID) t.match(error(source, budget), { exhausted: true }, source.slice(0, 80));
   for (const source of CHEAP) t.type(error(source, 200), 'string', source);
 });
 
 t.test('what cannot be read in time is not read', async (t) => {
-  t.throws(() => new ChatTemplate(`{{ messages[0].content }}${' '.repeat(100_000)}x`, tokens), { message: /white space in a row/ });
-  t.throws(() => new ChatTemplate(`{{ ${'('.repeat(100_000)}`, tokens), { message: /does not parse: it is nested too deep/ });
-  t.throws(() => new ChatTemplate(`{{ ${'a + '.repeat(60_000)} a }}`, tokens), { message: /does not parse: it is nested too deep/ });
+  t.throws(() => new ChatTemplate(`{{ messages[0].content }}${' '.repeat(100_000)}x`, tokens), {
+    message: /white space in a row/,
+  });
+  t.throws(() => new ChatTemplate(`{{ ${'('.repeat(100_000)}`, tokens), {
+    message: /does not parse: it is nested too deep/,
+  });
+  t.throws(() => new ChatTemplate(`{{ ${'a + '.repeat(60_000)} a }}`, tokens), {
+    message: /does not parse: it is nested too deep/,
+  });
 });
 
 t.test('a larger conversation may take more', async (t) => {
-  const source = '{% for m in messages %}{{ m.content }}{% for i in range(4) %}{% set x = m.role ~ i %}{% endfor %}{% endfor %}';
+  const source =
+    '{% for m in messages %}{{ m.content }}{% for i in range(4) %}{% set x = m.role ~ i %}{% endfor %}{% endfor %}';
   const template = new ChatTemplate(source, tokens);
   const many = Array.from({ length: 12_000 }, () => user('a'));
   t.equal(template.render(context('a', many)).length, 12_001);
-  t.throws(() => template.render(context('a', many), new RenderBudget()), { message: /takes too much/ }, 'more than a small one');
+  t.throws(
+    () => template.render(context('a', many), new RenderBudget()),
+    { message: /takes too much/ },
+    'more than a small one',
+  );
   const { steps, mostSteps } = TEMPLATE_LIMITS;
   t.equal(stepsFor('a'.repeat(100_000_000)), mostSteps - steps, 'up to a limit');
 });
 
 t.test('a mapping with a namespace inside is written out as it is now', async (t) => {
-  const template = new ChatTemplate("{{ messages[0].content }}{% set ns = namespace(x=1) %}{% set l = [ns] %}{{ l | tojson }}{% set ns.x = 2 %}{{ l | tojson }}", tokens);
+  const template = new ChatTemplate(
+    '{{ messages[0].content }}{% set ns = namespace(x=1) %}{% set l = [ns] %}{{ l | tojson }}{% set ns.x = 2 %}{{ l | tojson }}',
+    tokens,
+  );
   t.equal(template.render(context('')), '[{"x": 1}][{"x": 2}]');
 });
 
@@ -227,7 +393,10 @@ t.test('random templates end, in text or in an error that says why', async (t) =
     }
     worst = Math.max(worst, took());
   }
-  t.ok(Object.values(outcomes).every((count) => count > 0), JSON.stringify(outcomes));
+  t.ok(
+    Object.values(outcomes).every((count) => count > 0),
+    JSON.stringify(outcomes),
+  );
   t.ok(worst < 2_000, `at most ${worst} ms of computing each`);
   t.ok(process.resourceUsage().maxRSS < 1 << 20, 'within a GiB, in KiB');
 });

@@ -1,7 +1,13 @@
 import t from 'tap';
 import { ChatTemplate } from '../../src/generation/local/chat-template.js';
 import type { TemplateMessage } from '../../src/generation/local/template-context.js';
-import { addSystemText, clientTexts, placeSystem, toTemplateMessages, type TemplateShape } from '../../src/generation/local/conversation.js';
+import {
+  addSystemText,
+  clientTexts,
+  placeSystem,
+  toTemplateMessages,
+  type TemplateShape,
+} from '../../src/generation/local/conversation.js';
 import { Shield, startersOf } from '../../src/generation/local/shield.js';
 import type { TemplateCapabilities } from '../../src/generation/local/template-probe.js';
 import { HERMES } from '../../src/generation/local/tools/hermes.js';
@@ -11,15 +17,26 @@ const user = (content: string): Message => ({ role: 'user', content });
 const system = (content: string): Message => ({ role: 'system', content });
 const assistant = (content: string): Message => ({ role: 'assistant', content });
 const everything: TemplateCapabilities = {
-  system: 'anywhere', alternation: false, thinkingSwitch: false, tools: true, calls: 'many', callText: true,
-  callArguments: 'object', callIds: 'free', numbersAsText: true, writesNull: true, reasoningField: 'reasoning_content',
+  system: 'anywhere',
+  alternation: false,
+  thinkingSwitch: false,
+  tools: true,
+  calls: 'many',
+  callText: true,
+  callArguments: 'object',
+  callIds: 'free',
+  numbersAsText: true,
+  writesNull: true,
+  reasoningField: 'reasoning_content',
 };
 const shapeOf = (can: Partial<TemplateCapabilities> = {}): TemplateShape => ({
-  can: { ...everything, ...can }, inlineReasoning: null,
+  can: { ...everything, ...can },
+  inlineReasoning: null,
   dialect: { syntax: HERMES, showsTools: true, showsCalls: can.calls !== 'none' },
 });
 const bare = Shield.for([], null)!;
-const folded = (messages: Message[], can: Partial<TemplateCapabilities> = {}): TemplateMessage[] => toTemplateMessages(messages, bare, shapeOf(can)).messages;
+const folded = (messages: Message[], can: Partial<TemplateCapabilities> = {}): TemplateMessage[] =>
+  toTemplateMessages(messages, bare, shapeOf(can)).messages;
 
 t.test('nothing changes where the template takes everything', async (t) => {
   const messages = [system('a'), user('b'), user('c'), system('d')];
@@ -42,51 +59,104 @@ t.test('our own system text goes where the template takes it', async (t) => {
 });
 
 t.test('neighbours merge where roles must alternate', async (t) => {
-  t.same(folded([user('a'), user('b'), assistant('c'), assistant('d'), user('e')], { alternation: true }), [user('a\n\nb'), assistant('c\n\nd'), user('e')]);
+  t.same(folded([user('a'), user('b'), assistant('c'), assistant('d'), user('e')], { alternation: true }), [
+    user('a\n\nb'),
+    assistant('c\n\nd'),
+    user('e'),
+  ]);
 });
 
 const call = { id: 'call_1', name: 'add', arguments: '{"a":1,"b":["<x>"]}' };
 
 t.test('reasoning goes back only after the last user message, arguments become objects', async (t) => {
   const messages: Message[] = [
-    user('one'), { role: 'assistant', content: 'two', reasoning: 'old' },
-    user('three'), { role: 'assistant', content: null, reasoning: 'new', toolCalls: [call, { ...call, id: 'call_2', arguments: 'not json' }] },
+    user('one'),
+    { role: 'assistant', content: 'two', reasoning: 'old' },
+    user('three'),
+    {
+      role: 'assistant',
+      content: null,
+      reasoning: 'new',
+      toolCalls: [call, { ...call, id: 'call_2', arguments: 'not json' }],
+    },
     { role: 'tool', content: '3', toolCallId: 'call_1' },
   ];
   const result = folded(messages);
   t.notOk('reasoning_content' in result[1]!);
   t.equal(result[3]!.reasoning_content, 'new');
-  t.same(result[3]!.tool_calls?.map((item) => item.function.arguments), [{ a: '1', b: ['<x>'] }, { arguments: 'not json' }]);
-  const inline = toTemplateMessages(messages, bare, { ...shapeOf({ reasoningField: null }), inlineReasoning: { open: '<think>', close: '</think>' } }).messages;
+  t.same(
+    result[3]!.tool_calls?.map((item) => item.function.arguments),
+    [{ a: '1', b: ['<x>'] }, { arguments: 'not json' }],
+  );
+  const inline = toTemplateMessages(messages, bare, {
+    ...shapeOf({ reasoningField: null }),
+    inlineReasoning: { open: '<think>', close: '</think>' },
+  }).messages;
   t.equal(inline[3]!.content, '<think>\nnew\n</think>\n\n');
   t.equal(inline[1]!.content, 'two');
 });
 
 t.test('arguments come out as the model wrote them', async (t) => {
   const exact = '{"id":1234567890123456789,"x":1.0,"10":1,"9":2}';
-  const messages: Message[] = [{ role: 'assistant', content: null, toolCalls: [{ ...call, arguments: exact }, { ...call, id: 'b', arguments: 'bad "' }, { ...call, id: 'c', arguments: '' }] }];
-  t.same(folded(messages, { callArguments: 'text' })[0]!.tool_calls!.map((item) => item.function.arguments), [exact, 'bad "', '{}']);
+  const messages: Message[] = [
+    {
+      role: 'assistant',
+      content: null,
+      toolCalls: [
+        { ...call, arguments: exact },
+        { ...call, id: 'b', arguments: 'bad "' },
+        { ...call, id: 'c', arguments: '' },
+      ],
+    },
+  ];
+  t.same(
+    folded(messages, { callArguments: 'text' })[0]!.tool_calls!.map((item) => item.function.arguments),
+    [exact, 'bad "', '{}'],
+  );
 
   const digits = '{"a": 12345678901234567890, "b:\\"": 1.0 ,"c":{"d":5},"e":[6],"f":"7,8", "g":-1e400}';
-  t.same(folded([{ role: 'assistant', content: null, toolCalls: [{ ...call, arguments: digits }] }])[0]!.tool_calls![0]!.function.arguments,
-    { a: '12345678901234567890', 'b:"': '1.0', c: { d: 5 }, e: [6], f: '7,8', g: '-1e400' }, 'their digits where the template wants an object');
+  t.same(
+    folded([{ role: 'assistant', content: null, toolCalls: [{ ...call, arguments: digits }] }])[0]!.tool_calls![0]!
+      .function.arguments,
+    { a: '12345678901234567890', 'b:"': '1.0', c: { d: 5 }, e: [6], f: '7,8', g: '-1e400' },
+    'their digits where the template wants an object',
+  );
 
-  const source = '{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}:{{ c.function.arguments | tojson }};{% endfor %}{% endfor %}';
+  const source =
+    '{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}:{{ c.function.arguments | tojson }};{% endfor %}{% endfor %}';
   const template = new ChatTemplate(source, { bos: null, eos: null });
-  const { messages: made, args } = toTemplateMessages(messages, bare, shapeOf({ callArguments: template.capabilities.callArguments }));
-  t.equal(args.restore(template.render({ messages: made, tools: null, addGenerationPrompt: false, enableThinking: false })), `add:${exact};add:"bad \\"";add:{};`);
+  const { messages: made, args } = toTemplateMessages(
+    messages,
+    bare,
+    shapeOf({ callArguments: template.capabilities.callArguments }),
+  );
+  t.equal(
+    args.restore(template.render({ messages: made, tools: null, addGenerationPrompt: false, enableThinking: false })),
+    `add:${exact};add:"bad \\"";add:{};`,
+  );
 });
 
 t.test('arguments nested without end stay text', async (t) => {
   const deep = '{"a":'.repeat(50_000) + '1' + '}'.repeat(50_000);
-  const messages: Message[] = [{ role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: deep }] }];
+  const messages: Message[] = [
+    { role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: deep }] },
+  ];
   t.ok(Shield.for(clientTexts(messages), null));
   t.same(folded(messages)[0]!.tool_calls![0]!.function.arguments, { arguments: deep });
 });
 
 const loop: Message[] = [
-  user('go'), { role: 'assistant', content: 'Let me see.', toolCalls: [{ ...call, arguments: '{}' }, { id: 'call_2', name: 'sub', arguments: '{"x": 1}' }] },
-  { role: 'tool', content: 'two', toolCallId: 'call_2', failed: true }, { role: 'tool', content: 'one', toolCallId: 'call_1' },
+  user('go'),
+  {
+    role: 'assistant',
+    content: 'Let me see.',
+    toolCalls: [
+      { ...call, arguments: '{}' },
+      { id: 'call_2', name: 'sub', arguments: '{"x": 1}' },
+    ],
+  },
+  { role: 'tool', content: 'two', toolCallId: 'call_2', failed: true },
+  { role: 'tool', content: 'one', toolCallId: 'call_1' },
 ];
 
 t.test('results follow in the order of their calls, with their names; failures are marked', async (t) => {
@@ -98,21 +168,36 @@ t.test('results follow in the order of their calls, with their names; failures a
 
 t.test('one call at a time where the template takes no more', async (t) => {
   const result = folded(loop, { calls: 'one' });
-  t.same(result.map(({ role, content, tool_calls }) => [role, content, tool_calls?.map((item) => item.function.name)]), [
-    ['user', 'go', undefined], ['assistant', 'Let me see.', ['add']], ['tool', 'one', undefined], ['assistant', '', ['sub']], ['tool', 'Error: two', undefined],
-  ]);
+  t.same(
+    result.map(({ role, content, tool_calls }) => [role, content, tool_calls?.map((item) => item.function.name)]),
+    [
+      ['user', 'go', undefined],
+      ['assistant', 'Let me see.', ['add']],
+      ['tool', 'one', undefined],
+      ['assistant', '', ['sub']],
+      ['tool', 'Error: two', undefined],
+    ],
+  );
 });
 
 t.test('text beside calls gets a message of its own where the template would drop it', async (t) => {
   const result = folded(loop, { callText: false });
-  t.same(result.slice(1, 3).map(({ role, content, tool_calls }) => [role, content, tool_calls?.length]), [['assistant', 'Let me see.', undefined], ['assistant', '', 2]]);
+  t.same(
+    result.slice(1, 3).map(({ role, content, tool_calls }) => [role, content, tool_calls?.length]),
+    [
+      ['assistant', 'Let me see.', undefined],
+      ['assistant', '', 2],
+    ],
+  );
   t.equal(folded([{ ...loop[1]!, content: null } as Message], { callText: false }).length, 1);
 });
 
 t.test('without a place for calls, or for text beside them, they become text', async (t) => {
   const written = [
     user('go'),
-    assistant('Let me see.\n<tool_call>\n{"name": "add", "arguments": {}}\n</tool_call>\n<tool_call>\n{"name": "sub", "arguments": {"x": 1}}\n</tool_call>'),
+    assistant(
+      'Let me see.\n<tool_call>\n{"name": "add", "arguments": {}}\n</tool_call>\n<tool_call>\n{"name": "sub", "arguments": {"x": 1}}\n</tool_call>',
+    ),
     user('<tool_response>\none\n</tool_response>\n<tool_response>\nError: two\n</tool_response>'),
   ];
   t.same(folded(loop, { calls: 'none' }), written);
@@ -121,13 +206,27 @@ t.test('without a place for calls, or for text beside them, they become text', a
 
 t.test('ids a template refuses are numbered through', async (t) => {
   const result = folded(loop, { callIds: 'short' });
-  t.same(result[1]!.tool_calls!.map(({ id }) => id), ['c00000000', 'c00000001']);
-  t.same(result.slice(2).map((message) => message.tool_call_id), ['c00000000', 'c00000001']);
+  t.same(
+    result[1]!.tool_calls!.map(({ id }) => id),
+    ['c00000000', 'c00000001'],
+  );
+  t.same(
+    result.slice(2).map((message) => message.tool_call_id),
+    ['c00000000', 'c00000001'],
+  );
 });
 
 t.test('images become a note', async (t) => {
   const image = { bytes: new Uint8Array(), format: 'png' as const, width: 640, height: 480 };
-  const [message] = folded([{ role: 'user', content: [{ type: 'text', text: 'See ' }, { type: 'image', source: { kind: 'loaded', image }, detail: 'auto', path: 'p' }] }]);
+  const [message] = folded([
+    {
+      role: 'user',
+      content: [
+        { type: 'text', text: 'See ' },
+        { type: 'image', source: { kind: 'loaded', image }, detail: 'auto', path: 'p' },
+      ],
+    },
+  ]);
   t.equal(message!.content, 'See [image: PNG, 640 x 480]');
 });
 
@@ -140,7 +239,11 @@ t.test('the guard breaks every spelling that a client writes and is chosen apart
   t.equal(shield.protect('a < b, [0], </p>'), `a < b, [0], <${guard}/p>`, 'no more than needed');
   t.equal(shield.protect('ends with <'), `ends with <${guard}`, 'a seam may follow');
 
-  t.equal(shield.protect(`${'x'.repeat(1 << 20)} < </s>`).slice(1 << 20), ` <${guard} <${guard}/s>`, 'a huge text gets them all');
+  t.equal(
+    shield.protect(`${'x'.repeat(1 << 20)} < </s>`).slice(1 << 20),
+    ` <${guard} <${guard}/s>`,
+    'a huge text gets them all',
+  );
 
   const other = Shield.for([`uses ${guard}`, '\\ufdd1'], starters)!;
   t.not(other.guard, shield.guard);
@@ -150,6 +253,8 @@ t.test('the guard breaks every spelling that a client writes and is chosen apart
   for (let code = 0xe000; code <= 0xf8ff; code++) all += String.fromCharCode(code);
   t.equal(Shield.for([all], starters), null, 'a text that uses every candidate leaves none');
 
-  const escaped: Message[] = [{ role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: '{"a":"\\ufdd0"}' }] }];
+  const escaped: Message[] = [
+    { role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: '{"a":"\\ufdd0"}' }] },
+  ];
   t.not(Shield.for(clientTexts(escaped), starters)!.guard, 0xfdd0, 'characters escaped in arguments count');
 });

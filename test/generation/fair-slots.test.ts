@@ -97,14 +97,21 @@ t.test('who has used up the budget waits until it has grown again, and holds up 
   slots.charge('a', 30);
   await bench.next();
   await first;
-  const late = bench.add('a'), other = bench.add('b');
+  const late = bench.add('a'),
+    other = bench.add('b');
   t.same(bench.begun, ['a', 'b'], 'one slot is free, and yet it waits');
   await bench.next();
   await other;
   t.same(bench.begun, ['a', 'b']);
   now += 21;
-  await t.resolves(Promise.all([late, (async () => {
-    while (bench.begun.length < 3) await new Promise((resolve) => setTimeout(resolve, 5));
-    await bench.next();
-  })()]), 'nothing fails, and nobody else has to come');
+  await t.resolves(
+    Promise.all([
+      late,
+      (async () => {
+        while (bench.begun.length < 3) await new Promise((resolve) => setTimeout(resolve, 5));
+        await bench.next();
+      })(),
+    ]),
+    'nothing fails, and nobody else has to come',
+  );
 });

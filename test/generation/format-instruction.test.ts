@@ -6,5 +6,9 @@ t.test('a model is told the form its answer must have', async (t) => {
   t.match(formatInstruction({ type: 'json_object' }), /JSON object/);
   t.ok(formatInstruction({ type: 'grammar', grammar: 'root ::= [a]', path: 'p' })?.endsWith('\nroot ::= [a]'));
   const schema = { type: 'object', properties: { a: { enum: ['x'] } } };
-  t.ok(formatInstruction({ type: 'json_schema', name: 'n', schema, strict: true, path: 'p' })?.endsWith(`\n${JSON.stringify(schema)}`));
+  t.ok(
+    formatInstruction({ type: 'json_schema', name: 'n', schema, strict: true, path: 'p' })?.endsWith(
+      `\n${JSON.stringify(schema)}`,
+    ),
+  );
 });

@@ -12,7 +12,10 @@ const settings: GrammarSettings = { whiteSpace: 'compact', callWhiteSpace: 'flex
 const claimant = { organization: 1 };
 
 /** An engine that notes what it is asked, and answers with these problems. */
-function compiler(answer: (options: GrammarOptions) => GrammarProblem[] = () => []): { compileGrammar(options: GrammarOptions): Promise<CompiledGrammar>; asked: GrammarOptions[] } {
+function compiler(answer: (options: GrammarOptions) => GrammarProblem[] = () => []): {
+  compileGrammar(options: GrammarOptions): Promise<CompiledGrammar>;
+  asked: GrammarOptions[];
+} {
   const asked: GrammarOptions[] = [];
   return {
     asked,
@@ -20,58 +23,166 @@ function compiler(answer: (options: GrammarOptions) => GrammarProblem[] = () => 
       asked.push(options);
       const problems = answer(options);
       const refused = problems.some(({ kind }) => kind !== 'unsupported' || options.strict);
-      return Promise.resolve({ grammar: refused ? null : { bytes: asked.length } as NativeGrammar, problems, compileMs: 0 });
+      return Promise.resolve({
+        grammar: refused ? null : ({ bytes: asked.length } as NativeGrammar),
+        problems,
+        compileMs: 0,
+      });
     },
   };
 }
 
-const schemaFormat = (strict: boolean): OutputFormat => ({ type: 'json_schema', name: 'x', schema: { a: { not: {} } }, strict, path: 'text.format.schema' });
-const tool = (name: string, strict = false, parameters: ToolDefinition['parameters'] = {}): ToolDefinition => ({ name, description: null, parameters, strict, path: `tools.${name}` });
-const problem = (kind: GrammarProblem['kind'], pointer = '/a', keyword = 'not'): GrammarProblem => ({ kind, pointer, keyword, what: 'so it is' });
+const schemaFormat = (strict: boolean): OutputFormat => ({
+  type: 'json_schema',
+  name: 'x',
+  schema: { a: { not: {} } },
+  strict,
+  path: 'text.format.schema',
+});
+const tool = (name: string, strict = false, parameters: ToolDefinition['parameters'] = {}): ToolDefinition => ({
+  name,
+  description: null,
+  parameters,
+  strict,
+  path: `tools.${name}`,
+});
+const problem = (kind: GrammarProblem['kind'], pointer = '/a', keyword = 'not'): GrammarProblem => ({
+  kind,
+  pointer,
+  keyword,
+  what: 'so it is',
+});
 
 t.test('what is compiled', async (t) => {
   const engine = compiler();
   const none = await compileGrammars(engine, { format: { type: 'text' }, tools: [] }, HERMES, settings, claimant);
   t.same([none.format, none.calls.size, engine.asked.length], [null, 0, 0]);
-  const { format, calls, leftOut } = await compileGrammars(engine, { format: schemaFormat(true), tools: [tool('f', true), tool('g', false, null)] }, HERMES, settings, claimant);
+  const { format, calls, leftOut } = await compileGrammars(
+    engine,
+    { format: schemaFormat(true), tools: [tool('f', true), tool('g', false, null)] },
+    HERMES,
+    settings,
+    claimant,
+  );
   t.same([format, calls.get('f'), calls.get('g'), leftOut], [{ bytes: 1 }, { bytes: 2 }, { bytes: 3 }, []]);
   const common = { kind: 'json_schema', oneOfAsAnyOf: true, order: 'schema' };
   t.same(engine.asked, [
     { ...common, schema: '{"a":{"not":{}}}', strict: true, whiteSpace: 'none' },
     { ...common, schema: '{"type":"object"}', strict: true, whiteSpace: 'flexible', suffix: '}\n</tool_call>' },
-    { ...common, schema: '{"type":"object","properties":{},"additionalProperties":false}', strict: false, whiteSpace: 'flexible', suffix: '}\n</tool_call>' },
+    {
+      ...common,
+      schema: '{"type":"object","properties":{},"additionalProperties":false}',
+      strict: false,
+      whiteSpace: 'flexible',
+      suffix: '}\n</tool_call>',
+    },
   ]);
   const spaced = compiler();
-  await compileGrammars(spaced, { format: schemaFormat(true), tools: [tool('f')] }, HERMES, { whiteSpace: 'flexible', callWhiteSpace: 'flexible' }, claimant);
-  t.same(spaced.asked.map(({ whiteSpace }) => whiteSpace), ['within', 'flexible'], 'an answer begins with its value; what stands before a call\'s is the model\'s');
+  await compileGrammars(
+    spaced,
+    { format: schemaFormat(true), tools: [tool('f')] },
+    HERMES,
+    { whiteSpace: 'flexible', callWhiteSpace: 'flexible' },
+    claimant,
+  );
+  t.same(
+    spaced.asked.map(({ whiteSpace }) => whiteSpace),
+    ['within', 'flexible'],
+    "an answer begins with its value; what stands before a call's is the model's",
+  );
   const xml = compiler();
-  const bound = await compileGrammars(xml, { format: { type: 'text' }, tools: [tool('f', false, { properties: { a: { type: 'string' }, b: { type: 'integer' } } })] }, XML, settings, claimant);
+  const bound = await compileGrammars(
+    xml,
+    {
+      format: { type: 'text' },
+      tools: [tool('f', false, { properties: { a: { type: 'string' }, b: { type: 'integer' } } })],
+    },
+    XML,
+    settings,
+    claimant,
+  );
   t.equal(bound.calls.size, 1, 'arguments that are no JSON are bound as they are written');
-  t.match(xml.asked, [{ suffix: '</function>\n</tool_call>', spelling: { nameOpen: '<parameter=', textOpen: '>\n', kinds: [{ name: 'a', kind: 'text' }, { name: 'b', kind: 'json' }], others: 'text' } }]);
+  t.match(xml.asked, [
+    {
+      suffix: '</function>\n</tool_call>',
+      spelling: {
+        nameOpen: '<parameter=',
+        textOpen: '>\n',
+        kinds: [
+          { name: 'a', kind: 'text' },
+          { name: 'b', kind: 'json' },
+        ],
+        others: 'text',
+      },
+    },
+  ]);
   const numbered = compiler();
   await compileGrammars(numbered, { format: { type: 'text' }, tools: [tool('f')] }, KIMI, settings, claimant);
-  t.match(numbered.asked, [{ suffix: '<|tool_call_end|>', lead: { letters: false, least: 1, most: 4, close: '<|tool_call_argument_begin|>' } }]);
-  for (const other of [{ type: 'json_object' }, { type: 'regex', pattern: 'a+', path: 'p' }, { type: 'grammar', grammar: 'root ::= [a]', path: 'p' }, { type: 'choice', choices: ['a', 'b'], path: 'p' }] as const) {
+  t.match(numbered.asked, [
+    { suffix: '<|tool_call_end|>', lead: { letters: false, least: 1, most: 4, close: '<|tool_call_argument_begin|>' } },
+  ]);
+  for (const other of [
+    { type: 'json_object' },
+    { type: 'regex', pattern: 'a+', path: 'p' },
+    { type: 'grammar', grammar: 'root ::= [a]', path: 'p' },
+    { type: 'choice', choices: ['a', 'b'], path: 'p' },
+  ] as const) {
     const one = compiler();
     t.ok((await compileGrammars(one, { format: other, tools: [] }, HERMES, settings, claimant)).format);
-    t.match(one.asked, [{ kind: other.type, strict: true, ...('pattern' in other ? { pattern: 'a+' } : 'grammar' in other ? { grammar: 'root ::= [a]' } : 'choices' in other ? { choices: ['a', 'b'] } : {}) }]);
+    t.match(one.asked, [
+      {
+        kind: other.type,
+        strict: true,
+        ...('pattern' in other
+          ? { pattern: 'a+' }
+          : 'grammar' in other
+            ? { grammar: 'root ::= [a]' }
+            : 'choices' in other
+              ? { choices: ['a', 'b'] }
+              : {}),
+      },
+    ]);
   }
 });
 
 t.test('problems', async (t) => {
   const outcome = (kind: GrammarProblem['kind'], format: OutputFormat = schemaFormat(true)) =>
-    compileGrammars(compiler(() => [problem(kind)]), { format, tools: [] }, HERMES, settings, claimant);
+    compileGrammars(
+      compiler(() => [problem(kind)]),
+      { format, tools: [] },
+      HERMES,
+      settings,
+      claimant,
+    );
   const param = 'text.format.schema.a.not';
-  await t.rejects(outcome('unsupported'), { status: 422, code: 'unsupported_json_schema', param, message: `${param}: the keyword "not" at "/a" is not supported in a strict schema: so it is.` });
+  await t.rejects(outcome('unsupported'), {
+    status: 422,
+    code: 'unsupported_json_schema',
+    param,
+    message: `${param}: the keyword "not" at "/a" is not supported in a strict schema: so it is.`,
+  });
   await t.rejects(outcome('too_large'), { code: 'unsupported_json_schema', param });
   await t.rejects(outcome('invalid'), { code: 'invalid_json_schema', param });
   await t.rejects(outcome('impossible'), { code: 'invalid_json_schema', param });
-  await t.rejects(outcome('invalid', { type: 'regex', pattern: '(', path: 'response_format.pattern' }), { code: 'invalid_value', param: 'response_format.pattern' });
-  await t.rejects(outcome('unsupported', { type: 'regex', pattern: '(?<=a)', path: 'response_format.pattern' }), { code: 'unsupported_value' });
+  await t.rejects(outcome('invalid', { type: 'regex', pattern: '(', path: 'response_format.pattern' }), {
+    code: 'invalid_value',
+    param: 'response_format.pattern',
+  });
+  await t.rejects(outcome('unsupported', { type: 'regex', pattern: '(?<=a)', path: 'response_format.pattern' }), {
+    code: 'unsupported_value',
+  });
   t.same((await outcome('unsupported', schemaFormat(false))).leftOut, [param], 'not strict: left out and told');
   const tools = [tool('f'), tool('g', true)];
-  await t.rejects(compileGrammars(compiler(({ strict }) => (strict ? [problem('unsupported', '')] : [])), { format: { type: 'text' }, tools }, HERMES, settings, claimant),
-    { code: 'unsupported_json_schema', param: 'tools.g.not' });
+  await t.rejects(
+    compileGrammars(
+      compiler(({ strict }) => (strict ? [problem('unsupported', '')] : [])),
+      { format: { type: 'text' }, tools },
+      HERMES,
+      settings,
+      claimant,
+    ),
+    { code: 'unsupported_json_schema', param: 'tools.g.not' },
+  );
 });
 
 t.test('one organization with many tools holds up no other', async (t) => {
@@ -84,8 +195,16 @@ t.test('one organization with many tools holds up no other', async (t) => {
     },
   };
   const many = Array.from({ length: 30 }, (_, index) => tool(`f${index}`));
-  const flood = Array.from({ length: 4 }, () => compileGrammars(engine, { format: { type: 'text' }, tools: many }, HERMES, settings, { organization: 1 }));
-  const one = compileGrammars(engine, { format: { type: 'text' }, tools: [tool('g', false, { title: 'theirs' })] }, HERMES, settings, { organization: 2 });
+  const flood = Array.from({ length: 4 }, () =>
+    compileGrammars(engine, { format: { type: 'text' }, tools: many }, HERMES, settings, { organization: 1 }),
+  );
+  const one = compileGrammars(
+    engine,
+    { format: { type: 'text' }, tools: [tool('g', false, { title: 'theirs' })] },
+    HERMES,
+    settings,
+    { organization: 2 },
+  );
   await one;
   t.ok(asked.length < 12, `${asked.length} were compiled by then, of 121`);
   await Promise.all(flood);
@@ -94,9 +213,11 @@ t.test('one organization with many tools holds up no other', async (t) => {
 
 t.test('who has had more than a share of the compiling threads waits, and nobody else', async (t) => {
   const engine = {
-    compileGrammar: (): Promise<CompiledGrammar> => Promise.resolve({ grammar: { bytes: 1 } as NativeGrammar, problems: [], compileMs: COMPILE_BUDGET_MS / 2 + 20 }),
+    compileGrammar: (): Promise<CompiledGrammar> =>
+      Promise.resolve({ grammar: { bytes: 1 } as NativeGrammar, problems: [], compileMs: COMPILE_BUDGET_MS / 2 + 20 }),
   };
-  const compile = (organization: number): Promise<unknown> => compileGrammars(engine, { format: schemaFormat(true), tools: [] }, HERMES, settings, { organization });
+  const compile = (organization: number): Promise<unknown> =>
+    compileGrammars(engine, { format: schemaFormat(true), tools: [] }, HERMES, settings, { organization });
   await compile(7);
   await compile(7);
   let waited = true;
@@ -112,6 +233,12 @@ t.test('nobody wants it any more', async (t) => {
     controller.abort(new Error('gone'));
     return [];
   });
-  await t.rejects(compileGrammars(engine, { format: schemaFormat(true), tools: [tool('f'), tool('g')] }, HERMES, settings, { organization: 1, signal: controller.signal }), { message: 'gone' });
+  await t.rejects(
+    compileGrammars(engine, { format: schemaFormat(true), tools: [tool('f'), tool('g')] }, HERMES, settings, {
+      organization: 1,
+      signal: controller.signal,
+    }),
+    { message: 'gone' },
+  );
   t.equal(engine.asked.length, 1, 'the rest is not compiled');
 });

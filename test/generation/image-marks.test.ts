@@ -7,17 +7,30 @@ import { findDialect } from '../../src/generation/local/tools/dialect.js';
 import type { ImagePart, Message } from '../../src/generation/types.js';
 
 const image = (number: number): ImagePart => ({
-  type: 'image', detail: 'auto', path: `image ${number}`, source: { kind: 'loaded', image: { bytes: new Uint8Array(), format: 'png', width: 40, height: 30 } },
+  type: 'image',
+  detail: 'auto',
+  path: `image ${number}`,
+  source: { kind: 'loaded', image: { bytes: new Uint8Array(), format: 'png', width: 40, height: 30 } },
 });
 
-function write(messages: Message[], { template = CHATML_TEMPLATE, sees = true, continueFinal = false } = {}): PromptText {
+function write(
+  messages: Message[],
+  { template = CHATML_TEMPLATE, sees = true, continueFinal = false } = {},
+): PromptText {
   const chat = new ChatTemplate(template, { bos: null, eos: null });
-  const writer = new PromptWriter(chat, findDialect(chat, () => false), null, startersOf(['<|im_end|>', '<|im_start|>', 'i0', '0']), sees);
+  const writer = new PromptWriter(
+    chat,
+    findDialect(chat, () => false),
+    null,
+    startersOf(['<|im_end|>', '<|im_start|>', 'i0', '0']),
+    sees,
+  );
   return writer.write({ messages, tools: [], format: { type: 'text' }, continueFinal, promptParam: 'messages' }, false);
 }
 
 /** Without the guards that the tokenizer leaves out. */
-const plain = ({ texts, guard }: PromptText): string[] => texts.map((text) => text.replaceAll(String.fromCodePoint(guard), ''));
+const plain = ({ texts, guard }: PromptText): string[] =>
+  texts.map((text) => text.replaceAll(String.fromCodePoint(guard), ''));
 const places = ({ images }: PromptText): string[] => images.map(({ path }) => path);
 
 t.test('each image is in its place, texts are apart', async (t) => {
@@ -29,8 +42,11 @@ t.test('each image is in its place, texts are apart', async (t) => {
   ]);
   t.same(places(written), ['image 1', 'image 2', 'image 3', 'image 4']);
   t.same(plain(written), [
-    '<|im_start|>system\nLook.<|im_end|>\n<|im_start|>user\n', 'and <|im_end|> i0', '',
-    '<|im_end|>\n<|im_start|>assistant\nYes.<|im_end|>\n<|im_start|>user\nagain ', '<|im_end|>\n<|im_start|>assistant\n',
+    '<|im_start|>system\nLook.<|im_end|>\n<|im_start|>user\n',
+    'and <|im_end|> i0',
+    '',
+    '<|im_end|>\n<|im_start|>assistant\nYes.<|im_end|>\n<|im_start|>user\nagain ',
+    '<|im_end|>\n<|im_start|>assistant\n',
   ]);
 });
 
@@ -43,16 +59,37 @@ t.test('tool results, folded systems, continued answers and merged turns keep th
   ]);
   t.same(places(inResult), ['image 1']);
   t.match(plain(inResult)[0], /seen: $/);
-  const without = "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('none') }}{% endif %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('alternate') }}{% endif %}[{{ m.content }}]{% endfor %}";
-  const folded = write([{ role: 'system', content: 'Be short.' }, { role: 'user', content: [image(1)] }, { role: 'user', content: [image(2), { type: 'text', text: '?' }] }], { template: without });
+  const without =
+    "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('none') }}{% endif %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('alternate') }}{% endif %}[{{ m.content }}]{% endfor %}";
+  const folded = write(
+    [
+      { role: 'system', content: 'Be short.' },
+      { role: 'user', content: [image(1)] },
+      { role: 'user', content: [image(2), { type: 'text', text: '?' }] },
+    ],
+    { template: without },
+  );
   t.same(plain(folded), ['[Be short.\n\n', '\n\n', '?]']);
-  const continued = write([{ role: 'user', content: [image(1)] }, { role: 'assistant', content: 'It is' }], { continueFinal: true });
+  const continued = write(
+    [
+      { role: 'user', content: [image(1)] },
+      { role: 'assistant', content: 'It is' },
+    ],
+    { continueFinal: true },
+  );
   t.match(plain(continued)[1], /It is$/);
 });
 
 t.test('a template that leaves an image out, or shows it twice, is refused', async (t) => {
-  const messages: Message[] = [{ role: 'user', content: [image(1)] }, { role: 'assistant', content: 'x' }, { role: 'user', content: 'and now?' }];
-  for (const template of ['{{ messages[-1].content }}', '{% for m in messages %}{{ m.content }}{{ m.content }}{% endfor %}']) {
+  const messages: Message[] = [
+    { role: 'user', content: [image(1)] },
+    { role: 'assistant', content: 'x' },
+    { role: 'user', content: 'and now?' },
+  ];
+  for (const template of [
+    '{{ messages[-1].content }}',
+    '{% for m in messages %}{{ m.content }}{{ m.content }}{% endfor %}',
+  ]) {
     t.throws(() => write(messages, { template }), { code: 'invalid_value', param: 'messages' }, template);
   }
 });

@@ -15,22 +15,44 @@ import { writeScriptModel } from '../support/script-model.js';
 
 const engine = new Engine(await loadStarter('prompter', { maxContext: 512 }));
 t.teardown(() => engine.close());
-const limits = { queueWaitMs: 10_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' }, images: { perImage: 1_000, perRequest: 10_000 } } as const;
+const limits = {
+  queueWaitMs: 10_000,
+  maxGenerationMs: 60_000,
+  grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' },
+  images: { perImage: 1_000, perRequest: 10_000 },
+} as const;
 const providerOf = (more: Partial<CatalogModel> = {}): LocalProvider =>
   new LocalProvider(engine, { ...modelOfFile('m', starterPath), ...more }, limits);
 const provider = providerOf();
 
 const tool = (name: string, description = 'Weather at a place.'): ToolDefinition => ({
-  name, description, strict: false, path: `tools.${name}`,
+  name,
+  description,
+  strict: false,
+  path: `tools.${name}`,
   parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
 });
 
 function request(more: Partial<GenerationRequest> = {}): GenerationRequest {
   return {
-    model: 'm', messages: [{ role: 'user', content: 'What is the weather in Paris?' }], continueFinal: false,
-    sampling: { temperature: 0 }, n: 1, maxTokens: 60, stop: [], topLogprobs: null, effort: 'none', reasoningBudget: null,
-    tools: [], toolChoice: { mode: 'none', allowed: null }, parallelToolCalls: true, format: { type: 'text' },
-    truncation: 'disabled', promptParam: 'messages', ignoreEos: false, ...more,
+    model: 'm',
+    messages: [{ role: 'user', content: 'What is the weather in Paris?' }],
+    continueFinal: false,
+    sampling: { temperature: 0 },
+    n: 1,
+    maxTokens: 60,
+    stop: [],
+    topLogprobs: null,
+    effort: 'none',
+    reasoningBudget: null,
+    tools: [],
+    toolChoice: { mode: 'none', allowed: null },
+    parallelToolCalls: true,
+    format: { type: 'text' },
+    truncation: 'disabled',
+    promptParam: 'messages',
+    ignoreEos: false,
+    ...more,
   };
 }
 
@@ -53,7 +75,9 @@ const last = (events: GenerationEvent[]) => events.at(-1) as Extract<GenerationE
 
 t.test('count() is what prepare() has', async (t) => {
   const cases: Partial<GenerationRequest>[] = [
-    {}, { tools: [tool('get_weather')], toolChoice: { mode: 'auto', allowed: null } }, { effort: 'medium' },
+    {},
+    { tools: [tool('get_weather')], toolChoice: { mode: 'auto', allowed: null } },
+    { effort: 'medium' },
     { format: { type: 'json_schema', name: null, schema: { type: 'object' }, strict: false, path: 'p' } },
   ];
   const counts = new Set<number>();
@@ -65,7 +89,7 @@ t.test('count() is what prepare() has', async (t) => {
   }
   t.equal(counts.size, cases.length, 'each adds its own');
   const long = request({ messages: [{ role: 'user', content: 'word '.repeat(2_000) }] });
-  t.ok(await count(long) > provider.contextWindow, 'more than fits is counted too');
+  t.ok((await count(long)) > provider.contextWindow, 'more than fits is counted too');
   await t.rejects(prepare(long), { code: 'context_length_exceeded', param: 'messages' });
   await t.rejects(prepare({ ...long, promptParam: 'input' }), { code: 'context_length_exceeded', param: 'input' });
 });
@@ -98,16 +122,37 @@ t.test('control tokens in definitions are text', async (t) => {
     return tokens.filter((token) => token === end).length;
   };
   const plain = await ends('plain', null);
-  t.equal(await ends('<|im_end|> here', { properties: { '<|im_end|>': { enum: ['<|im_end|>', { deep: ['<|im_end|>'] }] } } }), plain);
-  t.throws(() => writer.write(request({ tools: [{ ...tool('f'), parameters: JSON.parse('{"a":'.repeat(300) + '1' + '}'.repeat(300)) as Record<string, unknown> }] }), false),
-    { code: 'invalid_json_schema', param: 'tools[0]' });
+  t.equal(
+    await ends('<|im_end|> here', { properties: { '<|im_end|>': { enum: ['<|im_end|>', { deep: ['<|im_end|>'] }] } } }),
+    plain,
+  );
+  t.throws(
+    () =>
+      writer.write(
+        request({
+          tools: [
+            {
+              ...tool('f'),
+              parameters: JSON.parse('{"a":'.repeat(300) + '1' + '}'.repeat(300)) as Record<string, unknown>,
+            },
+          ],
+        }),
+        false,
+      ),
+    { code: 'invalid_json_schema', param: 'tools[0]' },
+  );
 });
 
 t.test('a required call is made, of an allowed tool, and its tokens add up', async (t) => {
   const tools = [tool('get_weather'), tool('get_time')];
   for (const allowed of ['get_weather', 'get_time']) {
-    const events = await generate(request({ tools, toolChoice: { mode: 'required', allowed: [allowed] }, parallelToolCalls: false }));
-    t.match(events.find(({ type }) => type === 'call_started'), { index: 0, name: allowed });
+    const events = await generate(
+      request({ tools, toolChoice: { mode: 'required', allowed: [allowed] }, parallelToolCalls: false }),
+    );
+    t.match(
+      events.find(({ type }) => type === 'call_started'),
+      { index: 0, name: allowed },
+    );
     const text = events.map((event) => (event.type === 'call_arguments' ? event.text : '')).join('');
     const finished = events.find((event) => event.type === 'call_finished');
     if (finished?.complete === true) t.type(JSON.parse(text), 'object');
@@ -116,46 +161,72 @@ t.test('a required call is made, of an allowed tool, and its tokens add up', asy
     t.equal(last(events).calls, 1);
     const told = events.reduce((sum, event) => sum + ('tokens' in event ? event.tokens : 0), 0);
     t.ok(told <= last(events).completionTokens, `${told} of ${last(events).completionTokens}`);
-    t.notOk(events.some((event) => event.type === 'text'), 'no markup in the content');
+    t.notOk(
+      events.some((event) => event.type === 'text'),
+      'no markup in the content',
+    );
   }
   const whole = await generate(request({ tools, toolChoice: { mode: 'required', allowed: null }, maxTokens: 3 }));
   t.match(last(whole), { reason: 'max_tokens', completionTokens: 3 }, 'cut within the markup');
 });
 
 t.test('no call where none is wanted', async (t) => {
-  const events = await generate(request({ tools: [tool('get_weather')], messages: [{ role: 'user', content: 'Weather in Paris?' }] }));
+  const events = await generate(
+    request({ tools: [tool('get_weather')], messages: [{ role: 'user', content: 'Weather in Paris?' }] }),
+  );
   t.notOk(events.some(({ type }) => type.startsWith('call')));
   t.equal(last(events).calls, 0);
 });
 
 t.test('only the prompt: nothing is generated, and the next request finds it cached', async (t) => {
-  const messages: Message[] = [{ role: 'system', content: 'You are a very patient assistant. '.repeat(6) }, { role: 'user', content: 'Wait for it.' }];
+  const messages: Message[] = [
+    { role: 'system', content: 'You are a very patient assistant. '.repeat(6) },
+    { role: 'user', content: 'Wait for it.' },
+  ];
   const prepared = await prepare(request({ messages, maxTokens: 0 }));
   t.equal(prepared.maxTokens, 0);
   const { decodeTokens } = engine.stats();
   const events = await run(prepared);
   t.equal(engine.stats().decodeTokens, decodeTokens, 'no token is computed to be dropped');
-  t.same(events.map(({ type }) => type), ['started', 'finished']);
+  t.same(
+    events.map(({ type }) => type),
+    ['started', 'finished'],
+  );
   t.match(last(events), { reason: 'max_tokens', completionTokens: 0, reasoningTokens: 0 });
   const started = (await generate(request({ messages, maxTokens: 1 }))).find((event) => event.type === 'started');
   t.ok(started !== undefined && started.cachedTokens > 16, `${started?.cachedTokens} cached`);
 });
 
 t.test('a reasoning budget stated outright is kept to', async (t) => {
-  const [few, none] = [await generate(request({ effort: 'enabled', reasoningBudget: 5, ignoreEos: true, maxTokens: 40 })), await generate(request({ effort: 'none', maxTokens: 20 }))];
-  t.ok(last(few).reasoningTokens >= 5 && last(few).reasoningTokens <= 12, `${last(few).reasoningTokens} with its markers`);
+  const [few, none] = [
+    await generate(request({ effort: 'enabled', reasoningBudget: 5, ignoreEos: true, maxTokens: 40 })),
+    await generate(request({ effort: 'none', maxTokens: 20 })),
+  ];
+  t.ok(
+    last(few).reasoningTokens >= 5 && last(few).reasoningTokens <= 12,
+    `${last(few).reasoningTokens} with its markers`,
+  );
   t.equal(last(none).reasoningTokens, 0);
 });
 
 t.test('where the cap leaves no token for a thought, the prompt asks for none', async (t) => {
-  const promptOf = async (more: Partial<GenerationRequest>) => Array.from((await prepare(request(more))).promptIds ?? []);
+  const promptOf = async (more: Partial<GenerationRequest>) =>
+    Array.from((await prepare(request(more))).promptIds ?? []);
   const [thinking, plain] = [await promptOf({ effort: 'medium' }), await promptOf({ effort: 'none' })];
   t.notSame(thinking, plain);
   t.same(await promptOf({ effort: 'medium', maxTokens: 2 }), plain);
   t.same(await promptOf({ effort: 'medium', maxTokens: 20 }), thinking);
-  t.same(await promptOf({ effort: 'medium', maxTokens: 0 }), thinking, 'what only warms the cache has the prompt of what comes behind it');
+  t.same(
+    await promptOf({ effort: 'medium', maxTokens: 0 }),
+    thinking,
+    'what only warms the cache has the prompt of what comes behind it',
+  );
   t.same(await promptOf({ effort: 'medium', maxTokens: null }), thinking);
-  t.same(await promptOf({ effort: 'medium', maxTokens: 2, reasoningBudget: 1_024 }), thinking, 'what is stated outright is kept to');
+  t.same(
+    await promptOf({ effort: 'medium', maxTokens: 2, reasoningBudget: 1_024 }),
+    thinking,
+    'what is stated outright is kept to',
+  );
   const short = await providerOf({ max_output_tokens: 2 }).prepare(request({ effort: 'medium', maxTokens: null }), me);
   t.same(Array.from(short.promptIds ?? []), plain, 'the model may have a cap of its own');
 });
@@ -163,27 +234,48 @@ t.test('where the cap leaves no token for a thought, the prompt asks for none', 
 t.test('truncation leaves out whole turns, oldest first', async (t) => {
   const turn = (n: number): Message[] => [
     { role: 'user', content: `question ${n} ${'word '.repeat(20)}` },
-    { role: 'assistant', content: null, toolCalls: [{ id: `c${n}`, name: 'f', arguments: '{}' }] }, { role: 'tool', content: `result ${n}`, toolCallId: `c${n}` },
+    { role: 'assistant', content: null, toolCalls: [{ id: `c${n}`, name: 'f', arguments: '{}' }] },
+    { role: 'tool', content: `result ${n}`, toolCallId: `c${n}` },
     { role: 'assistant', content: `answer ${n}` },
   ];
-  const messages: Message[] = [{ role: 'system', content: 'Be brief.' }, ...Array.from({ length: 40 }, (_, n) => turn(n)).flat(), { role: 'user', content: 'The last one.' }];
+  const messages: Message[] = [
+    { role: 'system', content: 'Be brief.' },
+    ...Array.from({ length: 40 }, (_, n) => turn(n)).flat(),
+    { role: 'user', content: 'The last one.' },
+  ];
   await t.rejects(prepare(request({ messages })), { code: 'context_length_exceeded' });
   const asked = request({ messages, truncation: 'auto' });
   const prepared = await prepare(asked);
-  t.ok(prepared.promptTokens.tokens <= provider.contextWindow - 60, `${prepared.promptTokens.tokens} leave room for the answer`);
+  t.ok(
+    prepared.promptTokens.tokens <= provider.contextWindow - 60,
+    `${prepared.promptTokens.tokens} leave room for the answer`,
+  );
   t.ok(prepared.promptTokens.tokens > provider.contextWindow / 2, 'and no more is left out than needed');
   t.equal(await count(asked), prepared.promptTokens.tokens);
-  t.equal((await prepare(request({ truncation: 'auto' }))).promptTokens.tokens, await count(request()), 'what fits is left alone');
+  t.equal(
+    (await prepare(request({ truncation: 'auto' }))).promptTokens.tokens,
+    await count(request()),
+    'what fits is left alone',
+  );
   const hopeless = request({ messages: [{ role: 'user', content: 'word '.repeat(2_000) }], truncation: 'auto' });
   await t.rejects(prepare(hopeless), { code: 'context_length_exceeded' });
-  const huge = request({ messages: [{ role: 'user', content: 'x'.repeat(1 << 22) }, { role: 'assistant', content: 'y' }, { role: 'user', content: 'z' }], truncation: 'auto' });
+  const huge = request({
+    messages: [
+      { role: 'user', content: 'x'.repeat(1 << 22) },
+      { role: 'assistant', content: 'y' },
+      { role: 'user', content: 'z' },
+    ],
+    truncation: 'auto',
+  });
   t.ok((await prepare(huge)).promptTokens.tokens < 100, 'a huge turn goes without being rendered');
 });
 
 t.test('what cannot fit for its length alone costs next to nothing', async (t) => {
   const called = (text: string): Message[] => [
-    { role: 'user', content: 'x' }, { role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: text }] },
-    { role: 'tool', toolCallId: 'c', content: 'y' }, { role: 'user', content: 'z' },
+    { role: 'user', content: 'x' },
+    { role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: text }] },
+    { role: 'tool', toolCallId: 'c', content: 'y' },
+    { role: 'user', content: 'z' },
   ];
   const size = 20 << 20;
   const cases: Partial<GenerationRequest>[] = [
@@ -191,12 +283,13 @@ t.test('what cannot fit for its length alone costs next to nothing', async (t) =
     { tools: [tool('f', 'a'.repeat(size))], toolChoice: { mode: 'none', allowed: null } },
     { messages: called(`{"a":[${'1,'.repeat(size / 2)}1]}`) },
     { messages: called(`{"a":${'['.repeat(size / 2)}`) },
-    { messages: called(`{"a":[${'1,'.repeat(size / 2)}1]}`).slice(0, 3), truncation: 'auto' },     // the last turn stays
+    { messages: called(`{"a":[${'1,'.repeat(size / 2)}1]}`).slice(0, 3), truncation: 'auto' }, // the last turn stays
   ];
   await prepare(request({ messages: called('{}') }));
-  await t.rejects(prepare(request(cases[0])), { code: 'context_length_exceeded' });    // the longest token is known from now on
+  await t.rejects(prepare(request(cases[0])), { code: 'context_length_exceeded' }); // the longest token is known from now on
   const spent = cpuTime();
-  for (const more of cases) await t.rejects(prepare(request(more)), { code: 'context_length_exceeded', message: /at least/ });
+  for (const more of cases)
+    await t.rejects(prepare(request(more)), { code: 'context_length_exceeded', message: /at least/ });
   t.ok(spent() < 500, `${spent().toFixed()} ms`);
   const dropped = await prepare(request({ messages: called(`{"a":"${'x'.repeat(size)}"}`), truncation: 'auto' }));
   t.equal(dropped.promptTokens.tokens, await count(request({ messages: [{ role: 'user', content: 'z' }] })));
@@ -207,17 +300,27 @@ t.test('counts of large parts, in turns', async (t) => {
   const whole = await count(described(1_000_000));
   const apart = await count(described(1_100_000));
   t.ok(Math.abs(apart / whole - 1.1) < 0.001, 'what the template is spared is counted all the same');
-  const deep = request({ messages: [
-    { role: 'user', content: 'x' }, { role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: `{"a":${'['.repeat(900_000)}` }] }, { role: 'tool', toolCallId: 'c', content: 'y' },
-  ] });
+  const deep = request({
+    messages: [
+      { role: 'user', content: 'x' },
+      {
+        role: 'assistant',
+        content: null,
+        toolCalls: [{ id: 'c', name: 'f', arguments: `{"a":${'['.repeat(900_000)}` }],
+      },
+      { role: 'tool', toolCallId: 'c', content: 'y' },
+    ],
+  });
   const spent = cpuTime();
-  t.ok(await count(deep) > provider.contextWindow);
+  t.ok((await count(deep)) > provider.contextWindow);
   t.ok(spent() < 2_000, 'arguments nested without end are text');
 
   const long = request({ messages: [{ role: 'user', content: 'word '.repeat(200_000) }] });
-  const clients = Array.from({ length: 20 }, () => new AbortController());   // each request has its own
+  const clients = Array.from({ length: 20 }, () => new AbortController()); // each request has its own
   let done = 0;
-  const many = Promise.allSettled(clients.map(({ signal }) => provider.count(long, { ...me, signal }).finally(() => done++)));
+  const many = Promise.allSettled(
+    clients.map(({ signal }) => provider.count(long, { ...me, signal }).finally(() => done++)),
+  );
   await provider.count(long, { organization: 2 });
   t.ok(done < 8, `another organization's does not wait behind twenty (${done} were done)`);
   for (const client of clients) client.abort(new Error('gone'));
@@ -227,12 +330,27 @@ t.test('counts of large parts, in turns', async (t) => {
 t.test('images are refused by name, or noted', async (t) => {
   const path = 'messages[0].content[1]';
   const image = { bytes: new Uint8Array(), format: 'png' as const, width: 640, height: 480 };
-  const asked = request({ messages: [{ role: 'user', content: [{ type: 'text', text: 'See' }, { type: 'image', source: { kind: 'loaded', image }, detail: 'auto', path }] }] });
+  const asked = request({
+    messages: [
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'See' },
+          { type: 'image', source: { kind: 'loaded', image }, detail: 'auto', path },
+        ],
+      },
+    ],
+  });
   t.throws(() => provider.check(asked), { code: 'model_not_vision', param: path });
   const noting = providerOf({ image_input: 'note' });
   noting.check(asked);
-  t.ok((await noting.count(asked, me)).tokens > await count(request({ messages: [{ role: 'user', content: 'See' }] })));
-  t.throws(() => provider.check(request({ sampling: { logitBias: [{ token: 1_000_000, bias: 1 }] } })), { code: 'invalid_value', param: 'logit_bias' });
+  t.ok(
+    (await noting.count(asked, me)).tokens > (await count(request({ messages: [{ role: 'user', content: 'See' }] }))),
+  );
+  t.throws(() => provider.check(request({ sampling: { logitBias: [{ token: 1_000_000, bias: 1 }] } })), {
+    code: 'invalid_value',
+    param: 'logit_bias',
+  });
 });
 
 t.test('no answer is longer than a client library can read, whatever the window', async (t) => {
@@ -241,16 +359,26 @@ t.test('no answer is longer than a client library can read, whatever the window'
   const wide = new Engine(await loadAddon().load('wide', path, { ...loadOptions, maxContext: 0 }, () => {}));
   t.teardown(() => wide.close());
   t.match(new LocalProvider(wide, modelOfFile('m', path), limits), { contextWindow: 70_000, maxOutputTokens: 65_535 });
-  t.equal(new LocalProvider(wide, { ...modelOfFile('m', path), context_window: 60_000 }, limits).maxOutputTokens, 59_999);
+  t.equal(
+    new LocalProvider(wide, { ...modelOfFile('m', path), context_window: 60_000 }, limits).maxOutputTokens,
+    59_999,
+  );
 });
 
 t.test('a model that is unloaded while its requests are prepared', async (t) => {
   const leaving = new Engine(await loadStarter('leaving', { maxContext: 512 }));
   const provider = new LocalProvider(leaving, modelOfFile('m', starterPath), limits);
-  const late = [provider.prepare(request(), me), provider.prepare(request({ messages: [{ role: 'user', content: 'x'.repeat(5_000) }] }), me), provider.count(request(), me)];
+  const late = [
+    provider.prepare(request(), me),
+    provider.prepare(request({ messages: [{ role: 'user', content: 'x'.repeat(5_000) }] }), me),
+    provider.count(request(), me),
+  ];
   const closed = leaving.close();
   for (const one of [...late, provider.prepare(request(), me), provider.count(request(), me)]) {
-    await one.then(() => t.pass('it was ready before'), (error: unknown) => t.match(error, { code: 'shutting_down', status: 503 }, 'an answer to come back later'));
+    await one.then(
+      () => t.pass('it was ready before'),
+      (error: unknown) => t.match(error, { code: 'shutting_down', status: 503 }, 'an answer to come back later'),
+    );
   }
   await closed;
 });

@@ -1,18 +1,30 @@
 import t from 'tap';
 import type { TextEvent } from '../../src/engine/events.js';
-import { HARMONY_MARKS, MessageParts, SOLAR_MARKS, type MessageMarks, type Section } from '../../src/generation/local/message-parts.js';
+import {
+  HARMONY_MARKS,
+  MessageParts,
+  SOLAR_MARKS,
+  type MessageMarks,
+  type Section,
+} from '../../src/generation/local/message-parts.js';
 import { ReasoningLabel } from '../../src/generation/local/reasoning-label.js';
 import { RequestEvents } from '../../src/generation/local/request-events.js';
 import type { TokenTexts } from '../../src/generation/local/token-texts.js';
 import { HARMONY } from '../../src/generation/local/tools/harmony.js';
 import type { GenerationEvent } from '../../src/generation/types.js';
 
-const START = '<|start|>assistant', FINAL = `${START}<|channel|>final<|message|>`;
+const START = '<|start|>assistant',
+  FINAL = `${START}<|channel|>final<|message|>`;
 const CALL = `${START}<|channel|>commentary to=functions.f <|constrain|>json<|message|>`;
 const OTHER_ORDER = `${START} to=functions.f<|channel|>commentary json<|message|>`;
 
 /** What is told of content that came in these pieces, sections joined. */
-function told(pieces: readonly string[], inReasoning = true, mayCall = true, marks: MessageMarks = HARMONY_MARKS): string[] {
+function told(
+  pieces: readonly string[],
+  inReasoning = true,
+  mayCall = true,
+  marks: MessageMarks = HARMONY_MARKS,
+): string[] {
   const result: [Section, string][] = [];
   const parts = new MessageParts(marks, inReasoning, mayCall, (section, text) => {
     const last = result.at(-1);
@@ -32,10 +44,19 @@ t.test('messages are sorted by their headers, cut anywhere', async (t) => {
     ['No header at all', ['content No header at all']],
     ['it goes on <|x', ['content it goes on <|x'], false],
     ['it goes on<|end|>', ['content it goes on'], false],
-    [`${START}<|channel|>analysis<|message|>More thought.<|end|>${FINAL}So.`, ['reasoning More thought.', 'content So.']],
-    [`${START}<|channel|>commentary<|message|>I shall look.<|end|>${CALL}{"a": 1}`, ['content I shall look.', `tool ${CALL}{"a": 1}`]],
+    [
+      `${START}<|channel|>analysis<|message|>More thought.<|end|>${FINAL}So.`,
+      ['reasoning More thought.', 'content So.'],
+    ],
+    [
+      `${START}<|channel|>commentary<|message|>I shall look.<|end|>${CALL}{"a": 1}`,
+      ['content I shall look.', `tool ${CALL}{"a": 1}`],
+    ],
     [`${OTHER_ORDER}{}`, [`tool ${OTHER_ORDER}{}`]],
-    [`<|channel|>commentary to=functions.f<|message|>{}`, [`tool ${START}<|channel|>commentary to=functions.f<|message|>{}`]],
+    [
+      `<|channel|>commentary to=functions.f<|message|>{}`,
+      [`tool ${START}<|channel|>commentary to=functions.f<|message|>{}`],
+    ],
     [`${CALL}{}`, ['content {}'], true, false],
     [`${START}<|channel|>fin`, []],
     [START, []],
@@ -56,7 +77,10 @@ t.test('messages with a mark for each kind', async (t) => {
   const cases: [string, string[], boolean?, boolean?][] = [
     [`${begin}<|content|>The answer: <|en & 1 < 2.<|end|>`, ['content The answer: <|en & 1 < 2.']],
     [`${begin}<|think|>More.<|end|>${begin}<|content|>So.`, ['reasoning More.', 'content So.']],
-    [`${begin}<|content|>I shall look.<|end|>${call}<|tool_call:begin|>1`, ['content I shall look.', `tool ${call}<|tool_call:begin|>1`]],
+    [
+      `${begin}<|content|>I shall look.<|end|>${call}<|tool_call:begin|>1`,
+      ['content I shall look.', `tool ${call}<|tool_call:begin|>1`],
+    ],
     [`<|tool_calls|><|tool_call:begin|>1`, [`tool ${call}<|tool_call:begin|>1`]],
     ['goes on<|end|>', ['content goes on'], false],
     [`${call}x`, ['content x'], true, false],
@@ -72,11 +96,18 @@ t.test('messages with a mark for each kind', async (t) => {
 t.test('of a word before the reasoning nothing is told', async (t) => {
   const reasoning = (pieces: string[]): string => {
     let text = '';
-    const label = new ReasoningLabel('thought', (piece) => { text += piece; });
+    const label = new ReasoningLabel('thought', (piece) => {
+      text += piece;
+    });
     for (const piece of pieces) label.push(piece);
     return text;
   };
-  for (const [text, expected] of [['thought\nI think.', 'I think.'], ['thoughtful I am', 'thoughtful I am'], ['I thought so', 'I thought so'], ['thought\n\n a', 'a']] as const) {
+  for (const [text, expected] of [
+    ['thought\nI think.', 'I think.'],
+    ['thoughtful I am', 'thoughtful I am'],
+    ['I thought so', 'I thought so'],
+    ['thought\n\n a', 'a'],
+  ] as const) {
     t.equal(reasoning([text]), expected);
     t.equal(reasoning(text.split('')), expected, `${text}, character by character`);
   }
@@ -87,7 +118,12 @@ function events(pieces: readonly [TextEvent['section'], string][], calls: boolea
   let tokens = 0;
   const tools = new Map([['f', null]]);
   const request = new RequestEvents(
-    { stop: [], messages: { marks: HARMONY_MARKS, inReasoning: true }, label: null, calls: calls ? { syntax: HARMONY, tools, parallel: true, required: false } : null },
+    {
+      stop: [],
+      messages: { marks: HARMONY_MARKS, inReasoning: true },
+      label: null,
+      calls: calls ? { syntax: HARMONY, tools, parallel: true, required: false } : null,
+    },
     { withText: (entry: unknown) => entry } as unknown as TokenTexts,
     (event: GenerationEvent) => {
       if ('tokens' in event) tokens += event.tokens;
@@ -96,22 +132,75 @@ function events(pieces: readonly [TextEvent['section'], string][], calls: boolea
       else if (event.type === 'call_arguments') result.push(`args ${event.text}`);
       else if (event.type === 'call_finished') result.push(`end ${event.complete}`);
       else if (event.type === 'finished') result.push(`finished ${event.reason} ${event.calls} of ${tokens} tokens`);
-    }, () => {}, () => 0,
+    },
+    () => {},
+    () => 0,
   );
-  for (const [section, text] of pieces) request.take({ type: 'text', choice: 0, section, text, tokens: 1, logprobs: null });
-  request.take({ type: 'finished', choice: 0, reason: 'end_of_turn', completionTokens: pieces.length, reasoningTokens: 1, stopIndex: -1, prefillMs: 1, decodeMs: 1 });
+  for (const [section, text] of pieces)
+    request.take({ type: 'text', choice: 0, section, text, tokens: 1, logprobs: null });
+  request.take({
+    type: 'finished',
+    choice: 0,
+    reason: 'end_of_turn',
+    completionTokens: pieces.length,
+    reasoningTokens: 1,
+    stopIndex: -1,
+    prefillMs: 1,
+    decodeMs: 1,
+  });
   return result;
 }
 
 t.test('an answer in channels, as a client hears of it', async (t) => {
-  t.same(events([['reasoning', 'Hm.'], ['content', FINAL], ['content', 'So.']], false), ['reasoning Hm.', 'content So.', 'finished end_of_turn 0 of 3 tokens']);
+  t.same(
+    events(
+      [
+        ['reasoning', 'Hm.'],
+        ['content', FINAL],
+        ['content', 'So.'],
+      ],
+      false,
+    ),
+    ['reasoning Hm.', 'content So.', 'finished end_of_turn 0 of 3 tokens'],
+  );
   // The engine finds the call's marker; what it took for content before it is the message's beginning.
   const marker = CALL.slice(0, CALL.indexOf('=functions'));
-  t.same(events([['reasoning', 'Hm.'], ['tool', marker], ['tool', CALL.slice(marker.length)], ['tool', '{"a": '], ['tool', '1}']], true),
-    ['reasoning Hm.', 'start f', 'args {"a": ', 'args 1}', 'end true', 'finished tool_calls 1 of 5 tokens']);
-  t.same(events([['reasoning', 'Hm.'], ['content', `${START}<|channel|>commentary<|message|>Look:<|end|>`], ['tool', marker], ['tool', `${CALL.slice(marker.length)}{}`]], true),
-    ['reasoning Hm.', 'content Look:', 'start f', 'args {}', 'end true', 'finished tool_calls 1 of 4 tokens']);
+  t.same(
+    events(
+      [
+        ['reasoning', 'Hm.'],
+        ['tool', marker],
+        ['tool', CALL.slice(marker.length)],
+        ['tool', '{"a": '],
+        ['tool', '1}'],
+      ],
+      true,
+    ),
+    ['reasoning Hm.', 'start f', 'args {"a": ', 'args 1}', 'end true', 'finished tool_calls 1 of 5 tokens'],
+  );
+  t.same(
+    events(
+      [
+        ['reasoning', 'Hm.'],
+        ['content', `${START}<|channel|>commentary<|message|>Look:<|end|>`],
+        ['tool', marker],
+        ['tool', `${CALL.slice(marker.length)}{}`],
+      ],
+      true,
+    ),
+    ['reasoning Hm.', 'content Look:', 'start f', 'args {}', 'end true', 'finished tool_calls 1 of 4 tokens'],
+  );
   // The other order, which no marker of the engine's tells.
-  t.same(events([['reasoning', 'Hm.'], ['content', OTHER_ORDER], ['content', '{"a"'], ['content', ': 1}']], true),
-    ['reasoning Hm.', 'start f', 'args {"a"', 'args : 1}', 'end true', 'finished tool_calls 1 of 4 tokens']);
+  t.same(
+    events(
+      [
+        ['reasoning', 'Hm.'],
+        ['content', OTHER_ORDER],
+        ['content', '{"a"'],
+        ['content', ': 1}'],
+      ],
+      true,
+    ),
+    ['reasoning Hm.', 'start f', 'args {"a"', 'args : 1}', 'end true', 'finished tool_calls 1 of 4 tokens'],
+  );
 });

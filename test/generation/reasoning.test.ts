@@ -1,24 +1,66 @@
 import t from 'tap';
-import { closeText, findMarkers, openReasoning, reasoningBudget, withReasoningOpened } from '../../src/generation/local/reasoning.js';
+import {
+  closeText,
+  findMarkers,
+  openReasoning,
+  reasoningBudget,
+  withReasoningOpened,
+} from '../../src/generation/local/reasoning.js';
 
 const think = { open: '<think>', close: '</think>' };
 
 t.test('markers come from the template, else from the vocabulary', async (t) => {
-  t.same(findMarkers('… <think> … </think>', () => false), think);
-  t.same(findMarkers('', (token) => token === '[THINK]' || token === '[/THINK]'), { open: '[THINK]', close: '[/THINK]' });
-  t.equal(findMarkers('no reasoning here', () => false), null);
+  t.same(
+    findMarkers('… <think> … </think>', () => false),
+    think,
+  );
+  t.same(
+    findMarkers('', (token) => token === '[THINK]' || token === '[/THINK]'),
+    { open: '[THINK]', close: '[/THINK]' },
+  );
+  t.equal(
+    findMarkers('no reasoning here', () => false),
+    null,
+  );
   const m3 = findMarkers("{%- set think = '<mm:think>' ~ '</mm:think>' -%}", () => false)!;
-  const hy3 = findMarkers("{%- set HYTK = ':opensource' %}{%- set think = '<think{}>'.format(HYTK) -%}{{ '</think{}>'.format(HYTK) }}", () => true)!;
-  t.same([hy3.open, closeText(hy3), openReasoning('a<think:opensource>', hy3, false)], ['<think:opensource>', '\n</think:opensource>', { begun: false }]);
-  t.same([m3.open, closeText(m3), openReasoning('a<mm:think>', m3, false), openReasoning('a<mm:think>b</mm:think>', m3, false)], ['<mm:think>', '\n</mm:think>', { begun: false }, null]);
-  t.match(findMarkers('{{ "<|channel>thought\n<channel|>" }}', () => false), { open: '<|channel>', close: '<channel|>', label: 'thought' });
-  t.match(findMarkers('', (token) => token === '<|START_THINKING|>' || token === '<|END_THINKING|>'), { open: '<|START_THINKING|>' });
-  t.match(findMarkers("'Here is my thought process:' 'Here is my response:'", () => false), { open: 'Here is my thought process:' });
+  const hy3 = findMarkers(
+    "{%- set HYTK = ':opensource' %}{%- set think = '<think{}>'.format(HYTK) -%}{{ '</think{}>'.format(HYTK) }}",
+    () => true,
+  )!;
+  t.same(
+    [hy3.open, closeText(hy3), openReasoning('a<think:opensource>', hy3, false)],
+    ['<think:opensource>', '\n</think:opensource>', { begun: false }],
+  );
+  t.same(
+    [
+      m3.open,
+      closeText(m3),
+      openReasoning('a<mm:think>', m3, false),
+      openReasoning('a<mm:think>b</mm:think>', m3, false),
+    ],
+    ['<mm:think>', '\n</mm:think>', { begun: false }, null],
+  );
+  t.match(
+    findMarkers('{{ "<|channel>thought\n<channel|>" }}', () => false),
+    { open: '<|channel>', close: '<channel|>', label: 'thought' },
+  );
+  t.match(
+    findMarkers('', (token) => token === '<|START_THINKING|>' || token === '<|END_THINKING|>'),
+    { open: '<|START_THINKING|>' },
+  );
+  t.match(
+    findMarkers("'Here is my thought process:' 'Here is my response:'", () => false),
+    { open: 'Here is my thought process:' },
+  );
 });
 
 t.test('the prompt tail decides where generation starts', async (t) => {
   t.same(openReasoning('<|im_start|>assistant\n<think>\n', think, false), { begun: false });
-  t.equal(openReasoning('<|im_start|>assistant\n<think>\n\n</think>\n\n', think, false), null, 'an empty section was closed');
+  t.equal(
+    openReasoning('<|im_start|>assistant\n<think>\n\n</think>\n\n', think, false),
+    null,
+    'an empty section was closed',
+  );
   t.equal(openReasoning('<|im_start|>assistant\n', think, false), null);
   t.equal(openReasoning('Use <think> tags.\nassistant: ', think, false), null, 'a mention is no opening');
   t.same(openReasoning('assistant\n<think>\nhalf a thought', think, true), { begun: true }, 'a continued answer');
@@ -35,8 +77,19 @@ t.test('of a message in channels the prompt opens the reasoning', async (t) => {
   t.equal(opened, `${earlier}<|start|>assistant<|channel|>analysis<|message|>`);
   t.same(openReasoning(opened, markers, false), { begun: false });
   t.equal(withReasoningOpened(earlier, markers), earlier, 'only where the assistant is to speak');
-  t.equal(openReasoning(`<|start|>assistant${markers.open}hm<|end|><|start|>assistant<|channel|>final<|message|>So`, markers, true), null, 'a continued answer');
-  t.equal(openReasoning(`<|start|>assistant${markers.open}hm<|end|><|start|>assistant to=functions.a<|call|>`, markers, true), null);
+  t.equal(
+    openReasoning(
+      `<|start|>assistant${markers.open}hm<|end|><|start|>assistant<|channel|>final<|message|>So`,
+      markers,
+      true,
+    ),
+    null,
+    'a continued answer',
+  );
+  t.equal(
+    openReasoning(`<|start|>assistant${markers.open}hm<|end|><|start|>assistant to=functions.a<|call|>`, markers, true),
+    null,
+  );
   t.equal(closeText(markers), '<|end|><|start|>assistant<|channel|>final<|message|>');
   t.equal(closeText(markers, 'call'), '<|end|>', 'a call has a header of its own');
   t.equal(closeText(think), '\n</think>\n\n');

@@ -6,11 +6,16 @@ import type { Message } from '../../src/generation/types.js';
 function conversation(roles: string): Message[] {
   return [...roles].map((role): Message => {
     switch (role) {
-      case 's': return { role: 'system', content: role };
-      case 'u': return { role: 'user', content: role };
-      case 't': return { role: 'tool', content: role, toolCallId: 'x' };
-      case 'c': return { role: 'assistant', content: null, toolCalls: [{ id: 'x', name: 'f', arguments: '{}' }] };
-      default: return { role: 'assistant', content: role };
+      case 's':
+        return { role: 'system', content: role };
+      case 'u':
+        return { role: 'user', content: role };
+      case 't':
+        return { role: 'tool', content: role, toolCallId: 'x' };
+      case 'c':
+        return { role: 'assistant', content: null, toolCalls: [{ id: 'x', name: 'f', arguments: '{}' }] };
+      default:
+        return { role: 'assistant', content: role };
     }
   });
 }
@@ -19,11 +24,37 @@ t.test('whole turns go first, then steps of the last one', async (t) => {
   const cases: [string, [number, number][]][] = [
     ['u', []],
     ['suau', [[1, 3]]],
-    ['suacttauau', [[1, 7], [7, 9]]],
+    [
+      'suacttauau',
+      [
+        [1, 7],
+        [7, 9],
+      ],
+    ],
     ['uau', [[0, 2]]],
-    ['auau', [[0, 1], [1, 3]]],
-    ['uuu', [[0, 1], [1, 2]]],
-    ['uauctctcta', [[0, 2], [3, 5], [5, 7], [7, 9]]],
+    [
+      'auau',
+      [
+        [0, 1],
+        [1, 3],
+      ],
+    ],
+    [
+      'uuu',
+      [
+        [0, 1],
+        [1, 2],
+      ],
+    ],
+    [
+      'uauctctcta',
+      [
+        [0, 2],
+        [3, 5],
+        [5, 7],
+        [7, 9],
+      ],
+    ],
     ['usau', [[0, 3]]],
   ];
   for (const [roles, groups] of cases) t.same(droppableGroups(conversation(roles)), groups, roles);
@@ -33,7 +64,10 @@ t.test('whole turns go first, then steps of the last one', async (t) => {
 
 t.test('system messages and the last user message stay whatever goes', async (t) => {
   const messages = conversation('suasuctcta');
-  const roles = (cut: number): string => withoutUpTo(messages, cut).map(({ role }) => role[0]).join('');
+  const roles = (cut: number): string =>
+    withoutUpTo(messages, cut)
+      .map(({ role }) => role[0])
+      .join('');
   t.equal(roles(0), 'suasuatata');
   t.equal(roles(4), 'ssuatata');
   t.equal(roles(7), 'ssuata');

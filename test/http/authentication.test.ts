@@ -11,14 +11,21 @@ t.test('authentication', async (t) => {
     t.equal((await get({ authorization: `Bearer ${server.key}` })).status, 200);
     t.equal((await get({ authorization: `bEARER   ${server.key}` })).status, 200);
     t.equal((await get({ 'x-api-key': server.key })).status, 200);
-    t.equal((await get({ authorization: `Bearer ${wrong}`, 'x-api-key': server.key })).status, 200, 'one valid key is enough');
+    t.equal(
+      (await get({ authorization: `Bearer ${wrong}`, 'x-api-key': server.key })).status,
+      200,
+      'one valid key is enough',
+    );
     t.equal((await get({ authorization: 'Basic abc', 'x-api-key': server.key })).status, 200);
   });
 
   t.test('no key, an unknown key', async (t) => {
     for (const [headers, code] of [
-      [{}, 'missing_api_key'], [{ authorization: 'Basic abc' }, 'missing_api_key'], [{ authorization: 'Bearer ' }, 'missing_api_key'],
-      [{ authorization: `Bearer ${wrong}` }, 'invalid_api_key'], [{ 'x-api-key': 'short' }, 'invalid_api_key'],
+      [{}, 'missing_api_key'],
+      [{ authorization: 'Basic abc' }, 'missing_api_key'],
+      [{ authorization: 'Bearer ' }, 'missing_api_key'],
+      [{ authorization: `Bearer ${wrong}` }, 'invalid_api_key'],
+      [{ 'x-api-key': 'short' }, 'invalid_api_key'],
     ] as const) {
       const response = await get(headers);
       t.equal(response.status, 401);
@@ -38,7 +45,10 @@ t.test('authentication', async (t) => {
     const refused = await server.post('/v1/chat/completions', {}, { authorization: `Bearer ${reader.secret}` });
     t.equal(refused.status, 403);
     t.equal((await errorOf(refused)).code, 'endpoint_not_allowed');
-    await server.accounts.setOrganizationStatus((await server.accounts.organizations.all())[0]?.id as string, 'suspended');
+    await server.accounts.setOrganizationStatus(
+      (await server.accounts.organizations.all())[0]?.id as string,
+      'suspended',
+    );
     const suspended = await get({ 'x-api-key': server.key });
     t.equal(suspended.status, 403);
     t.equal((await errorOf(suspended)).code, 'organization_suspended');
@@ -46,7 +56,8 @@ t.test('authentication', async (t) => {
   });
 
   t.test('order: path, then key, then body', async (t) => {
-    const post = (path: string, headers: Record<string, string>, body: string): Promise<Response> => fetch(server.url + path, { method: 'POST', headers, body });
+    const post = (path: string, headers: Record<string, string>, body: string): Promise<Response> =>
+      fetch(server.url + path, { method: 'POST', headers, body });
     t.equal((await post('/v1/nothing', {}, '{')).status, 404);
     t.equal((await post('/v1/chat/completions', {}, '{')).status, 401);
     t.equal((await post('/v1/chat/completions', { 'x-api-key': server.key }, '{')).status, 400);
@@ -62,7 +73,13 @@ t.test('keys never reach the log', async (t) => {
   t.teardown(() => server.close());
   await (await server.post('/v1/chat/completions', { secret: 'prompt text' })).text();
   const line = server.logs.find((one) => one.includes('/v1/chat/completions')) ?? '';
-  t.match(JSON.parse(line), { msg: 'request', status: 200, method: 'POST', path: '/v1/chat/completions', request_id: /^req_/ });
+  t.match(JSON.parse(line), {
+    msg: 'request',
+    status: 200,
+    method: 'POST',
+    path: '/v1/chat/completions',
+    request_id: /^req_/,
+  });
   t.notMatch(server.logs.join(''), server.key.slice(12));
   t.notMatch(server.logs.join(''), /prompt text/);
 });

@@ -6,18 +6,30 @@ import { startScripted } from '../support/script-model.js';
 
 const MIB = 1024 * 1024;
 const bomb = (unit: string, last: string): Buffer =>
-  gzipSync(`{"model":"hal-1.0","messages":[{"role":"user","content":"A: x"}],"extra":[${unit.repeat(Math.floor((32 * MIB - 200) / unit.length))}${last}]}`);
+  gzipSync(
+    `{"model":"hal-1.0","messages":[{"role":"user","content":"A: x"}],"extra":[${unit.repeat(Math.floor((32 * MIB - 200) / unit.length))}${last}]}`,
+  );
 
 t.test('bombs keep nobody waiting', async (t) => {
   const server = await startScripted();
   t.teardown(() => server.stop());
-  const post = (path: string, body: Buffer): Promise<number | undefined> => new Promise((resolve) => {
-    const sent = request(`${server.url}${path}`, {
-      method: 'POST', headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json', 'content-encoding': 'gzip' },
-    }, (response) => response.resume().on('end', () => resolve(response.statusCode)));
-    sent.on('error', () => resolve(undefined));
-    sent.end(body);
-  });
+  const post = (path: string, body: Buffer): Promise<number | undefined> =>
+    new Promise((resolve) => {
+      const sent = request(
+        `${server.url}${path}`,
+        {
+          method: 'POST',
+          headers: {
+            authorization: `Bearer ${server.key}`,
+            'content-type': 'application/json',
+            'content-encoding': 'gzip',
+          },
+        },
+        (response) => response.resume().on('end', () => resolve(response.statusCode)),
+      );
+      sent.on('error', () => resolve(undefined));
+      sent.end(body);
+    });
 
   let over = false;
   const waits: number[] = [];
@@ -35,7 +47,11 @@ t.test('bombs keep nobody waiting', async (t) => {
   const shapes = [bomb('{},', '{}'), bomb('[],', '[]'), bomb('[', ''), bomb('1,', '1')];
   for (const path of ['/v1/chat/completions', '/v1/messages', '/v1/responses']) {
     const statuses = await Promise.all([...shapes, ...shapes.slice(0, 2)].map((body) => post(path, body)));
-    t.same(statuses, statuses.map(() => 400), path);
+    t.same(
+      statuses,
+      statuses.map(() => 400),
+      path,
+    );
   }
   over = true;
   await polite;

@@ -1,18 +1,44 @@
 import t from 'tap';
-import { apiError, chatErrorBody, ERROR_CODES, ERROR_TYPES, errorHeaders, messagesErrorBody, toApiError } from '../../src/errors.js';
+import {
+  apiError,
+  chatErrorBody,
+  ERROR_CODES,
+  ERROR_TYPES,
+  errorHeaders,
+  messagesErrorBody,
+  toApiError,
+} from '../../src/errors.js';
 import { hostName } from '../../src/http/hosts.js';
 import { wireShape } from '../../src/http/shape.js';
 import * as ids from '../../src/ids.js';
 
 t.test('the two bodies', (t) => {
   const error = apiError('value_out_of_range', 'temperature must be between 0 and 2.', 'temperature');
-  t.same(chatErrorBody(error), { error: { message: 'temperature must be between 0 and 2.', type: 'unprocessable_entity', param: 'temperature', code: 'value_out_of_range' } });
+  t.same(chatErrorBody(error), {
+    error: {
+      message: 'temperature must be between 0 and 2.',
+      type: 'unprocessable_entity',
+      param: 'temperature',
+      code: 'value_out_of_range',
+    },
+  });
   t.same(messagesErrorBody(error, 'req_1'), {
-    type: 'error', request_id: 'req_1',
-    error: { type: 'unprocessable_entity', message: 'temperature must be between 0 and 2.', param: 'temperature', code: 'value_out_of_range', details: { error_code: 'value_out_of_range' } },
+    type: 'error',
+    request_id: 'req_1',
+    error: {
+      type: 'unprocessable_entity',
+      message: 'temperature must be between 0 and 2.',
+      param: 'temperature',
+      code: 'value_out_of_range',
+      details: { error_code: 'value_out_of_range' },
+    },
   });
   t.match(toApiError(new Error('inside')), { status: 500, code: 'internal_error', message: /unexpectedly/ });
-  t.same([...new Set(Object.values(ERROR_CODES))].map(String).sort(), Object.keys(ERROR_TYPES).sort(), 'every status has a code, every code a status');
+  t.same(
+    [...new Set(Object.values(ERROR_CODES))].map(String).sort(),
+    Object.keys(ERROR_TYPES).sort(),
+    'every status has a code, every code a status',
+  );
   t.end();
 });
 
@@ -21,43 +47,78 @@ t.test('waits are clamped to 1 … 60 s and rounded up', (t) => {
     const headers = new Map(errorHeaders(apiError('capacity_exhausted', 'x', null, { retryAfterMs: ms }), 'chat'));
     return [headers.get('Retry-After'), headers.get('retry-after-ms')];
   };
-  t.same([0, 0.2, 1000, 1001, 1e9].map(wait), [['1', '1'], ['1', '1'], ['1', '1000'], ['2', '1001'], ['60', '60000']]);
-  t.same(errorHeaders(apiError('insufficient_quota', 'x'), 'chat'), [['Retry-After', '60'], ['retry-after-ms', '60000'], ['x-should-retry', 'false']]);
+  t.same([0, 0.2, 1000, 1001, 1e9].map(wait), [
+    ['1', '1'],
+    ['1', '1'],
+    ['1', '1000'],
+    ['2', '1001'],
+    ['60', '60000'],
+  ]);
+  t.same(errorHeaders(apiError('insufficient_quota', 'x'), 'chat'), [
+    ['Retry-After', '60'],
+    ['retry-after-ms', '60000'],
+    ['x-should-retry', 'false'],
+  ]);
   t.same(errorHeaders(apiError('shutting_down', 'x'), 'chat')[0], ['Retry-After', '10']);
   t.same(errorHeaders(apiError('invalid_api_key', 'x'), 'chat'), [['WWW-Authenticate', 'Bearer']]);
   t.end();
 });
 
 t.test('which shape a request gets', (t) => {
-  const shape = (path: string, headers: Record<string, string> = {}): string => wireShape(path, (name) => headers[name] ?? '');
+  const shape = (path: string, headers: Record<string, string> = {}): string =>
+    wireShape(path, (name) => headers[name] ?? '');
   for (const path of ['/v1/messages', '/v1/messages/count_tokens']) t.equal(shape(path), 'messages', path);
-  for (const path of ['/v1/chat/completions', '/v1/responses', '/v1/responses/resp_1', '/dashboard/api/me']) t.equal(shape(path, { 'x-api-key': 'k' }), 'chat', path);
+  for (const path of ['/v1/chat/completions', '/v1/responses', '/v1/responses/resp_1', '/dashboard/api/me'])
+    t.equal(shape(path, { 'x-api-key': 'k' }), 'chat', path);
   for (const path of ['/v1/models', '/nothing', '/v1/messagesx']) {
     t.equal(shape(path), 'chat', path);
-    for (const headers of [{ 'anthropic-version': '1' }, { 'compat-version': '1' }, { 'x-api-key': 'k' }, { 'user-agent': 'Anthropic/JS 1' }]) t.equal(shape(path, headers), 'messages', path);
+    for (const headers of [
+      { 'anthropic-version': '1' },
+      { 'compat-version': '1' },
+      { 'x-api-key': 'k' },
+      { 'user-agent': 'Anthropic/JS 1' },
+    ])
+      t.equal(shape(path, headers), 'messages', path);
   }
   t.end();
 });
 
 t.test('identifiers', (t) => {
   const forms: [() => string, RegExp][] = [
-    [ids.newRequestId, /^req_[0-9A-Za-z]{24}$/], [ids.newChatCompletionId, /^chatcmpl-[0-9A-Za-z]{29}$/], [ids.newMessageId, /^msg_[0-9A-Za-z]{24}$/],
-    [ids.newToolCallId, /^call_[0-9A-Za-z]{24}$/], [ids.newToolUseId, /^toolu_[0-9A-Za-z]{24}$/], [ids.newResponseId, /^resp_[0-9a-f]{48}$/],
-    [() => ids.newItemId('rs'), /^rs_[0-9a-f]{48}$/], [() => ids.newAccountId('org'), /^org_[0-9A-Za-z]{24}$/],
+    [ids.newRequestId, /^req_[0-9A-Za-z]{24}$/],
+    [ids.newChatCompletionId, /^chatcmpl-[0-9A-Za-z]{29}$/],
+    [ids.newMessageId, /^msg_[0-9A-Za-z]{24}$/],
+    [ids.newToolCallId, /^call_[0-9A-Za-z]{24}$/],
+    [ids.newToolUseId, /^toolu_[0-9A-Za-z]{24}$/],
+    [ids.newResponseId, /^resp_[0-9a-f]{48}$/],
+    [() => ids.newItemId('rs'), /^rs_[0-9a-f]{48}$/],
+    [() => ids.newAccountId('org'), /^org_[0-9A-Za-z]{24}$/],
   ];
   for (const [make, form] of forms) {
     const made = Array.from({ length: 300 }, make);
-    t.ok(made.every((id) => form.test(id)), String(form));
+    t.ok(
+      made.every((id) => form.test(id)),
+      String(form),
+    );
     t.equal(new Set(made).size, made.length);
   }
   const counts = new Map<string, number>();
   for (const character of ids.base62(62_000)) counts.set(character, (counts.get(character) ?? 0) + 1);
   t.equal(counts.size, 62);
-  t.ok([...counts.values()].every((count) => count > 800 && count < 1200), 'every character is about equally likely');
+  t.ok(
+    [...counts.values()].every((count) => count > 800 && count < 1200),
+    'every character is about equally likely',
+  );
   t.end();
 });
 
 t.test('host names', (t) => {
-  t.same(['localhost:80', '[::1]:80', '[::1]', 'A.Example.:1', '1.2.3.4'].map(hostName), ['localhost', '::1', '::1', 'a.example', '1.2.3.4']);
+  t.same(['localhost:80', '[::1]:80', '[::1]', 'A.Example.:1', '1.2.3.4'].map(hostName), [
+    'localhost',
+    '::1',
+    '::1',
+    'a.example',
+    '1.2.3.4',
+  ]);
   t.end();
 });

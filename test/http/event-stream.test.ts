@@ -10,7 +10,9 @@ const nothing = (): void => undefined;
 function opened(write: (data: string) => void = nothing, onEnd = nothing): { stream: SseStream; written: string[] } {
   const written: string[] = [];
   const response = {
-    cork: (body: () => void) => { body(); },
+    cork: (body: () => void) => {
+      body();
+    },
     write: (data: string) => {
       write(data);
       written.push(data);
@@ -39,16 +41,29 @@ t.test('what cannot be written is an uncaught exception and no loss to others', 
   const uncaught: unknown[] = [];
   const note = (name: string, ...args: unknown[]) => name === 'uncaughtException' && uncaught.push(args[0]);
   const capture = t.capture(process, 'emit', note);
-  const streams = [opened(), opened(() => { throw new Error('broken'); }), opened()];
+  const streams = [
+    opened(),
+    opened(() => {
+      throw new Error('broken');
+    }),
+    opened(),
+  ];
   for (const { stream } of streams) stream.send('1');
   await nextTurn();
   capture.restore();
   t.match(uncaught, [{ message: 'broken' }]);
-  t.same(streams.map(({ written }) => written.length), [1, 0, 1]);
+  t.same(
+    streams.map(({ written }) => written.length),
+    [1, 0, 1],
+  );
   for (const { stream } of streams) stream.send('2');
   streams[1]?.stream.close();
   await nextTurn();
-  t.same(streams.map(({ written }) => written.length), [2, 0, 2], 'and later ticks are as ever');
+  t.same(
+    streams.map(({ written }) => written.length),
+    [2, 0, 2],
+    'and later ticks are as ever',
+  );
   for (const { stream } of streams) stream.close();
 });
 
@@ -68,21 +83,37 @@ t.test('one stream may send on another while it is written', async (t) => {
 });
 
 /** A response whose socket is full as long as `full` says so. */
-function slow(bufferBytes = 65_536): { stream: SseStream; written: string[]; socket: { full: boolean; drain(): unknown } } {
+function slow(bufferBytes = 65_536): {
+  stream: SseStream;
+  written: string[];
+  socket: { full: boolean; drain(): unknown };
+} {
   const written: string[] = [];
   let writable: (() => unknown) | null = null;
   const socket = { full: true, drain: () => writable?.() };
   const response = {
-    cork: (body: () => void) => { body(); },
+    cork: (body: () => void) => {
+      body();
+    },
     write: (data: string) => {
       written.push(data);
       return !socket.full;
     },
-    onWritable: (callback: () => unknown) => { writable = callback; },
+    onWritable: (callback: () => unknown) => {
+      writable = callback;
+    },
     end: () => written.push('end'),
     close: () => written.push('close'),
   };
-  const options = { keepaliveMs: 60_000, keepalive: '', bufferBytes, writeHead: () => undefined, onEnd: (dropped: boolean) => { written.push(dropped ? 'dropped' : 'ended'); } };
+  const options = {
+    keepaliveMs: 60_000,
+    keepalive: '',
+    bufferBytes,
+    writeHead: () => undefined,
+    onEnd: (dropped: boolean) => {
+      written.push(dropped ? 'dropped' : 'ended');
+    },
+  };
   return { stream: new SseStream(response as unknown as HttpResponse, options), written, socket };
 }
 
@@ -110,18 +141,24 @@ t.test('a full socket: what comes meanwhile is written when it takes bytes again
   stream.close();
 });
 
-t.test('a socket that takes bytes again while nothing waits is written a comment: the library sends its own rest along with it', async (t) => {
-  const { stream, written, socket } = slow();
-  stream.send('1');
-  await nextTurn();
-  socket.full = false;
-  t.equal(socket.drain(), true);
-  t.same(written, ['data: 1\n\n', ':\n\n']);
-  stream.close();
-});
+t.test(
+  'a socket that takes bytes again while nothing waits is written a comment: the library sends its own rest along with it',
+  async (t) => {
+    const { stream, written, socket } = slow();
+    stream.send('1');
+    await nextTurn();
+    socket.full = false;
+    t.equal(socket.drain(), true);
+    t.same(written, ['data: 1\n\n', ':\n\n']);
+    stream.close();
+  },
+);
 
 t.test('a stream that has ended meanwhile ends with what waits, and without a comment', async (t) => {
-  for (const last of [['data: 2\n\n', 'end', 'ended'], ['end', 'ended']]) {
+  for (const last of [
+    ['data: 2\n\n', 'end', 'ended'],
+    ['end', 'ended'],
+  ]) {
     const { stream, written, socket } = slow();
     stream.send('1');
     await nextTurn();

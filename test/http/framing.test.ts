@@ -9,31 +9,71 @@ const served: string[] = [];
 let held: Exchange | undefined;
 const routes: Route[] = [
   ...echoRoutes,
-  { method: 'GET', path: '/v1/hidden', scope: null, serve: (exchange) => { served.push('hidden'); exchange.json(200, {}); } },
-  { method: 'POST', path: '/v1/cancel', scope: null, bodyOptional: true, serve: (exchange) => { served.push('cancel'); exchange.json(200, { body: exchange.body ?? null }); } },
-  { method: 'POST', path: '/v1/wait', scope: null, serve: async (exchange) => { held = exchange; await new Promise(() => undefined); } },
+  {
+    method: 'GET',
+    path: '/v1/hidden',
+    scope: null,
+    serve: (exchange) => {
+      served.push('hidden');
+      exchange.json(200, {});
+    },
+  },
+  {
+    method: 'POST',
+    path: '/v1/cancel',
+    scope: null,
+    bodyOptional: true,
+    serve: (exchange) => {
+      served.push('cancel');
+      exchange.json(200, { body: exchange.body ?? null });
+    },
+  },
+  {
+    method: 'POST',
+    path: '/v1/wait',
+    scope: null,
+    serve: async (exchange) => {
+      held = exchange;
+      await new Promise(() => undefined);
+    },
+  },
 ];
 
 t.test('where a request ends', async (t) => {
   const server = await startRoutes(routes, {}, { chunkSilenceMs: 400 });
   t.teardown(() => server.close());
-  t.beforeEach(() => { served.length = 0; });
+  t.beforeEach(() => {
+    served.length = 0;
+  });
   const common = `Host: localhost\r\nAuthorization: Bearer ${server.key}\r\n`;
   const hidden = `GET /v1/hidden HTTP/1.1\r\n${common}\r\n`;
-  const post = (headers: string, body: string, path = '/v1/chat/completions'): string => `POST ${path} HTTP/1.1\r\n${common}${headers}\r\n${body}`;
+  const post = (headers: string, body: string, path = '/v1/chat/completions'): string =>
+    `POST ${path} HTTP/1.1\r\n${common}${headers}\r\n${body}`;
   /** The second part is sent when an answer has come, or the connection been closed. */
-  const inTwo = (first: string, second: string): Promise<string> => new Promise((resolve) => {
-    let text = '';
-    const socket = connect(server.port, '127.0.0.1', () => socket.write(first));
-    socket.once('data', () => socket.write(second));
-    socket.on('data', (data) => { text += data.toString(); });
-    socket.on('error', () => undefined);
-    socket.on('close', () => resolve(text));
-  });
+  const inTwo = (first: string, second: string): Promise<string> =>
+    new Promise((resolve) => {
+      let text = '';
+      const socket = connect(server.port, '127.0.0.1', () => socket.write(first));
+      socket.once('data', () => socket.write(second));
+      socket.on('data', (data) => {
+        text += data.toString();
+      });
+      socket.on('error', () => undefined);
+      socket.on('close', () => resolve(text));
+    });
   const chunks = '2\r\n{}\r\n0\r\n\r\n';
 
   t.test('Transfer-Encoding is chunked, once, or the request is refused and the connection closed', async (t) => {
-    for (const value of ['foo', 'identity', 'gzip, chunked', 'chunked, chunked', 'xchunked', 'chunked\r\nTransfer-Encoding: chunked', 'identity\r\nTransfer-Encoding: chunked', '']) {
+    for (const value of [
+      'foo',
+      'identity',
+      'gzip, chunked',
+      'chunked, chunked',
+      'xchunked',
+      'chunked\r\nTransfer-Encoding: chunked',
+      'identity\r\nTransfer-Encoding: chunked',
+      '',
+    ]) {
       const text = await inTwo(post(`Transfer-Encoding: ${value}\r\n`, chunks), hidden);
       t.match(text, /^HTTP\/1\.1 400 Bad Request\r\n/, value);
       t.match(text, /\r\nConnection: close\r\n/, value);
@@ -41,21 +81,40 @@ t.test('where a request ends', async (t) => {
       const together = await server.raw(post(`Transfer-Encoding: ${value}\r\n`, chunks + hidden), 300);
       t.notMatch(together, /200 OK/, value);
     }
-    t.match(await inTwo(`GET /v1/things/1 HTTP/1.1\r\n${common}Transfer-Encoding: foo\r\n\r\n${chunks}`, hidden), /"param":"Transfer-Encoding"/, 'whatever the method');
+    t.match(
+      await inTwo(`GET /v1/things/1 HTTP/1.1\r\n${common}Transfer-Encoding: foo\r\n\r\n${chunks}`, hidden),
+      /"param":"Transfer-Encoding"/,
+      'whatever the method',
+    );
     t.match(await server.raw(post('Transfer-Encoding: Chunked\r\n', chunks), 300), /^HTTP\/1\.1 200 OK\r\n/);
-    t.match(await server.raw(post('Transfer-Encoding: chunked\r\nContent-Length: 5\r\n', chunks), 300), /malformed_http/, 'with a length as well: the parser\'s own refusal');
+    t.match(
+      await server.raw(post('Transfer-Encoding: chunked\r\nContent-Length: 5\r\n', chunks), 300),
+      /malformed_http/,
+      "with a length as well: the parser's own refusal",
+    );
     t.same(served, []);
   });
 
   t.test('a header without a name hides those behind it: no request that it hides is run', async (t) => {
     const body = `{}${hidden}`;
-    for (const headers of [`: x\r\nContent-Length: ${body.length}\r\n`, ': x\r\nTransfer-Encoding: chunked\r\n', `:\r\nContent-Length: ${body.length}\r\n`]) {
+    for (const headers of [
+      `: x\r\nContent-Length: ${body.length}\r\n`,
+      ': x\r\nTransfer-Encoding: chunked\r\n',
+      `:\r\nContent-Length: ${body.length}\r\n`,
+    ]) {
       const together = await server.raw(post(headers, body), 1_000);
       t.notMatch(together, /200 OK/, 'in one piece: the connection is closed');
       await server.raw(post(headers, body, '/v1/cancel'), 300);
-      t.ok(served.splice(0).every((name) => name === 'cancel'), 'also where a body may be left out');
+      t.ok(
+        served.splice(0).every((name) => name === 'cancel'),
+        'also where a body may be left out',
+      );
       const apart = await inTwo(post(headers, ''), hidden);
-      t.match(apart, /^HTTP\/1\.1 400 Bad Request\r\n.*\r\nConnection: close\r\n/s, 'in two: the answer is the last thing on it');
+      t.match(
+        apart,
+        /^HTTP\/1\.1 400 Bad Request\r\n.*\r\nConnection: close\r\n/s,
+        'in two: the answer is the last thing on it',
+      );
       t.match(apart, /"code":"invalid_body"/);
       const optional = await inTwo(post(headers, '', '/v1/cancel'), hidden);
       t.match(optional, /^HTTP\/1\.1 200 OK\r\n.*\r\nConnection: close\r\n/s);
@@ -65,10 +124,16 @@ t.test('where a request ends', async (t) => {
     t.equal(server.http.inFlight, 0);
   });
 
-  t.test('what cannot be refused: the same before a body that GET says to have (docs/reference/http-limits.md)', async (t) => {
-    await server.raw(`GET /v1/things/1 HTTP/1.1\r\n${common}: x\r\nContent-Length: ${hidden.length}\r\n\r\n${hidden}`, 300);
-    t.same(served, ['hidden'], 'a library that refuses it will turn this red: then the page is to be corrected');
-  });
+  t.test(
+    'what cannot be refused: the same before a body that GET says to have (docs/reference/http-limits.md)',
+    async (t) => {
+      await server.raw(
+        `GET /v1/things/1 HTTP/1.1\r\n${common}: x\r\nContent-Length: ${hidden.length}\r\n\r\n${hidden}`,
+        300,
+      );
+      t.same(served, ['hidden'], 'a library that refuses it will turn this red: then the page is to be corrected');
+    },
+  );
 
   t.test('a length of nothing keeps the connection', async (t) => {
     const text = await server.raw(post('Content-Length: 0\r\n', '', '/v1/cancel') + hidden, 300);
@@ -80,7 +145,10 @@ t.test('where a request ends', async (t) => {
     const extension = await server.raw(post('Transfer-Encoding: chunked\r\n', '2;a=b\r\n{}\r\n0\r\n\r\n'), 8_000);
     t.match(extension, /^HTTP\/1\.1 400 Bad Request\r\n.*\r\nConnection: close\r\n/s);
     t.match(extension, /extensions.*"code":"request_timeout"/s);
-    t.match(await server.raw(post('Transfer-Encoding: chunked\r\n', '2\r\n{}\r\n0\r\nX: y\r\n\r\n'), 300), /malformed_http/);
+    t.match(
+      await server.raw(post('Transfer-Encoding: chunked\r\n', '2\r\n{}\r\n0\r\nX: y\r\n\r\n'), 300),
+      /malformed_http/,
+    );
     const slow = await new Promise<string>((resolve) => {
       let text = '';
       const socket = connect(server.port, '127.0.0.1', async () => {
@@ -91,34 +159,53 @@ t.test('where a request ends', async (t) => {
         }
         socket.end('0\r\n\r\n');
       });
-      socket.on('data', (data) => { text += data.toString(); });
+      socket.on('data', (data) => {
+        text += data.toString();
+      });
       socket.on('close', () => resolve(text));
     });
     t.match(slow, /^HTTP\/1\.1 200 OK\r\n/, 'a body that goes on has its time, however long it takes');
   });
 
-  t.test('a client that ends its half of the connection: what is answered at once arrives, what is waited for is cancelled', async (t) => {
-    const half = (request: string): Promise<string> => new Promise((resolve) => {
-      let text = '';
-      const socket = connect({ port: server.port, host: '127.0.0.1', allowHalfOpen: true }, () => socket.end(request));
-      socket.on('data', (data) => { text += data.toString(); });
-      socket.on('end', () => resolve(text));
-    });
-    t.match(await half(`GET /v1/things/1 HTTP/1.1\r\n${common}\r\n`), /^HTTP\/1\.1 200 OK\r\n/);
-    t.match(await half(post('Content-Length: 2\r\n', '{}')), /^HTTP\/1\.1 200 OK\r\n/);
-    t.equal(await half(post('Content-Length: 2\r\n', '{}', '/v1/wait')), '', 'nobody can tell it from a client that has gone');
-    t.equal(held?.aborted, true);
-  });
+  t.test(
+    'a client that ends its half of the connection: what is answered at once arrives, what is waited for is cancelled',
+    async (t) => {
+      const half = (request: string): Promise<string> =>
+        new Promise((resolve) => {
+          let text = '';
+          const socket = connect({ port: server.port, host: '127.0.0.1', allowHalfOpen: true }, () =>
+            socket.end(request),
+          );
+          socket.on('data', (data) => {
+            text += data.toString();
+          });
+          socket.on('end', () => resolve(text));
+        });
+      t.match(await half(`GET /v1/things/1 HTTP/1.1\r\n${common}\r\n`), /^HTTP\/1\.1 200 OK\r\n/);
+      t.match(await half(post('Content-Length: 2\r\n', '{}')), /^HTTP\/1\.1 200 OK\r\n/);
+      t.equal(
+        await half(post('Content-Length: 2\r\n', '{}', '/v1/wait')),
+        '',
+        'nobody can tell it from a client that has gone',
+      );
+      t.equal(held?.aborted, true);
+    },
+  );
 
   t.test('a Content-Type of bytes that are no text is none of JSON', async (t) => {
-    const bytes = Buffer.concat([Buffer.from(`POST /v1/chat/completions HTTP/1.1\r\n${common}Content-Type: `), Buffer.from([0xff, 0xfe, 0x80]), Buffer.from('\r\nContent-Length: 2\r\n\r\n{}')]);
+    const bytes = Buffer.concat([
+      Buffer.from(`POST /v1/chat/completions HTTP/1.1\r\n${common}Content-Type: `),
+      Buffer.from([0xff, 0xfe, 0x80]),
+      Buffer.from('\r\nContent-Length: 2\r\n\r\n{}'),
+    ]);
     t.match(await server.raw(bytes, 300), /^HTTP\/1\.1 400 Bad Request\r\n.*"code":"unsupported_media_type"/s);
   });
 
   t.test('headers of sign-on cookies and tracing fit', async (t) => {
-    const cookie = (bytes: number): string => `GET /v1/things/1 HTTP/1.1\r\n${common}Cookie: ${'c'.repeat(bytes)}\r\n\r\n`;
+    const cookie = (bytes: number): string =>
+      `GET /v1/things/1 HTTP/1.1\r\n${common}Cookie: ${'c'.repeat(bytes)}\r\n\r\n`;
     t.match(await server.raw(cookie(15_000), 300), /^HTTP\/1\.1 200 OK\r\n/);
     t.match(await server.raw(cookie(17_000), 300), /headers_too_large/);
-    t.equal(process.env['UWS_HTTP_MAX_HEADERS_SIZE'], undefined, 'no child process gets the library\'s variable');
+    t.equal(process.env['UWS_HTTP_MAX_HEADERS_SIZE'], undefined, "no child process gets the library's variable");
   });
 });

@@ -5,23 +5,44 @@ import type { ThreadState } from '../../src/shared/thread-states.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
 import { startRoutes } from './running-server.js';
 
-const model = (more: Partial<ModelHealth>): ModelHealth => ({ name: 'm', state: 'ready', awaited: false, progress: 1, error: null, stopped: false, running: 0, waiting: 0, lastStepAgeMs: 0, ...more });
-const verdict = (...models: Partial<ModelHealth>[]): string | null => notReady({ draining: false, threads: [], models: models.map(model) }, 1_000);
+const model = (more: Partial<ModelHealth>): ModelHealth => ({
+  name: 'm',
+  state: 'ready',
+  awaited: false,
+  progress: 1,
+  error: null,
+  stopped: false,
+  running: 0,
+  waiting: 0,
+  lastStepAgeMs: 0,
+  ...more,
+});
+const verdict = (...models: Partial<ModelHealth>[]): string | null =>
+  notReady({ draining: false, threads: [], models: models.map(model) }, 1_000);
 
 t.test('readiness means progress', (t) => {
   t.equal(verdict({}), null);
   t.equal(verdict({ running: 3, waiting: 2, lastStepAgeMs: 1_000 }), null, 'within the bound');
   t.match(verdict({ running: 1, lastStepAgeMs: 1_001 }), /^m has requests but ended no step for 1001 ms$/);
-  t.match(verdict({ waiting: 1, lastStepAgeMs: 1_001 }), /ended no step/, 'a first step that hangs has admitted nothing yet');
+  t.match(
+    verdict({ waiting: 1, lastStepAgeMs: 1_001 }),
+    /ended no step/,
+    'a first step that hangs has admitted nothing yet',
+  );
   t.equal(verdict({ lastStepAgeMs: 1e9 }), null, 'idle');
   t.match(verdict({}, { name: 'other', state: 'failed' }), /^other is failed$/, 'every model counts');
   t.match(verdict({ state: 'loading' }), /^m is loading$/);
   t.equal(verdict({ state: 'idle' }), null, 'it comes when it is asked for');
   t.equal(verdict({ state: 'loading', awaited: true }), null, 'for those who ask and wait');
   t.equal(verdict(), 'no model');
-  t.equal(notReady({ draining: true, storage: 'the disk', threads: [], models: [model({})] }, 1_000), 'the disk', 'why it drains');
+  t.equal(
+    notReady({ draining: true, storage: 'the disk', threads: [], models: [model({})] }, 1_000),
+    'the disk',
+    'why it drains',
+  );
   t.equal(notReady({ draining: true, threads: [], models: [model({})] }, 1_000), 'draining');
-  const threads = (...states: ThreadState[]): string | null => notReady({ draining: false, threads: states, models: [model({})] }, 1_000);
+  const threads = (...states: ThreadState[]): string | null =>
+    notReady({ draining: false, threads: states, models: [model({})] }, 1_000);
   t.equal(threads('serving', 'lost'), null, 'the others serve on');
   t.equal(threads('starting', 'lost'), 'no answering thread serves');
   t.end();
@@ -30,9 +51,15 @@ t.test('readiness means progress', (t) => {
 t.test('liveness ends with an engine', async (t) => {
   let models: ModelHealth[] = [];
   const telemetry = createTelemetry({ format: 'json', level: 'silent' });
-  const server = await startRoutes(healthRoutes({
-    health: () => ({ draining: false, threads: [], models }), telemetry, stallMs: 1_000, metricsPublic: true, readers: { check: async () => undefined, has: async () => true },
-  }));
+  const server = await startRoutes(
+    healthRoutes({
+      health: () => ({ draining: false, threads: [], models }),
+      telemetry,
+      stallMs: 1_000,
+      metricsPublic: true,
+      readers: { check: async () => undefined, has: async () => true },
+    }),
+  );
   t.teardown(() => server.close());
   const live = async (...those: Partial<ModelHealth>[]): Promise<[number, unknown]> => {
     models = those.map(model);
@@ -40,6 +67,13 @@ t.test('liveness ends with an engine', async (t) => {
     return [response.status, await response.json()];
   };
   t.match(await live({}, { state: 'loading' }, { state: 'unloaded' }), [200, { status: 'ok', pid: process.pid }]);
-  t.match(await live({ state: 'failed', error: '/models/m.gguf: cut short' }), [200, { status: 'ok' }], 'a file that does not load would not load again');
-  t.match(await live({}, { name: 'other', state: 'failed', error: 'x', stopped: true }), [503, { status: 'failed', reason: /^other: its engine has stopped/ }]);
+  t.match(
+    await live({ state: 'failed', error: '/models/m.gguf: cut short' }),
+    [200, { status: 'ok' }],
+    'a file that does not load would not load again',
+  );
+  t.match(await live({}, { name: 'other', state: 'failed', error: 'x', stopped: true }), [
+    503,
+    { status: 'failed', reason: /^other: its engine has stopped/ },
+  ]);
 });

@@ -9,7 +9,7 @@ import type { SocketRoute } from '../../src/http/socket.js';
 import { startRoutes } from './running-server.js';
 import type { RunningServer } from './running-server.js';
 
-t.setTimeout(180_000);     // for a busy machine
+t.setTimeout(180_000); // for a busy machine
 
 // The library's clock ticks every 4 seconds: by then a connection is closed.
 const LONG_MS = 13_000;
@@ -33,8 +33,13 @@ const routes: Route[] = [
 ];
 
 const echo: SocketRoute = {
-  path: '/socket', scope: null,
-  open: (socket) => ({ message: (bytes) => socket.send(Buffer.from(bytes).toString()), drain: () => undefined, closed: () => undefined }),
+  path: '/socket',
+  scope: null,
+  open: (socket) => ({
+    message: (bytes) => socket.send(Buffer.from(bytes).toString()),
+    drain: () => undefined,
+    closed: () => undefined,
+  }),
 };
 
 /** Sends `body` in two halves, `pauseMs` apart; resolves to all that came back. */
@@ -45,16 +50,24 @@ function halves(server: RunningServer, body: string, pauseMs: number, waitMs: nu
     const socket = connect(server.port, '127.0.0.1', () => socket.write(head + body.slice(0, 5)));
     const second = setTimeout(() => socket.write(body.slice(5)), pauseMs);
     const end = setTimeout(() => socket.destroy(), waitMs);
-    socket.on('data', (data) => { text += data.toString(); });
+    socket.on('data', (data) => {
+      text += data.toString();
+    });
     socket.on('error', () => undefined);
-    socket.on('close', () => { clearTimeout(second); clearTimeout(end); resolve(text); });
+    socket.on('close', () => {
+      clearTimeout(second);
+      clearTimeout(end);
+      resolve(text);
+    });
   });
 }
 
 t.test('whoever waits for the model outlives the idle timeout', async (t) => {
   const server = await startRoutes(routes, { http: { keepalive_ms: 60_000 } }, { sockets: [echo] });
   t.teardown(() => server.close());
-  const socket = new WebSocket(`ws://127.0.0.1:${server.port}/socket`, { headers: { authorization: `Bearer ${server.key}` } });
+  const socket = new WebSocket(`ws://127.0.0.1:${server.port}/socket`, {
+    headers: { authorization: `Bearer ${server.key}` },
+  });
   const heard = new Promise<string>((resolve) => {
     socket.on('open', () => setTimeout(() => socket.send('still here?'), LONG_MS));
     socket.on('message', (data: Buffer) => resolve(data.toString()));
@@ -80,12 +93,17 @@ t.test('whoever waits for the model outlives the idle timeout', async (t) => {
 t.test('a connection on which no request is completed is closed without an answer', async (t) => {
   const server = await startRoutes(routes);
   t.teardown(() => server.close());
-  const BOUND_MS = 60_000;                       // the library's clock says 30 to 34 s
-  await Promise.all(['', '\r\n', '\r\n\r\nGET', 'GET / HT'].map(async (bytes) => {
-    const began = performance.now();
-    t.equal(await server.raw(bytes, BOUND_MS), '');
-    t.ok(performance.now() - began < BOUND_MS - 1_000, `${JSON.stringify(bytes)} after ${Math.round(performance.now() - began)} ms`);
-  }));
+  const BOUND_MS = 60_000; // the library's clock says 30 to 34 s
+  await Promise.all(
+    ['', '\r\n', '\r\n\r\nGET', 'GET / HT'].map(async (bytes) => {
+      const began = performance.now();
+      t.equal(await server.raw(bytes, BOUND_MS), '');
+      t.ok(
+        performance.now() - began < BOUND_MS - 1_000,
+        `${JSON.stringify(bytes)} after ${Math.round(performance.now() - began)} ms`,
+      );
+    }),
+  );
 });
 
 t.test('a body that never ends is answered and cut off', async (t) => {

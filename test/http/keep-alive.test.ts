@@ -3,22 +3,41 @@
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 t.test('keep-alive during a long prefill', async (t) => {
   // A token per step makes a long prompt slow.
-  const server = await startScripted({ env: { MONOLITH_HTTP_KEEPALIVE_MS: '100', MONOLITH_ENGINE_MAX_BATCH_TOKENS: '1' } });
+  const server = await startScripted({
+    env: { MONOLITH_HTTP_KEEPALIVE_MS: '100', MONOLITH_ENGINE_MAX_BATCH_TOKENS: '1' },
+  });
   t.teardown(() => server.stop());
   const long = `A: ${'word '.repeat(3_000)}`;
-  const post = (path: string, body: object): Promise<Response> => fetch(`${server.url}/v1${path}`, {
-    method: 'POST', body: JSON.stringify({ model: 'hal-1.0', ...body }),
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
-  });
+  const post = (path: string, body: object): Promise<Response> =>
+    fetch(`${server.url}/v1${path}`, {
+      method: 'POST',
+      body: JSON.stringify({ model: 'hal-1.0', ...body }),
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
+    });
   const messages = [{ role: 'user', content: long }];
   const cases = [
-    { path: '/chat/completions', body: { messages }, silence: /^(: keep-alive\n\n){2,}data: \{/, end: /data: \[DONE\]\n\n$/ },
-    { path: '/responses', body: { input: long, instructions: '2', store: false }, silence: /event: response\.in_progress\ndata: .*\n\n(: keep-alive\n\n){2,}event: response\.output_item\.added\n/, end: /data: \[DONE\]\n\n$/ },
-    { path: '/messages', body: { messages, system: '3', max_tokens: 50 }, silence: /(event: ping\ndata: \{"type": ?"ping"\}\n\n){2,}event: (message_start|content_block_start)\n/, end: /event: message_stop\ndata: .*\n\n$/ },
+    {
+      path: '/chat/completions',
+      body: { messages },
+      silence: /^(: keep-alive\n\n){2,}data: \{/,
+      end: /data: \[DONE\]\n\n$/,
+    },
+    {
+      path: '/responses',
+      body: { input: long, instructions: '2', store: false },
+      silence: /event: response\.in_progress\ndata: .*\n\n(: keep-alive\n\n){2,}event: response\.output_item\.added\n/,
+      end: /data: \[DONE\]\n\n$/,
+    },
+    {
+      path: '/messages',
+      body: { messages, system: '3', max_tokens: 50 },
+      silence: /(event: ping\ndata: \{"type": ?"ping"\}\n\n){2,}event: (message_start|content_block_start)\n/,
+      end: /event: message_stop\ndata: .*\n\n$/,
+    },
   ];
   for (const { path, body, silence, end } of cases) {
     const response = await post(path, { ...body, stream: true });

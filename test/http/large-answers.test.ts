@@ -10,12 +10,20 @@ import { startRoutes, type RunningServer } from './running-server.js';
 const MIB = 1024 * 1024;
 
 /** A text that is never the same twice, so that what is lost or doubled shows. */
-const long = (bytes: number): string => Array.from({ length: Math.ceil(bytes / 10) }, (_, index) => index.toString(36).padStart(9, '0') + 'é').join('');
+const long = (bytes: number): string =>
+  Array.from({ length: Math.ceil(bytes / 10) }, (_, index) => index.toString(36).padStart(9, '0') + 'é').join('');
 
 const routes: Route[] = [
-  { method: 'GET', path: '/text', scope: null, serve: (exchange) => exchange.json(200, { a: long(Number(exchange.query.get('bytes'))) }) },
   {
-    method: 'GET', path: '/pieces', scope: null,
+    method: 'GET',
+    path: '/text',
+    scope: null,
+    serve: (exchange) => exchange.json(200, { a: long(Number(exchange.query.get('bytes'))) }),
+  },
+  {
+    method: 'GET',
+    path: '/pieces',
+    scope: null,
     serve: (exchange) => {
       const list = new JsonList();
       for (let at = 0; at < Number(exchange.query.get('count')); at++) list.add(JSON.stringify(`${at}é`));
@@ -25,14 +33,18 @@ const routes: Route[] = [
     },
   },
   {
-    method: 'GET', path: '/sliced', scope: null,
+    method: 'GET',
+    path: '/sliced',
+    scope: null,
     serve: (exchange) => {
       const bytes = Number(exchange.query.get('bytes'));
       exchange.jsonInTurn(bytes, 200, { a: long(bytes), ...(exchange.query.has('bad') ? { b: [10n] } : {}) });
     },
   },
   {
-    method: 'GET', path: '/grows', scope: null,
+    method: 'GET',
+    path: '/grows',
+    scope: null,
     serve: (exchange) => {
       for (let at = 0; at < 100; at++) exchange.hold(MIB);
       exchange.json(200, {});
@@ -48,8 +60,11 @@ function reader(server: RunningServer, path: string): Socket {
   return socket;
 }
 
-const turns = async (): Promise<void> => { for (let at = 0; at < 20; at++) await sleep(5); };
-const errorOf = async (response: Response): Promise<{ code: string; message: string }> => (await response.json() as { error: { code: string; message: string } }).error;
+const turns = async (): Promise<void> => {
+  for (let at = 0; at < 20; at++) await sleep(5);
+};
+const errorOf = async (response: Response): Promise<{ code: string; message: string }> =>
+  ((await response.json()) as { error: { code: string; message: string } }).error;
 
 t.test('they come whole, however they are read', async (t) => {
   const server = await startRoutes(routes);
@@ -74,9 +89,13 @@ t.test('they come whole, however they are read', async (t) => {
   t.match(head, new RegExp(`^HTTP/1.1 200 OK\r\n[^]*content-length: ${Buffer.byteLength(wanted)}\r\n`, 'i'));
   t.equal(digest.digest('hex'), createHash('sha256').update(wanted).digest('hex'));
   for (const count of [0, 1, 10_000, 1_000_000]) {
-    const { a } = await (await server.fetch(`/pieces?count=${count}`)).json() as { a: string[] };
+    const { a } = (await (await server.fetch(`/pieces?count=${count}`)).json()) as { a: string[] };
     t.equal(a.length, count);
-    t.equal(a.every((entry, at) => entry === `${at}é`), true, 'put together of pieces');
+    t.equal(
+      a.every((entry, at) => entry === `${at}é`),
+      true,
+      'put together of pieces',
+    );
   }
   t.equal((await server.fetch(`/text?bytes=${MIB}`, { method: 'HEAD' })).status, 200);
 });
@@ -84,14 +103,22 @@ t.test('they come whole, however they are read', async (t) => {
 t.test('one that is made in slices is the same, and others are served between them', async (t) => {
   const server = await startRoutes(routes, { http: { max_answering_bytes: 96 * MIB, max_body_bytes: MIB } });
   t.teardown(() => server.close());
-  for (const bytes of [10, 200_000, 12 * MIB]) t.equal(await (await server.fetch(`/sliced?bytes=${bytes}`)).text(), JSON.stringify({ a: long(bytes) }));
+  for (const bytes of [10, 200_000, 12 * MIB])
+    t.equal(await (await server.fetch(`/sliced?bytes=${bytes}`)).text(), JSON.stringify({ a: long(bytes) }));
   t.equal((await server.fetch(`/sliced?bytes=${MIB}&bad`)).status, 500, 'what cannot be made is told');
   t.equal((await server.fetch(`/sliced?bytes=${64 * MIB}`)).status, 422, 'and what is too large is not begun');
-  let others = 0, before = 0, over = false;
-  const large = server.fetch(`/sliced?bytes=${12 * MIB}`).then((response) => {
-    before = others;
-    return response.arrayBuffer();
-  }).then(() => { over = true; });
+  let others = 0,
+    before = 0,
+    over = false;
+  const large = server
+    .fetch(`/sliced?bytes=${12 * MIB}`)
+    .then((response) => {
+      before = others;
+      return response.arrayBuffer();
+    })
+    .then(() => {
+      over = true;
+    });
   while (!over) {
     await server.fetch('/text?bytes=10');
     others++;
@@ -118,18 +145,26 @@ t.test('of one organization no more are held than its share', async (t) => {
   for (const socket of slow) socket.destroy();
   await turns();
   t.equal((await server.fetch(`/text?bytes=${6 * MIB}`)).status, 200, 'who has gone holds nothing');
-  for (let at = 0; at < 8; at++) t.equal((await (await server.fetch(`/text?bytes=${6 * MIB}`)).text()).length > 0, true, 'nor who has read it');
+  for (let at = 0; at < 8; at++)
+    t.equal((await (await server.fetch(`/text?bytes=${6 * MIB}`)).text()).length > 0, true, 'nor who has read it');
 
   const endless = await server.fetch('/grows');
   t.equal(endless.status, 422, 'no answer may have more by itself');
-  t.match(await errorOf(endless), { code: 'unsupported_value', message: `The answer would have more than the ${16 * MIB} bytes that one may have.` });
+  t.match(await errorOf(endless), {
+    code: 'unsupported_value',
+    message: `The answer would have more than the ${16 * MIB} bytes that one may have.`,
+  });
   t.ok((await (await server.fetch(`/text?bytes=${6 * MIB}`)).text()).length > 6 * MIB, 'and holds nothing afterwards');
   t.equal(server.http.inFlight, 0);
 });
 
 t.test('who takes too long over one is left', async (t) => {
   const dropped: unknown[] = [];
-  const server = await startRoutes(routes, {}, { answerTimeoutMs: 300, finished: ({ fields }) => dropped.push(fields['dropped']) });
+  const server = await startRoutes(
+    routes,
+    {},
+    { answerTimeoutMs: 300, finished: ({ fields }) => dropped.push(fields['dropped']) },
+  );
   t.teardown(() => server.close());
   const socket = reader(server, `/text?bytes=${16 * MIB}`);
   await turns();

@@ -9,15 +9,34 @@ import { echoRoutes, errorOf, startRoutes } from './running-server.js';
 
 t.test('keys that are looked up late', async (t) => {
   let waiting: (() => void)[] = [];
-  const letIn = (): void => { for (const one of waiting.splice(0)) one(); };
+  const letIn = (): void => {
+    for (const one of waiting.splice(0)) one();
+  };
   let heard = '';
-  const server = await startRoutes(echoRoutes, {}, {
-    authenticate: async (key): Promise<Identity> => {
-      await new Promise<void>((resolve) => waiting.push(resolve));
-      return server.accounts.authenticate(key);
+  const server = await startRoutes(
+    echoRoutes,
+    {},
+    {
+      authenticate: async (key): Promise<Identity> => {
+        await new Promise<void>((resolve) => waiting.push(resolve));
+        return server.accounts.authenticate(key);
+      },
+      sockets: [
+        {
+          path: '/v1/socket',
+          scope: 'inference',
+          open: (socket) => ({
+            message: (bytes) => {
+              heard += Buffer.from(bytes).toString();
+              socket.send('heard');
+            },
+            drain: () => undefined,
+            closed: () => undefined,
+          }),
+        },
+      ],
     },
-    sockets: [{ path: '/v1/socket', scope: 'inference', open: (socket) => ({ message: (bytes) => { heard += Buffer.from(bytes).toString(); socket.send('heard'); }, drain: () => undefined, closed: () => undefined }) }],
-  });
+  );
   t.teardown(() => server.close());
   const came = (count: number): Promise<boolean> => eventually(() => waiting.length >= count);
 
@@ -39,13 +58,22 @@ t.test('keys that are looked up late', async (t) => {
   t.equal((await errorOf(refused)).code, 'invalid_api_key');
 
   const body = JSON.stringify({ a: 'x'.repeat(1_000_000) });
-  const socket = connect(server.port, '127.0.0.1', () => socket.write(`POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 500_000)}`));
+  const socket = connect(server.port, '127.0.0.1', () =>
+    socket.write(
+      `POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 500_000)}`,
+    ),
+  );
   socket.on('error', () => undefined);
   await came(1);
   socket.destroy();
   letIn();
-  t.ok(await eventually(() => server.http.inFlight === 0), 'who leaves in the middle of a body that is held is missed when it is read on');
-  const reader = connect(server.port, '127.0.0.1', () => reader.write(`GET /v1/things/1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\n\r\n`));
+  t.ok(
+    await eventually(() => server.http.inFlight === 0),
+    'who leaves in the middle of a body that is held is missed when it is read on',
+  );
+  const reader = connect(server.port, '127.0.0.1', () =>
+    reader.write(`GET /v1/things/1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\n\r\n`),
+  );
   reader.on('error', () => undefined);
   await came(1);
   reader.destroy();
@@ -56,16 +84,24 @@ t.test('keys that are looked up late', async (t) => {
   letIn();
   t.same(await (await late).json(), { echo: { b: 2 } }, 'who leaves in between leaves nothing behind');
 
-  const client = new WebSocket(`ws://127.0.0.1:${server.port}/v1/socket`, { headers: { authorization: `Bearer ${server.key}` } });
-  const answer = new Promise<string>((resolve, reject) => client.on('message', (data) => resolve(String(data as Buffer))).on('error', reject));
+  const client = new WebSocket(`ws://127.0.0.1:${server.port}/v1/socket`, {
+    headers: { authorization: `Bearer ${server.key}` },
+  });
+  const answer = new Promise<string>((resolve, reject) =>
+    client.on('message', (data) => resolve(String(data as Buffer))).on('error', reject),
+  );
   client.on('open', () => client.send('hello'));
   await came(1);
   letIn();
   t.equal(await answer, 'heard');
   t.equal(heard, 'hello');
   client.close();
-  const stranger = new WebSocket(`ws://127.0.0.1:${server.port}/v1/socket`, { headers: { authorization: 'Bearer sk-none' } });
-  const status = new Promise<number | undefined>((resolve) => stranger.on('unexpected-response', (_, response) => resolve(response.statusCode)));
+  const stranger = new WebSocket(`ws://127.0.0.1:${server.port}/v1/socket`, {
+    headers: { authorization: 'Bearer sk-none' },
+  });
+  const status = new Promise<number | undefined>((resolve) =>
+    stranger.on('unexpected-response', (_, response) => resolve(response.statusCode)),
+  );
   await came(1);
   letIn();
   t.equal(await status, 401);
@@ -80,8 +116,12 @@ t.test('a key that is revoked while a body is on its way serves nothing of it', 
   /** Sends half of a body; what that returns sends the other, and resolves to the answer. */
   const begin = async (secret: string): Promise<() => Promise<string>> => {
     let answer = '';
-    const socket = connect(server.port, '127.0.0.1').on('data', (bytes: Buffer) => { answer += bytes.toString(); });
-    socket.write(`POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${secret}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 3)}`);
+    const socket = connect(server.port, '127.0.0.1').on('data', (bytes: Buffer) => {
+      answer += bytes.toString();
+    });
+    socket.write(
+      `POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${secret}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 3)}`,
+    );
     t.ok(await eventually(() => server.http.inFlight > 0));
     return async () => {
       socket.write(body.slice(3));

@@ -12,18 +12,30 @@ const installed = dirname(createRequire(import.meta.url).resolve('uWebSockets.js
 
 t.test('every binary for Linux is changed alike: pages in JSON, and the C library of Debian 12', (t) => {
   const names = readdirSync(installed).filter((name) => name.startsWith('uws_linux_'));
-  t.same(names.map((name) => name.slice('uws_linux_'.length, -'.node'.length)).sort(),
-    ['arm64', 'x64'].flatMap((cpu) => [115, 127, 137, 141].map((modules) => `${cpu}_${modules}`)), 'Node 20, 22, 24 and 25');
+  t.same(
+    names.map((name) => name.slice('uws_linux_'.length, -'.node'.length)).sort(),
+    ['arm64', 'x64'].flatMap((cpu) => [115, 127, 137, 141].map((modules) => `${cpu}_${modules}`)),
+    'Node 20, 22, 24 and 25',
+  );
   for (const name of names) {
     const original = readFileSync(join(installed, name));
     const { content, changed } = changedBinary(original);
     t.ok(changed && content.includes(JSON_PAGES), `${name}: pages`);
-    const versions = (binary: Buffer): string[] => readElf(binary)?.needs().map(({ version }) => version) ?? [];
+    const versions = (binary: Buffer): string[] =>
+      readElf(binary)
+        ?.needs()
+        .map(({ version }) => version) ?? [];
     t.ok(versions(original).includes('GLIBC_2.38'), `${name} needs it by itself`);
     t.notOk(versions(content).includes('GLIBC_2.38'), `${name}: no newer than 2.36`);
     const before = readElf(original)?.symbols() ?? [];
-    const renamed = (readElf(content)?.symbols() ?? []).map(({ name: now, foreign }, i) => ({ was: before[i]?.name ?? '', now, foreign })).filter(({ was, now }) => was !== now);
-    t.same(renamed.map(({ now }) => now).sort(), [...(name.includes('x64') ? ['sscanf'] : []), 'strtol', 'strtoul'], `${name}: names`);
+    const renamed = (readElf(content)?.symbols() ?? [])
+      .map(({ name: now, foreign }, i) => ({ was: before[i]?.name ?? '', now, foreign }))
+      .filter(({ was, now }) => was !== now);
+    t.same(
+      renamed.map(({ now }) => now).sort(),
+      [...(name.includes('x64') ? ['sscanf'] : []), 'strtol', 'strtoul'],
+      `${name}: names`,
+    );
     t.ok(renamed.every(({ was, now, foreign }) => was === `__isoc23_${now}` && foreign));
     t.notOk(changedBinary(content).changed, 'once');
     let different = 0;
@@ -36,7 +48,7 @@ t.test('every binary for Linux is changed alike: pages in JSON, and the C librar
 t.test('damaged binaries are left alone, or refused, wherever they end', (t) => {
   const whole = readFileSync(join(installed, 'uws_linux_x64_127.node'));
   const lying = Buffer.from(whole);
-  lying.writeBigUInt64LE(0xffff_ffff_fffen, 0x28);   // where the sections are
+  lying.writeBigUInt64LE(0xffff_ffff_fffen, 0x28); // where the sections are
   t.throws(() => changedBinary(lying), RangeError);
   t.throws(() => changedBinary(whole.subarray(0, 6_000_000)), RangeError);
   t.notOk(changedBinary(Buffer.from('no binary at all')).changed);
@@ -46,7 +58,10 @@ t.test('damaged binaries are left alone, or refused, wherever they end', (t) => 
 t.test('http.library names a file or the folder of a package', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-library-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-  t.throws(() => loadUws(16_384, join(folder, 'none')), /^Error: http\.library: .*none is not there\.$|http\.library: .*none is not there\.$/);
+  t.throws(
+    () => loadUws(16_384, join(folder, 'none')),
+    /^Error: http\.library: .*none is not there\.$|http\.library: .*none is not there\.$/,
+  );
   t.throws(() => loadUws(16_384, folder), /http\.library: .* has no uws_linux_.*\.node, which Node\.js v/);
   const text = join(folder, 'text.node');
   writeFileSync(text, 'not a binary');

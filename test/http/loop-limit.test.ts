@@ -16,26 +16,46 @@ const WORK_MS = 100;
 let served = 0;
 function work(): void {
   served++;
-  for (const end = performance.now() + WORK_MS; performance.now() < end;);
+  for (const end = performance.now() + WORK_MS; performance.now() < end; );
 }
 
 const routes: Route[] = [
-  { method: 'POST', path: '/public', scope: null, public: true, serve: (exchange) => { work(); exchange.json(200, {}); } },
-  ...['/v1/chat/completions', '/v1/messages'].map((path): Route => ({
-    method: 'POST', path, scope: 'inference', serve: (exchange) => { work(); exchange.json(200, {}); },
-  })),
+  {
+    method: 'POST',
+    path: '/public',
+    scope: null,
+    public: true,
+    serve: (exchange) => {
+      work();
+      exchange.json(200, {});
+    },
+  },
+  ...['/v1/chat/completions', '/v1/messages'].map(
+    (path): Route => ({
+      method: 'POST',
+      path,
+      scope: 'inference',
+      serve: (exchange) => {
+        work();
+        exchange.json(200, {});
+      },
+    }),
+  ),
 ];
 /** The body is small, what is made of it is not, and is made later. */
 const later: Route = {
-  method: 'POST', path: '/v1/later', scope: 'inference',
+  method: 'POST',
+  path: '/v1/later',
+  scope: 'inference',
   async serve(exchange) {
     await Promise.resolve();
-    exchange.charged(Number((exchange.query.get('size'))), work);
+    exchange.charged(Number(exchange.query.get('size')), work);
     exchange.json(200, {});
   },
 };
 const socket: SocketRoute = {
-  path: '/v1/turns', scope: null,
+  path: '/v1/turns',
+  scope: null,
   open: (connection) => ({
     message: (bytes) => {
       const turn = connection.turn();
@@ -49,7 +69,8 @@ const socket: SocketRoute = {
         turn.end(error.status, error);
       }
     },
-    drain: () => undefined, closed: () => undefined,
+    drain: () => undefined,
+    closed: () => undefined,
   }),
 };
 
@@ -59,13 +80,22 @@ const CHAT = '/v1/chat/completions';
 t.test('what large requests take is charged to who asks', async (t) => {
   const server = await startRoutes(routes, { limits: { loop_ms: 1 } }, { sockets: [socket] });
   t.teardown(() => server.close());
-  t.beforeEach(() => { served = 0; });
-  const second: Organization = { id: `org_${'B'.repeat(24)}`, tenant: 2, name: 'Second', status: 'active', createdAt: new Date().toISOString() };
+  t.beforeEach(() => {
+    served = 0;
+  });
+  const second: Organization = {
+    id: `org_${'B'.repeat(24)}`,
+    tenant: 2,
+    name: 'Second',
+    status: 'active',
+    createdAt: new Date().toISOString(),
+  };
   await server.store.table<Organization>('organizations').insert(second.id, second);
   const accounts = openAccounts(server.store);
   const { secret } = await accounts.createKey({ name: 'a test key' }, second.id);
   await accounts.close();
-  const metric = async (name: string): Promise<number> => Number(new RegExp(`^${name.replace(/[{}]/g, '\\$&')} (.*)$`, 'm').exec(await server.telemetry.scrape())?.[1] ?? 0);
+  const metric = async (name: string): Promise<number> =>
+    Number(new RegExp(`^${name.replace(/[{}]/g, '\\$&')} (.*)$`, 'm').exec(await server.telemetry.scrape())?.[1] ?? 0);
 
   t.test('small ones are not', async (t) => {
     for (let i = 0; i < 3; i++) t.equal((await server.post(CHAT, {})).status, 200);
@@ -75,30 +105,58 @@ t.test('what large requests take is charged to who asks', async (t) => {
   t.test('large ones are, and then refused before they are read', async (t) => {
     t.equal((await server.post(CHAT, LARGE)).status, 200);
     t.equal(served, 1);
-    t.ok(await metric(`monolith_request_loop_seconds_total{endpoint="${CHAT}",status="200",code=""}`) >= WORK_MS / 1000);
+    t.ok(
+      (await metric(`monolith_request_loop_seconds_total{endpoint="${CHAT}",status="200",code=""}`)) >= WORK_MS / 1000,
+    );
     const refusals = await Promise.all([
       server.post(CHAT, LARGE),
       server.post(CHAT, `{"a": this is no JSON ${'x'.repeat(16_384)}`),
-      server.fetch(CHAT, { method: 'POST', body: gzipSync(JSON.stringify(LARGE)), headers: { 'content-encoding': 'gzip' } }),
-      server.fetch(CHAT, { method: 'POST', body: new Blob([JSON.stringify(LARGE)]).stream(), duplex: 'half' } as RequestInit),
+      server.fetch(CHAT, {
+        method: 'POST',
+        body: gzipSync(JSON.stringify(LARGE)),
+        headers: { 'content-encoding': 'gzip' },
+      }),
+      server.fetch(CHAT, {
+        method: 'POST',
+        body: new Blob([JSON.stringify(LARGE)]).stream(),
+        duplex: 'half',
+      } as RequestInit),
     ]);
     for (const [at, refused] of refusals.entries()) {
       t.equal(refused.status, 429, `refusal ${at}`);
       t.equal(refused.headers.get('retry-after'), '60');
-      t.match(await errorOf(refused), { type: 'rate_limit_error', code: 'rpm_limit_exceeded', param: null, message: /1 ms per second/ });
+      t.match(await errorOf(refused), {
+        type: 'rate_limit_error',
+        code: 'rpm_limit_exceeded',
+        param: null,
+        message: /1 ms per second/,
+      });
     }
     const messages = await server.post('/v1/messages', LARGE);
     t.equal(messages.status, 429);
-    t.match(await messages.json(), { type: 'error', error: { type: 'rate_limit_error', code: 'rpm_limit_exceeded' }, request_id: /^req_/ }, 'in the format\'s shape');
+    t.match(
+      await messages.json(),
+      { type: 'error', error: { type: 'rate_limit_error', code: 'rpm_limit_exceeded' }, request_id: /^req_/ },
+      "in the format's shape",
+    );
     t.equal(served, 1, 'none of them came further');
     t.equal(await metric(`monolith_loop_limit_refused_total{endpoint="${CHAT}"}`), 4);
     t.equal(await metric('monolith_loop_limit_refused_total{endpoint="/v1/messages"}'), 1);
-    t.ok(server.logs.some((line) => /"status":200,.*"loop_ms":\d/.test(line)), 'the log says what a request took');
-    t.ok(server.logs.some((line) => /"code":"rpm_limit_exceeded",.*"refused_by":"loop_ms"/.test(line)), 'and why one was refused');
+    t.ok(
+      server.logs.some((line) => /"status":200,.*"loop_ms":\d/.test(line)),
+      'the log says what a request took',
+    );
+    t.ok(
+      server.logs.some((line) => /"code":"rpm_limit_exceeded",.*"refused_by":"loop_ms"/.test(line)),
+      'and why one was refused',
+    );
   });
 
   t.test('what is to come of a body is not waited for', async (t) => {
-    const head = await server.raw(`POST ${CHAT} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nContent-Length: 20000\r\n\r\n`, 20_000);
+    const head = await server.raw(
+      `POST ${CHAT} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nContent-Length: 20000\r\n\r\n`,
+      20_000,
+    );
     t.match(head, /^HTTP\/1\.1 429 .*\r\nConnection: close\r\n/s);
   });
 
@@ -109,7 +167,9 @@ t.test('what large requests take is charged to who asks', async (t) => {
   });
 
   t.test('without a key nobody is charged and nothing read', async (t) => {
-    const spent = await metric(`monolith_request_loop_seconds_total{endpoint="${CHAT}",status="401",code="invalid_api_key"}`);
+    const spent = await metric(
+      `monolith_request_loop_seconds_total{endpoint="${CHAT}",status="401",code="invalid_api_key"}`,
+    );
     t.equal((await server.post(CHAT, LARGE, { authorization: 'Bearer nobody' })).status, 401);
     t.equal(served, 0);
     t.equal(spent, 0);
@@ -120,11 +180,14 @@ t.test('what large requests take is charged to who asks', async (t) => {
   });
 
   t.test('turns of a WebSocket are charged to the same account', async (t) => {
-    const client = new WebSocket(`ws://127.0.0.1:${server.port}/v1/turns`, { headers: { authorization: `Bearer ${server.key}` } });
-    const ask = (text: string): Promise<string> => new Promise((resolve) => {
-      client.once('message', (data: Buffer) => resolve(data.toString()));
-      client.send(text);
+    const client = new WebSocket(`ws://127.0.0.1:${server.port}/v1/turns`, {
+      headers: { authorization: `Bearer ${server.key}` },
     });
+    const ask = (text: string): Promise<string> =>
+      new Promise((resolve) => {
+        client.once('message', (data: Buffer) => resolve(data.toString()));
+        client.send(text);
+      });
     await new Promise((resolve) => client.once('open', resolve));
     t.equal(await ask('small'), 'done');
     t.equal(await ask(JSON.stringify(LARGE)), 'rpm_limit_exceeded');
@@ -141,7 +204,10 @@ t.test('what a small request becomes is charged as well', async (t) => {
   t.equal((await server.post('/v1/later?size=16384', {})).status, 200);
   t.equal((await server.post(CHAT, LARGE)).status, 429, 'the large one was charged');
   t.equal((await server.post('/v1/later?size=16384', {})).status, 200, 'what has been read is never refused for that');
-  t.match(await server.telemetry.scrape(), /^monolith_request_loop_seconds_total\{endpoint="\/v1\/later",status="200",code=""\} 0\.2/m);
+  t.match(
+    await server.telemetry.scrape(),
+    /^monolith_request_loop_seconds_total\{endpoint="\/v1\/later",status="200",code=""\} 0\.2/m,
+  );
 });
 
 t.test('off', async (t) => {

@@ -11,7 +11,10 @@ import { echoRoutes, errorOf, startRoutes } from './running-server.js';
 
 t.test('the budget: a half for one organization, all of it for all', async (t) => {
   const budget = new ReadingBudget(1_000, 100);
-  const first = budget.open('org_a'), second = budget.open('org_a'), other = budget.open('org_b'), third = budget.open('org_c');
+  const first = budget.open('org_a'),
+    second = budget.open('org_a'),
+    other = budget.open('org_b'),
+    third = budget.open('org_c');
   t.ok(first.add(400));
   t.ok(second.add(100));
   t.notOk(second.add(1), 'more than its half');
@@ -47,10 +50,19 @@ t.test('large bodies: one per turn of the event loop, in order, whatever one of 
   const done: string[] = [];
   const failures: unknown[] = [];
   process.once('uncaughtException', (error) => failures.push(error));
-  for (const name of ['first', 'second']) turns.take('org_a', 1e6, () => { done.push(name); });
-  turns.take('org_a', 1e6, () => { throw new Error('inside'); });
-  turns.take('org_a', 1e6, () => { done.push('last'); });
-  turns.take('org_a', 10, () => { done.push('small'); });
+  for (const name of ['first', 'second'])
+    turns.take('org_a', 1e6, () => {
+      done.push(name);
+    });
+  turns.take('org_a', 1e6, () => {
+    throw new Error('inside');
+  });
+  turns.take('org_a', 1e6, () => {
+    done.push('last');
+  });
+  turns.take('org_a', 10, () => {
+    done.push('small');
+  });
   t.same(done, ['small'], 'a small one does not wait');
   setImmediate(() => done.push('somebody else'));
   for (let i = 0; i < 4_000 && done.length < 5; i++) await sleep(5);
@@ -61,10 +73,12 @@ t.test('large bodies: one per turn of the event loop, in order, whatever one of 
 t.test('what goes on in slices ends before the next body begins, and lets others in between', async (t) => {
   const turns = new ParseTurns();
   const done: string[] = [];
-  const slices = (name: string, left: number): Turn => () => {
-    done.push(`${name} ${left}`);
-    return left === 0 ? undefined : slices(name, left - 1);
-  };
+  const slices =
+    (name: string, left: number): Turn =>
+    () => {
+      done.push(`${name} ${left}`);
+      return left === 0 ? undefined : slices(name, left - 1);
+    };
   turns.take('org_a', 1e6, slices('large', 2));
   turns.take('org_b', 1e6, slices('other', 0));
   turns.take('org_a', 10, slices('small', 1));
@@ -77,57 +91,77 @@ t.test('what goes on in slices ends before the next body begins, and lets others
 t.test('an answer goes on before what its organization reads next, and others have their turns', async (t) => {
   const turns = new ParseTurns();
   const done: string[] = [];
-  const read = (name: string): Turn => () => {
-    done.push(`read ${name}`);
-    turns.goOn('org_a', () => { done.push(`answer ${name}`); });
-  };
+  const read =
+    (name: string): Turn =>
+    () => {
+      done.push(`read ${name}`);
+      turns.goOn('org_a', () => {
+        done.push(`answer ${name}`);
+      });
+    };
   for (const name of ['first', 'second']) turns.take('org_a', 1e6, read(name));
-  turns.take('org_b', 1e6, () => { done.push('other'); });
+  turns.take('org_b', 1e6, () => {
+    done.push('other');
+  });
   for (let i = 0; i < 4_000 && done.length < 5; i++) await sleep(5);
   t.same(done, ['read first', 'other', 'answer first', 'read second', 'answer second']);
 });
 
-t.test('a large body is gone through in slices before it is served, and no longer than its client is there', async (t) => {
-  let steps = 0;
-  let served = 0;
-  const BUSY_MS = 2;
-  const route: Route = {
-    method: 'POST', path: '/v1/sliced', scope: 'inference',
-    * ahead() {
-      for (let i = 0; i < 40; i++) {
-        for (const end = performance.now() + BUSY_MS; performance.now() < end;);
-        steps++;
-        yield;
-      }
-    },
-    serve(exchange) {
-      served++;
-      exchange.json(200, { steps });
-    },
-  };
-  const server = await startRoutes([...echoRoutes, route]);
-  t.teardown(() => server.close());
-  const large = JSON.stringify({ a: 'x'.repeat(200_000) });
-  t.same(await (await server.post('/v1/sliced', { a: 1 })).json(), { steps: 0 }, 'a small one is served at once');
-  const answer = server.post('/v1/sliced', large);
-  while (steps === 0) await sleep(1);
-  t.ok(steps < 40, 'others have their turns meanwhile');
-  t.equal(served, 1);
-  t.same(await (await answer).json(), { steps: 40 }, 'all of it is done when it is served');
-  const leaving = new AbortController();
-  const left = server.fetch('/v1/sliced', { method: 'POST', body: large, headers: { 'content-type': 'application/json' }, signal: leaving.signal }).catch(() => null);
-  while (steps === 40) await sleep(1);
-  leaving.abort();
-  await left;
-  await sleep(40 * BUSY_MS * 2);
-  t.ok(steps < 80, 'what nobody waits for is not gone on with');
-  t.equal(served, 2);
-});
+t.test(
+  'a large body is gone through in slices before it is served, and no longer than its client is there',
+  async (t) => {
+    let steps = 0;
+    let served = 0;
+    const BUSY_MS = 2;
+    const route: Route = {
+      method: 'POST',
+      path: '/v1/sliced',
+      scope: 'inference',
+      *ahead() {
+        for (let i = 0; i < 40; i++) {
+          for (const end = performance.now() + BUSY_MS; performance.now() < end; );
+          steps++;
+          yield;
+        }
+      },
+      serve(exchange) {
+        served++;
+        exchange.json(200, { steps });
+      },
+    };
+    const server = await startRoutes([...echoRoutes, route]);
+    t.teardown(() => server.close());
+    const large = JSON.stringify({ a: 'x'.repeat(200_000) });
+    t.same(await (await server.post('/v1/sliced', { a: 1 })).json(), { steps: 0 }, 'a small one is served at once');
+    const answer = server.post('/v1/sliced', large);
+    while (steps === 0) await sleep(1);
+    t.ok(steps < 40, 'others have their turns meanwhile');
+    t.equal(served, 1);
+    t.same(await (await answer).json(), { steps: 40 }, 'all of it is done when it is served');
+    const leaving = new AbortController();
+    const left = server
+      .fetch('/v1/sliced', {
+        method: 'POST',
+        body: large,
+        headers: { 'content-type': 'application/json' },
+        signal: leaving.signal,
+      })
+      .catch(() => null);
+    while (steps === 40) await sleep(1);
+    leaving.abort();
+    await left;
+    await sleep(40 * BUSY_MS * 2);
+    t.ok(steps < 80, 'what nobody waits for is not gone on with');
+    t.equal(served, 2);
+  },
+);
 
 t.test('what fails in a slice is told, and the next body has its turn', async (t) => {
   const route: Route = {
-    method: 'POST', path: '/v1/failing', scope: 'inference',
-    * ahead() {
+    method: 'POST',
+    path: '/v1/failing',
+    scope: 'inference',
+    *ahead() {
       yield;
       throw new Error('inside');
     },
@@ -147,20 +181,29 @@ t.test('bodies on a server', async (t) => {
   let seen: unknown;
   let answer: () => void = () => undefined;
   const slow: Route = {
-    method: 'POST', path: '/v1/slow', scope: 'inference',
+    method: 'POST',
+    path: '/v1/slow',
+    scope: 'inference',
     async serve(exchange) {
       held = exchange;
       seen = exchange.body;
-      await new Promise<void>((resolve) => { answer = resolve; });
+      await new Promise<void>((resolve) => {
+        answer = resolve;
+      });
       exchange.json(200, {});
     },
   };
   const LIMIT = 65_536;
-  const server = await startRoutes([...echoRoutes, slow], { http: { max_body_bytes: LIMIT, max_reading_bytes: 4 * LIMIT } });
+  const server = await startRoutes([...echoRoutes, slow], {
+    http: { max_body_bytes: LIMIT, max_reading_bytes: 4 * LIMIT },
+  });
   t.teardown(() => server.close());
-  const head = (length: string): string => `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\n${length}\r\n\r\n`;
+  const head = (length: string): string =>
+    `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\n${length}\r\n\r\n`;
   /** The server is in this process: it gets its turns, however late the clock is. */
-  const turns = async (): Promise<void> => { for (let i = 0; i < 10; i++) await sleep(5); };
+  const turns = async (): Promise<void> => {
+    for (let i = 0; i < 10; i++) await sleep(5);
+  };
   /** A body that is never complete. */
   const unfinished = async (bytes: number): Promise<Socket> => {
     const socket = connect(server.port, '127.0.0.1').on('error', () => undefined);
@@ -185,7 +228,11 @@ t.test('bodies on a server', async (t) => {
     await turns();
     t.equal((await server.post('/v1/chat/completions', body)).status, 200, 'those that were given up hold nothing');
     for (let i = 0; i < 20; i++) t.equal((await server.fetch('/v1/chat/completions', gzip)).status, 200);
-    t.equal((await server.fetch('/v1/chat/completions', { ...gzip, body: gzip.body.subarray(0, -9) })).status, 400, 'cut gzip');
+    t.equal(
+      (await server.fetch('/v1/chat/completions', { ...gzip, body: gzip.body.subarray(0, -9) })).status,
+      400,
+      'cut gzip',
+    );
     const most = { ...gzip, body: gzipSync(JSON.stringify({ a: 'y'.repeat(LIMIT - 8) })) };
     for (let i = 0; i < 10; i++) t.equal((await server.fetch('/v1/chat/completions', most)).status, 200);
   });
@@ -194,11 +241,18 @@ t.test('bodies on a server', async (t) => {
     const text = JSON.stringify({ a: Array.from({ length: 3_000 }, (_, index) => `é${index}`).join('') });
     const bytes = Buffer.from(text);
     let chunked = '';
-    for (let at = 0, length = 1; at < bytes.length; at += length, length = length % 97 === 0 ? 1 : length + (at % 3 === 0 ? 1 : 0)) {
+    for (
+      let at = 0, length = 1;
+      at < bytes.length;
+      at += length, length = length % 97 === 0 ? 1 : length + (at % 3 === 0 ? 1 : 0)
+    ) {
       const piece = bytes.subarray(at, at + length);
       chunked += `${piece.length.toString(16)}\r\n${piece.toString('latin1')}\r\n`;
     }
-    const reply = await server.raw(Buffer.from(`${head('Transfer-Encoding: chunked\r\nConnection: close')}${chunked}0\r\n\r\n`, 'latin1'), 500);
+    const reply = await server.raw(
+      Buffer.from(`${head('Transfer-Encoding: chunked\r\nConnection: close')}${chunked}0\r\n\r\n`, 'latin1'),
+      500,
+    );
     t.equal(Buffer.from(reply.slice(reply.indexOf('\r\n\r\n') + 4), 'latin1').toString(), `{"echo":${text}}`);
   });
 

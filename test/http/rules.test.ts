@@ -11,7 +11,9 @@ t.test('HTTP rules', async (t) => {
 
   t.test('every answer carries one request id twice, the release and CORS', async (t) => {
     for (const response of [
-      await server.post('/v1/chat/completions', {}), await server.fetch('/nothing'), await fetch(`${server.url}/v1/things/1`),
+      await server.post('/v1/chat/completions', {}),
+      await server.fetch('/nothing'),
+      await fetch(`${server.url}/v1/things/1`),
       await fetch(`${server.url}/v1/things/1`, { method: 'OPTIONS' }),
     ]) {
       t.match(response.headers.get('x-request-id'), /^req_[0-9A-Za-z]{24}$/);
@@ -30,7 +32,10 @@ t.test('HTTP rules', async (t) => {
     t.equal(response.status, 404);
     t.equal(response.headers.get('content-type'), 'application/json; charset=utf-8');
     t.match(await errorOf(response), { type: 'not_found_error', code: 'unknown_endpoint', param: null });
-    t.match((await errorOf(await server.post('/chat/completions', {}))).message, /Did you mean \/v1\/chat\/completions/);
+    t.match(
+      (await errorOf(await server.post('/chat/completions', {}))).message,
+      /Did you mean \/v1\/chat\/completions/,
+    );
     t.equal((await server.fetch('/v1/things/')).status, 404, 'a parameter is not empty');
     t.equal((await server.fetch('/v1/things/%zz')).status, 404, 'a broken escape names nothing');
   });
@@ -52,7 +57,10 @@ t.test('HTTP rules', async (t) => {
   });
 
   t.test('a long method is shortened in the error and in the log', async (t) => {
-    const answer = await server.raw(`${'X'.repeat(8_000)} /v1/things/1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n`, 500);
+    const answer = await server.raw(
+      `${'X'.repeat(8_000)} /v1/things/1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n`,
+      500,
+    );
     t.match(answer, /"code":"method_not_allowed"/);
     t.match(answer, / does not support X{17}[^X]/);
     t.ok(answer.length < 1_000, `${answer.length} bytes`);
@@ -63,11 +71,17 @@ t.test('HTTP rules', async (t) => {
   t.test('HEAD: the headers of GET without the body; elsewhere an empty 404', async (t) => {
     const got = await server.fetch('/v1/things/1');
     const length = (await got.text()).length;
-    const head = await server.raw(`HEAD /v1/things/1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\n\r\n`, 200);
+    const head = await server.raw(
+      `HEAD /v1/things/1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\n\r\n`,
+      200,
+    );
     t.match(head, /^HTTP\/1.1 200 OK\r\n/);
     t.match(head, new RegExp(`\r\nContent-Length: ${length}\r\n`, 'i'));
     t.ok(head.endsWith('\r\n\r\n'));
-    const two = await server.raw(`HEAD /v1/things/1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\n\r\n`.repeat(2), 500);
+    const two = await server.raw(
+      `HEAD /v1/things/1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\n\r\n`.repeat(2),
+      500,
+    );
     t.equal(two.match(/HTTP\/1\.1 200 OK/g)?.length ?? 0, 2, 'the connection lives on');
     const post = await server.raw('HEAD /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n\r\n', 200);
     t.match(post, /^HTTP\/1.1 404 /);
@@ -76,7 +90,8 @@ t.test('HTTP rules', async (t) => {
 
   t.test('preflight needs no key and echoes what was asked', async (t) => {
     const response = await fetch(`${server.url}/v1/chat/completions`, {
-      method: 'OPTIONS', headers: { origin: 'http://a.example', 'access-control-request-headers': 'authorization, x-custom' },
+      method: 'OPTIONS',
+      headers: { origin: 'http://a.example', 'access-control-request-headers': 'authorization, x-custom' },
     });
     t.equal(response.status, 204);
     t.equal(response.headers.get('allow'), 'POST, OPTIONS');
@@ -87,34 +102,64 @@ t.test('HTTP rules', async (t) => {
   });
 
   t.test('media types and encodings', async (t) => {
-    t.equal((await server.post('/v1/chat/completions', {}, { 'content-type': 'Application/JSON; charset=x' })).status, 200);
-    const missing = await server.raw(`POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: bearer ${server.key}\r\nContent-Length: 2\r\n\r\n{}`, 200);
+    t.equal(
+      (await server.post('/v1/chat/completions', {}, { 'content-type': 'Application/JSON; charset=x' })).status,
+      200,
+    );
+    const missing = await server.raw(
+      `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: bearer ${server.key}\r\nContent-Length: 2\r\n\r\n{}`,
+      200,
+    );
     t.match(missing, /^HTTP\/1.1 200 /, 'an absent Content-Type is read as JSON');
     for (const type of ['application/x-www-form-urlencoded', 'text/plain']) {
       const response = await server.post('/v1/chat/completions', '{}', { 'content-type': type });
       t.equal(response.status, 400);
       t.equal((await errorOf(response)).code, 'unsupported_media_type');
     }
-    t.equal((await errorOf(await server.post('/v1/chat/completions', '{}', { 'content-encoding': 'br' }))).code, 'unsupported_media_type');
-    const gzip = await server.fetch('/v1/chat/completions', { method: 'POST', body: gzipSync('{"a":1}'), headers: { 'content-encoding': 'gzip' } });
+    t.equal(
+      (await errorOf(await server.post('/v1/chat/completions', '{}', { 'content-encoding': 'br' }))).code,
+      'unsupported_media_type',
+    );
+    const gzip = await server.fetch('/v1/chat/completions', {
+      method: 'POST',
+      body: gzipSync('{"a":1}'),
+      headers: { 'content-encoding': 'gzip' },
+    });
     t.same(await gzip.json(), { echo: { a: 1 } });
-    t.equal((await errorOf(await server.post('/v1/chat/completions', '{}', { 'content-encoding': 'gzip' }))).code, 'invalid_json');
+    t.equal(
+      (await errorOf(await server.post('/v1/chat/completions', '{}', { 'content-encoding': 'gzip' }))).code,
+      'invalid_json',
+    );
   });
 
   t.test('bodies that are not a JSON object', async (t) => {
     const deep = (levels: number): string => `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
     for (const [body, code] of [
-      ['', 'invalid_body'], [' ', 'invalid_body'], ['[]', 'invalid_body'], ['null', 'invalid_body'], ['1', 'invalid_body'],
-      ['{', 'invalid_json'], ['{"a":1e999}', 'invalid_json'], ['{"a":NaN}', 'invalid_json'], [deep(513), 'invalid_json'],
+      ['', 'invalid_body'],
+      [' ', 'invalid_body'],
+      ['[]', 'invalid_body'],
+      ['null', 'invalid_body'],
+      ['1', 'invalid_body'],
+      ['{', 'invalid_json'],
+      ['{"a":1e999}', 'invalid_json'],
+      ['{"a":NaN}', 'invalid_json'],
+      [deep(513), 'invalid_json'],
     ] as const) {
       const response = await server.post('/v1/chat/completions', body);
       t.equal(response.status, 400, body.slice(0, 20));
       t.match(await errorOf(response), { type: 'invalid_request_error', code, param: null }, body.slice(0, 20));
     }
     t.equal((await server.post('/v1/chat/completions', deep(512))).status, 200, '512 levels are allowed');
-    const bytes = await server.fetch('/v1/chat/completions', { method: 'POST', body: new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]) });
+    const bytes = await server.fetch('/v1/chat/completions', {
+      method: 'POST',
+      body: new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]),
+    });
     t.equal((await errorOf(bytes)).code, 'invalid_json', 'not UTF-8');
-    t.same(await (await server.post('/v1/chat/completions', '\ufeff{"a":1,"a":2}')).json(), { echo: { a: 2 } }, 'a byte-order mark is skipped, the last duplicate wins');
+    t.same(
+      await (await server.post('/v1/chat/completions', '\ufeff{"a":1,"a":2}')).json(),
+      { echo: { a: 2 } },
+      'a byte-order mark is skipped, the last duplicate wins',
+    );
     const secret = await errorOf(await server.post('/v1/chat/completions', '{"content": "the secret", oops'));
     t.notMatch(secret.message, /secret/, 'the message quotes nothing of the body');
   });
@@ -134,21 +179,42 @@ t.test('HTTP rules', async (t) => {
         controller.close();
       },
     });
-    const chunked = await server.fetch('/v1/chat/completions', { method: 'POST', body: stream, duplex: 'half' } as RequestInit);
+    const chunked = await server.fetch('/v1/chat/completions', {
+      method: 'POST',
+      body: stream,
+      duplex: 'half',
+    } as RequestInit);
     t.equal(chunked.status, 413, 'chunked, no Content-Length');
 
     const bomb = gzipSync(`{"a":"${'x'.repeat(1_000_000)}"}`);
     t.ok(bomb.length < 4096);
-    t.equal((await server.fetch('/v1/chat/completions', { method: 'POST', body: bomb, headers: { 'content-encoding': 'gzip' } })).status, 413, 'after gzip');
+    t.equal(
+      (
+        await server.fetch('/v1/chat/completions', {
+          method: 'POST',
+          body: bomb,
+          headers: { 'content-encoding': 'gzip' },
+        })
+      ).status,
+      413,
+      'after gzip',
+    );
 
     const endless = await new Promise<string>((resolve) => {
       const socket = createConnection(server.port, '127.0.0.1');
       let text = '';
-      socket.write(`POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nTransfer-Encoding: chunked\r\n\r\n`);
+      socket.write(
+        `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nTransfer-Encoding: chunked\r\n\r\n`,
+      );
       const timer = setInterval(() => socket.write(`400\r\n${'x'.repeat(1024)}\r\n`), 1);
-      socket.on('data', (data) => { text += data.toString(); });
+      socket.on('data', (data) => {
+        text += data.toString();
+      });
       socket.on('error', () => undefined);
-      socket.on('close', () => { clearInterval(timer); resolve(text); });
+      socket.on('close', () => {
+        clearInterval(timer);
+        resolve(text);
+      });
     });
     t.match(endless, /^HTTP\/1.1 413 /, 'a client that never stops sending is answered and cut off');
   });
@@ -162,7 +228,10 @@ t.test('HTTP rules', async (t) => {
     t.match(refused, /\r\nConnection: close\r\n/);
     t.match(refused, /"param":"Content-Length","code":"invalid_header"/);
     const began = performance.now();
-    for (const [first, second] of [[2, 2 + hidden.length], [2 + hidden.length, 2]] as const) {
+    for (const [first, second] of [
+      [2, 2 + hidden.length],
+      [2 + hidden.length, 2],
+    ] as const) {
       const text = await server.raw(post(first, second, `{}${hidden}`), 60_000);
       t.notMatch(text, /missing_api_key|200 OK/, 'what follows is not taken for a request');
     }
@@ -174,7 +243,8 @@ t.test('HTTP rules', async (t) => {
   t.test('what the parser cannot read is answered in JSON', async (t) => {
     t.equal(loadUws(0).patched, true);
     for (const [bytes, code] of [
-      ['GET / HTTP/1.0\r\n\r\n', 'malformed_http'], ['\u0016\u0003\u0001\u0002\u0000\u0001\r\n\r\n', 'malformed_http'],
+      ['GET / HTTP/1.0\r\n\r\n', 'malformed_http'],
+      ['\u0016\u0003\u0001\u0002\u0000\u0001\r\n\r\n', 'malformed_http'],
       ['POST / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n', 'malformed_http'],
       ['POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -2\r\n\r\n{}', 'malformed_http'],
       [`GET / HTTP/1.1\r\n${'X: a\r\n'.repeat(99)}\r\n`, 'headers_too_large'],
@@ -182,7 +252,9 @@ t.test('HTTP rules', async (t) => {
     ] as const) {
       const text = await server.raw(bytes, 500);
       t.match(text, /^HTTP\/1\.1 400 Bad Request\r\nContent-Type: application\/json; charset=utf-8\r\n/, code);
-      t.match(JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4)), { error: { message: /./, type: 'invalid_request_error', param: null, code } });
+      t.match(JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4)), {
+        error: { message: /./, type: 'invalid_request_error', param: null, code },
+      });
     }
     t.equal(await server.raw('garbage\r\n\r\n', 500), '', 'half a request line waits for the rest');
     t.equal((await server.fetch('/healthz')).status, 200, 'the server goes on');
@@ -192,9 +264,19 @@ t.test('HTTP rules', async (t) => {
 t.test('Host header on loopback', async (t) => {
   const server = await startRoutes(echoRoutes, { http: { allowed_hosts: ['models.example'] } });
   t.teardown(() => server.close());
-  const status = async (host: string): Promise<string> => (await server.raw(`GET /healthz HTTP/1.1\r\nHost: ${host}\r\n\r\n`, 150)).slice(9, 12);
-  for (const host of ['localhost', `127.0.0.1:${server.port}`, '[::1]:80', 'a.localhost', 'models.example:80', '192.168.1.7']) t.equal(await status(host), '200', host);
-  for (const host of ['evil.example', 'localhost.evil.example', 'models.example.evil']) t.equal(await status(host), '400', host);
+  const status = async (host: string): Promise<string> =>
+    (await server.raw(`GET /healthz HTTP/1.1\r\nHost: ${host}\r\n\r\n`, 150)).slice(9, 12);
+  for (const host of [
+    'localhost',
+    `127.0.0.1:${server.port}`,
+    '[::1]:80',
+    'a.localhost',
+    'models.example:80',
+    '192.168.1.7',
+  ])
+    t.equal(await status(host), '200', host);
+  for (const host of ['evil.example', 'localhost.evil.example', 'models.example.evil'])
+    t.equal(await status(host), '400', host);
 });
 
 t.test('listed CORS origins', async (t) => {

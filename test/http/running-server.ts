@@ -34,7 +34,12 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-export async function startRoutes(routes: Route[], settings: object = {}, options: Partial<Pick<HttpOptions, 'authenticate'>> & Pick<HttpOptions, 'answerTimeoutMs' | 'bodyTimeoutMs' | 'chunkSilenceMs' | 'finished' | 'pingMs' | 'sockets'> = {}): Promise<RunningServer> {
+export async function startRoutes(
+  routes: Route[],
+  settings: object = {},
+  options: Partial<Pick<HttpOptions, 'authenticate'>> &
+    Pick<HttpOptions, 'answerTimeoutMs' | 'bodyTimeoutMs' | 'chunkSilenceMs' | 'finished' | 'pingMs' | 'sockets'> = {},
+): Promise<RunningServer> {
   const dataDir = mkdtempSync(join(tmpdir(), 'monolith-http-'));
   const config = configWith({ port: 0, data_dir: dataDir, ...settings });
   const store = await openStore(dataDir);
@@ -43,26 +48,51 @@ export async function startRoutes(routes: Route[], settings: object = {}, option
   const key = created as string;
   const logs: string[] = [];
   const telemetry = createTelemetry({ format: 'json', level: 'info', write: (line) => logs.push(line) });
-  const http = new HttpServer({ config, routes, authenticate: (secret) => accounts.authenticate(secret), telemetry, ...options });
+  const http = new HttpServer({
+    config,
+    routes,
+    authenticate: (secret) => accounts.authenticate(secret),
+    telemetry,
+    ...options,
+  });
   const port = await http.listen(config.host, 0);
   const url = `http://127.0.0.1:${port}`;
   return {
-    url, port, key, accounts, store, http, telemetry, config, logs,
-    fetch: (path, init = {}) => fetch(url + path, { ...init, headers: { authorization: `Bearer ${key}`, ...init.headers } }),
-    post: (path, body, headers = {}) => fetch(url + path, {
-      method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body),
-      headers: { 'content-type': 'application/json', authorization: `Bearer ${key}`, ...headers },
-    }),
-    raw: (bytes, waitMs = 3000) => new Promise((resolve) => {
-      const socket = connect(port, '127.0.0.1', () => socket.write(bytes));
-      let text = '';
-      // In ten parts: the server is in this process, and gets its turns between them however late the clock is.
-      let parts = 10;
-      const timer = setInterval(() => { if (--parts === 0) socket.destroy(); }, waitMs / parts);
-      socket.on('data', (data) => { text += data.toString('latin1'); });
-      socket.on('error', () => undefined);
-      socket.on('close', () => { clearInterval(timer); resolve(text); });
-    }),
+    url,
+    port,
+    key,
+    accounts,
+    store,
+    http,
+    telemetry,
+    config,
+    logs,
+    fetch: (path, init = {}) =>
+      fetch(url + path, { ...init, headers: { authorization: `Bearer ${key}`, ...init.headers } }),
+    post: (path, body, headers = {}) =>
+      fetch(url + path, {
+        method: 'POST',
+        body: typeof body === 'string' ? body : JSON.stringify(body),
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${key}`, ...headers },
+      }),
+    raw: (bytes, waitMs = 3000) =>
+      new Promise((resolve) => {
+        const socket = connect(port, '127.0.0.1', () => socket.write(bytes));
+        let text = '';
+        // In ten parts: the server is in this process, and gets its turns between them however late the clock is.
+        let parts = 10;
+        const timer = setInterval(() => {
+          if (--parts === 0) socket.destroy();
+        }, waitMs / parts);
+        socket.on('data', (data) => {
+          text += data.toString('latin1');
+        });
+        socket.on('error', () => undefined);
+        socket.on('close', () => {
+          clearInterval(timer);
+          resolve(text);
+        });
+      }),
     close: async () => {
       http.close();
       telemetry.close();
@@ -75,13 +105,38 @@ export async function startRoutes(routes: Route[], settings: object = {}, option
 
 /** Answers POST /v1/chat/completions and GET /v1/models with what arrived: enough of a route to see the HTTP rules. */
 export const echoRoutes: Route[] = [
-  { method: 'POST', path: '/v1/chat/completions', scope: 'inference', serve: (exchange) => exchange.json(200, { echo: exchange.body }) },
-  { method: 'POST', path: '/v1/messages', scope: 'inference', serve: (exchange) => exchange.json(200, { echo: exchange.body }) },
-  { method: 'GET', path: '/v1/things/:id', scope: null, serve: (exchange) => exchange.json(200, { id: exchange.params['id'], query: exchange.query.toString() }) },
-  { method: 'GET', path: '/healthz', scope: null, public: true, serve: (exchange) => exchange.json(200, { status: 'ok' }) },
+  {
+    method: 'POST',
+    path: '/v1/chat/completions',
+    scope: 'inference',
+    serve: (exchange) => exchange.json(200, { echo: exchange.body }),
+  },
+  {
+    method: 'POST',
+    path: '/v1/messages',
+    scope: 'inference',
+    serve: (exchange) => exchange.json(200, { echo: exchange.body }),
+  },
+  {
+    method: 'GET',
+    path: '/v1/things/:id',
+    scope: null,
+    serve: (exchange) => exchange.json(200, { id: exchange.params['id'], query: exchange.query.toString() }),
+  },
+  {
+    method: 'GET',
+    path: '/healthz',
+    scope: null,
+    public: true,
+    serve: (exchange) => exchange.json(200, { status: 'ok' }),
+  },
 ];
 
-export async function errorOf(response: Response): Promise<{ message: string; type: string; param: string | null; code: string }> {
-  const body = await response.json() as { error: { message: string; type: string; param: string | null; code: string } };
+export async function errorOf(
+  response: Response,
+): Promise<{ message: string; type: string; param: string | null; code: string }> {
+  const body = (await response.json()) as {
+    error: { message: string; type: string; param: string | null; code: string };
+  };
   return body.error;
 }

@@ -10,26 +10,60 @@ import { startRoutes } from './running-server.js';
 let next: { code: ErrorCode; retryAfterMs?: number }[] = [];
 const fail = (): void => {
   const failure = next.shift();
-  if (failure !== undefined) throw apiError(failure.code, 'It failed.', failure.code === 'model_not_found' ? 'model' : null, { retryAfterMs: failure.retryAfterMs });
+  if (failure !== undefined)
+    throw apiError(failure.code, 'It failed.', failure.code === 'model_not_found' ? 'model' : null, {
+      retryAfterMs: failure.retryAfterMs,
+    });
 };
 const server = await startRoutes([
   {
-    method: 'POST', path: '/v1/chat/completions', scope: 'inference',
-    serve: (exchange) => { fail(); exchange.json(200, { id: 'x', object: 'chat.completion', choices: [] }); },
+    method: 'POST',
+    path: '/v1/chat/completions',
+    scope: 'inference',
+    serve: (exchange) => {
+      fail();
+      exchange.json(200, { id: 'x', object: 'chat.completion', choices: [] });
+    },
   },
   {
-    method: 'POST', path: '/v1/messages', scope: 'inference',
-    serve: (exchange) => { fail(); exchange.json(200, { id: 'x', type: 'message', role: 'assistant', content: [], model: 'm', stop_reason: 'end_turn', usage: { input_tokens: 1, output_tokens: 1 } }); },
+    method: 'POST',
+    path: '/v1/messages',
+    scope: 'inference',
+    serve: (exchange) => {
+      fail();
+      exchange.json(200, {
+        id: 'x',
+        type: 'message',
+        role: 'assistant',
+        content: [],
+        model: 'm',
+        stop_reason: 'end_turn',
+        usage: { input_tokens: 1, output_tokens: 1 },
+      });
+    },
   },
 ]);
 t.teardown(() => server.close());
 
-const openai = (maxRetries: number): OpenAI => new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries });
-const anthropic = (maxRetries: number): Anthropic => new Anthropic({ baseURL: server.url, apiKey: server.key, maxRetries });
-const chat = (client: OpenAI): Promise<unknown> => Promise.resolve(client.chat.completions.create({ model: 'm', messages: [] }));
-const messages = (client: Anthropic): Promise<unknown> => Promise.resolve(client.messages.create({ model: 'm', max_tokens: 1, messages: [] }));
+const openai = (maxRetries: number): OpenAI =>
+  new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries });
+const anthropic = (maxRetries: number): Anthropic =>
+  new Anthropic({ baseURL: server.url, apiKey: server.key, maxRetries });
+const chat = (client: OpenAI): Promise<unknown> =>
+  Promise.resolve(client.chat.completions.create({ model: 'm', messages: [] }));
+const messages = (client: Anthropic): Promise<unknown> =>
+  Promise.resolve(client.messages.create({ model: 'm', max_tokens: 1, messages: [] }));
 
-interface SdkError { status: number; type?: string; code?: string; param?: string | null; requestID?: string; error: { error?: { type: string; code: string; details: { error_code: string } } }; headers: Headers; message: string }
+interface SdkError {
+  status: number;
+  type?: string;
+  code?: string;
+  param?: string | null;
+  requestID?: string;
+  error: { error?: { type: string; code: string; details: { error_code: string } } };
+  headers: Headers;
+  message: string;
+}
 async function refusal(call: Promise<unknown>): Promise<SdkError> {
   try {
     await call;
@@ -46,20 +80,38 @@ t.test('every code: status, type, code and request id arrive', async (t) => {
     const fromOpenAI = await refusal(chat(openai(0)));
     t.match(fromOpenAI, { status: expected.status, type: expected.type, code, requestID: /^req_/ }, `openai ${code}`);
     const fromAnthropic = await refusal(messages(anthropic(0)));
-    t.match(fromAnthropic, { status: expected.status, error: { error: { type: expected.type, code, details: { error_code: code } } }, requestID: /^req_/ }, `anthropic ${code}`);
+    t.match(
+      fromAnthropic,
+      {
+        status: expected.status,
+        error: { error: { type: expected.type, code, details: { error_code: code } } },
+        requestID: /^req_/,
+      },
+      `anthropic ${code}`,
+    );
     const waits = [fromOpenAI.headers.get('retry-after'), fromOpenAI.headers.get('retry-after-ms')];
     if (expected.status === 429 || expected.status === 503) {
-      t.ok(Number(waits[0]) >= 1 && Number(waits[0]) <= 60 && Number(waits[1]) >= 1 && Number(waits[1]) <= 60_000, `${code} says how long to wait`);
+      t.ok(
+        Number(waits[0]) >= 1 && Number(waits[0]) <= 60 && Number(waits[1]) >= 1 && Number(waits[1]) <= 60_000,
+        `${code} says how long to wait`,
+      );
     } else {
       t.same(waits, [null, null], `${code} says nothing of waiting`);
     }
-    t.equal(fromOpenAI.headers.get('x-should-retry'), code === 'request_exceeds_tpm_limit' || code === 'insufficient_quota' ? 'false' : null);
+    t.equal(
+      fromOpenAI.headers.get('x-should-retry'),
+      code === 'request_exceeds_tpm_limit' || code === 'insufficient_quota' ? 'false' : null,
+    );
   }
 });
 
-t.test('both clients wait as told, then succeed', async (t) => {   // by themselves they would wait half a second at most
+t.test('both clients wait as told, then succeed', async (t) => {
+  // by themselves they would wait half a second at most
   for (const code of ['rpm_limit_exceeded', 'capacity_exhausted'] as const) {
-    for (const [name, call] of [['openai', () => chat(openai(1))], ['anthropic', () => messages(anthropic(1))]] as const) {
+    for (const [name, call] of [
+      ['openai', () => chat(openai(1))],
+      ['anthropic', () => messages(anthropic(1))],
+    ] as const) {
       next = [{ code, retryAfterMs: 700 }];
       const begun = performance.now();
       await call();
@@ -82,15 +134,32 @@ t.test('an unknown key', async (t) => {
 });
 
 t.test('in the stream: the client throws with the code', async (t) => {
-  const streaming = await startRoutes([{
-    method: 'POST', path: '/v1/chat/completions', scope: 'inference',
-    serve: async (exchange) => {
-      exchange.sse().send(JSON.stringify({ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta: { content: 'a' }, finish_reason: null }] }));
-      await new Promise((resolve) => setImmediate(resolve));
-      throw apiError('model_error', 'The model failed.');
+  const streaming = await startRoutes([
+    {
+      method: 'POST',
+      path: '/v1/chat/completions',
+      scope: 'inference',
+      serve: async (exchange) => {
+        exchange
+          .sse()
+          .send(
+            JSON.stringify({
+              id: 'x',
+              object: 'chat.completion.chunk',
+              created: 1,
+              model: 'm',
+              choices: [{ index: 0, delta: { content: 'a' }, finish_reason: null }],
+            }),
+          );
+        await new Promise((resolve) => setImmediate(resolve));
+        throw apiError('model_error', 'The model failed.');
+      },
     },
-  }]);
+  ]);
   t.teardown(() => streaming.close());
   const client = new OpenAI({ baseURL: `${streaming.url}/v1`, apiKey: streaming.key, maxRetries: 0 });
-  t.match(await refusal(Promise.resolve(client.chat.completions.stream({ model: 'm', messages: [] }).finalChatCompletion())), { code: 'model_error', type: 'internal_error' });
+  t.match(
+    await refusal(Promise.resolve(client.chat.completions.stream({ model: 'm', messages: [] }).finalChatCompletion())),
+    { code: 'model_error', type: 'internal_error' },
+  );
 });

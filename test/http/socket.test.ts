@@ -18,11 +18,16 @@ class Scripted {
   drained = 0;
   message: SocketListener['message'] = () => undefined;
   readonly route: SocketRoute = {
-    path: '/v1/socket', scope: 'inference',
+    path: '/v1/socket',
+    scope: 'inference',
     open: (socket) => {
       this.socket = socket;
       this.opened++;
-      return { message: (bytes, binary) => this.message(bytes, binary), drain: () => void this.drained++, closed: () => void this.closed++ };
+      return {
+        message: (bytes, binary) => this.message(bytes, binary),
+        drain: () => void this.drained++,
+        closed: () => void this.closed++,
+      };
     },
   };
 
@@ -31,27 +36,46 @@ class Scripted {
   }
 }
 
-interface Client { socket: WebSocket; received: string[]; headers: Record<string, unknown>; closed: Promise<[code: number, reason: string]> }
+interface Client {
+  socket: WebSocket;
+  received: string[];
+  headers: Record<string, unknown>;
+  closed: Promise<[code: number, reason: string]>;
+}
 
 async function connect(server: RunningServer, options: ClientOptions = {}, path = '/v1/socket'): Promise<Client> {
-  const socket = new WebSocket(`ws://127.0.0.1:${server.port}${path}`, { headers: { authorization: `Bearer ${server.key}` }, ...options });
+  const socket = new WebSocket(`ws://127.0.0.1:${server.port}${path}`, {
+    headers: { authorization: `Bearer ${server.key}` },
+    ...options,
+  });
   const received: string[] = [];
   socket.on('message', (data: Buffer) => received.push(data.toString()));
   const closed = once(socket, 'close').then(([code, reason]) => [code as number, String(reason)] as [number, string]);
   const upgraded = once(socket, 'upgrade');
   await once(socket, 'open');
-  const [{ headers }] = await upgraded as [{ headers: Record<string, unknown> }];
+  const [{ headers }] = (await upgraded) as [{ headers: Record<string, unknown> }];
   return { socket, received, headers, closed };
 }
 
 /** The answer to a handshake that is refused. */
-async function refusal(server: RunningServer, headers: Record<string, string>, path = '/v1/socket'): Promise<{ status: number | undefined; headers: Record<string, unknown>; body: { error: { code: string } } }> {
+async function refusal(
+  server: RunningServer,
+  headers: Record<string, string>,
+  path = '/v1/socket',
+): Promise<{ status: number | undefined; headers: Record<string, unknown>; body: { error: { code: string } } }> {
   const socket = new WebSocket(`ws://127.0.0.1:${server.port}${path}`, { headers });
   socket.on('error', () => undefined);
-  const [, response] = await once(socket, 'unexpected-response') as [unknown, NodeJS.ReadableStream & { statusCode?: number; headers: Record<string, unknown> }];
+  const [, response] = (await once(socket, 'unexpected-response')) as [
+    unknown,
+    NodeJS.ReadableStream & { statusCode?: number; headers: Record<string, unknown> },
+  ];
   let text = '';
   for await (const piece of response) text += String(piece);
-  return { status: response.statusCode, headers: response.headers, body: JSON.parse(text) as { error: { code: string } } };
+  return {
+    status: response.statusCode,
+    headers: response.headers,
+    body: JSON.parse(text) as { error: { code: string } },
+  };
 }
 
 async function until(condition: () => boolean): Promise<boolean> {
@@ -70,16 +94,34 @@ t.test('handshakes', async (t) => {
     t.match(none, { status: 401, body: { error: { code: 'missing_api_key' } } });
     t.match(none.headers['x-request-id'], /^req_/);
     t.equal(none.headers['request-id'], none.headers['x-request-id']);
-    t.match(await refusal(server, { authorization: 'Bearer sk-wrong' }), { status: 401, body: { error: { code: 'invalid_api_key' } } });
+    t.match(await refusal(server, { authorization: 'Bearer sk-wrong' }), {
+      status: 401,
+      body: { error: { code: 'invalid_api_key' } },
+    });
     const { secret } = await server.accounts.createKey({ name: 'reader', scopes: ['models.read'] });
-    t.match(await refusal(server, { 'x-api-key': secret }), { status: 403, body: { error: { code: 'endpoint_not_allowed' } } });
-    t.match(await refusal(server, { ...key, host: 'rebound.example' }), { status: 400, body: { error: { code: 'invalid_header' } } });
-    t.match(await refusal(server, key, '/v1/elsewhere'), { status: 404, body: { error: { code: 'unknown_endpoint' } } });
+    t.match(await refusal(server, { 'x-api-key': secret }), {
+      status: 403,
+      body: { error: { code: 'endpoint_not_allowed' } },
+    });
+    t.match(await refusal(server, { ...key, host: 'rebound.example' }), {
+      status: 400,
+      body: { error: { code: 'invalid_header' } },
+    });
+    t.match(await refusal(server, key, '/v1/elsewhere'), {
+      status: 404,
+      body: { error: { code: 'unknown_endpoint' } },
+    });
     const plain = await server.fetch('/v1/socket');
     t.equal(plain.status, 404);
     t.equal(plain.headers.get('allow'), 'OPTIONS');
     t.match(await plain.json(), { error: { code: 'method_not_allowed', message: /upgrade to WebSocket/ } });
-    t.match(await server.raw(`GET /v1/socket HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 8\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OTAxMjM0NQ==\r\n\r\n`, 200), /^HTTP\/1\.1 400 /);
+    t.match(
+      await server.raw(
+        `GET /v1/socket HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 8\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OTAxMjM0NQ==\r\n\r\n`,
+        200,
+      ),
+      /^HTTP\/1\.1 400 /,
+    );
     t.equal(script.opened, 0);
   });
 
@@ -89,7 +131,11 @@ t.test('handshakes', async (t) => {
     t.equal(first.headers['request-id'], first.headers['x-request-id']);
     t.equal(first.headers['x-request-id'], script.socket?.requestId);
     t.equal(script.socket?.header('user-agent'), '');
-    const second = await connect(server, { headers: { 'x-api-key': server.key, 'user-agent': 'Test/1' } }, '/v1/socket/');
+    const second = await connect(
+      server,
+      { headers: { 'x-api-key': server.key, 'user-agent': 'Test/1' } },
+      '/v1/socket/',
+    );
     t.equal(script.socket?.header('user-agent'), 'Test/1');
     const third = await refusal(server, key);
     t.match(third, { status: 429, body: { error: { code: 'concurrency_limit_exceeded' } } });
@@ -104,24 +150,33 @@ t.test('handshakes', async (t) => {
   });
 });
 
-t.test('connections are refused whose messages might not fit into the organization\'s half of http.max_reading_bytes', async (t) => {
-  const script = new Scripted();
-  const settings = { http: { max_reading_bytes: 1_048_576, max_body_bytes: 65_536 }, ws: { max_message_bytes: 262_144, max_connections: 64 } };
-  const server = await startRoutes(echoRoutes, settings, { sockets: [script.route] });
-  t.teardown(() => server.close());
-  const authorization = `Bearer ${server.key}`;
-  const two = [await connect(server), await connect(server)];
-  const third = await refusal(server, { authorization });
-  t.match(third, { status: 503, body: { error: { code: 'capacity_exhausted', message: /more than 2 WebSocket connections/ } } });
-  t.equal(third.headers['retry-after'], '1');
-  two[0]!.socket.close();
-  await two[0]!.closed;
-  const again = await connect(server);
-  again.socket.send('x'.repeat(262_145));
-  t.same(await again.closed, [CLOSE.tooBig, 'A message may have at most 262144 bytes.']);
-  two[1]!.socket.close();
-  await two[1]!.closed;
-});
+t.test(
+  "connections are refused whose messages might not fit into the organization's half of http.max_reading_bytes",
+  async (t) => {
+    const script = new Scripted();
+    const settings = {
+      http: { max_reading_bytes: 1_048_576, max_body_bytes: 65_536 },
+      ws: { max_message_bytes: 262_144, max_connections: 64 },
+    };
+    const server = await startRoutes(echoRoutes, settings, { sockets: [script.route] });
+    t.teardown(() => server.close());
+    const authorization = `Bearer ${server.key}`;
+    const two = [await connect(server), await connect(server)];
+    const third = await refusal(server, { authorization });
+    t.match(third, {
+      status: 503,
+      body: { error: { code: 'capacity_exhausted', message: /more than 2 WebSocket connections/ } },
+    });
+    t.equal(third.headers['retry-after'], '1');
+    two[0]!.socket.close();
+    await two[0]!.closed;
+    const again = await connect(server);
+    again.socket.send('x'.repeat(262_145));
+    t.same(await again.closed, [CLOSE.tooBig, 'A message may have at most 262144 bytes.']);
+    two[1]!.socket.close();
+    await two[1]!.closed;
+  },
+);
 
 t.test('messages', async (t) => {
   const script = new Scripted();
@@ -167,7 +222,9 @@ t.test('messages', async (t) => {
   });
 
   t.test('a failure of the listener ends its connection alone', async (t) => {
-    script.message = () => { throw new Error('inside'); };
+    script.message = () => {
+      throw new Error('inside');
+    };
     const { socket, closed } = await connect(server);
     socket.send('x');
     t.same(await closed, [CLOSE.internalError, 'The server failed unexpectedly.']);
@@ -188,7 +245,10 @@ t.test('messages', async (t) => {
     const { socket, received, closed } = await connect(server);
     socket.send('x');
     t.same(await closed, [1001, 'done']);
-    t.same(received.map(Number), Array.from({ length: 100 }, (_, i) => i));
+    t.same(
+      received.map(Number),
+      Array.from({ length: 100 }, (_, i) => i),
+    );
   });
 });
 
@@ -242,7 +302,10 @@ t.test('slow readers', async (t) => {
     let full = false;
     const sending = (async () => {
       for (let i = 0; i < 2000; i++) {
-        while (script.socket !== undefined && script.socket.bufferedBytes > 32_768) { full = true; await sleep(1); }
+        while (script.socket !== undefined && script.socket.bufferedBytes > 32_768) {
+          full = true;
+          await sleep(1);
+        }
         script.socket?.send(`${i}`.padEnd(8000));
         await nextTurn();
       }
@@ -251,7 +314,10 @@ t.test('slow readers', async (t) => {
     socket.resume();
     await sending;
     t.ok(await until(() => received.length === 2000));
-    t.same(received.map(Number), Array.from({ length: 2000 }, (_, i) => i));
+    t.same(
+      received.map(Number),
+      Array.from({ length: 2000 }, (_, i) => i),
+    );
     socket.close();
   });
 
@@ -294,8 +360,19 @@ t.test('turns, keys and the end of the server', async (t) => {
   turn.end(200, null);
   turn.end(500, apiError('internal_error', 'too late'));
   t.equal(server.http.inFlight, 0);
-  const line = server.logs.map((text) => JSON.parse(text) as Record<string, unknown>).filter(({ request_id }) => request_id === turn.requestId);
-  t.match(line, [{ method: 'WEBSOCKET', path: '/v1/socket', status: 200, outcome: 'completed', model: 'm', connection: socket.requestId }]);
+  const line = server.logs
+    .map((text) => JSON.parse(text) as Record<string, unknown>)
+    .filter(({ request_id }) => request_id === turn.requestId);
+  t.match(line, [
+    {
+      method: 'WEBSOCKET',
+      path: '/v1/socket',
+      status: 200,
+      outcome: 'completed',
+      model: 'm',
+      connection: socket.requestId,
+    },
+  ]);
   t.equal(line.length, 1);
 
   await socket.identify();
@@ -308,9 +385,14 @@ t.test('turns, keys and the end of the server', async (t) => {
   server.http.draining = true;
   t.equal(script.drained, 1, 'told once');
   t.equal(socket.draining, true);
-  t.match(await refusal(server, { authorization: `Bearer ${server.key}` }), { status: 503, body: { error: { code: 'shutting_down' } } });
+  t.match(await refusal(server, { authorization: `Bearer ${server.key}` }), {
+    status: 503,
+    body: { error: { code: 'shutting_down' } },
+  });
   let idle = false;
-  void server.http.idle().then(() => { idle = true; });
+  void server.http.idle().then(() => {
+    idle = true;
+  });
   await nextTurn();
   t.equal(idle, false, 'waits for the turn');
   running.end(200, null);

@@ -15,7 +15,7 @@ const BUSY_MS = 1;
 const MOST_IN_AN_ITERATION = 5;
 
 function busy(): void {
-  for (const end = performance.now() + BUSY_MS; performance.now() < end;);
+  for (const end = performance.now() + BUSY_MS; performance.now() < end; );
 }
 
 /** Starts in each iteration of the loop, until there were `count`. */
@@ -31,7 +31,11 @@ async function perIteration(started: () => number, count: number): Promise<numbe
 t.test('starts take a slice of each iteration of the loop', async (t) => {
   const starts = new StartQueue();
   let started = 0;
-  for (let i = 0; i < 60; i++) starts.add('org_a', () => { started++; busy(); });
+  for (let i = 0; i < 60; i++)
+    starts.add('org_a', () => {
+      started++;
+      busy();
+    });
   t.equal(started, 1, 'the first does not wait');
   const counts = await perIteration(() => started, 60);
   t.ok(Math.max(...counts) <= MOST_IN_AN_ITERATION, counts.join());
@@ -55,9 +59,18 @@ t.test('organizations take turns, each in its order, and a start that fails stop
   const order: string[] = [];
   const failures: unknown[] = [];
   process.once('uncaughtException', (error) => failures.push(error));
-  for (let i = 0; i < 20; i++) starts.add('org_a', () => { order.push(`a${i}`); if (i === 2) throw new Error('inside'); });
+  for (let i = 0; i < 20; i++)
+    starts.add('org_a', () => {
+      order.push(`a${i}`);
+      if (i === 2) throw new Error('inside');
+    });
   const waited: string[] = [];
-  for (let i = 0; i < 3; i++) starts.add('org_b', () => order.push(`b${i}`), () => waited.push(`b${i}`));
+  for (let i = 0; i < 3; i++)
+    starts.add(
+      'org_b',
+      () => order.push(`b${i}`),
+      () => waited.push(`b${i}`),
+    );
   t.same(order, ['a0', 'b0'], 'the first of each organization does not wait');
   t.same(waited, ['b1', 'b2'], 'those that wait are notified before');
   while (order.length < 23) await sleep(1);
@@ -71,29 +84,88 @@ t.test('a burst over HTTP', async (t) => {
   let served = 0;
   let servedBefore = NaN;
   const routes: Route[] = [
-    { method: 'POST', path: '/v1/slow', scope: null, serve: async (exchange) => { await null; served++; busy(); exchange.json(200, {}); } },
-    { method: 'GET', path: '/v1/slow', scope: null, serve: (exchange) => { served++; busy(); exchange.json(200, {}); } },
-    { method: 'GET', path: '/v1/quick', scope: null, serve: (exchange) => { servedBefore = served; exchange.json(200, {}); } },
+    {
+      method: 'POST',
+      path: '/v1/slow',
+      scope: null,
+      serve: async (exchange) => {
+        await null;
+        served++;
+        busy();
+        exchange.json(200, {});
+      },
+    },
+    {
+      method: 'GET',
+      path: '/v1/slow',
+      scope: null,
+      serve: (exchange) => {
+        served++;
+        busy();
+        exchange.json(200, {});
+      },
+    },
+    {
+      method: 'GET',
+      path: '/v1/quick',
+      scope: null,
+      serve: (exchange) => {
+        servedBefore = served;
+        exchange.json(200, {});
+      },
+    },
   ];
-  const sockets: SocketRoute = { path: '/v1/socket', scope: null, open: (socket) => ({ message: (bytes) => { served++; busy(); socket.send(String(bytes[0])); }, drain: () => undefined, closed: () => undefined }) };
+  const sockets: SocketRoute = {
+    path: '/v1/socket',
+    scope: null,
+    open: (socket) => ({
+      message: (bytes) => {
+        served++;
+        busy();
+        socket.send(String(bytes[0]));
+      },
+      drain: () => undefined,
+      closed: () => undefined,
+    }),
+  };
   // The organization is the key itself.
-  const identity = (key: string): Identity => ({ organizationId: key, organizationNumber: 1, keyId: key, models: ['*'], scopes: [], limits: {}, keyLimits: null, monthlyTokenCap: null });
+  const identity = (key: string): Identity => ({
+    organizationId: key,
+    organizationNumber: 1,
+    keyId: key,
+    models: ['*'],
+    scopes: [],
+    limits: {},
+    keyLimits: null,
+    monthlyTokenCap: null,
+  });
   const server = await startRoutes(routes, {}, { authenticate: identity, sockets: [sockets] });
   t.teardown(() => server.close());
 
-  const head = (method: string, path: string, key: string): string => `${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\n`;
+  const head = (method: string, path: string, key: string): string =>
+    `${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\n`;
   const bursts: [string, (server: RunningServer) => Promise<() => void>][] = [
-    ['requests with a body', (at) => opened(t, at, `${head('POST', '/v1/slow', 'org_a')}Content-Length: 2\r\n\r\n{}`, BURST)],
+    [
+      'requests with a body',
+      (at) => opened(t, at, `${head('POST', '/v1/slow', 'org_a')}Content-Length: 2\r\n\r\n{}`, BURST),
+    ],
     ['requests without a body', (at) => opened(t, at, `${head('GET', '/v1/slow', 'org_a')}\r\n`, BURST)],
-    ['messages of WebSockets', async () => {
-      const clients = await Promise.all(Array.from({ length: BURST }, async () => {
-        const socket = new WebSocket(`ws://127.0.0.1:${server.port}/v1/socket`, { headers: { authorization: 'Bearer org_a' } });
-        await once(socket, 'open');
-        return socket;
-      }));
-      t.teardown(() => clients.forEach((socket) => socket.terminate()));
-      return () => clients.forEach((socket) => socket.send('x'));
-    }],
+    [
+      'messages of WebSockets',
+      async () => {
+        const clients = await Promise.all(
+          Array.from({ length: BURST }, async () => {
+            const socket = new WebSocket(`ws://127.0.0.1:${server.port}/v1/socket`, {
+              headers: { authorization: 'Bearer org_a' },
+            });
+            await once(socket, 'open');
+            return socket;
+          }),
+        );
+        t.teardown(() => clients.forEach((socket) => socket.terminate()));
+        return () => clients.forEach((socket) => socket.send('x'));
+      },
+    ],
   ];
   for (const [what, open] of bursts) {
     served = 0;
@@ -103,20 +175,25 @@ t.test('a burst over HTTP', async (t) => {
     send();
     other();
     while (Number.isNaN(servedBefore)) await sleep(1);
-    t.ok(servedBefore < BURST / 2, `${what}: ${servedBefore} of ${BURST} started before another organization's request`);
+    t.ok(
+      servedBefore < BURST / 2,
+      `${what}: ${servedBefore} of ${BURST} started before another organization's request`,
+    );
     while (served < BURST) await sleep(5);
   }
 });
 
 /** Connections that send `bytes` once the result is called. */
 async function opened(t: Test, { port }: RunningServer, bytes: string, count: number): Promise<() => void> {
-  const connections = await Promise.all(Array.from({ length: count }, async (): Promise<Socket> => {
-    const socket = connect(port, '127.0.0.1');
-    socket.on('error', () => undefined).resume();
-    await once(socket, 'connect');
-    return socket;
-  }));
-  await sleep(50);                               // the server has accepted them
+  const connections = await Promise.all(
+    Array.from({ length: count }, async (): Promise<Socket> => {
+      const socket = connect(port, '127.0.0.1');
+      socket.on('error', () => undefined).resume();
+      await once(socket, 'connect');
+      return socket;
+    }),
+  );
+  await sleep(50); // the server has accepted them
   t.teardown(() => connections.forEach((socket) => socket.destroy()));
   return () => connections.forEach((socket) => socket.write(bytes));
 }

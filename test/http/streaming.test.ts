@@ -13,9 +13,19 @@ type Serve = (exchange: Exchange) => void | Promise<void>;
 /** A server whose chat and messages routes do what the current test says. */
 async function scripted(settings: object = {}): Promise<{ server: RunningServer; play(serve: Serve): void }> {
   let current: Serve = () => undefined;
-  const route = (path: string): Route => ({ method: 'POST', path, scope: 'inference', serve: (exchange) => current(exchange) });
+  const route = (path: string): Route => ({
+    method: 'POST',
+    path,
+    scope: 'inference',
+    serve: (exchange) => current(exchange),
+  });
   const server = await startRoutes([route('/v1/chat/completions'), route('/v1/messages')], settings);
-  return { server, play: (serve) => { current = serve; } };
+  return {
+    server,
+    play: (serve) => {
+      current = serve;
+    },
+  };
 }
 
 function request(server: RunningServer, path = '/v1/chat/completions'): string {
@@ -57,7 +67,12 @@ t.test('event streams', async (t) => {
     });
     const text = await server.raw(closing(request(server)), 3_000);
     t.match(text, /^HTTP\/1.1 200 OK\r\n/);
-    for (const header of ['Content-Type: text/event-stream; charset=utf-8', 'Cache-Control: no-cache, no-transform', 'Connection: keep-alive', 'X-Accel-Buffering: no']) {
+    for (const header of [
+      'Content-Type: text/event-stream; charset=utf-8',
+      'Cache-Control: no-cache, no-transform',
+      'Connection: keep-alive',
+      'X-Accel-Buffering: no',
+    ]) {
       t.match(text, `\r\n${header}\r\n`);
     }
     const pieces = unchunk(text);
@@ -72,7 +87,10 @@ t.test('event streams', async (t) => {
       stream.end();
     });
     t.match(unchunk(await server.raw(closing(request(server)), 1500)).join(''), /^(: keep-alive\n\n){1,3}$/);
-    t.match(unchunk(await server.raw(closing(request(server, '/v1/messages')), 1500)).join(''), /^(event: ping\ndata: {"type":"ping"}\n\n){1,3}$/);
+    t.match(
+      unchunk(await server.raw(closing(request(server, '/v1/messages')), 1500)).join(''),
+      /^(event: ping\ndata: {"type":"ping"}\n\n){1,3}$/,
+    );
   });
 
   t.test('a failure before the first event is a plain status, with its headers', async (t) => {
@@ -85,7 +103,9 @@ t.test('event streams', async (t) => {
     t.equal(response.status, 503);
     t.equal(response.headers.get('retry-after'), '3');
     t.equal(response.headers.get('retry-after-ms'), '2500');
-    t.same(await response.json(), { error: { message: 'The queue is full.', type: 'service_unavailable', param: null, code: 'capacity_exhausted' } });
+    t.same(await response.json(), {
+      error: { message: 'The queue is full.', type: 'service_unavailable', param: null, code: 'capacity_exhausted' },
+    });
   });
 
   t.test('a failure after the first event travels in the stream', async (t) => {
@@ -95,15 +115,24 @@ t.test('event streams', async (t) => {
       throw apiError('model_error', 'The model failed.');
     });
     const chat = await (await server.post('/v1/chat/completions', {})).text();
-    t.equal(chat, 'data: {}\n\ndata: {"error":{"message":"The model failed.","type":"internal_error","param":null,"code":"model_error"}}\n\ndata: [DONE]\n\n');
+    t.equal(
+      chat,
+      'data: {}\n\ndata: {"error":{"message":"The model failed.","type":"internal_error","param":null,"code":"model_error"}}\n\ndata: [DONE]\n\n',
+    );
     const response = await server.post('/v1/messages', {});
     const messages = await response.text();
     const event = /^data: {}\n\nevent: error\ndata: (.*)\n\n$/.exec(messages)?.[1] ?? 'null';
-    t.match(JSON.parse(event), { type: 'error', error: { code: 'model_error', details: { error_code: 'model_error' } }, request_id: response.headers.get('request-id') });
+    t.match(JSON.parse(event), {
+      type: 'error',
+      error: { code: 'model_error', details: { error_code: 'model_error' } },
+      request_id: response.headers.get('request-id'),
+    });
   });
 
   t.test('anything else that is thrown says nothing about the inside', async (t) => {
-    play(() => { throw new Error('inside'); });
+    play(() => {
+      throw new Error('inside');
+    });
     const response = await server.post('/v1/chat/completions', {});
     t.equal(response.status, 500);
     const text = await response.text();
@@ -119,12 +148,14 @@ t.test('a client that goes away', async (t) => {
   for (const kind of ['stream', 'whole answer'] as const) {
     let aborted = 0;
     let late: Exchange | undefined;
-    const arrived = new Promise<void>((resolve) => play((exchange) => {
-      late = exchange;
-      exchange.onAborted(() => aborted++);
-      if (kind === 'stream') exchange.sse().send('{}');
-      resolve();
-    }));
+    const arrived = new Promise<void>((resolve) =>
+      play((exchange) => {
+        late = exchange;
+        exchange.onAborted(() => aborted++);
+        if (kind === 'stream') exchange.sse().send('{}');
+        resolve();
+      }),
+    );
     const socket = connect(server.port, '127.0.0.1');
     socket.write(request(server));
     await arrived;
@@ -152,15 +183,17 @@ t.test('slow readers', async (t) => {
   t.test('the buffer is bounded: past it the connection is dropped', async (t) => {
     let most = 0;
     let sent = 0;
-    const aborted = new Promise<void>((resolve) => play(async (exchange) => {
-      exchange.onAborted(resolve);
-      const stream: EventStream = exchange.sse();
-      for (sent = 0; sent < 5000 && !exchange.aborted; sent++) {
-        stream.send(event);
-        most = Math.max(most, stream.bufferedBytes);
-        await nextTurn();
-      }
-    }));
+    const aborted = new Promise<void>((resolve) =>
+      play(async (exchange) => {
+        exchange.onAborted(resolve);
+        const stream: EventStream = exchange.sse();
+        for (sent = 0; sent < 5000 && !exchange.aborted; sent++) {
+          stream.send(event);
+          most = Math.max(most, stream.bufferedBytes);
+          await nextTurn();
+        }
+      }),
+    );
     const socket = await paused();
     await aborted;
     t.ok(sent < 5000, 'dropped before everything was written');
@@ -187,7 +220,10 @@ t.test('slow readers', async (t) => {
     play(async (exchange) => {
       const stream = exchange.sse();
       for (; sent < 2000 && !exchange.aborted; sent++) {
-        while (stream.bufferedBytes > 32_768) { blocked = true; await sleep(1); }
+        while (stream.bufferedBytes > 32_768) {
+          blocked = true;
+          await sleep(1);
+        }
         stream.send(`{"n":${sent},"text":"${'y'.repeat(8000)}"}`);
         await nextTurn();
       }
@@ -204,7 +240,14 @@ t.test('slow readers', async (t) => {
       socket.on('close', () => resolve(Buffer.concat(pieces).toString('latin1')));
       socket.resume();
     });
-    const numbers = unchunk(text).join('').split('\n\n').filter((one) => one.startsWith('data: ')).map((one) => (JSON.parse(one.slice(6)) as { n: number }).n);
-    t.same(numbers, Array.from({ length: 2000 }, (_, i) => i));
+    const numbers = unchunk(text)
+      .join('')
+      .split('\n\n')
+      .filter((one) => one.startsWith('data: '))
+      .map((one) => (JSON.parse(one.slice(6)) as { n: number }).n);
+    t.same(
+      numbers,
+      Array.from({ length: 2000 }, (_, i) => i),
+    );
   });
 });

@@ -1,6 +1,17 @@
 // Pulling from a hub over HTTP: whole or not at all, from where it broke off, checked, shared with others on the same cache.
 
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { randomFillSync } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -21,7 +32,15 @@ import type { HubRepo, TestHub } from '../support/hub-server.js';
 const bytes = (length: number): Buffer => randomFillSync(Buffer.alloc(length));
 const MEMORY = 1 << 30;
 
-async function withHub(t: Test, repos: Record<string, HubRepo>): Promise<{ hub: TestHub; root: string; cache: HubCache; get: (ref: string, options?: GetOptions) => Promise<Pulled> }> {
+async function withHub(
+  t: Test,
+  repos: Record<string, HubRepo>,
+): Promise<{
+  hub: TestHub;
+  root: string;
+  cache: HubCache;
+  get: (ref: string, options?: GetOptions) => Promise<Pulled>;
+}> {
   const hub = await startHub(repos);
   const root = mkdtempSync(join(tmpdir(), 'monolith-hub-'));
   t.teardown(async () => {
@@ -30,26 +49,57 @@ async function withHub(t: Test, repos: Record<string, HubRepo>): Promise<{ hub: 
   });
   const cache = new HubCache(join(root, 'hub'));
   return {
-    hub, root, cache,
-    get: (ref, { signal, onProgress, memory = MEMORY, ...client } = {}) => pull(
-      parseModelRef(ref), new HubClient({ endpoint: hub.endpoint, token: null, backoffMs: 5, stallMs: 10_000, ...client }), cache,
-      { memory, signal, ...(onProgress === undefined ? {} : { onProgress }) },
-    ),
+    hub,
+    root,
+    cache,
+    get: (ref, { signal, onProgress, memory = MEMORY, ...client } = {}) =>
+      pull(
+        parseModelRef(ref),
+        new HubClient({ endpoint: hub.endpoint, token: null, backoffMs: 5, stallMs: 10_000, ...client }),
+        cache,
+        { memory, signal, ...(onProgress === undefined ? {} : { onProgress }) },
+      ),
   };
 }
-interface GetOptions extends Partial<HubClientOptions> { signal?: AbortSignal; memory?: number; onProgress?: (progress: PullProgress) => void }
+interface GetOptions extends Partial<HubClientOptions> {
+  signal?: AbortSignal;
+  memory?: number;
+  onProgress?: (progress: PullProgress) => void;
+}
 
-const failureOf = async (work: Promise<unknown>): Promise<string> => work.then(() => 'none', (error: unknown) => (error instanceof HubError ? `${error.failure}: ${error.message}` : String(error)));
+const failureOf = async (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => 'none',
+    (error: unknown) => (error instanceof HubError ? `${error.failure}: ${error.message}` : String(error)),
+  );
 const namesIn = (folder: string): string[] => (existsSync(folder) ? readdirSync(folder) : []);
 
 t.test('a quantization, its projector, the layout of the cache, and nothing twice', async (t) => {
-  const weights = bytes(300_000), projector = bytes(5_000);
-  const { hub, cache, get } = await withHub(t, { 'own/mod-GGUF': { files: { 'README.md': Buffer.from('# hi'), 'm-Q8_0.gguf': weights, 'm-Q4_K_M.gguf': bytes(100_000), 'mmproj-m-F16.gguf': projector, '.gitattributes': Buffer.from('x') } } });
+  const weights = bytes(300_000),
+    projector = bytes(5_000);
+  const { hub, cache, get } = await withHub(t, {
+    'own/mod-GGUF': {
+      files: {
+        'README.md': Buffer.from('# hi'),
+        'm-Q8_0.gguf': weights,
+        'm-Q4_K_M.gguf': bytes(100_000),
+        'mmproj-m-F16.gguf': projector,
+        '.gitattributes': Buffer.from('x'),
+      },
+    },
+  });
   const seen: PullProgress[] = [];
   const pulled = await get('own/mod-GGUF', { onProgress: (progress) => seen.push(progress) });
   const commit = hub.commitOf('own/mod-GGUF');
   const snapshot = join(cache.root, 'models--own--mod-GGUF', 'snapshots', commit);
-  t.match(pulled, { quantization: 'Q8_0', path: join(snapshot, 'm-Q8_0.gguf'), projector: join(snapshot, 'mmproj-m-F16.gguf'), commit, bytes: 305_000, fetched: 305_000 });
+  t.match(pulled, {
+    quantization: 'Q8_0',
+    path: join(snapshot, 'm-Q8_0.gguf'),
+    projector: join(snapshot, 'mmproj-m-F16.gguf'),
+    commit,
+    bytes: 305_000,
+    fetched: 305_000,
+  });
   t.ok(readFileSync(pulled.path).equals(weights));
   t.ok(readFileSync(pulled.projector!).equals(projector));
   t.match(readlinkSync(pulled.path), /^\.\.\/\.\.\/blobs\/[0-9a-f]{64}$/);
@@ -57,7 +107,10 @@ t.test('a quantization, its projector, the layout of the cache, and nothing twic
   t.same(namesIn(snapshot).sort(), ['m-Q8_0.gguf', 'mmproj-m-F16.gguf'], 'and nothing else');
   t.equal(seen.at(-1)?.bytes, 305_000);
   t.equal(seen.at(-1)?.total, 305_000);
-  t.ok(seen.every((one, at) => at === 0 || one.bytes >= seen[at - 1]!.bytes), 'progress goes forward');
+  t.ok(
+    seen.every((one, at) => at === 0 || one.bytes >= seen[at - 1]!.bytes),
+    'progress goes forward',
+  );
   const stored = hub.seen.filter(({ origin }) => origin === 'store').length;
   t.equal((await get('own/mod-GGUF:Q8_0')).fetched, 0);
   t.equal(hub.seen.filter(({ origin }) => origin === 'store').length, stored, 'what is there is not fetched');
@@ -65,17 +118,35 @@ t.test('a quantization, its projector, the layout of the cache, and nothing twic
   t.equal(cached(parseModelRef('own/mod-GGUF:Q4_K_M'), cache, MEMORY), null);
 });
 
-t.test('split files, folders, small files by git\'s hash, lists of several pages', async (t) => {
-  const folder = { 'config.json': Buffer.from('{"a":1}'), 'tokenizer.json': bytes(2_000), 'model.safetensors.index.json': Buffer.from('{"weight_map":{"x":"model-00001-of-00001.safetensors"}}'), 'model-00001-of-00001.safetensors': bytes(9_000), 'run.py': Buffer.from('import os') };
+t.test("split files, folders, small files by git's hash, lists of several pages", async (t) => {
+  const folder = {
+    'config.json': Buffer.from('{"a":1}'),
+    'tokenizer.json': bytes(2_000),
+    'model.safetensors.index.json': Buffer.from('{"weight_map":{"x":"model-00001-of-00001.safetensors"}}'),
+    'model-00001-of-00001.safetensors': bytes(9_000),
+    'run.py': Buffer.from('import os'),
+  };
   const { cache, get } = await withHub(t, {
-    'o/split': { files: { 'Q6_K/m-Q6_K-00001-of-00002.gguf': bytes(3_000), 'Q6_K/m-Q6_K-00002-of-00002.gguf': bytes(2_000), 'a.txt': bytes(10), 'b.txt': bytes(10) } },
+    'o/split': {
+      files: {
+        'Q6_K/m-Q6_K-00001-of-00002.gguf': bytes(3_000),
+        'Q6_K/m-Q6_K-00002-of-00002.gguf': bytes(2_000),
+        'a.txt': bytes(10),
+        'b.txt': bytes(10),
+      },
+    },
     'o/folder': { files: folder },
   });
   const split = await get('o/split');
   t.match(split.path, /\/Q6_K\/m-Q6_K-00001-of-00002\.gguf$/);
   t.ok(existsSync(split.path.replace('00001-of', '00002-of')), 'the other part lies beside it');
   const pulled = await get('o/folder');
-  t.same(namesIn(pulled.path).sort(), ['config.json', 'model-00001-of-00001.safetensors', 'model.safetensors.index.json', 'tokenizer.json']);
+  t.same(namesIn(pulled.path).sort(), [
+    'config.json',
+    'model-00001-of-00001.safetensors',
+    'model.safetensors.index.json',
+    'tokenizer.json',
+  ]);
   t.ok(readFileSync(join(pulled.path, 'config.json')).equals(folder['config.json']));
   t.equal(cached(parseModelRef('o/folder'), cache, MEMORY)?.path, pulled.path);
   rmSync(join(pulled.path, 'model-00001-of-00001.safetensors'));
@@ -93,7 +164,10 @@ t.test('a connection that breaks is taken up where it broke; a pull that ends, b
   rmSync(cache.root, { recursive: true });
 
   hub.faults = { breakAfter: [60_000, 0, 0, 0, 0, 0, 0] };
-  t.match(await failureOf(get('o/m')), /^unreachable: m-Q8_0\.gguf of o\/m broke off at \d+ of 200000 bytes, 5 times in a row/);
+  t.match(
+    await failureOf(get('o/m')),
+    /^unreachable: m-Q8_0\.gguf of o\/m broke off at \d+ of 200000 bytes, 5 times in a row/,
+  );
   const blobs = join(cache.root, 'models--o--m', 'blobs');
   t.match(namesIn(blobs), [/\.monolith\.incomplete$/], 'no part has the name of a whole file');
   t.equal(cached(parseModelRef('o/m'), cache, MEMORY), null);
@@ -103,8 +177,14 @@ t.test('a connection that breaks is taken up where it broke; a pull that ends, b
   hub.faults = {};
   hub.seen.length = 0;
   t.ok(readFileSync((await get('o/m')).path).equals(weights));
-  t.same(hub.seen.filter(({ origin }) => origin === 'store').map(({ range }) => range), [`bytes=${kept}-`]);
-  t.same(namesIn(blobs).filter((name) => name.includes('incomplete')), []);
+  t.same(
+    hub.seen.filter(({ origin }) => origin === 'store').map(({ range }) => range),
+    [`bytes=${kept}-`],
+  );
+  t.same(
+    namesIn(blobs).filter((name) => name.includes('incomplete')),
+    [],
+  );
 });
 
 t.test('servers without ranges, parts that are longer than the file, parts that are not its bytes', async (t) => {
@@ -117,7 +197,11 @@ t.test('servers without ranges, parts that are longer than the file, parts that 
     writeFileSync(cache.partial('o/m', file!.hash), content);
   };
   for (const [what, ignoresRanges, content] of [
-    ['no ranges', true, weights.subarray(0, 5_000)], ['too long', false, bytes(200_000)], ['other bytes', false, bytes(5_000)], ['all of it, but wrong', false, bytes(100_000)], ['all of it', false, weights],
+    ['no ranges', true, weights.subarray(0, 5_000)],
+    ['too long', false, bytes(200_000)],
+    ['other bytes', false, bytes(5_000)],
+    ['all of it, but wrong', false, bytes(100_000)],
+    ['all of it', false, weights],
   ] as const) {
     await partial(content);
     hub.faults = { ignoresRanges };
@@ -136,25 +220,45 @@ t.test('wrong bytes are never kept', async (t) => {
   t.ok(readFileSync((await get('o/m')).path).equals(weights), 'once is an accident');
   rmSync(cache.root, { recursive: true });
   hub.faults = { wrongBytes: new Map([['m-Q8_0.gguf', 2]]) };
-  t.match(await failureOf(get('o/m')), /^wrong_hash: m-Q8_0\.gguf of o\/m came with other bytes than its hash says, twice; it is not kept$/);
+  t.match(
+    await failureOf(get('o/m')),
+    /^wrong_hash: m-Q8_0\.gguf of o\/m came with other bytes than its hash says, twice; it is not kept$/,
+  );
   t.same(namesIn(join(cache.root, 'models--o--m', 'blobs')), []);
 });
 
 t.test('several at once fetch each byte once', async (t) => {
-  const { hub, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(400_000), 'm-Q4_0.gguf': bytes(100_000) } } });
+  const { hub, get } = await withHub(t, {
+    'o/m': { files: { 'm-Q8_0.gguf': bytes(400_000), 'm-Q4_0.gguf': bytes(100_000) } },
+  });
   const all = await Promise.all([get('o/m:Q8_0'), get('o/m:Q8_0'), get('o/m:Q4_0'), get('o/m:Q8_0')]);
   t.equal(new Set(all.map(({ path }) => path)).size, 2);
   t.equal(hub.seen.filter(({ origin }) => origin === 'store').length, 2);
 });
 
 t.test('tokens go to the hub alone', async (t) => {
-  const { hub, get } = await withHub(t, { 'o/private': { files: { 'm-Q8_0.gguf': bytes(2_000) }, token: 'hf_secret' }, 'o/gated': { files: { 'm-Q8_0.gguf': bytes(2_000) }, gated: true } });
-  t.match(await failureOf(get('o/private')), /^not_found: o\/private@main: .* knows no such repository, or it is private and a token is needed \(hub\.token, or HF_TOKEN\)$/);
-  t.match(await failureOf(get('o/private', { token: 'hf_wrong' })), /^not_found: .* the token given does not allow it$/);
+  const { hub, get } = await withHub(t, {
+    'o/private': { files: { 'm-Q8_0.gguf': bytes(2_000) }, token: 'hf_secret' },
+    'o/gated': { files: { 'm-Q8_0.gguf': bytes(2_000) }, gated: true },
+  });
+  t.match(
+    await failureOf(get('o/private')),
+    /^not_found: o\/private@main: .* knows no such repository, or it is private and a token is needed \(hub\.token, or HF_TOKEN\)$/,
+  );
+  t.match(
+    await failureOf(get('o/private', { token: 'hf_wrong' })),
+    /^not_found: .* the token given does not allow it$/,
+  );
   hub.seen.length = 0;
   t.equal((await get('o/private', { token: 'hf_secret' })).fetched, 2_000);
-  t.ok(hub.seen.every(({ origin, authorization }) => (authorization === null) === (origin === 'store')), 'not to where files are kept');
-  t.match(await failureOf(get('o/gated', { token: 'hf_secret' })), /^not_allowed: o\/gated is gated: its terms have to be accepted/);
+  t.ok(
+    hub.seen.every(({ origin, authorization }) => (authorization === null) === (origin === 'store')),
+    'not to where files are kept',
+  );
+  t.match(
+    await failureOf(get('o/gated', { token: 'hf_secret' })),
+    /^not_allowed: o\/gated is gated: its terms have to be accepted/,
+  );
   t.match(await failureOf(get('o/nothing')), /^not_found: /);
   t.match(await failureOf(get('o/gated@nowhere')), /^not_found: o\/gated@nowhere: .* has no such revision$/);
 });
@@ -163,7 +267,11 @@ t.test('what a hub asks for, and what it gets wrong', async (t) => {
   const { hub, root, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(2_000) } } });
   hub.faults = { answers: [{ status: 429, headers: { 'retry-after': '0' } }, { status: 503 }, { status: 500 }] };
   const told: string[] = [];
-  t.equal((await get('o/m', { onRetry: (why, waitMs) => told.push(`${why.replace(/^[\d.:]+/, 'hub')}, ${waitMs}`) })).fetched, 2_000, 'is asked again');
+  t.equal(
+    (await get('o/m', { onRetry: (why, waitMs) => told.push(`${why.replace(/^[\d.:]+/, 'hub')}, ${waitMs}`) })).fetched,
+    2_000,
+    'is asked again',
+  );
   t.same(told, ['hub answered 429, 5', 'hub answered 503, 10', 'hub answered 500, 20'], 'and that is told');
   hub.faults = { answers: Array.from({ length: 5 }, () => ({ status: 429, headers: { 'retry-after': '0' } })) };
   t.match(await failureOf(get('o/m')), /^too_many_requests: /);
@@ -175,7 +283,13 @@ t.test('what a hub asks for, and what it gets wrong', async (t) => {
   t.match(await failureOf(get('o/m')), /^bad_answer: .* without end$/);
   hub.faults = { answers: [{ status: 302, headers: { location: 'file:///etc/passwd' } }] };
   t.match(await failureOf(get('o/m')), /^bad_answer: .* sends on to file:\/\/, which is not followed$/);
-  for (const path of ['../../evil.gguf', '/etc/evil.gguf', 'a\u001b[2J.gguf', 'a\u009b2J.gguf', 'a\u202egg.fugg.gguf']) {
+  for (const path of [
+    '../../evil.gguf',
+    '/etc/evil.gguf',
+    'a\u001b[2J.gguf',
+    'a\u009b2J.gguf',
+    'a\u202egg.fugg.gguf',
+  ]) {
     hub.faults = { extraPaths: [path] };
     const said = await failureOf(get('o/m'));
     t.match(said, /^bad_answer: o\/m lists a file whose name cannot be used: /);
@@ -184,19 +298,25 @@ t.test('what a hub asks for, and what it gets wrong', async (t) => {
   hub.faults = {};
   t.same(namesIn(root), ['hub'], 'nothing was written beside the cache');
   t.match(await failureOf(get('o/m', { offline: true })), /^offline: /);
-  t.match(await failureOf(get('o/m', { endpoint: 'http://127.0.0.1:9' })), /^unreachable: http:\/\/127\.0\.0\.1:9 cannot be reached: /);
+  t.match(
+    await failureOf(get('o/m', { endpoint: 'http://127.0.0.1:9' })),
+    /^unreachable: http:\/\/127\.0\.0\.1:9 cannot be reached: /,
+  );
 });
 
 t.test('lists and commits that are no such thing', async (t) => {
   const { get } = await withHub(t, {});
   const sha = '0'.repeat(40);
   const said = async (commit: unknown, tree: unknown): Promise<string> => {
-    const server = createServer((request, response) => { response.end(JSON.stringify(request.url?.includes('/tree/') ? tree : commit)); });
+    const server = createServer((request, response) => {
+      response.end(JSON.stringify(request.url?.includes('/tree/') ? tree : commit));
+    });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     t.teardown(() => server.close());
     return failureOf(get('o/m', { endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }));
   };
-  for (const commit of [null, 5, 'x', [], {}]) t.match(await said(commit, []), /^bad_answer: .* names no commit of o\/m@main$/);
+  for (const commit of [null, 5, 'x', [], {}])
+    t.match(await said(commit, []), /^bad_answer: .* names no commit of o\/m@main$/);
   for (const tree of [null, 5, 'x', {}]) t.match(await said({ sha }, tree), /^bad_answer: .* lists no files of o\/m$/);
   t.match(await said({ sha }, [null, 5, 'x', [], {}]), /^no_such_weights: /);
 });
@@ -209,7 +329,9 @@ t.test('a hub that sends now more and now less, and never the rest, is given up'
 
 t.test('mirrors that list names alone, and hubs below a path', async (t) => {
   const weights = bytes(3_000);
-  const { hub, cache, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': weights, 'a.txt': Buffer.from('small') } } });
+  const { hub, cache, get } = await withHub(t, {
+    'o/m': { files: { 'm-Q8_0.gguf': weights, 'a.txt': Buffer.from('small') } },
+  });
   for (const noTree of ['with_blobs', 'names_alone'] as const) {
     rmSync(cache.root, { recursive: true, force: true });
     hub.faults = { noTree };
@@ -221,7 +343,11 @@ t.test('mirrors that list names alone, and hubs below a path', async (t) => {
 });
 
 /** A mirror whose list has names only, and no bytes. `onHead` may fail a request; `peak` counts requests that ran concurrently. */
-async function namesOnly(t: Test, names: readonly string[], onHead: (at: number) => number = () => 200): Promise<{ endpoint: string; seen: { heads: number; peak: number } }> {
+async function namesOnly(
+  t: Test,
+  names: readonly string[],
+  onHead: (at: number) => number = () => 200,
+): Promise<{ endpoint: string; seen: { heads: number; peak: number } }> {
   const seen = { heads: 0, peak: 0, running: 0 };
   const server = createServer((request, response) => {
     if (request.method === 'HEAD') {
@@ -229,7 +355,13 @@ async function namesOnly(t: Test, names: readonly string[], onHead: (at: number)
       seen.peak = Math.max(seen.peak, ++seen.running);
       setTimeout(() => {
         seen.running--;
-        response.writeHead(onHead(at), { etag: `"${'a'.repeat(64)}"`, 'content-length': '10', 'x-error-code': 'EntryNotFound' }).end();
+        response
+          .writeHead(onHead(at), {
+            etag: `"${'a'.repeat(64)}"`,
+            'content-length': '10',
+            'x-error-code': 'EntryNotFound',
+          })
+          .end();
       }, 2);
       return;
     }
@@ -237,7 +369,10 @@ async function namesOnly(t: Test, names: readonly string[], onHead: (at: number)
     response.end(JSON.stringify({ sha: '0'.repeat(40), siblings: names.map((rfilename) => ({ rfilename })) }));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => { server.closeAllConnections(); server.close(); });
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
   return { endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen };
 }
 
@@ -250,14 +385,20 @@ t.test('looks up the sizes of a list of names a few at a time, and only of files
   t.ok(mirror.seen.peak <= 8, `${mirror.seen.peak} requests ran concurrently`);
 
   const failing = await namesOnly(t, weights, (at) => (at === 20 ? 404 : 200));
-  t.match(await failureOf(get('o/m', { endpoint: failing.endpoint })), /^not_found: part-\d+-Q8_0.gguf of o\/m: .* has no such file/);
+  t.match(
+    await failureOf(get('o/m', { endpoint: failing.endpoint })),
+    /^not_found: part-\d+-Q8_0.gguf of o\/m: .* has no such file/,
+  );
   t.ok(failing.seen.heads < 40, `${failing.seen.heads} requests although the 20th failed`);
 });
 
 t.test('names that no file can have are refused by name; the longest possible name is linked', async (t) => {
   const { get } = await withHub(t, {});
   const tooLong = await namesOnly(t, [`${'x'.repeat(251)}.gguf`]);
-  t.match(await failureOf(get('o/m', { endpoint: tooLong.endpoint })), /^bad_answer: o\/m lists a file whose name cannot be used: "xxx/);
+  t.match(
+    await failureOf(get('o/m', { endpoint: tooLong.endpoint })),
+    /^bad_answer: o\/m lists a file whose name cannot be used: "xxx/,
+  );
   t.equal(tooLong.seen.heads, 0);
   const name = `${'y'.repeat(245)}-Q8_0.gguf`;
   const { get: pullFrom } = await withHub(t, { 'o/m': { files: { [name]: bytes(2_000) } } });
@@ -265,7 +406,9 @@ t.test('names that no file can have are refused by name; the longest possible na
 });
 
 t.test('a file and a folder of the same name end in an error that names the path', async (t) => {
-  const { get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(2_000), 'm-Q8_0.gguf/mmproj-F16.gguf': bytes(2_000) } } });
+  const { get } = await withHub(t, {
+    'o/m': { files: { 'm-Q8_0.gguf': bytes(2_000), 'm-Q8_0.gguf/mmproj-F16.gguf': bytes(2_000) } },
+  });
   t.match(await failureOf(get('o/m:m-Q8_0.gguf')), /^cache: .*m-Q8_0\.gguf.* cannot be written: /);
 });
 
@@ -275,7 +418,14 @@ t.test('what stands still is given up, what is stopped is kept', async (t) => {
   t.match(await failureOf(get('o/m', { stallMs: 50 })), /^unreachable: .*nothing came for/);
   hub.faults = { stallAfter: 100_000 };
   const stop = new AbortController();
-  const stopped = failureOf(get('o/m', { signal: stop.signal, onProgress: ({ bytes: there }) => { if (there > 0) stop.abort(); } }));
+  const stopped = failureOf(
+    get('o/m', {
+      signal: stop.signal,
+      onProgress: ({ bytes: there }) => {
+        if (there > 0) stop.abort();
+      },
+    }),
+  );
   t.match(await stopped, /^cancelled: the download was stopped; what there is of it is kept/);
   const blobs = join(cache.root, 'models--o--m', 'blobs');
   t.ok(statSync(join(blobs, namesIn(blobs)[0]!)).size > 0);
@@ -288,7 +438,11 @@ t.test('a moved branch is followed by a pull; an older commit is found without t
   const after = await get('o/m:Q4_0');
   t.not(after.commit, before.commit);
   t.equal(cached(parseModelRef('o/m:Q4_0'), cache, MEMORY)?.path, after.path);
-  t.equal(cached(parseModelRef('o/m:Q8_0'), cache, MEMORY)?.path, before.path, 'which has what the new one was not asked for');
+  t.equal(
+    cached(parseModelRef('o/m:Q8_0'), cache, MEMORY)?.path,
+    before.path,
+    'which has what the new one was not asked for',
+  );
   t.equal(cached(parseModelRef(`o/m@${before.commit}`), cache, MEMORY)?.path, before.path);
   t.equal(cached(parseModelRef('o/m@other'), cache, MEMORY), null);
 });
@@ -296,7 +450,7 @@ t.test('a moved branch is followed by a pull; an older commit is found without t
 t.test('room on the disk is looked at first', async (t) => {
   const { hub, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(2_000) } } });
   const original = hub.repos.get('o/m')!.files['m-Q8_0.gguf']!;
-  Object.defineProperty(original, 'length', { value: 2 ** 52 });      // as the lists say it
+  Object.defineProperty(original, 'length', { value: 2 ** 52 }); // as the lists say it
   t.match(await failureOf(get('o/m:Q8_0')), /^no_space: 4096 TiB of o\/m are to be fetched, and .* free/);
   t.equal(hub.seen.filter(({ origin }) => origin === 'store').length, 0);
 });

@@ -10,22 +10,33 @@ import { leftToDo, wrongInTables } from './tables.js';
 /** Requests of the check at once. */
 const AT_ONCE = 8;
 
-export interface Checked extends Target { data: string }
+export interface Checked extends Target {
+  data: string;
+}
 
-export async function check(target: Checked, ledger: Ledger, responses: readonly KnownResponse[], keys: readonly KnownKey[]): Promise<string[]> {
+export async function check(
+  target: Checked,
+  ledger: Ledger,
+  responses: readonly KnownResponse[],
+  keys: readonly KnownKey[],
+): Promise<string[]> {
   const problems: string[] = [];
   const ready = await fetch(`${target.url}/readyz`);
   if (ready.status !== 200) problems.push(`/readyz is ${ready.status}: ${await ready.text()}`);
-  await each(responses, async (known) => { problems.push(...(await wrongOf(target, known)).map((what) => `${known.id} ${what}`)); });
+  await each(responses, async (known) => {
+    problems.push(...(await wrongOf(target, known)).map((what) => `${known.id} ${what}`));
+  });
   await each(keys, async ({ id, secret, revocation }) => {
     const { status } = await fetch(`${target.url}/v1/models`, { headers: { authorization: `Bearer ${secret}` } });
     if (revocation === 'none' && status !== 200) problems.push(`key ${id} was acknowledged and is answered ${status}`);
-    if (revocation === 'acknowledged' && status !== 401) problems.push(`key ${id} was revoked and is answered ${status}`);
+    if (revocation === 'acknowledged' && status !== 401)
+      problems.push(`key ${id} was revoked and is answered ${status}`);
   });
-  problems.push(...await wrongInSums(target, ledger));
+  problems.push(...(await wrongInSums(target, ledger)));
   await inside(target.data, async (store) => {
     problems.push(...wrongInTables(store));
-    if (!await inTries(() => leftToDo(store).length === 0, 1_000)) problems.push(`it is never done: ${leftToDo(store).slice(0, 5).join(', ')}`);
+    if (!(await inTries(() => leftToDo(store).length === 0, 1_000)))
+      problems.push(`it is never done: ${leftToDo(store).slice(0, 5).join(', ')}`);
   });
   return problems;
 }
@@ -41,31 +52,44 @@ async function inTries(condition: () => boolean, tries: number): Promise<boolean
 
 async function each<T>(all: readonly T[], work: (one: T) => Promise<void>): Promise<void> {
   const rest = all.values();
-  await Promise.all(Array.from({ length: AT_ONCE }, async () => { for (const one of rest) await work(one); }));
+  await Promise.all(
+    Array.from({ length: AT_ONCE }, async () => {
+      for (const one of rest) await work(one);
+    }),
+  );
 }
 
 async function wrongOf(target: Checked, known: KnownResponse): Promise<string[]> {
-  const get = (query = '', secret = target.secret): Promise<Response> => fetch(`${target.url}/v1/responses/${known.id}${query}`, { headers: { authorization: `Bearer ${secret}` } });
+  const get = (query = '', secret = target.secret): Promise<Response> =>
+    fetch(`${target.url}/v1/responses/${known.id}${query}`, { headers: { authorization: `Bearer ${secret}` } });
   const { id, final, deletion } = known;
   const response = await get();
-  const resource = await response.json() as Resource;
+  const resource = (await response.json()) as Resource;
   if (deletion === 'acknowledged') {
     const items = await get('/input_items');
     await items.text();
-    return response.status === 404 && items.status === 404 ? [] : [`was deleted and is answered ${response.status}, its items ${items.status}`];
+    return response.status === 404 && items.status === 404
+      ? []
+      : [`was deleted and is answered ${response.status}, its items ${items.status}`];
   }
   if (response.status === 404 && deletion === 'asked') return [];
-  if (response.status !== 200) return [`was acknowledged and is answered ${response.status} ${JSON.stringify(resource)}`];
+  if (response.status !== 200)
+    return [`was acknowledged and is answered ${response.status} ${JSON.stringify(resource)}`];
   const wrong: string[] = [];
   if (!isTerminal(resource.status)) return [`is ${resource.status} though nobody computes it`];
   // Who asks for a deletion has a running one cancelled first.
-  if (final !== null && !isDeepStrictEqual(resource, final)) wrong.push(`is not what it was: ${JSON.stringify(resource)} instead of ${JSON.stringify(final)}`);
-  if (resource.id !== id || !['completed', 'incomplete', 'failed', 'cancelled'].includes(resource.status)) wrong.push(`is ${resource.id} ${resource.status}`);
-  if (resource.status === 'failed' && (resource['error'] as { code?: string } | null)?.code !== 'server_error') wrong.push(`failed with ${JSON.stringify(resource['error'])}`);
-  known.final ??= resource;                      // nothing changes it any more
+  if (final !== null && !isDeepStrictEqual(resource, final))
+    wrong.push(`is not what it was: ${JSON.stringify(resource)} instead of ${JSON.stringify(final)}`);
+  if (resource.id !== id || !['completed', 'incomplete', 'failed', 'cancelled'].includes(resource.status))
+    wrong.push(`is ${resource.id} ${resource.status}`);
+  if (resource.status === 'failed' && (resource['error'] as { code?: string } | null)?.code !== 'server_error')
+    wrong.push(`failed with ${JSON.stringify(resource['error'])}`);
+  known.final ??= resource; // nothing changes it any more
   const items = await itemsOf(get);
-  for (let one: KnownResponse | null = known; one !== null; one = one.previous) if (!items.includes(one.mark)) wrong.push(`lacks the input of ${one === known ? 'its own' : `${one.id}, which it continues`}`);
-  if (known.background) wrong.push(...await wrongInLog(await get('?stream=true'), known, resource));
+  for (let one: KnownResponse | null = known; one !== null; one = one.previous)
+    if (!items.includes(one.mark))
+      wrong.push(`lacks the input of ${one === known ? 'its own' : `${one.id}, which it continues`}`);
+  if (known.background) wrong.push(...(await wrongInLog(await get('?stream=true'), known, resource)));
   const foreign = await get('', target.foreign);
   await foreign.text();
   if (foreign.status !== 404) wrong.push(`is answered ${foreign.status} to another organization`);
@@ -75,7 +99,7 @@ async function wrongOf(target: Checked, known: KnownResponse): Promise<string[]>
 /** The text of all its input items: a long one that it continues fills pages before its own. */
 async function itemsOf(get: (path: string) => Promise<Response>): Promise<string> {
   let text = '';
-  for (let after = ''; ;) {
+  for (let after = ''; ; ) {
     const page = await (await get(`/input_items?limit=100&order=asc${after}`)).text();
     text += page;
     const { has_more: more, last_id: last } = JSON.parse(page) as { has_more?: boolean; last_id?: string | null };
@@ -95,8 +119,11 @@ async function wrongInLog(response: Response, { seen }: KnownResponse, resource:
     events.set(sequence, data);
     last = told;
   }
-  if (last === null || !isDeepStrictEqual(last, resource)) wrong.push(`has a log that ends with ${JSON.stringify(last)} instead of ${JSON.stringify(resource)}`);
-  for (const [sequence, data] of seen) if (events.get(sequence) !== data) wrong.push(`has another event ${sequence} in its log than was seen: ${events.get(sequence)} instead of ${data}`);
+  if (last === null || !isDeepStrictEqual(last, resource))
+    wrong.push(`has a log that ends with ${JSON.stringify(last)} instead of ${JSON.stringify(resource)}`);
+  for (const [sequence, data] of seen)
+    if (events.get(sequence) !== data)
+      wrong.push(`has another event ${sequence} in its log than was seen: ${events.get(sequence)} instead of ${data}`);
   return wrong;
 }
 
@@ -108,6 +135,7 @@ async function wrongInSums({ owner, organization }: Checked, { told, sent }: Led
     if (now[what] > sent[what]) wrong.push(`usage says ${now[what]} ${what}, and only ${sent[what]} were sent`);
   }
   const { models } = await owner.get<LimitsObject>(`/organizations/${organization}/limits`);
-  for (const { model, concurrency } of models) if (concurrency.in_use !== 0) wrong.push(`${concurrency.in_use} places of ${model} are taken by nobody`);
+  for (const { model, concurrency } of models)
+    if (concurrency.in_use !== 0) wrong.push(`${concurrency.in_use} places of ${model} are taken by nobody`);
   return wrong;
 }

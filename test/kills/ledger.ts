@@ -16,9 +16,16 @@ export interface KnownResponse {
   deletion: 'none' | 'asked' | 'acknowledged';
 }
 
-export interface KnownKey { readonly id: string; readonly secret: string; revocation: KnownResponse['deletion'] }
+export interface KnownKey {
+  readonly id: string;
+  readonly secret: string;
+  revocation: KnownResponse['deletion'];
+}
 
-export interface Spent { requests: number; output: number }
+export interface Spent {
+  requests: number;
+  output: number;
+}
 
 export class Ledger {
   readonly responses: KnownResponse[] = [];
@@ -34,8 +41,10 @@ export class Ledger {
     const { responses, keys } = this;
     const of = (name: string, count: number): string => `${count} ${name}`;
     return [
-      of('answers', responses.filter(({ final }) => final !== null).length), of('in the background', responses.filter(({ background }) => background).length),
-      of('deletions', responses.filter(({ deletion }) => deletion === 'acknowledged').length), of('keys', keys.length),
+      of('answers', responses.filter(({ final }) => final !== null).length),
+      of('in the background', responses.filter(({ background }) => background).length),
+      of('deletions', responses.filter(({ deletion }) => deletion === 'acknowledged').length),
+      of('keys', keys.length),
       of('revocations', keys.filter(({ revocation }) => revocation === 'acknowledged').length),
     ].join(', ');
   }

@@ -35,13 +35,20 @@ export async function load(target: Target, ledger: Ledger, seed: number): Promis
 
 export async function usageOf(owner: DashboardClient, organization: string): Promise<Spent> {
   const { data } = await owner.get<UsagePage>(`/organizations/${organization}/usage`);
-  return { requests: data.reduce((sum, row) => sum + row.requests, 0), output: data.reduce((sum, row) => sum + row.output_tokens, 0) };
+  return {
+    requests: data.reduce((sum, row) => sum + row.requests, 0),
+    output: data.reduce((sum, row) => sum + row.output_tokens, 0),
+  };
 }
 
 class Client {
   readonly #own: KnownResponse[] = [];
 
-  constructor(private readonly target: Target, private readonly ledger: Ledger, private readonly random: Random) {}
+  constructor(
+    private readonly target: Target,
+    private readonly ledger: Ledger,
+    private readonly random: Random,
+  ) {}
 
   async whileThere(work: (client: Client) => Promise<void>): Promise<void> {
     const { victim } = this.target;
@@ -50,8 +57,11 @@ class Client {
         await work(this);
       } catch (error) {
         if (!victim.ending) {
-          await sleep(50);   // the end of its process is told after that of its connections
-          if (!victim.ending) this.ledger.problems.push(victim.fell ? 'it ended by itself' : `a client: ${String(error)} ${String((error as Error).cause ?? '')}`);
+          await sleep(50); // the end of its process is told after that of its connections
+          if (!victim.ending)
+            this.ledger.problems.push(
+              victim.fell ? 'it ended by itself' : `a client: ${String(error)} ${String((error as Error).cause ?? '')}`,
+            );
         }
         return;
       }
@@ -89,7 +99,7 @@ class Client {
     const asked = this.#request({ stream });
     const response = await this.#post(asked.body);
     if (response === null) return;
-    const final = stream ? await this.#follow(response, null) : await response.json() as Resource;
+    const final = stream ? await this.#follow(response, null) : ((await response.json()) as Resource);
     if (final !== null) this.#note(asked, final.id, false, final);
   }
 
@@ -102,7 +112,7 @@ class Client {
       await this.#follow(response, (id) => this.#note(asked, id, true, null));
       return;
     }
-    const known = this.#note(asked, (await response.json() as Resource).id, true, null);
+    const known = this.#note(asked, ((await response.json()) as Resource).id, true, null);
     const then = this.random.below(3);
     if (then === 1) {
       for (let looks = 0; looks < 8 && known.final === null; looks++) {
@@ -113,7 +123,8 @@ class Client {
     if (then === 2) {
       await sleep(this.random.below(60));
       await this.#look(known, '/cancel', 'POST');
-      if (known.final === null && !this.target.victim.ending) this.ledger.problems.push(`${known.id} was cancelled and goes on`);
+      if (known.final === null && !this.target.victim.ending)
+        this.ledger.problems.push(`${known.id} was cancelled and goes on`);
     }
   }
 
@@ -124,24 +135,48 @@ class Client {
     const response = await this.#send(`/${known.id}`, 'DELETE');
     await response.text();
     if (response.status === 200) known.deletion = 'acknowledged';
-    else if (!this.target.victim.ending) this.ledger.problems.push(`the deletion of ${known.id} was answered ${response.status}`);
+    else if (!this.target.victim.ending)
+      this.ledger.problems.push(`the deletion of ${known.id} was answered ${response.status}`);
   }
 
   #request(more: object): { mark: string; previous: KnownResponse | null; body: object } {
     const { random } = this;
     const mark = `mark-${this.ledger.sent.requests}-${random.below(2 ** 30)}`;
-    const usable = this.#own.filter(({ final, deletion, depth }) => deletion === 'none' && depth < DEEPEST && (final?.status === 'completed' || final?.status === 'incomplete'));
+    const usable = this.#own.filter(
+      ({ final, deletion, depth }) =>
+        deletion === 'none' && depth < DEEPEST && (final?.status === 'completed' || final?.status === 'incomplete'),
+    );
     const previous = usable.length > 0 && random.below(2) === 0 ? random.pick(usable) : null;
     const letter = random.pick(['A', 'A', 'H', 'S', 'L']);
     const many = previous === null && random.below(16) === 0;
-    const input = many ? Array.from({ length: MANY_ITEMS }, (_, index) => ({ role: 'user', content: index === 0 ? mark : 'x' })) : `${letter}: ${mark}`;
+    const input = many
+      ? Array.from({ length: MANY_ITEMS }, (_, index) => ({ role: 'user', content: index === 0 ? mark : 'x' }))
+      : `${letter}: ${mark}`;
     const max = letter === 'L' ? 16 + random.below(600) : 200;
     this.ledger.sent.output += max;
-    return { mark, previous, body: { model: MODEL, input, max_output_tokens: max, previous_response_id: previous?.id ?? null, ...more } };
+    return {
+      mark,
+      previous,
+      body: { model: MODEL, input, max_output_tokens: max, previous_response_id: previous?.id ?? null, ...more },
+    };
   }
 
-  #note({ mark, previous }: { mark: string; previous: KnownResponse | null }, id: string, background: boolean, final: Resource | null): KnownResponse {
-    const known: KnownResponse = { id, mark, previous, depth: (previous?.depth ?? 0) + 1, background, final, seen: new Map(), deletion: 'none' };
+  #note(
+    { mark, previous }: { mark: string; previous: KnownResponse | null },
+    id: string,
+    background: boolean,
+    final: Resource | null,
+  ): KnownResponse {
+    const known: KnownResponse = {
+      id,
+      mark,
+      previous,
+      depth: (previous?.depth ?? 0) + 1,
+      background,
+      final,
+      seen: new Map(),
+      deletion: 'none',
+    };
     this.ledger.responses.push(known);
     this.#own.push(known);
     return known;
@@ -149,9 +184,12 @@ class Client {
 
   async #look(known: KnownResponse, path: string, method: string): Promise<void> {
     const response = await this.#send(`/${known.id}${path}`, method);
-    const resource = await response.json() as Resource;
+    const resource = (await response.json()) as Resource;
     if (response.status === 200) known.final = isTerminal(resource.status) ? resource : known.final;
-    else if (!this.target.victim.ending) this.ledger.problems.push(`${method} ${known.id}${path} was answered ${response.status} ${JSON.stringify(resource)}`);
+    else if (!this.target.victim.ending)
+      this.ledger.problems.push(
+        `${method} ${known.id}${path} was answered ${response.status} ${JSON.stringify(resource)}`,
+      );
   }
 
   /** A stream to its end. `begin`: of a background response, whose events are noted as they are seen. Null: it broke off. */
@@ -175,7 +213,8 @@ class Client {
     const text = await response.text();
     // 503: it waited too long, on a machine that was busy.
     const refused = response.status === 429 || (response.status === 503 && text.includes('"capacity_exhausted"'));
-    if (!refused && !this.target.victim.ending) this.ledger.problems.push(`a request was answered ${response.status} ${text}`);
+    if (!refused && !this.target.victim.ending)
+      this.ledger.problems.push(`a request was answered ${response.status} ${text}`);
     return null;
   }
 
@@ -183,12 +222,21 @@ class Client {
     this.ledger.sent.requests++;
     const { url, secret } = this.target;
     return fetch(`${url}/v1/responses${path}`, {
-      method, headers: { authorization: `Bearer ${secret}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) }, ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      method,
+      headers: {
+        authorization: `Bearer ${secret}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
   }
 }
 
-export interface SeenEvent { sequence: number; data: string; resource: Resource | null }
+export interface SeenEvent {
+  sequence: number;
+  data: string;
+  resource: Resource | null;
+}
 
 /** Those that came whole. */
 export async function* eventsOf(response: Response): AsyncGenerator<SeenEvent> {
@@ -198,7 +246,10 @@ export async function* eventsOf(response: Response): AsyncGenerator<SeenEvent> {
     const blocks = (rest + decoder.decode(part as Uint8Array, { stream: true })).split('\n\n');
     rest = blocks.pop() as string;
     for (const block of blocks) {
-      const data = block.split('\n').find((line) => line.startsWith('data: '))?.slice(6);
+      const data = block
+        .split('\n')
+        .find((line) => line.startsWith('data: '))
+        ?.slice(6);
       if (data === undefined || data === '[DONE]') continue;
       const event = JSON.parse(data) as { sequence_number: number; response?: Resource };
       yield { sequence: event.sequence_number, data, resource: event.response ?? null };

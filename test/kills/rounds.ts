@@ -21,11 +21,33 @@ const LOAD_CPU_MS = 900;
 /** Of earlier rounds, so many are looked at in each; at the folder's end all. */
 const LOOKED_AT = 24;
 
-export interface RoundsOptions { rounds: number; seed: number; first?: number; say?: (text: string) => void; readyWithinMs?: number; main?: string }
-export interface Failure { round: number; problem: string }
-export interface RoundsResult { rounds: number; failures: Failure[]; readyMs: number[]; counts: string[] }
+export interface RoundsOptions {
+  rounds: number;
+  seed: number;
+  first?: number;
+  say?: (text: string) => void;
+  readyWithinMs?: number;
+  main?: string;
+}
+export interface Failure {
+  round: number;
+  problem: string;
+}
+export interface RoundsResult {
+  rounds: number;
+  failures: Failure[];
+  readyMs: number[];
+  counts: string[];
+}
 
-export async function killRounds({ rounds, seed, first = 0, say = () => undefined, readyWithinMs = 30_000, main }: RoundsOptions): Promise<RoundsResult> {
+export async function killRounds({
+  rounds,
+  seed,
+  first = 0,
+  say = () => undefined,
+  readyWithinMs = 30_000,
+  main,
+}: RoundsOptions): Promise<RoundsResult> {
   const result: RoundsResult = { rounds: 0, failures: [], readyMs: [], counts: [] };
   for (let at = first; at < first + rounds; at += ROUNDS_OF_A_FOLDER) {
     const folder = new Folder(seed, readyWithinMs, result, main);
@@ -33,14 +55,19 @@ export async function killRounds({ rounds, seed, first = 0, say = () => undefine
     try {
       await folder.rounds(at, Math.min(ROUNDS_OF_A_FOLDER, first + rounds - at), say);
     } catch (error) {
-      result.failures.push({ round: folder.round, problem: `it could not go on: ${String((error as Error).stack ?? error)} ${String((error as Error).cause ?? '')}` });
+      result.failures.push({
+        round: folder.round,
+        problem: `it could not go on: ${String((error as Error).stack ?? error)} ${String((error as Error).cause ?? '')}`,
+      });
     }
     result.counts.push(folder.ledger.counts());
     await folder.end();
     if (result.failures.length === failed) folder.remove();
     else {
       for (const { round, problem } of result.failures.slice(failed)) say(`round ${round}: ${problem}`);
-      say(`again: npm run kills -- --seed ${seed} --first ${at} --rounds ${ROUNDS_OF_A_FOLDER}; the data folder is left in ${folder.path}`);
+      say(
+        `again: npm run kills -- --seed ${seed} --first ${at} --rounds ${ROUNDS_OF_A_FOLDER}; the data folder is left in ${folder.path}`,
+      );
     }
   }
   return result;
@@ -59,7 +86,12 @@ class Folder {
   #organization = '';
   #target: Checked | null = null;
 
-  constructor(private readonly seed: number, private readonly readyWithinMs: number, private readonly result: RoundsResult, private readonly main: string | undefined) {
+  constructor(
+    private readonly seed: number,
+    private readonly readyWithinMs: number,
+    private readonly result: RoundsResult,
+    private readonly main: string | undefined,
+  ) {
     mkdirSync(this.#data);
     writeScriptModel(this.#model);
   }
@@ -69,7 +101,10 @@ class Folder {
     for (this.round = first; this.round < first + count; this.round++) {
       await this.#round(randomFrom(this.seed * 100_003 + this.round));
       this.result.rounds++;
-      if (this.result.rounds % 10 === 0) say(`${this.result.rounds} rounds, ${this.result.failures.length} failures, ready within ${Math.round(Math.max(...this.result.readyMs))} ms; this folder: ${this.ledger.counts()}`);
+      if (this.result.rounds % 10 === 0)
+        say(
+          `${this.result.rounds} rounds, ${this.result.failures.length} failures, ready within ${Math.round(Math.max(...this.result.readyMs))} ms; this folder: ${this.ledger.counts()}`,
+        );
     }
     this.round--;
     await this.#close();
@@ -107,8 +142,18 @@ class Folder {
       this.#checkFile();
     }
     await this.#start();
-    const earlier = Array.from({ length: Math.min(LOOKED_AT, before.responses) }, () => ledger.responses[random.below(before.responses)]!);
-    this.#tell(await check(this.#target!, ledger, [...new Set([...earlier, ...ledger.responses.slice(before.responses)])], ledger.keys.slice(Math.max(0, before.keys - LOOKED_AT))));
+    const earlier = Array.from(
+      { length: Math.min(LOOKED_AT, before.responses) },
+      () => ledger.responses[random.below(before.responses)]!,
+    );
+    this.#tell(
+      await check(
+        this.#target!,
+        ledger,
+        [...new Set([...earlier, ...ledger.responses.slice(before.responses)])],
+        ledger.keys.slice(Math.max(0, before.keys - LOOKED_AT)),
+      ),
+    );
   }
 
   /** In order, and all of it looked at once more. */
@@ -127,9 +172,18 @@ class Folder {
     this.#tell(victim.errors().map((line) => `the log says ${line}`));
     await this.#start();
     this.#tell(await check(this.#target!, ledger, ledger.responses, ledger.keys));
-    const answered = ledger.responses.slice(before).reduce((sum, { final }) => sum + ((final?.['usage'] as { output_tokens?: number } | null | undefined)?.output_tokens ?? 0), 0);
+    const answered = ledger.responses
+      .slice(before)
+      .reduce(
+        (sum, { final }) =>
+          sum + ((final?.['usage'] as { output_tokens?: number } | null | undefined)?.output_tokens ?? 0),
+        0,
+      );
     const now = await usageOf(this.#target!.owner, this.#organization);
-    if (now.output - spent.output < answered) this.#tell([`${answered} tokens were answered before an orderly end, and usage grew by ${now.output - spent.output}`]);
+    if (now.output - spent.output < answered)
+      this.#tell([
+        `${answered} tokens were answered before an orderly end, and usage grew by ${now.output - spent.output}`,
+      ]);
     await this.#victim!.kill();
     this.#checkFile();
   }
@@ -143,15 +197,27 @@ class Folder {
     const owner: DashboardClient = dashboardClient(url);
     if (this.#cookie === null) {
       this.#organization = (await owner.signUp({ email: 'owner@example.com' })).organization.id;
-      this.#secret = (await owner.post<CreatedApiKey>(`/organizations/${this.#organization}/api-keys`, { name: 'load' })).secret;
+      this.#secret = (
+        await owner.post<CreatedApiKey>(`/organizations/${this.#organization}/api-keys`, { name: 'load' })
+      ).secret;
       this.#cookie = owner.cookie;
       const stranger = dashboardClient(url);
       const { organization } = await stranger.signUp({ email: 'stranger@example.com' });
-      this.#foreign = (await stranger.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, { name: 'foreign' })).secret;
+      this.#foreign = (
+        await stranger.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, { name: 'foreign' })
+      ).secret;
     } else {
       owner.cookie = this.#cookie;
     }
-    this.#target = { victim, url, owner, secret: this.#secret, foreign: this.#foreign, organization: this.#organization, data: this.#data };
+    this.#target = {
+      victim,
+      url,
+      owner,
+      secret: this.#secret,
+      foreign: this.#foreign,
+      organization: this.#organization,
+      data: this.#data,
+    };
   }
 
   #checkFile(): void {

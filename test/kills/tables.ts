@@ -15,10 +15,13 @@ export function wrongInTables(store: Store): string[] {
   const isNoted = (...key: unknown[]): boolean => noted.has(JSON.stringify(key));
   const listed = new Set([...tables.byOrganization.keys()].map((key) => JSON.stringify(key)));
   const children = new Map<string, number>();
-  for (const { previousId } of heads.values()) if (previousId !== null) children.set(previousId, (children.get(previousId) ?? 0) + 1);
+  for (const { previousId } of heads.values())
+    if (previousId !== null) children.set(previousId, (children.get(previousId) ?? 0) + 1);
 
   for (const [id, head] of heads) {
-    const claim = (holds: boolean, what: string): void => { if (!holds) wrong.push(`${id} (${head.dead ? 'dead' : head.status}): ${what}`); };
+    const claim = (holds: boolean, what: string): void => {
+      if (!holds) wrong.push(`${id} (${head.dead ? 'dead' : head.status}): ${what}`);
+    };
     const ended = head.background && head.status !== 'queued' && head.status !== 'in_progress';
     claim(tables.outputs.get(id) !== undefined, 'its output is not there');
     const inputs = [...tables.inputs.range(ResponseTables.below(id))];
@@ -33,19 +36,35 @@ export function wrongInTables(store: Store): string[] {
     claim(isNoted('created', head.createdAt, id) === !head.dead, 'its retention is noted exactly if it is dead');
     claim(isNoted('open', 0, id) === (head.background && !ended && !head.dead), 'that it goes on is noted wrongly');
     if (ended && !head.dead) claim(head.logUntil !== null, 'the end of its log is not noted');
-    claim(head.children === (children.get(id) ?? 0), `it has ${children.get(id) ?? 0} continuations and counts ${head.children}`);
+    claim(
+      head.children === (children.get(id) ?? 0),
+      `it has ${children.get(id) ?? 0} continuations and counts ${head.children}`,
+    );
     const parent = head.previousId === null ? undefined : heads.get(head.previousId);
     if (head.previousId !== null) claim(parent !== undefined, 'what it continues is not there');
-    if (parent !== undefined) claim(head.depth === parent.depth + 1, 'its depth is not that of what it continues and one');
+    if (parent !== undefined)
+      claim(head.depth === parent.depth + 1, 'its depth is not that of what it continues and one');
     if (head.dead && head.children === 0) claim(isNoted('erase', 0, id), 'its erasure is not noted');
     for (const place of ['input', 'output'] as const) {
-      for (const row of tables.rows(id, place)) if (row.images > 0 && tables.images.get([id, place, 0, 0]) === undefined) claim(false, 'an image of it is not there');
+      for (const row of tables.rows(id, place))
+        if (row.images > 0 && tables.images.get([id, place, 0, 0]) === undefined)
+          claim(false, 'an image of it is not there');
     }
   }
-  const ownerless = (keys: Iterable<Key>, table: string, idOf: (key: Key) => string, excused: (id: string) => boolean = () => false): void => {
-    for (const key of keys) if (!heads.has(idOf(key)) && !excused(idOf(key))) wrong.push(`${table} has ${JSON.stringify(key)} of no response`);
+  const ownerless = (
+    keys: Iterable<Key>,
+    table: string,
+    idOf: (key: Key) => string,
+    excused: (id: string) => boolean = () => false,
+  ): void => {
+    for (const key of keys)
+      if (!heads.has(idOf(key)) && !excused(idOf(key)))
+        wrong.push(`${table} has ${JSON.stringify(key)} of no response`);
   };
-  const at = (index: number) => (key: Key): string => (key as readonly unknown[])[index] as string;
+  const at =
+    (index: number) =>
+    (key: Key): string =>
+      (key as readonly unknown[])[index] as string;
   ownerless(tables.resources.keys(), 'response-resources', first);
   ownerless(tables.inputs.keys(), 'response-inputs', first);
   ownerless(tables.outputs.keys(), 'response-outputs', first);
@@ -55,8 +74,9 @@ export function wrongInTables(store: Store): string[] {
   ownerless(tables.byOrganization.keys(), 'responses-by-organization', at(2));
   for (const key of tables.times.keys()) {
     const [kind, when, id] = key as [string, number, string];
-    const log = kind === 'log' && when === 0;    // of an erased one
-    if (kind !== 'staged' && !log && !heads.has(id)) wrong.push(`response-times has ${JSON.stringify(key)} of no response`);
+    const log = kind === 'log' && when === 0; // of an erased one
+    if (kind !== 'staged' && !log && !heads.has(id))
+      wrong.push(`response-times has ${JSON.stringify(key)} of no response`);
   }
   return wrong;
 }
@@ -65,7 +85,9 @@ export function wrongInTables(store: Store): string[] {
 export function leftToDo(store: Store): string[] {
   store.refresh();
   const { times, heads } = new ResponseTables(store);
-  const left = [...times.keys({ from: ['staged'], to: ['staged', 1] }), ...times.keys({ from: ['erase'], to: ['erase', 1] })]
-    .filter((key) => (heads.get((key as [string, number, string])[2])?.children ?? 0) === 0);
+  const left = [
+    ...times.keys({ from: ['staged'], to: ['staged', 1] }),
+    ...times.keys({ from: ['erase'], to: ['erase', 1] }),
+  ].filter((key) => (heads.get((key as [string, number, string])[2])?.children ?? 0) === 0);
   return [...left, ...times.keys({ from: ['log'], to: ['log', 1] })].map((key) => JSON.stringify(key));
 }

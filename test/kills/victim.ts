@@ -13,10 +13,15 @@ const IDLE_MS = 3_000;
 const TICK_MS = 50;
 /** Passes while this process runs: neither while the machine is held nor while this waits for a processor. */
 let ownMs = 0;
-setInterval(() => { ownMs += TICK_MS; }, TICK_MS).unref();
+setInterval(() => {
+  ownMs += TICK_MS;
+}, TICK_MS).unref();
 
 /** In milliseconds: what all threads computed, and how long the main one was ready to without a processor to do it on. */
-interface Times { computed: number; starved: number }
+interface Times {
+  computed: number;
+  starved: number;
+}
 
 export class Victim {
   /** Its address, when it takes requests; rejects if it has ended before. */
@@ -33,22 +38,47 @@ export class Victim {
   /** `main`: what is run, if not dist/main.js. */
   constructor(data: string, modelFile: string, main = released) {
     const begun = ownMs;
-    this.#process = spawn(process.execPath, [...endsWithParent, main, 'serve', '--log', 'json', '--model', `${MODEL}=${modelFile}`], {
-      stdio: ['pipe', 'pipe', 'pipe'],
-      env: {
-        ...process.env, MONOLITH_PORT: '0', MONOLITH_DATA_DIR: data, MONOLITH_API_KEY: 'test-key-0123456789', MONOLITH_HTTP_THREADS: '2', MONOLITH_LOG_LEVEL: 'warn',
-        MONOLITH_ACCOUNTS_SIGNUP: 'open', MONOLITH_LIMITS_RPM: 'off', MONOLITH_LIMITS_TPM: 'off', MONOLITH_LIMITS_LOOP_MS: 'off', MONOLITH_ENGINE_DRAIN_MS: '500', MONOLITH_ENGINE_QUEUE_WAIT_MS: '3600000', MONOLITH_HTTP_UNREADY_MS: '0',
+    this.#process = spawn(
+      process.execPath,
+      [...endsWithParent, main, 'serve', '--log', 'json', '--model', `${MODEL}=${modelFile}`],
+      {
+        stdio: ['pipe', 'pipe', 'pipe'],
+        env: {
+          ...process.env,
+          MONOLITH_PORT: '0',
+          MONOLITH_DATA_DIR: data,
+          MONOLITH_API_KEY: 'test-key-0123456789',
+          MONOLITH_HTTP_THREADS: '2',
+          MONOLITH_LOG_LEVEL: 'warn',
+          MONOLITH_ACCOUNTS_SIGNUP: 'open',
+          MONOLITH_LIMITS_RPM: 'off',
+          MONOLITH_LIMITS_TPM: 'off',
+          MONOLITH_LIMITS_LOOP_MS: 'off',
+          MONOLITH_ENGINE_DRAIN_MS: '500',
+          MONOLITH_ENGINE_QUEUE_WAIT_MS: '3600000',
+          MONOLITH_HTTP_UNREADY_MS: '0',
+        },
       },
+    );
+    this.#process.stderr!.setEncoding('utf8').on('data', (text: string) => {
+      this.#log += text;
     });
-    this.#process.stderr!.setEncoding('utf8').on('data', (text: string) => { this.#log += text; });
-    this.#exited = once(this.#process, 'exit').finally(() => { this.#ended = true; });
-    this.ready = Promise.race([this.#firstLine(), this.#exited.then(([code, signal]) => { throw new Error(`the server ended with ${String(signal ?? code)} before it was ready: ${this.#log.slice(-2_000)}`); })])
-      .then((line) => {
-        const { computed, starved } = this.#times();
-        this.readyMs = Math.max(0, ownMs - begun - starved);
-        this.readyCpuMs = computed;
-        return (JSON.parse(line) as { url: string }).url;
-      });
+    this.#exited = once(this.#process, 'exit').finally(() => {
+      this.#ended = true;
+    });
+    this.ready = Promise.race([
+      this.#firstLine(),
+      this.#exited.then(([code, signal]) => {
+        throw new Error(
+          `the server ended with ${String(signal ?? code)} before it was ready: ${this.#log.slice(-2_000)}`,
+        );
+      }),
+    ]).then((line) => {
+      const { computed, starved } = this.#times();
+      this.readyMs = Math.max(0, ownMs - begun - starved);
+      this.readyCpuMs = computed;
+      return (JSON.parse(line) as { url: string }).url;
+    });
     this.ready.catch(() => undefined);
   }
 
@@ -76,7 +106,11 @@ export class Victim {
   /** Resolves when it has computed for so long from now on, or ended; in any case after some seconds, since it may have nothing to do. */
   async computed(ms: number): Promise<void> {
     const begun = ownMs;
-    for (const before = this.#times().computed; !this.#ended && ownMs - begun < IDLE_MS && this.#times().computed - before < ms;) await sleep(1);
+    for (
+      const before = this.#times().computed;
+      !this.#ended && ownMs - begun < IDLE_MS && this.#times().computed - before < ms;
+    )
+      await sleep(1);
   }
 
   async exitCode(): Promise<number | null> {

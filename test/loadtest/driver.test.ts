@@ -12,16 +12,44 @@ import { UNMEASURED } from '../../src/loadtest/text-maker.js';
 import type { LoadRun, WorkloadSpec } from '../../src/loadtest/types.js';
 
 const SYNTHETIC: WorkloadSpec = {
-  kind: 'synthetic', seed: 1, schema: null, prompt: { kind: 'fixed', tokens: 20 }, output: { kind: 'fixed', tokens: 8 }, prefixes: null,
-  turns: { kind: 'fixed', tokens: 1 }, thinkMs: 0,
+  kind: 'synthetic',
+  seed: 1,
+  schema: null,
+  prompt: { kind: 'fixed', tokens: 20 },
+  output: { kind: 'fixed', tokens: 8 },
+  prefixes: null,
+  turns: { kind: 'fixed', tokens: 1 },
+  thinkMs: 0,
 };
 
-function loadOn(server: StandInServer, changes: Partial<Omit<LoadRun, 'target'>> & { target?: Partial<LoadRun['target']> } = {}): LoadRun {
+function loadOn(
+  server: StandInServer,
+  changes: Partial<Omit<LoadRun, 'target'>> & { target?: Partial<LoadRun['target']> } = {},
+): LoadRun {
   const { target, ...others } = changes;
   return {
-    workload: SYNTHETIC, measure: UNMEASURED, arrival: { kind: 'closed', concurrency: 4 }, extent: { requests: 24, durationMs: null },
-    warmup: { requests: null, durationMs: null }, graceMs: 5000, maxConcurrency: null, conversation: 'history', seed: 7, threads: 1, ...others,
-    target: { url: server.url, dialect: 'chat', model: 'm', headers: {}, body: {}, ignoreEos: true, capField: 'max_tokens', timeoutMs: 5000, ...target },
+    workload: SYNTHETIC,
+    measure: UNMEASURED,
+    arrival: { kind: 'closed', concurrency: 4 },
+    extent: { requests: 24, durationMs: null },
+    warmup: { requests: null, durationMs: null },
+    graceMs: 5000,
+    maxConcurrency: null,
+    conversation: 'history',
+    seed: 7,
+    threads: 1,
+    ...others,
+    target: {
+      url: server.url,
+      dialect: 'chat',
+      model: 'm',
+      headers: {},
+      body: {},
+      ignoreEos: true,
+      capField: 'max_tokens',
+      timeoutMs: 5000,
+      ...target,
+    },
   };
 }
 
@@ -56,13 +84,17 @@ t.test('an open loop sends when it said it would, whatever the server does, and 
   const result = await runLoad(run);
   const planned = arrivalTimes(arrival, 7, () => null);
   const wanted = Array.from({ length: 30 }, () => planned.next().value as number);
-  t.same(result.records.map(({ intended }) => intended).sort((a, b) => a - b), wanted, 'the same seed, the same times');
+  t.same(
+    result.records.map(({ intended }) => intended).sort((a, b) => a - b),
+    wanted,
+    'the same seed, the same times',
+  );
   const summary = summarize(result, run);
   t.equal(summary.concurrency.peak, 2, 'no more than it may');
   // 30 requests of 60 ms by two at a time last 900 ms, and came within 300: the last ones waited, and it shows.
   t.ok((summary.queued?.max ?? 0) > 300, `waited ${summary.queued?.max}`);
   t.ok((summary.ttft?.max ?? 0) > (summary.queued?.max ?? 0), 'latency has the wait in it');
-  t.ok(summary.client.lagP99 < 100, 'waiting for a place is not the client\'s delay');
+  t.ok(summary.client.lagP99 < 100, "waiting for a place is not the client's delay");
 });
 
 t.test('arrival processes have the rate and the spread they should', (t) => {
@@ -73,7 +105,10 @@ t.test('arrival processes have the rate and the spread they should', (t) => {
   };
   const spread = (values: number[]): { mean: number; variation: number } => {
     const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
-    return { mean, variation: Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / values.length) / mean };
+    return {
+      mean,
+      variation: Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / values.length) / mean,
+    };
   };
   const near = (value: number, wanted: number): boolean => Math.abs(value - wanted) < 0.03 * Math.max(wanted, 0.3);
   const poisson = spread(gaps({ kind: 'poisson', rate: 50 }));
@@ -89,8 +124,15 @@ t.test('arrival processes have the rate and the spread they should', (t) => {
 });
 
 t.test('a duration ends a load; what has not ended within its grace is cancelled', async (t) => {
-  const server = await standIn(t, { instead: (number, response) => number >= 6 && response.writeHead(200).flushHeaders() === undefined });
-  const run = loadOn(server, { arrival: { kind: 'constant', rate: 40 }, warmup: { requests: null, durationMs: 50 }, extent: { requests: null, durationMs: 200 }, graceMs: 150 });
+  const server = await standIn(t, {
+    instead: (number, response) => number >= 6 && response.writeHead(200).flushHeaders() === undefined,
+  });
+  const run = loadOn(server, {
+    arrival: { kind: 'constant', rate: 40 },
+    warmup: { requests: null, durationMs: 50 },
+    extent: { requests: null, durationMs: 200 },
+    graceMs: 150,
+  });
   const result = await runLoad(run);
   t.equal(result.records.filter(({ phase }) => phase === 'warmup').length, 2, '0 and 25 ms');
   const summary = summarize(result, run);
@@ -103,7 +145,10 @@ t.test('what goes wrong is told by kind', async (t) => {
   const server = await standIn(t, {
     instead: (number, response) => {
       if (number === 0) response.writeHead(429).end('{"error":{"message":"too many"}}');
-      else if (number === 1) response.writeHead(200).end('data: {"choices":[{"delta":{"content":"x"}}]}\n\ndata: {"error":{"message":"lost it"}}\n\n');
+      else if (number === 1)
+        response
+          .writeHead(200)
+          .end('data: {"choices":[{"delta":{"content":"x"}}]}\n\ndata: {"error":{"message":"lost it"}}\n\n');
       else if (number === 2) response.writeHead(200).end('data: {"choices":[{"delta":{"content":"x"}}]}\n\n');
       else if (number === 3) response.writeHead(200).end('data: {"choi\n\n');
       else if (number === 4) response.writeHead(200).end('<html>');
@@ -113,16 +158,32 @@ t.test('what goes wrong is told by kind', async (t) => {
       return true;
     },
   });
-  const run = loadOn(server, { arrival: { kind: 'closed', concurrency: 8 }, extent: { requests: 8, durationMs: null }, target: { timeoutMs: 300 } });
+  const run = loadOn(server, {
+    arrival: { kind: 'closed', concurrency: 8 },
+    extent: { requests: 8, durationMs: null },
+    target: { timeoutMs: 300 },
+  });
   const result = await runLoad(run);
   const { errors, requests, doubts } = summarize(result, run);
   t.match(requests, { asked: 8, answered: 1, failed: 7 });
   t.same(Object.fromEntries(Object.entries(errors).map(([kind, error]) => [kind, error?.count])), {
-    http_429: 1, stream_error: 1, truncated: 1, malformed: 2, timeout: 1, connection: 1,
+    http_429: 1,
+    stream_error: 1,
+    truncated: 1,
+    malformed: 2,
+    timeout: 1,
+    connection: 1,
   });
-  t.match(errors, { http_429: { example: 'too many' }, stream_error: { example: 'lost it' }, timeout: { example: /300 ms/ } });
+  t.match(errors, {
+    http_429: { example: 'too many' },
+    stream_error: { example: 'lost it' },
+    timeout: { example: /300 ms/ },
+  });
   t.match(doubts[0], /7 of 8 requests failed/);
-  await t.rejects(runLoad(loadOn(server, { arrival: { kind: 'poisson', rate: 0 } })), { name: 'LoadError', message: /rate/ });
+  await t.rejects(runLoad(loadOn(server, { arrival: { kind: 'poisson', rate: 0 } })), {
+    name: 'LoadError',
+    message: /rate/,
+  });
   await t.rejects(runLoad(loadOn(server, { conversation: 'stored' })), { name: 'LoadError', message: /chat/ });
 });
 
@@ -141,7 +202,10 @@ t.test('stopped by its caller, it gives what there is', async (t) => {
     });
     t.ok(result.stopped && seen > 0);
     const { requests, doubts } = summarize(result, run);
-    t.ok(requests.answered >= seen && requests.answered + requests.cancelled === requests.asked && requests.failed === 0, JSON.stringify(requests));
+    t.ok(
+      requests.answered >= seen && requests.answered + requests.cancelled === requests.asked && requests.failed === 0,
+      JSON.stringify(requests),
+    );
     t.match(doubts[0], /stopped/);
   }
 });
@@ -149,26 +213,53 @@ t.test('stopped by its caller, it gives what there is', async (t) => {
 t.test('stopped while requests wait for a place, it ends all the same', async (t) => {
   const server = await standIn(t, { instead: (_, response) => response.writeHead(200).flushHeaders() === undefined });
   const stop = new AbortController();
-  const run = loadOn(server, { arrival: { kind: 'bursts', size: 5, everyMs: 60_000 }, extent: { requests: 100, durationMs: null }, maxConcurrency: 1 });
-  const result = await runLoad(run, { signal: stop.signal, onProgress: ({ running }) => { if (running > 0) stop.abort(); } });
-  t.match(result.records.map(({ error }) => error?.kind), ['cancelled', 'cancelled', 'cancelled', 'cancelled', 'cancelled']);
+  const run = loadOn(server, {
+    arrival: { kind: 'bursts', size: 5, everyMs: 60_000 },
+    extent: { requests: 100, durationMs: null },
+    maxConcurrency: 1,
+  });
+  const result = await runLoad(run, {
+    signal: stop.signal,
+    onProgress: ({ running }) => {
+      if (running > 0) stop.abort();
+    },
+  });
+  t.match(
+    result.records.map(({ error }) => error?.kind),
+    ['cancelled', 'cancelled', 'cancelled', 'cancelled', 'cancelled'],
+  );
 });
 
 t.test('sessions: by history, and through stored responses', async (t) => {
   const server = await standIn(t);
-  const workload: WorkloadSpec = { ...SYNTHETIC, kind: 'synthetic', turns: { kind: 'fixed', tokens: 3 }, prefixes: { count: 1, tokens: 30 }, schema: { type: 'object' } } as WorkloadSpec;
-  const once = { workload, arrival: { kind: 'closed', concurrency: 1 }, extent: { requests: 3, durationMs: null } } as const;
+  const workload: WorkloadSpec = {
+    ...SYNTHETIC,
+    kind: 'synthetic',
+    turns: { kind: 'fixed', tokens: 3 },
+    prefixes: { count: 1, tokens: 30 },
+    schema: { type: 'object' },
+  } as WorkloadSpec;
+  const once = {
+    workload,
+    arrival: { kind: 'closed', concurrency: 1 },
+    extent: { requests: 3, durationMs: null },
+  } as const;
   await runLoad(loadOn(server, once));
   const [first, , third] = server.bodies;
   t.equal(first?.messages?.length, 2);
   t.match(first, { ignore_eos: true, max_tokens: 8, response_format: { type: 'json_schema' } });
-  t.same(third?.messages?.map(({ role }) => role), ['system', 'user', 'assistant', 'user', 'assistant', 'user']);
+  t.same(
+    third?.messages?.map(({ role }) => role),
+    ['system', 'user', 'assistant', 'user', 'assistant', 'user'],
+  );
   t.same(third?.messages?.slice(0, 2), first?.messages, 'it goes on from what was said');
   t.match(third?.messages?.[2]?.content, /^ word0 word1 /);
   server.bodies.length = 0;
   await runLoad(loadOn(server, { ...once, target: { dialect: 'responses' }, conversation: 'stored' }));
   t.match(server.bodies, [
-    { store: true, previous_response_id: undefined, text: { format: { type: 'json_schema' } } }, { store: true, previous_response_id: /^resp_/ }, { store: true, previous_response_id: /^resp_/ },
+    { store: true, previous_response_id: undefined, text: { format: { type: 'json_schema' } } },
+    { store: true, previous_response_id: /^resp_/ },
+    { store: true, previous_response_id: /^resp_/ },
   ]);
   t.equal(server.bodies[2]?.input?.length, 1);
   server.bodies.length = 0;

@@ -8,7 +8,7 @@ import { dataFolder } from '../e2e/stored-server.js';
 import { dashboardClient, type DashboardClient } from '../support/dashboard-client.js';
 import { startScripted } from '../support/script-model.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const VALUES = { max_batch_tokens: 64, max_sequences: 3, step_ms: 40 };
 const shown = ({ tunables }: EngineTunables): number[] => tunables.slice(0, 3).map(({ value }) => value);
@@ -19,25 +19,40 @@ for (const threads of [1, 2]) {
     t.teardown(() => data.remove());
     const settings = { context: 4_096, env: { MONOLITH_DATA_DIR: data.path, MONOLITH_HTTP_THREADS: String(threads) } };
     let server = await startScripted(settings);
-    t.teardown(async () => { await server.stop(); });
+    t.teardown(async () => {
+      await server.stop();
+    });
     let client = dashboardClient(server.url);
     await client.signUp({ email: 'operator@example.com' });
     const engine = (): Promise<EngineTunables> => client.get<EngineTunables>('/operator/tunables/hal-1.0');
-    const hold = async (body: object, by: DashboardClient = client): Promise<{ status: number; body: EngineTunables & { error: { code: string; message: string } } }> => {
+    const hold = async (
+      body: object,
+      by: DashboardClient = client,
+    ): Promise<{ status: number; body: EngineTunables & { error: { code: string; message: string } } }> => {
       const answer = await by.fetch('/operator/tunables/hal-1.0/hold', { method: 'PUT', body });
-      return { status: answer.status, body: await answer.json() as never };
+      return { status: answer.status, body: (await answer.json()) as never };
     };
     const before = await client.patch<EngineTunables>('/operator/tunables/hal-1.0', { step_ms: 100 });
     t.same(shown(before), [256, 32, 100]);
     t.equal(before.held_until, null);
 
     const mine = { id: 'tun_mine', seconds: 60, values: VALUES };
-    t.match(await hold({ ...mine, is_new: false }), { status: 422, body: { error: { code: 'conflicting_parameters', message: /hold is over/ } } }, 'not begun');
+    t.match(
+      await hold({ ...mine, is_new: false }),
+      { status: 422, body: { error: { code: 'conflicting_parameters', message: /hold is over/ } } },
+      'not begun',
+    );
     t.same(shown((await hold({ ...mine, is_new: true })).body), [64, 3, 40]);
     t.same(shown(await engine()), [64, 3, 40]);
     t.ok((await engine()).held_until);
-    t.match(await hold({ ...mine, id: 'tun_other', is_new: true }), { status: 422, body: { error: { message: /one run at a time/ } } });
-    t.match(await hold({ ...mine, is_new: false, values: { ...VALUES, max_sequences: 0 } }), { status: 422, body: { error: { param: 'max_sequences' } } });
+    t.match(await hold({ ...mine, id: 'tun_other', is_new: true }), {
+      status: 422,
+      body: { error: { message: /one run at a time/ } },
+    });
+    t.match(await hold({ ...mine, is_new: false, values: { ...VALUES, max_sequences: 0 } }), {
+      status: 422,
+      body: { error: { param: 'max_sequences' } },
+    });
     t.same(shown((await hold({ ...mine, is_new: false, values: { ...VALUES, step_ms: 41 } })).body), [64, 3, 41]);
 
     // Let go; another's letting go changes nothing.
@@ -48,7 +63,10 @@ for (const threads of [1, 2]) {
 
     // Overruled by an operator.
     await hold({ ...mine, is_new: true });
-    t.same(shown(await client.patch<EngineTunables>('/operator/tunables/hal-1.0', { max_sequences: 5 })), [256, 5, 100]);
+    t.same(
+      shown(await client.patch<EngineTunables>('/operator/tunables/hal-1.0', { max_sequences: 5 })),
+      [256, 5, 100],
+    );
     t.match(await hold({ ...mine, is_new: false }), { status: 422 });
     t.same(shown(await engine()), [256, 5, 100]);
 

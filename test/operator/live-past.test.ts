@@ -16,18 +16,52 @@ import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const AT = Date.parse('2026-11-21T10:30:00Z');
 
 const sample = (seconds: number, more: Partial<LiveSample> = {}, decode = 10): LiveSample => ({
-  at: new Date(AT + seconds * 1000).toISOString(), requests: 2, rejected_429: 0, rejected_503: 0, errors: 0, cancelled: 0, in_flight: 1, rss_bytes: 100, loop_lag_ms: 1, http_threads: 1, viewers: 0,
-  engines: [{
-    model: 'hal-1.0', names: ['hal-1.0'], running: 1, waiting: 0, batch_rows: 4, pages_total: 10, pages_free: 8, pages_cached: 1, prefix_hit_rate: null, step_ms: 5, steps_per_s: 3,
-    prefill_tokens_per_s: 7, decode_tokens_per_s: decode, ttft_ms: { p50: 10, p95: 20, p99: 30, count: 1 }, itl_ms: null, preemptions: 0,
-  }], ...more,
+  at: new Date(AT + seconds * 1000).toISOString(),
+  requests: 2,
+  rejected_429: 0,
+  rejected_503: 0,
+  errors: 0,
+  cancelled: 0,
+  in_flight: 1,
+  rss_bytes: 100,
+  loop_lag_ms: 1,
+  http_threads: 1,
+  viewers: 0,
+  engines: [
+    {
+      model: 'hal-1.0',
+      names: ['hal-1.0'],
+      running: 1,
+      waiting: 0,
+      batch_rows: 4,
+      pages_total: 10,
+      pages_free: 8,
+      pages_cached: 1,
+      prefix_hit_rate: null,
+      step_ms: 5,
+      steps_per_s: 3,
+      prefill_tokens_per_s: 7,
+      decode_tokens_per_s: decode,
+      ttft_ms: { p50: 10, p95: 20, p99: 30, count: 1 },
+      itl_ms: null,
+      preemptions: 0,
+    },
+  ],
+  ...more,
 });
-const key = (keyId: string, requests = 1, organizationId = 'org_a'): KeyCounts => ({ organizationId, keyId, requests, refused: 0, inputTokens: 10 * requests, outputTokens: requests });
+const key = (keyId: string, requests = 1, organizationId = 'org_a'): KeyCounts => ({
+  organizationId,
+  keyId,
+  requests,
+  refused: 0,
+  inputTokens: 10 * requests,
+  outputTokens: requests,
+});
 
 t.test('a sum of one is that one; of several: means, the most, and percentiles by their counts', (t) => {
   t.same(sampleOf(sumOf(sample(0)), sample(0).at), sample(0));
@@ -38,8 +72,15 @@ t.test('a sum of one is that one; of several: means, the most, and percentiles b
   const mean = sampleOf([sumOf(busy), sumOf(other)].reduce(addSum, sumOf(sample(0))), sample(0).at);
   t.match(mean, { requests: Number((8 / 3).toFixed(3)), rss_bytes: 300, in_flight: 1 });
   t.match(mean.engines, [
-    { model: 'hal-1.0', decode_tokens_per_s: 20, prefix_hit_rate: 0.5, ttft_ms: { p50: 30, p95: 40, p99: 50, count: 3 }, itl_ms: null },
-    { model: 'clarke-1.0', running: 6, decode_tokens_per_s: 10 }]);
+    {
+      model: 'hal-1.0',
+      decode_tokens_per_s: 20,
+      prefix_hit_rate: 0.5,
+      ttft_ms: { p50: 30, p95: 40, p99: 50, count: 3 },
+      itl_ms: null,
+    },
+    { model: 'clarke-1.0', running: 6, decode_tokens_per_s: 10 },
+  ]);
   t.end();
 });
 
@@ -47,38 +88,56 @@ t.test('keys of one name are one; beyond the bound the least are one without a n
   const merged = mergedKeys([...Array.from({ length: 300 }, (_, at) => key(`key_${at}`, at + 1)), key('key_0', 1_000)]);
   t.equal(merged.length, 200);
   t.match(merged[0], { keyId: 'key_0', requests: 1_001 });
-  t.equal(merged.reduce((sum, { requests }) => sum + requests, 0), 1_000 + 300 * 301 / 2, 'nothing is lost');
+  t.equal(
+    merged.reduce((sum, { requests }) => sum + requests, 0),
+    1_000 + (300 * 301) / 2,
+    'nothing is lost',
+  );
   t.ok(merged.some(({ keyId, organizationId }) => keyId === '' && organizationId === ''));
   t.end();
 });
 
-t.test('rings: the finest that reaches back so far; what is too old goes; a recorder writes its rest when it closes', async (t) => {
-  const path = mkdtempSync(join(tmpdir(), 'monolith-live-'));
-  const store = await openStore(path);
-  t.teardown(async () => {
-    await store.close();
-    rmSync(path, { recursive: true, force: true });
-  });
-  const history = new LmdbLiveHistory(store);
-  const recorder = new LiveRecorder(history, (error) => { throw error; });
-  for (let seconds = 0; seconds < 125; seconds++) recorder.add(sample(seconds), [key('key_a')]);
-  await recorder.close();
-  const from = AT / 1000;
-  const [fine, minutes] = RINGS as [(typeof RINGS)[number], (typeof RINGS)[number]];
-  const counts = async (ring: (typeof RINGS)[number]): Promise<number[]> => (await history.sums(ring, { from, to: from + 1_000 })).map(({ sum }) => sum.samples);
-  t.same(await counts(fine), [...new Array<number>(12).fill(10), 5]);
-  t.same(await counts(minutes), [60, 60, 5]);
-  t.same((await history.keys(minutes, { from: from + 60, to: from + 120 })).map(({ at, keys }) => [at, keys]), [[from + 60, [key('key_a', 60)]]]);
-  for (let n = 0; n < 3; n++) await history.add(from + fine.keptS + 200 + n * 10, sumOf(sample(0)), []);
-  t.same(await counts(fine), [], 'the finest keeps two hours');
-  t.same(await counts(minutes), [60, 60, 5]);
+t.test(
+  'rings: the finest that reaches back so far; what is too old goes; a recorder writes its rest when it closes',
+  async (t) => {
+    const path = mkdtempSync(join(tmpdir(), 'monolith-live-'));
+    const store = await openStore(path);
+    t.teardown(async () => {
+      await store.close();
+      rmSync(path, { recursive: true, force: true });
+    });
+    const history = new LmdbLiveHistory(store);
+    const recorder = new LiveRecorder(history, (error) => {
+      throw error;
+    });
+    for (let seconds = 0; seconds < 125; seconds++) recorder.add(sample(seconds), [key('key_a')]);
+    await recorder.close();
+    const from = AT / 1000;
+    const [fine, minutes] = RINGS as [(typeof RINGS)[number], (typeof RINGS)[number]];
+    const counts = async (ring: (typeof RINGS)[number]): Promise<number[]> =>
+      (await history.sums(ring, { from, to: from + 1_000 })).map(({ sum }) => sum.samples);
+    t.same(await counts(fine), [...new Array<number>(12).fill(10), 5]);
+    t.same(await counts(minutes), [60, 60, 5]);
+    t.same(
+      (await history.keys(minutes, { from: from + 60, to: from + 120 })).map(({ at, keys }) => [at, keys]),
+      [[from + 60, [key('key_a', 60)]]],
+    );
+    for (let n = 0; n < 3; n++) await history.add(from + fine.keptS + 200 + n * 10, sumOf(sample(0)), []);
+    t.same(await counts(fine), [], 'the finest keeps two hours');
+    t.same(await counts(minutes), [60, 60, 5]);
 
-  const now = AT / 1000;
-  const ring = (seconds: number, back = seconds): number => ringFor({ from: now - back, to: now - back + seconds }, now).stepS;
-  t.same([300, 3_600, 21_600, 86_400, 604_800, 2_592_000].map((seconds) => ring(seconds)), [10, 10, 60, 300, 1_800, 7_200], 'the ranges of the page');
-  t.equal(ring(600, 40_000), 60, 'zoomed in, the finest that is left');
-  t.end();
-});
+    const now = AT / 1000;
+    const ring = (seconds: number, back = seconds): number =>
+      ringFor({ from: now - back, to: now - back + seconds }, now).stepS;
+    t.same(
+      [300, 3_600, 21_600, 86_400, 604_800, 2_592_000].map((seconds) => ring(seconds)),
+      [10, 10, 60, 300, 1_800, 7_200],
+      'the ranges of the page',
+    );
+    t.equal(ring(600, 40_000), 60, 'zoomed in, the finest that is left');
+    t.end();
+  },
+);
 
 t.test('it survives a restart: samples, who sent the load, changes', async (t) => {
   const dashboard = await startDashboard();
@@ -88,7 +147,11 @@ t.test('it survives a restart: samples, who sent the load, changes', async (t) =
   const { key: made, secret } = await dashboard.server.accounts.createKey({ name: 'nightly' }, organization.id);
   const before = new Date(Date.now() - 60_000).toISOString();
   for (let at = 0; at < 3; at++) {
-    const answer = await fetch(`${dashboard.url}/v1/chat/completions`, { method: 'POST', headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' }, body: JSON.stringify({ model: 'hal-1.0', max_tokens: 8, messages: [{ role: 'user', content: 'Hi' }] }) });
+    const answer = await fetch(`${dashboard.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'hal-1.0', max_tokens: 8, messages: [{ role: 'user', content: 'Hi' }] }),
+    });
     t.equal(answer.status, 200);
     await answer.text();
   }
@@ -96,14 +159,18 @@ t.test('it survives a restart: samples, who sent the load, changes', async (t) =
   await new Promise((done) => setTimeout(done, 2_200));
   await dashboard.restart();
   const { cookie } = owner;
-  owner = Object.assign(dashboard.client(), { cookie });      // on another port now
+  owner = Object.assign(dashboard.client(), { cookie }); // on another port now
   const past = await owner.get<LiveHistory>(`/operator/live/history?from=${before}`);
   t.equal(past.step_s, 10);
   t.ok(past.samples.length >= 1 && past.samples.every(({ at }) => Date.parse(at) % 10_000 === 0));
-  t.ok(past.samples.some(({ requests }) => requests > 0) && past.samples.some(({ engines }) => engines.some(({ model }) => model === 'hal-1.0')));
+  t.ok(
+    past.samples.some(({ requests }) => requests > 0) &&
+      past.samples.some(({ engines }) => engines.some(({ model }) => model === 'hal-1.0')),
+  );
   t.match(past.marks, [{ action: 'engine.tunables_changed', target: 'hal-1.0', by: /@example\.com$/ }]);
 
-  const sums = (series: LiveKeys['series'][number]): number[] => [series.requests, series.input_tokens, series.output_tokens].map((values) => values.reduce((a, b) => a + b, 0));
+  const sums = (series: LiveKeys['series'][number]): number[] =>
+    [series.requests, series.input_tokens, series.output_tokens].map((values) => values.reduce((a, b) => a + b, 0));
   const all = await owner.get<LiveKeys>(`/operator/live/keys?from=${before}`);
   t.match(all.series, [{ id: organization.id, name: 'Harbour' }]);
   t.match(sums(all.series[0]!), [3, Number, Number]);
@@ -111,11 +178,17 @@ t.test('it survives a restart: samples, who sent the load, changes', async (t) =
   const ofOne = await owner.get<LiveKeys>(`/operator/live/keys?from=${before}&organization=${organization.id}`);
   t.match(ofOne.series, [{ id: made.id, name: 'nightly' }]);
   t.same(sums(ofOne.series[0]!), sums(all.series[0]!));
-  t.same((await owner.get<LiveKeys>(`/operator/live/keys?from=${before}&organization=org_${'x'.repeat(24)}`)).series, []);
+  t.same(
+    (await owner.get<LiveKeys>(`/operator/live/keys?from=${before}&organization=org_${'x'.repeat(24)}`)).series,
+    [],
+  );
   t.ok(await eventually(async () => (await owner.get<LiveHistory>('/operator/live/history')).samples.length > 0));
 
   t.match(await refusal(owner.get('/operator/live/history?from=soon')), { status: 400, param: 'from' });
-  t.match(await refusal(owner.get(`/operator/live/history?from=2020-01-01T00:00:00Z`)), { code: 'value_out_of_range', param: 'from' });
+  t.match(await refusal(owner.get(`/operator/live/history?from=2020-01-01T00:00:00Z`)), {
+    code: 'value_out_of_range',
+    param: 'from',
+  });
   const guest = dashboard.client();
   await guest.signUp();
   for (const path of ['history', 'keys']) t.match(await refusal(guest.get(`/operator/live/${path}`)), { status: 403 });

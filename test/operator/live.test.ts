@@ -10,7 +10,7 @@ import { dashboardClient, type DashboardClient } from '../support/dashboard-clie
 import { startScripted } from '../support/script-model.js';
 import { ask } from '../support/wire.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 t.test('quantiles of counted times are a few percent wide, and slide', (t) => {
   const counts = new Uint32Array(LATENCY_BUCKETS);
@@ -18,7 +18,12 @@ t.test('quantiles of counted times are a few percent wide, and slide', (t) => {
   for (let ms = 1; ms <= 1_000; ms++) counts[latencyBucket(ms)]!++;
   const found = quantiles(counts)!;
   t.equal(found.count, 1_000);
-  for (const [value, wanted] of [[found.p50, 500], [found.p95, 950], [found.p99, 990]] as const) t.ok(Math.abs(value / wanted - 1) < 0.06, `${value}`);
+  for (const [value, wanted] of [
+    [found.p50, 500],
+    [found.p95, 950],
+    [found.p99, 990],
+  ] as const)
+    t.ok(Math.abs(value / wanted - 1) < 0.06, `${value}`);
   for (const odd of [0, -1, NaN, 1e-9]) t.equal(latencyBucket(odd), 0);
   t.equal(latencyBucket(1e12), LATENCY_BUCKETS - 1);
 
@@ -42,8 +47,24 @@ t.test('quantiles of counted times are a few percent wide, and slide', (t) => {
 t.test('what a thread has counted is taken once', (t) => {
   const live = new LiveCounts();
   t.teardown(() => live.close());
-  const record = { requestId: '', clientRequestId: null, method: 'POST', organizationId: null, keyId: null, durationMs: 1, aborted: false, fields: {} };
-  for (const [path, status] of [['/v1/responses', 200], ['/v1/messages', 429], ['/v1/messages', 503], ['/v1/messages', 500], ['/dashboard/api/me', 500], ['/healthz', 200]] as const) {
+  const record = {
+    requestId: '',
+    clientRequestId: null,
+    method: 'POST',
+    organizationId: null,
+    keyId: null,
+    durationMs: 1,
+    aborted: false,
+    fields: {},
+  };
+  for (const [path, status] of [
+    ['/v1/responses', 200],
+    ['/v1/messages', 429],
+    ['/v1/messages', 503],
+    ['/v1/messages', 500],
+    ['/dashboard/api/me', 500],
+    ['/healthz', 200],
+  ] as const) {
     live.request(finished({ ...record, path, status, failure: status === 200 ? null : { status, code: 'x' } }));
   }
   const counter = live.latencies('m');
@@ -66,7 +87,7 @@ async function watch(client: DashboardClient, signal?: AbortSignal): Promise<Asy
 
 async function next(events: AsyncIterator<ServerEvent>, event: string): Promise<string> {
   for (;;) {
-    const { value, done } = await events.next() as IteratorResult<ServerEvent, undefined>;
+    const { value, done } = (await events.next()) as IteratorResult<ServerEvent, undefined>;
     if (done === true) throw new Error('the stream ended');
     if (value.event === event) return value.data;
   }
@@ -74,8 +95,12 @@ async function next(events: AsyncIterator<ServerEvent>, event: string): Promise<
 
 for (const threads of [1, 2]) {
   t.test(`over HTTP, ${threads} thread${threads > 1 ? 's' : ''}`, async (t) => {
-    const server = await startScripted({ env: { MONOLITH_HTTP_THREADS: String(threads), MONOLITH_ENGINE_DRAIN_MS: '600000' } });
-    t.teardown(async () => { await server.stop(); });
+    const server = await startScripted({
+      env: { MONOLITH_HTTP_THREADS: String(threads), MONOLITH_ENGINE_DRAIN_MS: '600000' },
+    });
+    t.teardown(async () => {
+      await server.stop();
+    });
     const client = dashboardClient(server.url);
     await client.signUp({ email: 'operator@example.com' });
     const leaving = new AbortController();
@@ -89,36 +114,70 @@ for (const threads of [1, 2]) {
     const cut = next(await watch(leaver), 'nothing').catch((error: unknown) => (error as Error).message);
     await leaver.logout();
 
-    for (let i = 0; i < 4; i++) t.equal((await ask(server, '/v1/chat/completions', { model: 'clarke-1.0', messages: [{ role: 'user', content: `A: the same long beginning of a prompt ${i}` }] })).status, 200);
+    for (let i = 0; i < 4; i++)
+      t.equal(
+        (
+          await ask(server, '/v1/chat/completions', {
+            model: 'clarke-1.0',
+            messages: [{ role: 'user', content: `A: the same long beginning of a prompt ${i}` }],
+          })
+        ).status,
+        200,
+      );
     await ask(server, '/v1/chat/completions', { model: 'clarke-1.0' });
     const samples: LiveSample[] = [];
-    const enough = (): boolean => samples.reduce((sum, { requests }) => sum + requests, 0) >= 5 && samples.at(-1)?.engines[0]?.ttft_ms?.count === 4 && samples.at(-1)?.engines[0]?.step_ms === null;
-    while (samples.length < 3 || (!enough() && samples.length < 12)) samples.push(JSON.parse(await next(events, 'sample')) as LiveSample);
+    const enough = (): boolean =>
+      samples.reduce((sum, { requests }) => sum + requests, 0) >= 5 &&
+      samples.at(-1)?.engines[0]?.ttft_ms?.count === 4 &&
+      samples.at(-1)?.engines[0]?.step_ms === null;
+    while (samples.length < 3 || (!enough() && samples.length < 12))
+      samples.push(JSON.parse(await next(events, 'sample')) as LiveSample);
     const busy = samples.find(({ engines }) => (engines[0]?.steps_per_s ?? 0) > 0)!;
     const last = samples.at(-1)!;
-    t.equal(samples.reduce((sum, { requests }) => sum + requests, 0), 5);
+    t.equal(
+      samples.reduce((sum, { requests }) => sum + requests, 0),
+      5,
+    );
     t.match(last, { rejected_429: 0, errors: 0, http_threads: threads, in_flight: 0 });
     t.ok(last.viewers >= 1);
     t.ok(last.rss_bytes > 1e7);
     t.equal(last.engines.length, 1);
-    t.match(last.engines[0], { model: 'hal-1.0', names: ['hal-1.0', 'clarke-1.0', 'tycho-1.0'], running: 0, waiting: 0, step_ms: null, prefix_hit_rate: null, ttft_ms: { count: 4 } });
+    t.match(last.engines[0], {
+      model: 'hal-1.0',
+      names: ['hal-1.0', 'clarke-1.0', 'tycho-1.0'],
+      running: 0,
+      waiting: 0,
+      step_ms: null,
+      prefix_hit_rate: null,
+      ttft_ms: { count: 4 },
+    });
     t.ok(last.engines[0]!.ttft_ms!.p50 > 0 && last.engines[0]!.itl_ms!.count > 4);
     const { step_ms, batch_rows, prefill_tokens_per_s, decode_tokens_per_s } = busy.engines[0]!;
-    t.ok(step_ms! > 0 && batch_rows >= 1 && prefill_tokens_per_s > 0 && decode_tokens_per_s > 0, JSON.stringify(busy.engines[0]));
+    t.ok(
+      step_ms! > 0 && batch_rows >= 1 && prefill_tokens_per_s > 0 && decode_tokens_per_s > 0,
+      JSON.stringify(busy.engines[0]),
+    );
     const rates = samples.map(({ engines }) => engines[0]?.prefix_hit_rate ?? 0);
-    t.ok(rates.some((rate) => rate > 0) && rates.every((rate) => rate < 1), `the beginning was computed once: ${rates.join(' ')}`);
+    t.ok(
+      rates.some((rate) => rate > 0) && rates.every((rate) => rate < 1),
+      `the beginning was computed once: ${rates.join(' ')}`,
+    );
     const gaps = samples.slice(1).map(({ at }, i) => Date.parse(at) - Date.parse(samples[i]!.at));
-    const mean = gaps.reduce((sum, ms) => sum + ms, 0) / gaps.length;   // one may be late, and the next less so
+    const mean = gaps.reduce((sum, ms) => sum + ms, 0) / gaps.length; // one may be late, and the next less so
     t.ok(mean > 700, `one a second: ${gaps.join(' ')}`);
 
     // Another page: the samples so far, and the same ones from then on.
     const other = await watch(client);
     const seen = JSON.parse(await next(other, 'history')) as LiveSample[];
     t.ok(seen.length >= samples.length);
-    t.ok(samples.slice(-3).every(({ at }) => seen.some((one) => one.at === at)), 'there may be one more by now');
+    t.ok(
+      samples.slice(-3).every(({ at }) => seen.some((one) => one.at === at)),
+      'there may be one more by now',
+    );
     const theirs = await next(other, 'sample');
     let mine = await next(events, 'sample');
-    while ((JSON.parse(mine) as LiveSample).at < (JSON.parse(theirs) as LiveSample).at) mine = await next(events, 'sample');
+    while ((JSON.parse(mine) as LiveSample).at < (JSON.parse(theirs) as LiveSample).at)
+      mine = await next(events, 'sample');
     if (threads === 1) t.equal(mine, theirs, 'the very same text');
     t.equal((await client.fetch('/operator/live', { method: 'HEAD' })).status, 200);
     leaving.abort();
@@ -133,7 +192,7 @@ for (const threads of [1, 2]) {
     t.equal((await stranger.fetch('/operator/live')).status, 403);
 
     // A server that ends does not wait for who watches: it would ten minutes.
-    const ended = server.stop();   // once: a second signal would end it out of order
+    const ended = server.stop(); // once: a second signal would end it out of order
     await t.rejects(next(other, 'nothing'));
     t.equal(await ended, 0);
   });
@@ -141,8 +200,11 @@ for (const threads of [1, 2]) {
 
 t.test('a start in which the first sample is due before there is a server to look at', async (t) => {
   // The turn of the event loop after the sampler began, instead of a second later: the start waits for the disk more than once.
-  const hasty = 'const real = setInterval; globalThis.setInterval = (work, ms, ...more) => { if (ms === 1000) setImmediate(work, ...more); return real(work, ms, ...more); };';
-  const server = await startScripted({ env: { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(hasty)}` } });
+  const hasty =
+    'const real = setInterval; globalThis.setInterval = (work, ms, ...more) => { if (ms === 1000) setImmediate(work, ...more); return real(work, ms, ...more); };';
+  const server = await startScripted({
+    env: { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(hasty)}` },
+  });
   await server.stop();
   t.notMatch(server.log(), /"level":"error"/);
 });

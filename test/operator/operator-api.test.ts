@@ -1,35 +1,74 @@
 // The operator API by both ways in: organizations, users, models, usage.
 
 import t from 'tap';
-import type { AuditEntry, CreatedApiKey, DashboardModel, ListPage, Me, OperatorOrganization, OperatorUser } from '../../src/wire/dashboard.js';
+import type {
+  AuditEntry,
+  CreatedApiKey,
+  DashboardModel,
+  ListPage,
+  Me,
+  OperatorOrganization,
+  OperatorUser,
+} from '../../src/wire/dashboard.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';
 
 const TOKEN = 'an-operator-token-0123';
 const port = 20_000 + (process.pid % 20_000);
-const { server, owner, organization, client: clientOf, close } = await openOwned({ env: { MONOLITH_ADMIN_TOKEN: TOKEN, MONOLITH_ADMIN_PORT: String(port) } });
+const {
+  server,
+  owner,
+  organization,
+  client: clientOf,
+  close,
+} = await openOwned({ env: { MONOLITH_ADMIN_TOKEN: TOKEN, MONOLITH_ADMIN_PORT: String(port) } });
 t.teardown(close);
 
-interface Answer { status: number; body: unknown; headers: Headers }
+interface Answer {
+  status: number;
+  body: unknown;
+  headers: Headers;
+}
 async function admin(method: string, path: string, body?: object, token: string | null = TOKEN): Promise<Answer> {
   const response = await fetch(`http://127.0.0.1:${port}/admin/api${path}`, {
-    method, headers: { ...(token === null ? {} : { authorization: `Bearer ${token}` }), 'content-type': 'application/json' }, ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    method,
+    headers: { ...(token === null ? {} : { authorization: `Bearer ${token}` }), 'content-type': 'application/json' },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   return { status: response.status, body: await response.json(), headers: response.headers };
 }
 
 t.test('nobody gets in without the token or the right; the token is none on the other listener', async (t) => {
-  for (const [method, path] of [['GET', '/organizations'], ['GET', '/users'], ['GET', '/models'], ['GET', '/usage'], ['PATCH', `/organizations/${organization.id}`]] as const) {
-    t.match(await admin(method, path, method === 'PATCH' ? {} : undefined, null), { status: 401, body: { error: { code: 'missing_api_key' } } }, path);
-    t.match(await admin(method, path, method === 'PATCH' ? {} : undefined, `${TOKEN}4`), { status: 401, body: { error: { code: 'invalid_api_key' } } });
+  for (const [method, path] of [
+    ['GET', '/organizations'],
+    ['GET', '/users'],
+    ['GET', '/models'],
+    ['GET', '/usage'],
+    ['PATCH', `/organizations/${organization.id}`],
+  ] as const) {
+    t.match(
+      await admin(method, path, method === 'PATCH' ? {} : undefined, null),
+      { status: 401, body: { error: { code: 'missing_api_key' } } },
+      path,
+    );
+    t.match(await admin(method, path, method === 'PATCH' ? {} : undefined, `${TOKEN}4`), {
+      status: 401,
+      body: { error: { code: 'invalid_api_key' } },
+    });
   }
   const answer = await admin('GET', '/organizations');
   t.equal(answer.status, 200);
   t.equal(answer.headers.get('access-control-allow-origin'), null);
-  const wrongDoor = await fetch(`${server.url}/admin/api/organizations`, { headers: { authorization: `Bearer ${TOKEN}` } });
+  const wrongDoor = await fetch(`${server.url}/admin/api/organizations`, {
+    headers: { authorization: `Bearer ${TOKEN}` },
+  });
   t.equal(wrongDoor.status, 404);
-  t.equal((await fetch(`http://127.0.0.1:${port}/v1/models`, { headers: { authorization: `Bearer ${server.key}` } })).status, 404, 'nothing else is served there');
+  t.equal(
+    (await fetch(`http://127.0.0.1:${port}/v1/models`, { headers: { authorization: `Bearer ${server.key}` } })).status,
+    404,
+    'nothing else is served there',
+  );
   const member = clientOf();
   await member.signUp({ email: 'plain@example.com' });
   for (const path of ['/operator/organizations', '/operator/users', '/operator/models', '/operator/usage']) {
@@ -42,26 +81,58 @@ t.test('organizations: limits and caps act at once, by either way in', async (t)
   const { secret } = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, { name: 'k' });
   const limitOf = async (): Promise<[number, string | null]> => {
     const answer = await fetch(`${server.url}/v1/chat/completions`, {
-      method: 'POST', headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+      method: 'POST',
+      headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
       body: JSON.stringify({ model: 'tycho-1.0', messages: [{ role: 'user', content: 'A: x' }] }),
     });
     await answer.text();
     return [answer.status, answer.headers.get('x-ratelimit-limit-requests')];
   };
   t.same(await limitOf(), [200, '9999']);
-  const set = await admin('PATCH', `/organizations/${organization.id}`, { limits: { 'tycho-1.0': { rpm: 7, tpm: null } }, monthly_token_cap: 1_000_000 });
-  t.match(set, { status: 200, body: { overrides: { 'tycho-1.0': { rpm: 7, tpm: null } }, monthly_token_cap: 1_000_000, limits: { 'tycho-1.0': { rpm: 7, tpm: null, concurrency: 99 }, 'hal-1.0': { rpm: 9999 } }, status: 'active', active_keys: Number, members: 1 } });
+  const set = await admin('PATCH', `/organizations/${organization.id}`, {
+    limits: { 'tycho-1.0': { rpm: 7, tpm: null } },
+    monthly_token_cap: 1_000_000,
+  });
+  t.match(set, {
+    status: 200,
+    body: {
+      overrides: { 'tycho-1.0': { rpm: 7, tpm: null } },
+      monthly_token_cap: 1_000_000,
+      limits: { 'tycho-1.0': { rpm: 7, tpm: null, concurrency: 99 }, 'hal-1.0': { rpm: 9999 } },
+      status: 'active',
+      active_keys: Number,
+      members: 1,
+    },
+  });
   t.same(await limitOf(), [200, '7']);
-  t.match(await owner.patch<OperatorOrganization>(`/operator/organizations/${organization.id}`, { limits: {} }), { overrides: {}, monthly_token_cap: 1_000_000 });
+  t.match(await owner.patch<OperatorOrganization>(`/operator/organizations/${organization.id}`, { limits: {} }), {
+    overrides: {},
+    monthly_token_cap: 1_000_000,
+  });
   t.same(await limitOf(), [200, '9999']);
-  t.match((await owner.get<ListPage<AuditEntry>>(`/organizations/${organization.id}/audit-log`)).data.filter(({ action }) => action === 'organization.limits_changed').map(({ actor }) => actor.type), ['user', 'operator_api']);
-  for (const [body, param] of [[{ limits: { nothing: { rpm: 1 } } }, 'limits.nothing'], [{ status: 'gone' }, 'status'], [{ monthly_token_cap: -1 }, 'monthly_token_cap']] as const) {
-    t.match(await admin('PATCH', `/organizations/${organization.id}`, body), { status: 422, body: { error: { param } } });
+  t.match(
+    (await owner.get<ListPage<AuditEntry>>(`/organizations/${organization.id}/audit-log`)).data
+      .filter(({ action }) => action === 'organization.limits_changed')
+      .map(({ actor }) => actor.type),
+    ['user', 'operator_api'],
+  );
+  for (const [body, param] of [
+    [{ limits: { nothing: { rpm: 1 } } }, 'limits.nothing'],
+    [{ status: 'gone' }, 'status'],
+    [{ monthly_token_cap: -1 }, 'monthly_token_cap'],
+  ] as const) {
+    t.match(await admin('PATCH', `/organizations/${organization.id}`, body), {
+      status: 422,
+      body: { error: { param } },
+    });
   }
-  t.match(await admin('PATCH', '/organizations/org_nothing', { status: 'active' }), { status: 404, body: { error: { code: 'resource_not_found' } } });
+  t.match(await admin('PATCH', '/organizations/org_nothing', { status: 'active' }), {
+    status: 404,
+    body: { error: { code: 'resource_not_found' } },
+  });
   const ids: string[] = [];
-  for (let after = ''; ;) {
-    const { body } = await admin('GET', `/organizations?limit=1${after}`) as { body: ListPage<OperatorOrganization> };
+  for (let after = ''; ; ) {
+    const { body } = (await admin('GET', `/organizations?limit=1${after}`)) as { body: ListPage<OperatorOrganization> };
     ids.push(...body.data.map(({ id }) => id));
     if (body.next === null) break;
     after = `&after=${body.next}`;
@@ -72,7 +143,10 @@ t.test('organizations: limits and caps act at once, by either way in', async (t)
 
 t.test('a link for a new password leads to the dashboard', async (t) => {
   const { user } = await owner.get<Me>('/me');
-  const [byToken, bySession] = [(await admin('POST', `/users/${user.id}/reset-link`)).body, await owner.post(`/operator/users/${user.id}/reset-link`)];
+  const [byToken, bySession] = [
+    (await admin('POST', `/users/${user.id}/reset-link`)).body,
+    await owner.post(`/operator/users/${user.id}/reset-link`),
+  ];
   for (const answer of [byToken, bySession]) t.match(answer, { url: `${server.url}/dashboard/reset?token=` });
 });
 
@@ -80,14 +154,28 @@ t.test('users: locked ones are out, the last operator stays, nobody locks themse
   const other = clientOf();
   const { user } = await other.signUp({ email: 'other@example.com' });
   const me = (await owner.get<{ user: { id: string } }>('/me')).user.id;
-  t.match(await refusal(owner.patch(`/operator/users/${me}`, { locked: true })), { status: 422, code: 'invalid_value', param: 'locked' });
-  t.match(await admin('PATCH', `/users/${me}`, { operator: false }), { status: 422, body: { error: { param: 'operator' } } }, 'the last one');
-  t.match(await owner.patch<OperatorUser>(`/operator/users/${user.id}`, { locked: true }), { id: user.id, locked: true });
+  t.match(await refusal(owner.patch(`/operator/users/${me}`, { locked: true })), {
+    status: 422,
+    code: 'invalid_value',
+    param: 'locked',
+  });
+  t.match(
+    await admin('PATCH', `/users/${me}`, { operator: false }),
+    { status: 422, body: { error: { param: 'operator' } } },
+    'the last one',
+  );
+  t.match(await owner.patch<OperatorUser>(`/operator/users/${user.id}`, { locked: true }), {
+    id: user.id,
+    locked: true,
+  });
   t.match(await refusal(other.get('/me')), { status: 401 });
   const listed = (await owner.get<ListPage<OperatorUser>>('/operator/users')).data.find(({ id }) => id === user.id);
   t.match(listed, { locked: true, operator: false, organizations: [{ role: 'owner' }] });
   t.notMatch(JSON.stringify(listed), /hash|scrypt|argon/i);
-  t.match(await admin('PATCH', `/users/${user.id}`, { locked: false, operator: true }), { status: 200, body: { locked: false, operator: true } });
+  t.match(await admin('PATCH', `/users/${user.id}`, { locked: false, operator: true }), {
+    status: 200,
+    body: { locked: false, operator: true },
+  });
   await other.login('other@example.com');
   t.ok((await other.get<ListPage<OperatorUser>>('/operator/users')).data.length >= 2);
   t.match(await other.patch<OperatorUser>(`/operator/users/${me}`, { operator: false }), { operator: false });
@@ -96,32 +184,65 @@ t.test('users: locked ones are out, the last operator stays, nobody locks themse
 });
 
 t.test('models and usage', async (t) => {
-  t.match(await owner.get<ListPage<DashboardModel>>('/operator/models'), { data: [{ id: 'hal-1.0', state: 'ready' }, {}, {}] });
-  t.match(await owner.patch<DashboardModel>('/operator/models/hal-1.0', { lifecycle: 'deprecated', successor: 'clarke-1.0' }), { lifecycle: 'deprecated', deprecated_at: /^\d{4}-/, successor: 'clarke-1.0', retires_at: null });
+  t.match(await owner.get<ListPage<DashboardModel>>('/operator/models'), {
+    data: [{ id: 'hal-1.0', state: 'ready' }, {}, {}],
+  });
+  t.match(
+    await owner.patch<DashboardModel>('/operator/models/hal-1.0', { lifecycle: 'deprecated', successor: 'clarke-1.0' }),
+    { lifecycle: 'deprecated', deprecated_at: /^\d{4}-/, successor: 'clarke-1.0', retires_at: null },
+  );
   t.match(await admin('GET', '/models/hal-1.0'), { status: 200, body: { lifecycle: 'deprecated' } });
   t.match(await admin('PATCH', '/models/nothing', {}), { status: 404, body: { error: { param: 'model' } } });
-  const used = () => owner.get<ListPage<{ organization_id: string; model: string; requests: number; input_tokens: number }>>('/operator/usage');
-  await eventually(async () => (await used()).data.some((row) => row.organization_id === organization.id && row.requests === 3));   // written by then
+  const used = () =>
+    owner.get<ListPage<{ organization_id: string; model: string; requests: number; input_tokens: number }>>(
+      '/operator/usage',
+    );
+  await eventually(async () =>
+    (await used()).data.some((row) => row.organization_id === organization.id && row.requests === 3),
+  ); // written by then
   const { data } = await used();
-  t.match(data.find((row) => row.organization_id === organization.id), { model: 'tycho-1.0', requests: 3, input_tokens: Number });
-  t.same((await admin('GET', `/usage?organization=${organization.id}`)).body, { object: 'list', data: data.filter((row) => row.organization_id === organization.id), has_more: false, next: null });
-  t.match(await admin('GET', '/usage?organization=mine'), { status: 400, body: { error: { code: 'invalid_query_parameter', param: 'organization' } } });
-  t.match(await admin('GET', '/usage?from=soon'), { status: 400, body: { error: { code: 'invalid_query_parameter', param: 'from' } } });
-  t.match(await admin('GET', '/usage?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z'), { status: 422, body: { error: { param: 'from' } } });
+  t.match(
+    data.find((row) => row.organization_id === organization.id),
+    { model: 'tycho-1.0', requests: 3, input_tokens: Number },
+  );
+  t.same((await admin('GET', `/usage?organization=${organization.id}`)).body, {
+    object: 'list',
+    data: data.filter((row) => row.organization_id === organization.id),
+    has_more: false,
+    next: null,
+  });
+  t.match(await admin('GET', '/usage?organization=mine'), {
+    status: 400,
+    body: { error: { code: 'invalid_query_parameter', param: 'organization' } },
+  });
+  t.match(await admin('GET', '/usage?from=soon'), {
+    status: 400,
+    body: { error: { code: 'invalid_query_parameter', param: 'from' } },
+  });
+  t.match(await admin('GET', '/usage?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z'), {
+    status: 422,
+    body: { error: { param: 'from' } },
+  });
 });
 
 t.test('a model is drained and loaded again while the server runs', async (t) => {
   const ask = async (model: string): Promise<unknown> => {
     const answer = await fetch(`${server.url}/v1/chat/completions`, {
-      method: 'POST', headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' }, body: JSON.stringify({ model, messages: [{ role: 'user', content: 'A: x' }] }),
+      method: 'POST',
+      headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model, messages: [{ role: 'user', content: 'A: x' }] }),
     });
-    const body = await answer.json() as { error?: { code: string } };
+    const body = (await answer.json()) as { error?: { code: string } };
     return answer.status === 200 ? 200 : body.error?.code;
   };
   const ready = async (): Promise<number> => (await fetch(`${server.url}/readyz`)).status;
-  const published = async (): Promise<unknown> => (await fetch(`${server.url}/v1/models/clarke-1.0`, { headers: { authorization: `Bearer ${server.key}` } })).json();
+  const published = async (): Promise<unknown> =>
+    (await fetch(`${server.url}/v1/models/clarke-1.0`, { headers: { authorization: `Bearer ${server.key}` } })).json();
   const before = await published();
-  t.match(await admin('POST', '/models/clarke-1.0/drain'), { status: 200, body: { id: 'clarke-1.0', state: 'unloaded' } });
+  t.match(await admin('POST', '/models/clarke-1.0/drain'), {
+    status: 200,
+    body: { id: 'clarke-1.0', state: 'unloaded' },
+  });
   t.equal(await ask('clarke-1.0'), 'model_unavailable');
   t.same(await published(), before, 'clients still read what it can do');
   t.equal(await ask('tycho-1.0'), 200);
@@ -129,7 +250,7 @@ t.test('a model is drained and loaded again while the server runs', async (t) =>
   for (const model of ['hal-1.0', 'tycho-1.0']) await owner.post(`/operator/models/${model}/drain`);
   t.equal(await ask('tycho-1.0'), 'model_unavailable');
   t.match(await admin('POST', '/models/clarke-1.0/load'), { status: 200, body: { state: 'loading' } });
-  t.ok(await eventually(async () => await ask('clarke-1.0') === 200), 'served by a new engine');
+  t.ok(await eventually(async () => (await ask('clarke-1.0')) === 200), 'served by a new engine');
   t.equal(await ask('tycho-1.0'), 'model_unavailable');
   await admin('POST', '/models/tycho-1.0/load');
   t.equal(await ask('tycho-1.0'), 200);
@@ -138,10 +259,18 @@ t.test('a model is drained and loaded again while the server runs', async (t) =>
 t.test('wrong tokens: ten, then nobody from that address for a while', async (t) => {
   const statuses: number[] = [];
   // Five were wrong above. Many at once are no more than many in a row.
-  await Promise.all(Array.from({ length: 30 }, async (_, i) => { statuses.push((await admin('GET', '/users', undefined, `${TOKEN}${i}`)).status); }));
+  await Promise.all(
+    Array.from({ length: 30 }, async (_, i) => {
+      statuses.push((await admin('GET', '/users', undefined, `${TOKEN}${i}`)).status);
+    }),
+  );
   t.same(statuses.sort(), [...Array<number>(5).fill(401), ...Array<number>(25).fill(429)]);
   const refused = await admin('PATCH', `/organizations/${organization.id}`, {});
   t.match(refused, { status: 429, body: { error: { code: 'too_many_attempts' } } }, 'the right one too');
   t.ok(Number(refused.headers.get('retry-after')) >= 1);
-  t.match(await admin('GET', '/users', undefined, null), { status: 401, body: { error: { code: 'missing_api_key' } } }, 'who sends none guesses nothing');
+  t.match(
+    await admin('GET', '/users', undefined, null),
+    { status: 401, body: { error: { code: 'missing_api_key' } } },
+    'who sends none guesses nothing',
+  );
 });

@@ -18,7 +18,7 @@ import { withoutPostgres } from '../support/postgres.js';
 import { budgetStoreTests, priceStoreTests } from '../usage/price-stores.js';
 import { engineSettingsStoreTests, modelSettingsStoreTests, servedModelStoreTests } from './settings-stores.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 leaveOutIf(t, withoutPostgres);
 const postgres = await postgresFor(t);
@@ -28,23 +28,33 @@ const open = async (t: Test): Promise<{ database: Database; directory: PostgresD
 };
 
 modelSettingsStoreTests(async (t) => {
-  const { directory: { work, audit } } = await open(t);
+  const {
+    directory: { work, audit },
+  } = await open(t);
   return { settings: new PostgresModelSettings(work), audit };
 });
 engineSettingsStoreTests(async (t) => {
-  const { directory: { work, audit } } = await open(t);
+  const {
+    directory: { work, audit },
+  } = await open(t);
   return { settings: new PostgresEngineSettings(work), audit };
 });
 servedModelStoreTests(async (t) => {
-  const { directory: { work, audit } } = await open(t);
+  const {
+    directory: { work, audit },
+  } = await open(t);
   return { served: new PostgresServedModels(work), settings: new PostgresModelSettings(work), audit };
 });
 priceStoreTests(async (t) => {
-  const { directory: { work, audit } } = await open(t);
+  const {
+    directory: { work, audit },
+  } = await open(t);
   return { prices: new PostgresPriceStore(work), audit };
 });
 budgetStoreTests(async (t) => {
-  const { directory: { work, audit } } = await open(t);
+  const {
+    directory: { work, audit },
+  } = await open(t);
   return { budgets: new PostgresBudgetStore(work), audit };
 });
 savedStoreTests(async (t, now) => new PostgresSavedStore((await open(t)).directory.work, now));

@@ -30,80 +30,158 @@ for (let at = strange.indexOf('llama'); at >= 0; at = strange.indexOf('llama', a
 
 for (const threads of [1, 2]) {
   t.test(`with ${threads} HTTP thread${threads > 1 ? 's' : ''}`, async (t) => {
-    const hub = await startHub({ 'acme/Tiny-GGUF': { files: { 'tiny-F16.gguf': script } }, 'acme/strange-GGUF': { files: { 'strange-F16.gguf': strange } } });
+    const hub = await startHub({
+      'acme/Tiny-GGUF': { files: { 'tiny-F16.gguf': script } },
+      'acme/strange-GGUF': { files: { 'strange-F16.gguf': strange } },
+    });
     t.teardown(() => hub.close());
     const home = join(folder, String(threads));
     const env = {
-      HF_ENDPOINT: hub.endpoint, HF_HUB_CACHE: join(home, 'hub'), MONOLITH_DATA_DIR: join(home, 'data'), MONOLITH_HTTP_THREADS: String(threads),
+      HF_ENDPOINT: hub.endpoint,
+      HF_HUB_CACHE: join(home, 'hub'),
+      MONOLITH_DATA_DIR: join(home, 'data'),
+      MONOLITH_HTTP_THREADS: String(threads),
       MONOLITH_MODELS: JSON.stringify({ aliases: { 'gpt-4o': 'mine' } }),
     };
     const owned = await openOwned({ env, models: ['mine'] });
     t.teardown(() => owned.close());
     const { owner, server } = owned;
-    const models = async (): Promise<OperatorModel[]> => (await owner.get<ListPage<OperatorModel>>('/operator/models')).data;
-    const ask = (url: string, model: string, content: string, more: object = {}): Promise<Response> => fetch(`${url}/v1/chat/completions`, {
-      method: 'POST', headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
-      body: JSON.stringify({ model, reasoning_effort: 'none', messages: [{ role: 'user', content }], ...more }),
-    });
+    const models = async (): Promise<OperatorModel[]> =>
+      (await owner.get<ListPage<OperatorModel>>('/operator/models')).data;
+    const ask = (url: string, model: string, content: string, more: object = {}): Promise<Response> =>
+      fetch(`${url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
+        body: JSON.stringify({ model, reasoning_effort: 'none', messages: [{ role: 'user', content }], ...more }),
+      });
     const fetched = async (model: string): Promise<void> => {
       const { id } = await owner.post<ModelPull>('/operator/pulls', { model });
-      t.ok(await eventually(async () => (await owner.get<DiskState>('/operator/disk')).pulls.find((one) => one.id === id)?.state === 'done'), `${model} is there`);
+      t.ok(
+        await eventually(
+          async () =>
+            (await owner.get<DiskState>('/operator/disk')).pulls.find((one) => one.id === id)?.state === 'done',
+        ),
+        `${model} is there`,
+      );
     };
-    const serve = (name: string, model: string): Promise<OperatorModel> => owner.post('/operator/models', { name, model });
+    const serve = (name: string, model: string): Promise<OperatorModel> =>
+      owner.post('/operator/models', { name, model });
 
-    t.match(await refusal(serve('tiny', 'acme/Tiny-GGUF')), { status: 422, code: 'invalid_value', param: 'model', message: /not on this machine's disk.*fetch it first \(monolith pull acme\/Tiny-GGUF\)/ });
+    t.match(await refusal(serve('tiny', 'acme/Tiny-GGUF')), {
+      status: 422,
+      code: 'invalid_value',
+      param: 'model',
+      message: /not on this machine's disk.*fetch it first \(monolith pull acme\/Tiny-GGUF\)/,
+    });
     await Promise.all([fetched('acme/Tiny-GGUF'), fetched('acme/strange-GGUF')]);
     t.match(await refusal(serve('tiny', 'Tiny')), { status: 422, param: 'model', message: /names no model/ });
-    t.match(await refusal(serve('strange', 'acme/strange-GGUF')), { status: 422, param: 'model', message: /xlama/ }, 'what is not known is named');
-    for (const [name, why] of [['mine', /already/], ['gpt-4o', /further name/], ['hal-1.0', /comes with Monolith/], ['a b', /letters, digits/]] as const) {
+    t.match(
+      await refusal(serve('strange', 'acme/strange-GGUF')),
+      { status: 422, param: 'model', message: /xlama/ },
+      'what is not known is named',
+    );
+    for (const [name, why] of [
+      ['mine', /already/],
+      ['gpt-4o', /further name/],
+      ['hal-1.0', /comes with Monolith/],
+      ['a b', /letters, digits/],
+    ] as const) {
       t.match(await refusal(serve(name, 'acme/Tiny-GGUF')), { status: 422, param: 'name', message: why }, name);
     }
     const member = owned.client();
     await member.signUp({ email: 'plain@example.com' });
-    for (const refused of await Promise.all([member.post('/operator/models', { name: 'x', model: 'acme/Tiny-GGUF' }), member.delete('/operator/models/mine')].map(refusal))) t.match(refused, { status: 403, code: 'role_not_allowed' });
+    for (const refused of await Promise.all(
+      [
+        member.post('/operator/models', { name: 'x', model: 'acme/Tiny-GGUF' }),
+        member.delete('/operator/models/mine'),
+      ].map(refusal),
+    ))
+      t.match(refused, { status: 403, code: 'role_not_allowed' });
     t.match(await refusal(owner.delete('/operator/models/mine')), { status: 422, message: /of the settings/ });
 
     t.match(await serve('tiny', 'acme/Tiny-GGUF'), { id: 'tiny', source: 'acme/Tiny-GGUF:F16', state: 'idle' });
-    t.match((await owner.get<ListPage<AuditEntry>>('/operator/audit-log')).data[0], { action: 'model.served', target: 'tiny', detail: { model: 'acme/Tiny-GGUF:F16' } });
+    t.match((await owner.get<ListPage<AuditEntry>>('/operator/audit-log')).data[0], {
+      action: 'model.served',
+      target: 'tiny',
+      detail: { model: 'acme/Tiny-GGUF:F16' },
+    });
     t.match(await refusal(serve('tiny', 'acme/Tiny-GGUF')), { status: 422, message: /already/ });
-    t.match((await owner.get<DiskState>('/operator/disk')).models.find(({ model }) => model === 'acme/Tiny-GGUF:F16'), { served_as: 'tiny' });
+    t.match(
+      (await owner.get<DiskState>('/operator/disk')).models.find(({ model }) => model === 'acme/Tiny-GGUF:F16'),
+      { served_as: 'tiny' },
+    );
     const answers = await Promise.all(Array.from({ length: 8 }, () => ask(server.url, 'tiny', 'W: x')));
-    t.same(answers.map(({ status }) => status), Array<number>(8).fill(200), 'all wait for the load, on every thread');
+    t.same(
+      answers.map(({ status }) => status),
+      Array<number>(8).fill(200),
+      'all wait for the load, on every thread',
+    );
     for (const answer of answers) await answer.text();
-    t.match((await models()).find(({ id }) => id === 'tiny'), { state: 'ready', architecture: 'llama' });
+    t.match(
+      (await models()).find(({ id }) => id === 'tiny'),
+      { state: 'ready', architecture: 'llama' },
+    );
 
     const story = await ask(server.url, 'tiny', 'L: on', { stream: true, max_tokens: 3_000 });
     const reader = story.body!.getReader();
     await reader.read();
     await owner.delete('/operator/models/tiny');
-    for (let again = 0; again < 4; again++) t.match(await (await ask(server.url, 'tiny', 'A')).json(), { error: { code: 'model_not_found' } });
-    t.notMatch((await models()).map(({ id }) => id), ['tiny']);
+    for (let again = 0; again < 4; again++)
+      t.match(await (await ask(server.url, 'tiny', 'A')).json(), { error: { code: 'model_not_found' } });
+    t.notMatch(
+      (await models()).map(({ id }) => id),
+      ['tiny'],
+    );
     let rest = '';
-    for (let next = await reader.read(); !next.done; next = await reader.read()) rest += Buffer.from(next.value).toString();
+    for (let next = await reader.read(); !next.done; next = await reader.read())
+      rest += Buffer.from(next.value).toString();
     t.match(rest, /"finish_reason":"length"[\s\S]*\[DONE\]/, 'what ran has said all it was to say');
     t.equal(rest.match(/"content":/g)!.length > 2_000, true);
-    t.match((await owner.get<ListPage<AuditEntry>>('/operator/audit-log')).data[0], { action: 'model.unserved', target: 'tiny' });
+    t.match((await owner.get<ListPage<AuditEntry>>('/operator/audit-log')).data[0], {
+      action: 'model.unserved',
+      target: 'tiny',
+    });
 
     await serve('tiny', 'acme/Tiny-GGUF:F16');
     await owner.post('/operator/models/tiny/load');
-    t.ok(await eventually(async () => (await models()).find(({ id }) => id === 'tiny')?.state === 'ready'), 'loaded before anybody asks');
+    t.ok(
+      await eventually(async () => (await models()).find(({ id }) => id === 'tiny')?.state === 'ready'),
+      'loaded before anybody asks',
+    );
     await server.stop();
 
-    const again = await openOwned({ env: { ...env, MONOLITH_ACCOUNTS_SIGNUP: 'open' }, models: ['mine'], signUp: false });
+    const again = await openOwned({
+      env: { ...env, MONOLITH_ACCOUNTS_SIGNUP: 'open' },
+      models: ['mine'],
+      signUp: false,
+    });
     t.teardown(() => again.close());
     t.equal((await ask(again.server.url, 'tiny', 'A')).status, 200, 'served after a restart');
 
-    const cli = (...args: string[]): Promise<{ status: number | null; out: string }> => new Promise((resolve) => {
-      const child = spawn(process.execPath, [main, 'models', ...args], { env: { ...process.env, ...env, MONOLITH_MODELS: '{}' } });
-      let out = '';
-      child.stdout.on('data', (text) => { out += text; });
-      child.stderr.on('data', (text) => { out += text; });
-      child.on('close', (status) => resolve({ status, out }));
-    });
+    const cli = (...args: string[]): Promise<{ status: number | null; out: string }> =>
+      new Promise((resolve) => {
+        const child = spawn(process.execPath, [main, 'models', ...args], {
+          env: { ...process.env, ...env, MONOLITH_MODELS: '{}' },
+        });
+        let out = '';
+        child.stdout.on('data', (text) => {
+          out += text;
+        });
+        child.stderr.on('data', (text) => {
+          out += text;
+        });
+        child.on('close', (status) => resolve({ status, out }));
+      });
     if (threads > 1) return;
     t.match(await cli('serve', 'tiny', 'acme/Tiny-GGUF'), { status: 2, out: /"tiny" already/ });
-    t.match(await cli('serve', 'second', 'acme/Tiny-GGUF', '--display-name', 'Second one'), { status: 0, out: 'second serves acme/Tiny-GGUF:F16: within a second where a server runs, and from every start on\n' });
-    t.ok(await eventually(async () => (await ask(again.server.url, 'second', 'A')).status === 200), 'the server has seen it');
+    t.match(await cli('serve', 'second', 'acme/Tiny-GGUF', '--display-name', 'Second one'), {
+      status: 0,
+      out: 'second serves acme/Tiny-GGUF:F16: within a second where a server runs, and from every start on\n',
+    });
+    t.ok(
+      await eventually(async () => (await ask(again.server.url, 'second', 'A')).status === 200),
+      'the server has seen it',
+    );
     t.match(await cli(), { status: 0, out: /\nsecond .*llama F16/ });
     t.match(await cli('unserve', 'second'), { status: 0, out: /served no more/ });
     t.ok(await eventually(async () => (await ask(again.server.url, 'second', 'A')).status === 404));
@@ -119,16 +197,32 @@ t.test('memory that this machine does not have, and more names than there may be
     rmSync(path, { recursive: true, force: true });
   });
   const served = new LmdbServedModels(store, new LmdbAuditLog(store));
-  const fact: FileFact = { bytes: 1, architecture: 'llama', parameters: 1, quantization: 'Q8_0', memory: 2 ** 33, problem: null };
+  const fact: FileFact = {
+    bytes: 1,
+    architecture: 'llama',
+    parameters: 1,
+    quantization: 'Q8_0',
+    memory: 2 ** 33,
+    problem: null,
+  };
   const from = {
-    store: served, taken: new Set<string>(), memory: { total: 2 ** 32, available: 2 ** 31 },
-    hub: { cached: () => ({ path: '/there', quantization: 'Q8_0', projector: null, commit: '', bytes: 1, fetched: 0 }) },
+    store: served,
+    taken: new Set<string>(),
+    memory: { total: 2 ** 32, available: 2 ** 31 },
+    hub: {
+      cached: () => ({ path: '/there', quantization: 'Q8_0', projector: null, commit: '', bytes: 1, fetched: 0 }),
+    },
     fileFacts: { of: () => fact } as never,
   };
   const actor = { type: 'command_line', id: null, email: null, ip: null } as const;
-  await t.rejects(serveFetched({ name: 'big', model: 'acme/big' }, from, actor), { code: 'invalid_value', message: 'acme/big takes 8 GiB of memory, and this machine has 4 GiB.' });
+  await t.rejects(serveFetched({ name: 'big', model: 'acme/big' }, from, actor), {
+    code: 'invalid_value',
+    message: 'acme/big takes 8 GiB of memory, and this machine has 4 GiB.',
+  });
   t.equal((await served.all()).size, 0, 'nothing is declared then');
   const roomy = { ...from, memory: { total: 2 ** 34, available: 0 } };
-  await Promise.all(Array.from({ length: MAX_SERVED }, (_, at) => serveFetched({ name: `m${at}`, model: 'acme/big' }, roomy, actor)));
+  await Promise.all(
+    Array.from({ length: MAX_SERVED }, (_, at) => serveFetched({ name: `m${at}`, model: 'acme/big' }, roomy, actor)),
+  );
   await t.rejects(serveFetched({ name: 'more', model: 'acme/big' }, roomy, actor), { message: /no more can be/ });
 });

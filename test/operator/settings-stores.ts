@@ -7,16 +7,36 @@ import type { ServedModelRow, ServedModelStore } from '../../src/operator/served
 
 const ACTOR: Actor = { type: 'operator_api', id: null, email: null, ip: null };
 export const note = (action: string): AuditNote => ({ actor: ACTOR, action, detail: { a: 1 } });
-const actions = async (audit: AuditLog): Promise<string[]> => (await audit.list(null, 100, null)).data.map(({ action, target }) => `${action} ${target}`);
+const actions = async (audit: AuditLog): Promise<string[]> =>
+  (await audit.list(null, 100, null)).data.map(({ action, target }) => `${action} ${target}`);
 
 /** `open`: a new one, empty, that goes with the test, and the audit log it writes to. */
-export function modelSettingsStoreTests(open: (t: Test) => Promise<{ settings: ModelSettingsStore; audit: AuditLog }>): void {
+export function modelSettingsStoreTests(
+  open: (t: Test) => Promise<{ settings: ModelSettingsStore; audit: AuditLog }>,
+): void {
   t.test('what was decided of models: one change after the other, each with its entry, or neither', async (t) => {
     const { settings, audit } = await open(t);
     t.equal((await settings.all()).size, 0);
-    await Promise.all(Array.from({ length: 20 }, (_, at) => settings.change('hal-1.0', (before) => ({ ...before, successor: `${before.successor ?? ''}${at % 10}` }), note('changed'))));
+    await Promise.all(
+      Array.from({ length: 20 }, (_, at) =>
+        settings.change(
+          'hal-1.0',
+          (before) => ({ ...before, successor: `${before.successor ?? ''}${at % 10}` }),
+          note('changed'),
+        ),
+      ),
+    );
     await settings.change('tycho-1.0', () => ({ unloaded: true, retiresAt: null }), note('drained'));
-    await t.rejects(settings.change('tycho-1.0', () => { throw new Error('refused'); }, note('refused')), /refused/);
+    await t.rejects(
+      settings.change(
+        'tycho-1.0',
+        () => {
+          throw new Error('refused');
+        },
+        note('refused'),
+      ),
+      /refused/,
+    );
     const all = await settings.all();
     t.same([...all.keys()].sort(), ['hal-1.0', 'tycho-1.0']);
     t.equal(all.get('hal-1.0')?.successor?.length, 20, 'none is lost');
@@ -25,28 +45,64 @@ export function modelSettingsStoreTests(open: (t: Test) => Promise<{ settings: M
   });
 }
 
-export function engineSettingsStoreTests(open: (t: Test) => Promise<{ settings: EngineSettingsStore; audit: AuditLog }>): void {
+export function engineSettingsStoreTests(
+  open: (t: Test) => Promise<{ settings: EngineSettingsStore; audit: AuditLog }>,
+): void {
   t.test('what was changed of engines: null ends it, what is not named stays', async (t) => {
     const { settings, audit } = await open(t);
     t.same(await settings.get('hal-1.0'), {});
-    t.same(await settings.change('hal-1.0', { step_ms: 5, queue_max: 7 }, note('changed')), { step_ms: 5, queue_max: 7 });
-    t.same(await settings.change('hal-1.0', { step_ms: null, queue_max: undefined, max_sequences: 3 }, note('changed')), { queue_max: 7, max_sequences: 3 });
+    t.same(await settings.change('hal-1.0', { step_ms: 5, queue_max: 7 }, note('changed')), {
+      step_ms: 5,
+      queue_max: 7,
+    });
+    t.same(
+      await settings.change('hal-1.0', { step_ms: null, queue_max: undefined, max_sequences: 3 }, note('changed')),
+      { queue_max: 7, max_sequences: 3 },
+    );
     t.same(await settings.change('tycho-1.0', { step_ms: 0 }, null), { step_ms: 0 });
     t.same(await settings.get('hal-1.0'), { queue_max: 7, max_sequences: 3 });
-    t.same([...await settings.all()], [['hal-1.0', { queue_max: 7, max_sequences: 3 }], ['tycho-1.0', { step_ms: 0 }]]);
+    t.same(
+      [...(await settings.all())],
+      [
+        ['hal-1.0', { queue_max: 7, max_sequences: 3 }],
+        ['tycho-1.0', { step_ms: 0 }],
+      ],
+    );
     t.same(await actions(audit), ['changed hal-1.0', 'changed hal-1.0'], 'the last one was to say nothing');
   });
 }
 
-export function servedModelStoreTests(open: (t: Test) => Promise<{ served: ServedModelStore; settings: ModelSettingsStore; audit: AuditLog }>): void {
+export function servedModelStoreTests(
+  open: (t: Test) => Promise<{ served: ServedModelStore; settings: ModelSettingsStore; audit: AuditLog }>,
+): void {
   t.test('models that operators serve: each declared once, and gone with what was decided of its name', async (t) => {
     const { served, settings, audit } = await open(t);
-    const row: ServedModelRow = { source: 'owner/repo:Q4_K_M', path: '/models/a.gguf', displayName: 'A', idleMinutes: null, addedAt: '2026-01-01T00:00:00.000Z' };
-    const fresh = (name: string) => (there: ReadonlyMap<string, ServedModelRow>): void => { if (there.has(name)) throw new Error(`${name} is there`); };
-    const both = await Promise.allSettled([served.add('b', row, fresh('b'), note('added')), served.add('b', row, fresh('b'), note('added'))]);
+    const row: ServedModelRow = {
+      source: 'owner/repo:Q4_K_M',
+      path: '/models/a.gguf',
+      displayName: 'A',
+      idleMinutes: null,
+      addedAt: '2026-01-01T00:00:00.000Z',
+    };
+    const fresh =
+      (name: string) =>
+      (there: ReadonlyMap<string, ServedModelRow>): void => {
+        if (there.has(name)) throw new Error(`${name} is there`);
+      };
+    const both = await Promise.allSettled([
+      served.add('b', row, fresh('b'), note('added')),
+      served.add('b', row, fresh('b'), note('added')),
+    ]);
     t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'], 'of two at once one is declared');
     await served.add('a', { ...row, idleMinutes: 5 }, fresh('a'), note('added'));
-    t.same([...await served.all()], [['a', { ...row, idleMinutes: 5 }], ['b', row]], 'in the order of names');
+    t.same(
+      [...(await served.all())],
+      [
+        ['a', { ...row, idleMinutes: 5 }],
+        ['b', row],
+      ],
+      'in the order of names',
+    );
     await settings.change('b', () => ({ unloaded: true }), note('drained'));
     t.same([await served.remove('b', note('removed')), await served.remove('b', note('removed'))], [true, false]);
     t.same([[...(await served.all()).keys()], [...(await settings.all()).keys()]], [['a'], []]);

@@ -40,52 +40,69 @@ engineSettingsStoreTests(async (t) => {
   return { settings: new LmdbEngineSettings(store, audit), audit };
 });
 
-t.test('what a thread keeps: its own changes at once, others\' within a second, the last ones while nothing can be read', async (t) => {
-  const { store, audit } = await storeFor(t);
-  const tables = new LmdbModelSettings(store, audit);
-  let gate: Promise<void> | null = null;     // of the next reading alone
-  let broken = false;
-  const errors: unknown[] = [];
-  const slow: ModelSettingsStore = {
-    async all() {
-      if (broken) throw new Error('no answer');
-      const read = await tables.all();
-      const held = gate;
-      gate = null;
-      await held;
-      return read;
-    },
-    change: (...change) => tables.change(...change),
-  };
-  const [model] = readCatalog() as [CatalogModel];
-  const settings = await ModelSettings.open(slow, new LocalBus(), (error) => errors.push(error), 20);
-  t.teardown(() => settings.close());
-  let told = 0;
-  settings.onChanged(() => { told++; });
+t.test(
+  "what a thread keeps: its own changes at once, others' within a second, the last ones while nothing can be read",
+  async (t) => {
+    const { store, audit } = await storeFor(t);
+    const tables = new LmdbModelSettings(store, audit);
+    let gate: Promise<void> | null = null; // of the next reading alone
+    let broken = false;
+    const errors: unknown[] = [];
+    const slow: ModelSettingsStore = {
+      async all() {
+        if (broken) throw new Error('no answer');
+        const read = await tables.all();
+        const held = gate;
+        gate = null;
+        await held;
+        return read;
+      },
+      change: (...change) => tables.change(...change),
+    };
+    const [model] = readCatalog() as [CatalogModel];
+    const settings = await ModelSettings.open(slow, new LocalBus(), (error) => errors.push(error), 20);
+    t.teardown(() => settings.close());
+    let told = 0;
+    settings.onChanged(() => {
+      told++;
+    });
 
-  await settings.change(model, { successor: 'one' }, () => undefined, note('changed'));
-  t.equal(settings.declared(model).successor, 'one');
-  t.equal(told, 1);
-  await t.rejects(settings.change(model, { successor: 'none' }, () => { throw new Error('refused'); }, note('refused')), /refused/);
-  t.equal(told, 1);
+    await settings.change(model, { successor: 'one' }, () => undefined, note('changed'));
+    t.equal(settings.declared(model).successor, 'one');
+    t.equal(told, 1);
+    await t.rejects(
+      settings.change(
+        model,
+        { successor: 'none' },
+        () => {
+          throw new Error('refused');
+        },
+        note('refused'),
+      ),
+      /refused/,
+    );
+    t.equal(told, 1);
 
-  await tables.change(model.id, () => ({ successor: 'two' }), note('elsewhere'));
-  t.ok(await eventually(() => settings.declared(model).successor === 'two'));
+    await tables.change(model.id, () => ({ successor: 'two' }), note('elsewhere'));
+    t.ok(await eventually(() => settings.declared(model).successor === 'two'));
 
-  // A reading that began before a change ends after the one that followed the change.
-  let open: () => void = () => undefined;
-  gate = new Promise((resolve) => { open = resolve; });
-  t.ok(await eventually(() => gate === null), 'by itself');
-  await settings.change(model, { successor: 'three' }, () => undefined, note('changed'));
-  open();
-  await new Promise(setImmediate);
-  t.equal(settings.declared(model).successor, 'three');
+    // A reading that began before a change ends after the one that followed the change.
+    let open: () => void = () => undefined;
+    gate = new Promise((resolve) => {
+      open = resolve;
+    });
+    t.ok(await eventually(() => gate === null), 'by itself');
+    await settings.change(model, { successor: 'three' }, () => undefined, note('changed'));
+    open();
+    await new Promise(setImmediate);
+    t.equal(settings.declared(model).successor, 'three');
 
-  broken = true;
-  t.ok(await eventually(() => errors.length > 0));
-  await settings.change(model, { successor: 'four' }, () => undefined, note('changed'));
-  t.equal(settings.declared(model).successor, 'three');
-  t.equal(errors.length, 1, 'said once');
-  broken = false;
-  t.ok(await eventually(() => settings.declared(model).successor === 'four'));
-});
+    broken = true;
+    t.ok(await eventually(() => errors.length > 0));
+    await settings.change(model, { successor: 'four' }, () => undefined, note('changed'));
+    t.equal(settings.declared(model).successor, 'three');
+    t.equal(errors.length, 1, 'said once');
+    broken = false;
+    t.ok(await eventually(() => settings.declared(model).successor === 'four'));
+  },
+);

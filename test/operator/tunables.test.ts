@@ -8,21 +8,30 @@ import { dashboardClient } from '../support/dashboard-client.js';
 import { startScripted } from '../support/script-model.js';
 import { ask, post } from '../support/wire.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const data = dataFolder();
 t.teardown(() => data.remove());
 const TOKEN = 'operator-token-0123456789';
 const settings = {
   context: 4_096,
-  env: { MONOLITH_DATA_DIR: data.path, MONOLITH_ADMIN_TOKEN: TOKEN, MONOLITH_ADMIN_PORT: '0', MONOLITH_ENGINE_MAX_SEQUENCES: '2', MONOLITH_ENGINE_QUEUE_WAIT_MS: '60000' },
+  env: {
+    MONOLITH_DATA_DIR: data.path,
+    MONOLITH_ADMIN_TOKEN: TOKEN,
+    MONOLITH_ADMIN_PORT: '0',
+    MONOLITH_ENGINE_MAX_SEQUENCES: '2',
+    MONOLITH_ENGINE_QUEUE_WAIT_MS: '60000',
+  },
 };
 
-const valueOf = ({ tunables }: EngineTunables, name: TunableName): number | undefined => tunables.find((one) => one.name === name)?.value;
+const valueOf = ({ tunables }: EngineTunables, name: TunableName): number | undefined =>
+  tunables.find((one) => one.name === name)?.value;
 
 t.test('seen, changed with immediate effect, kept, and undone', async (t) => {
   let server = await startScripted(settings);
-  t.teardown(async () => { await server.stop(); });
+  t.teardown(async () => {
+    await server.stop();
+  });
   let client = dashboardClient(server.url);
   await client.signUp({ email: 'operator@example.com' });
 
@@ -42,34 +51,73 @@ t.test('seen, changed with immediate effect, kept, and undone', async (t) => {
   const leaving = new AbortController();
   const endless = [1, 2, 3, 4].map(async () => {
     const response = await fetch(`${server.url}/v1/chat/completions`, {
-      method: 'POST', signal: leaving.signal, headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: 'hal-1.0', stream: true, max_completion_tokens: 4_000, messages: [{ role: 'user', content: 'L: x' }] }),
+      method: 'POST',
+      signal: leaving.signal,
+      headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        model: 'hal-1.0',
+        stream: true,
+        max_completion_tokens: 4_000,
+        messages: [{ role: 'user', content: 'L: x' }],
+      }),
     });
     for await (const piece of response.body!) if (leaving.signal.aborted) throw new Error(String(piece));
   });
-  const running = async (): Promise<number> => (await server.metrics()).get('monolith_sequences_running{model="hal-1.0"}') ?? 0;
-  t.ok(await eventually(async () => await running() === 2));
-  t.equal(valueOf(await client.patch<EngineTunables>('/operator/tunables/clarke-1.0', { max_sequences: 4, step_ms: 100 }), 'max_sequences'), 4);
-  t.ok(await eventually(async () => await running() === 4), 'the waiting ones run');
+  const running = async (): Promise<number> =>
+    (await server.metrics()).get('monolith_sequences_running{model="hal-1.0"}') ?? 0;
+  t.ok(await eventually(async () => (await running()) === 2));
+  t.equal(
+    valueOf(
+      await client.patch<EngineTunables>('/operator/tunables/clarke-1.0', { max_sequences: 4, step_ms: 100 }),
+      'max_sequences',
+    ),
+    4,
+  );
+  t.ok(await eventually(async () => (await running()) === 4), 'the waiting ones run');
 
   // The queue's bounds are exact.
   await client.patch('/operator/tunables/hal-1.0', { queue_max: 1, max_sequences: 1 });
-  const waiting = post(server, '/v1/chat/completions', { model: 'hal-1.0', max_completion_tokens: 1, messages: [{ role: 'user', content: 'A: x' }] }).catch(() => null);
+  const waiting = post(server, '/v1/chat/completions', {
+    model: 'hal-1.0',
+    max_completion_tokens: 1,
+    messages: [{ role: 'user', content: 'A: x' }],
+  }).catch(() => null);
   t.ok(await eventually(async () => (await server.metrics()).get('monolith_requests_waiting{model="hal-1.0"}') === 1));
-  const full = await ask(server, '/v1/chat/completions', { model: 'hal-1.0', messages: [{ role: 'user', content: 'A: x' }] });
+  const full = await ask(server, '/v1/chat/completions', {
+    model: 'hal-1.0',
+    messages: [{ role: 'user', content: 'A: x' }],
+  });
   t.match(full.body, { error: { code: 'capacity_exhausted' } });
   await client.patch('/operator/tunables/hal-1.0', { queue_max: 10, queue_max_tokens: 3 });
-  t.match((await ask(server, '/v1/chat/completions', { model: 'hal-1.0', messages: [{ role: 'user', content: 'A: x' }] })).status, 503, 'prompt tokens are bounded too');
+  t.match(
+    (await ask(server, '/v1/chat/completions', { model: 'hal-1.0', messages: [{ role: 'user', content: 'A: x' }] }))
+      .status,
+    503,
+    'prompt tokens are bounded too',
+  );
   leaving.abort();
   await Promise.allSettled(endless);
   t.equal((await waiting)?.status, 200);
-  t.equal((await ask(server, '/v1/chat/completions', { model: 'hal-1.0', messages: [{ role: 'user', content: 'A: longer than three tokens' }] })).status, 200, 'alone any prompt may wait');
+  t.equal(
+    (
+      await ask(server, '/v1/chat/completions', {
+        model: 'hal-1.0',
+        messages: [{ role: 'user', content: 'A: longer than three tokens' }],
+      })
+    ).status,
+    200,
+    'alone any prompt may wait',
+  );
 
   // Refusals name the field, and change nothing.
   for (const [body, code, param] of [
-    [{ max_sequences: 9 }, 'value_out_of_range', 'max_sequences'], [{ step_ms: -1 }, 'value_out_of_range', 'step_ms'], [{ queue_max: 0, step_ms: 5 }, 'value_out_of_range', 'queue_max'],
-    [{ step_ms: 'fast' }, 'invalid_type', 'step_ms'], [{ step_ms: 1.5 }, 'invalid_type', 'step_ms'],
-  ] as const) await t.rejects(client.patch('/operator/tunables/hal-1.0', body), { code, param });
+    [{ max_sequences: 9 }, 'value_out_of_range', 'max_sequences'],
+    [{ step_ms: -1 }, 'value_out_of_range', 'step_ms'],
+    [{ queue_max: 0, step_ms: 5 }, 'value_out_of_range', 'queue_max'],
+    [{ step_ms: 'fast' }, 'invalid_type', 'step_ms'],
+    [{ step_ms: 1.5 }, 'invalid_type', 'step_ms'],
+  ] as const)
+    await t.rejects(client.patch('/operator/tunables/hal-1.0', body), { code, param });
   await t.rejects(client.patch('/operator/tunables/nobody', {}), { code: 'resource_not_found' });
   const other = dashboardClient(server.url);
   await other.signUp();
@@ -78,7 +126,7 @@ t.test('seen, changed with immediate effect, kept, and undone', async (t) => {
   // By token.
   const admin = /"url":"(http:[^"]+\/admin\/api)"/.exec(server.log())?.[1];
   const answer = await fetch(`${admin}/tunables/hal-1.0`, { headers: { authorization: `Bearer ${TOKEN}` } });
-  t.equal(valueOf(await answer.json() as EngineTunables, 'step_ms'), 100);
+  t.equal(valueOf((await answer.json()) as EngineTunables, 'step_ms'), 100);
 
   // Killed, not closed.
   server.process.kill('SIGKILL');
@@ -87,20 +135,44 @@ t.test('seen, changed with immediate effect, kept, and undone', async (t) => {
   client = dashboardClient(server.url);
   await client.login('operator@example.com');
   const kept = await client.get<EngineTunables>('/operator/tunables/hal-1.0');
-  t.same(kept.tunables.map(({ value }) => value), [256, 2, 100, 10, 3], 'kept, but what this start was given');
-  t.match(server.log(), /"setting":"engine\.max_sequences","value":2,"by":"MONOLITH_ENGINE_MAX_SEQUENCES","forgotten":1,.*a setting given now ends/);
+  t.same(
+    kept.tunables.map(({ value }) => value),
+    [256, 2, 100, 10, 3],
+    'kept, but what this start was given',
+  );
+  t.match(
+    server.log(),
+    /"setting":"engine\.max_sequences","value":2,"by":"MONOLITH_ENGINE_MAX_SEQUENCES","forgotten":1,.*a setting given now ends/,
+  );
   t.match(server.log(), /"step_ms":100,.*as set on the dashboard/);
   t.equal(kept.tunables[1]?.default, 2);
   await client.patch('/operator/tunables/hal-1.0', { max_sequences: 3, queue_max_tokens: null });
 
   // A flag wins over what is kept; what no start gives any more is kept again.
   await server.stop();
-  server = await startScripted({ ...settings, args: ['--engine-queue-max', '20'], env: { ...settings.env, MONOLITH_ENGINE_MAX_SEQUENCES: '' } });
+  server = await startScripted({
+    ...settings,
+    args: ['--engine-queue-max', '20'],
+    env: { ...settings.env, MONOLITH_ENGINE_MAX_SEQUENCES: '' },
+  });
   client = dashboardClient(server.url);
   await client.login('operator@example.com');
   const flagged = await client.get<EngineTunables>('/operator/tunables/hal-1.0');
-  t.same(flagged.tunables.map(({ value }) => value), [256, 3, 100, 20, 4_000_000]);
-  t.same(flagged.tunables.map(({ given }) => given), [null, null, null, '--engine-queue-max', null]);
-  const undone = await client.patch<EngineTunables>('/operator/tunables/hal-1.0', { max_sequences: null, queue_max: null, step_ms: null });
-  t.same(undone.tunables.map(({ value }) => value), [256, flagged.tunables[1]?.default, 250, 20, 4_000_000]);
+  t.same(
+    flagged.tunables.map(({ value }) => value),
+    [256, 3, 100, 20, 4_000_000],
+  );
+  t.same(
+    flagged.tunables.map(({ given }) => given),
+    [null, null, null, '--engine-queue-max', null],
+  );
+  const undone = await client.patch<EngineTunables>('/operator/tunables/hal-1.0', {
+    max_sequences: null,
+    queue_max: null,
+    step_ms: null,
+  });
+  t.same(
+    undone.tunables.map(({ value }) => value),
+    [256, flagged.tunables[1]?.default, 250, 20, 4_000_000],
+  );
 });

@@ -1,21 +1,53 @@
 // What must be true of a history, whatever went wrong in it. Pure. Each rule allows what docs say may happen and nothing else.
-import { answerTo, promptOf, type Away, type Bounds, type Entry, type Fault, type Generation, type Life, type Operation } from './history.js';
+import {
+  answerTo,
+  promptOf,
+  type Away,
+  type Bounds,
+  type Entry,
+  type Fault,
+  type Generation,
+  type Life,
+  type Operation,
+} from './history.js';
 
 /** Of logs' clocks, and of what a process does between saying that it counts with the others and doing so. */
 const BLUR_MS = 100;
 const ENDED: ReadonlySet<string | null> = new Set(['completed', 'failed', 'cancelled', 'incomplete']);
 
-export interface Asked { tokens: number; gapMs: number }
+export interface Asked {
+  tokens: number;
+  gapMs: number;
+}
 
 /** `asked`: what each operation that generates asked for. */
 export function problemsOf(history: readonly Entry[], bounds: Bounds, asked: ReadonlyMap<number, Asked>): string[] {
-  const of = <K extends Entry['kind']>(kind: K) => history.filter((one): one is Extract<Entry, { kind: K }> => one.kind === kind);
+  const of = <K extends Entry['kind']>(kind: K) =>
+    history.filter((one): one is Extract<Entry, { kind: K }> => one.kind === kind);
   const operations = of('operation');
   const seen: Seen = {
-    operations, byNumber: new Map(operations.map((one) => [one.n, one])), generations: of('generation'), aways: of('away'), lives: of('life'), faults: of('fault'), bounds, asked,
+    operations,
+    byNumber: new Map(operations.map((one) => [one.n, one])),
+    generations: of('generation'),
+    aways: of('away'),
+    lives: of('life'),
+    faults: of('fault'),
+    bounds,
+    asked,
   };
-  const left = of('left').filter(({ places }) => places > 0).map(({ round, places }) => `round ${round}: ${places} places are taken and nothing is under way`);
-  return [...places(seen), ...requests(seen), ...stored(seen), ...chains(seen), ...background(seen), ...foreign(seen), ...answers(seen), ...left];
+  const left = of('left')
+    .filter(({ places }) => places > 0)
+    .map(({ round, places }) => `round ${round}: ${places} places are taken and nothing is under way`);
+  return [
+    ...places(seen),
+    ...requests(seen),
+    ...stored(seen),
+    ...chains(seen),
+    ...background(seen),
+    ...foreign(seen),
+    ...answers(seen),
+    ...left,
+  ];
 }
 
 interface Seen {
@@ -32,11 +64,13 @@ interface Seen {
 const name = ({ n, what, round, process }: Operation): string => `round ${round}, ${what} ${n} of process ${process}`;
 /** Times of a process in which it counted alone, or may have. */
 const apart = ({ aways }: Seen, { process, life }: Operation, from: number, to: number): Away[] =>
-  aways.filter((one) => one.process === process && one.life === life && one.from - BLUR_MS <= to && one.to + BLUR_MS >= from);
+  aways.filter(
+    (one) => one.process === process && one.life === life && one.from - BLUR_MS <= to && one.to + BLUR_MS >= from,
+  );
 
 function byKey<T extends { operation: Operation }>(all: readonly T[]): T[][] {
   const groups = new Map<string, T[]>();
-  for (const one of all) groups.set(one.operation.key, [...groups.get(one.operation.key) ?? [], one]);
+  for (const one of all) groups.set(one.operation.key, [...(groups.get(one.operation.key) ?? []), one]);
   return [...groups.values()];
 }
 
@@ -52,11 +86,29 @@ function places(seen: Seen): string[] {
       const at = one.from;
       const open = group.filter(({ from, to }) => from <= at && to > at);
       const together = open.filter(({ operation }) => apart(seen, operation, operation.began, at).length === 0);
-      if (together.length > seen.bounds.places) problems.push(`${name(one.operation)}: ${together.length} places of ${seen.bounds.places} (${together.map(({ n }) => n).join(', ')})`);
-      const alone = seen.aways.find((away) => away.process === one.operation.process && away.life === one.operation.life && away.from + BLUR_MS < one.operation.began && away.to - BLUR_MS > at);
+      if (together.length > seen.bounds.places)
+        problems.push(
+          `${name(one.operation)}: ${together.length} places of ${seen.bounds.places} (${together.map(({ n }) => n).join(', ')})`,
+        );
+      const alone = seen.aways.find(
+        (away) =>
+          away.process === one.operation.process &&
+          away.life === one.operation.life &&
+          away.from + BLUR_MS < one.operation.began &&
+          away.to - BLUR_MS > at,
+      );
       // Of several threads one may count alone, while the others do not.
-      if (alone === undefined || seen.lives.some(({ process, life, threads }) => process === one.operation.process && life === one.operation.life && threads > 1)) continue;
-      const own = open.filter(({ operation }) => operation.process === one.operation.process && operation.life === one.operation.life);
+      if (
+        alone === undefined ||
+        seen.lives.some(
+          ({ process, life, threads }) =>
+            process === one.operation.process && life === one.operation.life && threads > 1,
+        )
+      )
+        continue;
+      const own = open.filter(
+        ({ operation }) => operation.process === one.operation.process && operation.life === one.operation.life,
+      );
       const share = Math.ceil(seen.bounds.places / alone.processes);
       if (own.length > share) problems.push(`${name(one.operation)}: ${own.length} places of a share of ${share}`);
     }
@@ -75,20 +127,25 @@ function requests(seen: Seen): string[] {
     // The reservation of each lies between its beginning and its end; keys live for one round.
     const from = Math.min(...all.map(({ began }) => began));
     const minutes = (last.ended - from) / 60_000;
-    const shares = seen.aways.filter((one) => one.from - BLUR_MS <= last.ended && one.to + BLUR_MS >= from).reduce((sum, one) => sum + Math.ceil(perMinute / one.processes) * (1 + minutes), 0);
+    const shares = seen.aways
+      .filter((one) => one.from - BLUR_MS <= last.ended && one.to + BLUR_MS >= from)
+      .reduce((sum, one) => sum + Math.ceil(perMinute / one.processes) * (1 + minutes), 0);
     const most = Math.floor(perMinute * (1 + minutes) + shares);
-    return all.length > most ? [`${name(last)}: ${all.length} requests, and the limit gave ${most} (${perMinute} a minute)`] : [];
+    return all.length > most
+      ? [`${name(last)}: ${all.length} requests, and the limit gave ${most} (${perMinute} a minute)`]
+      : [];
   });
 }
 
 const doneWell = ({ status }: Operation): boolean => status === 200;
-const isAbout = (one: Operation, made: Operation): boolean => one.of === made.n && one.organization === made.organization;
+const isAbout = (one: Operation, made: Operation): boolean =>
+  one.of === made.n && one.organization === made.organization;
 
 /** What was acknowledged is there until somebody asks for its end, and is not there from when that was acknowledged. */
 function stored(seen: Seen): string[] {
   const problems: string[] = [];
   const about = new Map<number, Operation[]>();
-  for (const one of seen.operations) if (one.of !== null) about.set(one.of, [...about.get(one.of) ?? [], one]);
+  for (const one of seen.operations) if (one.of !== null) about.set(one.of, [...(about.get(one.of) ?? []), one]);
   for (const made of seen.operations) {
     if (made.id === null || made.status !== 200) continue;
     const theirs = (about.get(made.n) ?? []).filter((one) => isAbout(one, made));
@@ -98,12 +155,17 @@ function stored(seen: Seen): string[] {
     const unknown = theirs.filter(({ what, status }) => what === 'read' && status === 404);
     for (const one of theirs) {
       const found = one.status === 200 && (one.what === 'read' || one.what === 'continue' || one.what === 'replay');
-      if (found && one.began > goneFrom) problems.push(`${name(one)}: found ${made.n}, whose deletion was acknowledged before`);
+      if (found && one.began > goneFrom)
+        problems.push(`${name(one)}: found ${made.n}, whose deletion was acknowledged before`);
       const before = unknown.find(({ ended }) => ended < one.began);
-      if (found && before !== undefined) problems.push(`${name(one)}: found ${made.n}, which ${before.n} had not found before`);
-      if (one.status === 404 && one.ended < firstRemoval) problems.push(`${name(one)}: did not find ${made.n}, which was acknowledged and nobody deleted`);
-      if (one.status === 404 && one.what === 'remove' && removals.length === 1) problems.push(`${name(one)}: did not find ${made.n} to delete`);
-      if (one.what === 'read' && one.status === 200 && made.what !== 'background' && one.text !== made.text) problems.push(`${name(one)}: ${made.n} says "${one.text ?? ''}" and had said "${made.text ?? ''}"`);
+      if (found && before !== undefined)
+        problems.push(`${name(one)}: found ${made.n}, which ${before.n} had not found before`);
+      if (one.status === 404 && one.ended < firstRemoval)
+        problems.push(`${name(one)}: did not find ${made.n}, which was acknowledged and nobody deleted`);
+      if (one.status === 404 && one.what === 'remove' && removals.length === 1)
+        problems.push(`${name(one)}: did not find ${made.n} to delete`);
+      if (one.what === 'read' && one.status === 200 && made.what !== 'background' && one.text !== made.text)
+        problems.push(`${name(one)}: ${made.n} says "${one.text ?? ''}" and had said "${made.text ?? ''}"`);
     }
   }
   return problems;
@@ -123,7 +185,8 @@ function chains(seen: Seen): string[] {
     const before: string[] = [];
     for (let at = one.of; at !== null; at = continuedBy(seen, at)) before.unshift(...said(at));
     const wanted = [...before, said(one.n)[0]];
-    if (wanted.join('|') !== generation.messages.join('|')) problems.push(`${name(one)}: was told "${generation.messages.join('|')}" instead of "${wanted.join('|')}"`);
+    if (wanted.join('|') !== generation.messages.join('|'))
+      problems.push(`${name(one)}: was told "${generation.messages.join('|')}" instead of "${wanted.join('|')}"`);
   }
   return problems;
 }
@@ -139,16 +202,34 @@ function background(seen: Seen): string[] {
   for (const made of seen.operations) {
     if (made.what !== 'background' || made.status !== 200) continue;
     const { tokens, gapMs } = seen.asked.get(made.n) as Asked;
-    const looks = seen.operations.filter((one) => isAbout(one, made) && one.status === 200 && (one.what === 'read' || one.what === 'cancel')).sort((a, b) => a.ended - b.ended);
+    const looks = seen.operations
+      .filter((one) => isAbout(one, made) && one.status === 200 && (one.what === 'read' || one.what === 'cancel'))
+      .sort((a, b) => a.ended - b.ended);
     const end = looks.find(({ state }) => ENDED.has(state));
     for (const one of looks) {
       if (end !== undefined && one.began > end.ended && (one.state !== end.state || one.text !== end.text)) {
-        problems.push(`${name(one)}: ${made.n} is ${one.state ?? 'nothing'} with "${one.text ?? ''}" and was ${end.state ?? ''} with "${end.text ?? ''}" before (${end.n})`);
+        problems.push(
+          `${name(one)}: ${made.n} is ${one.state ?? 'nothing'} with "${one.text ?? ''}" and was ${end.state ?? ''} with "${end.text ?? ''}" before (${end.n})`,
+        );
       }
-      if (one.state === 'completed' && one.text !== answerTo(promptOf(made.n, tokens, gapMs))) problems.push(`${name(one)}: ${made.n} is completed with "${one.text ?? ''}"`);
-      if (one.state === 'failed' && !seen.lives.some(({ process, life, killed }) => process === made.process && life === made.life && killed !== null)) problems.push(`${name(one)}: ${made.n} has failed, and its process lives`);
+      if (one.state === 'completed' && one.text !== answerTo(promptOf(made.n, tokens, gapMs)))
+        problems.push(`${name(one)}: ${made.n} is completed with "${one.text ?? ''}"`);
+      if (
+        one.state === 'failed' &&
+        !seen.lives.some(
+          ({ process, life, killed }) => process === made.process && life === made.life && killed !== null,
+        )
+      )
+        problems.push(`${name(one)}: ${made.n} has failed, and its process lives`);
       // Who deletes one that runs cancels it first, and may be cut off in between.
-      if (one.state === 'cancelled' && !seen.operations.some((other) => (other.what === 'cancel' || other.what === 'remove') && isAbout(other, made) && other.began < one.ended)) problems.push(`${name(one)}: ${made.n} is cancelled, and nobody asked for that`);
+      if (
+        one.state === 'cancelled' &&
+        !seen.operations.some(
+          (other) =>
+            (other.what === 'cancel' || other.what === 'remove') && isAbout(other, made) && other.began < one.ended,
+        )
+      )
+        problems.push(`${name(one)}: ${made.n} is cancelled, and nobody asked for that`);
     }
   }
   return problems;
@@ -156,14 +237,17 @@ function background(seen: Seen): string[] {
 
 /** Another organization's responses are unknown. */
 const foreign = ({ operations }: Seen): string[] =>
-  operations.filter(({ what, status }) => what === 'foreign' && status !== null && status !== 404 && status !== 503).map((one) => `${name(one)}: ${one.status} of another organization's ${one.of ?? 0}`);
+  operations
+    .filter(({ what, status }) => what === 'foreign' && status !== null && status !== 404 && status !== 503)
+    .map((one) => `${name(one)}: ${one.status} of another organization's ${one.of ?? 0}`);
 
 /** Nobody is told that the server is broken; and once all is well, nobody is refused. */
 function answers({ operations }: Seen): string[] {
   return operations.flatMap((one) => {
     const known = one.status === null || [200, 404, 409, 422, 429, 503].includes(one.status);
     if (!known) return [`${name(one)}: ${one.status} ${one.code ?? ''}`];
-    if (one.quiet && (one.status === null || ![200, 404].includes(one.status))) return [`${name(one)}: ${one.status ?? 'no answer'} ${one.code ?? ''} when all was well`];
+    if (one.quiet && (one.status === null || ![200, 404].includes(one.status)))
+      return [`${name(one)}: ${one.status ?? 'no answer'} ${one.code ?? ''} when all was well`];
     return one.odd === null ? [] : [`${name(one)}: ${one.odd}`];
   });
 }

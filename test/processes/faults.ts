@@ -10,21 +10,42 @@ const ENGINES = ['state', 'counters'] as const;
 /** As long as a way fails: longer than servers wait for the counters, shorter than for the database (service.ts). */
 const LONGEST_MS = 1_500;
 
-export interface Planned { what: string; after: number; act(service: Service): Promise<void> | void }
+export interface Planned {
+  what: string;
+  after: number;
+  act(service: Service): Promise<void> | void;
+}
 
 /** Of round `round`, in which clients do so much; `after`: how much of that comes before it. */
 export function planOf(round: number, random: Random, acts: number): Planned[] {
   const plan: Planned[] = [];
   const killed = round % (COUNT + 2);
   const at = (): number => Math.floor(acts / 10) + random.below(acts / 2);
-  if (killed < COUNT) plan.push({ what: `process ${killed} is killed`, after: at(), act: (service) => service.kill(killed) });
+  if (killed < COUNT)
+    plan.push({ what: `process ${killed} is killed`, after: at(), act: (service) => service.kill(killed) });
   if (killed === COUNT) {
     const forMs = random.below(2) * 600;
-    plan.push({ what: `PostgreSQL is killed for ${forMs} ms`, after: at(), act: async ({ postgres }) => { await postgres.crash(); await sleep(forMs); await postgres.start(); } });
+    plan.push({
+      what: `PostgreSQL is killed for ${forMs} ms`,
+      after: at(),
+      act: async ({ postgres }) => {
+        await postgres.crash();
+        await sleep(forMs);
+        await postgres.start();
+      },
+    });
   }
   if (killed === COUNT + 1) {
     const forMs = random.below(2) * 600;
-    plan.push({ what: `Redis is killed for ${forMs} ms`, after: at(), act: async ({ redis }) => { await redis.kill(); await sleep(forMs); await redis.start(); } });
+    plan.push({
+      what: `Redis is killed for ${forMs} ms`,
+      after: at(),
+      act: async ({ redis }) => {
+        await redis.kill();
+        await sleep(forMs);
+        await redis.start();
+      },
+    });
   }
   for (let more = 1 + random.below(2); more > 0; more--) {
     const [process, way, ms] = [random.below(COUNT), random.pick(WAYS), 100 + random.below(LONGEST_MS)];
@@ -32,7 +53,8 @@ export function planOf(round: number, random: Random, acts: number): Planned[] {
     const engine = killed === COUNT + 1 ? 'state' : random.pick(ENGINES);
     if (process === killed) continue;
     plan.push({
-      what: `process ${process} to its ${engine}: ${way}${way === 'reset' ? '' : ` for ${ms} ms`}`, after: at(),
+      what: `process ${process} to its ${engine}: ${way}${way === 'reset' ? '' : ` for ${ms} ms`}`,
+      after: at(),
       act: async (service) => {
         const proxy = service.ways(process)[engine];
         if (way === 'reset') return proxy.reset();

@@ -2,7 +2,17 @@
 // milliseconds of the test process's clock, which is the only one. Nothing is left out, so that a failing round can be read.
 
 /** What clients do. `hold`: a stream that is left; `ask`: an answer that counts against requests per minute. */
-export type What = 'hold' | 'ask' | 'store' | 'continue' | 'read' | 'remove' | 'background' | 'cancel' | 'replay' | 'foreign';
+export type What =
+  | 'hold'
+  | 'ask'
+  | 'store'
+  | 'continue'
+  | 'read'
+  | 'remove'
+  | 'background'
+  | 'cancel'
+  | 'replay'
+  | 'foreign';
 
 export interface Operation {
   kind: 'operation';
@@ -37,22 +47,55 @@ export interface Operation {
 }
 
 /** As the engine saw it: between these times the request had its place. */
-export interface Generation { kind: 'generation'; n: number; from: number; to: number; messages: readonly string[] }
+export interface Generation {
+  kind: 'generation';
+  n: number;
+  from: number;
+  to: number;
+  messages: readonly string[];
+}
 
 /** A process counted alone. */
-export interface Away { kind: 'away'; process: number; life: number; from: number; to: number; processes: number }
+export interface Away {
+  kind: 'away';
+  process: number;
+  life: number;
+  from: number;
+  to: number;
+  processes: number;
+}
 
-export interface Fault { kind: 'fault'; round: number; what: string; at: number }
+export interface Fault {
+  kind: 'fault';
+  round: number;
+  what: string;
+  at: number;
+}
 
-export interface Life { kind: 'life'; process: number; life: number; threads: number; from: number; killed: number | null }
+export interface Life {
+  kind: 'life';
+  process: number;
+  life: number;
+  threads: number;
+  from: number;
+  killed: number | null;
+}
 
 /** Places that the counters' engine still holds when nothing is under way. */
-export interface Left { kind: 'left'; round: number; at: number; places: number }
+export interface Left {
+  kind: 'left';
+  round: number;
+  at: number;
+  places: number;
+}
 
 export type Entry = Operation | Generation | Away | Fault | Life | Left;
 
 /** Limits of each key. */
-export interface Bounds { places: number; perMinute: number }
+export interface Bounds {
+  places: number;
+  perMinute: number;
+}
 
 /** What a generation says, by the prompt of it. */
 export const promptOf = (n: number, tokens: number, gapMs: number): string => `#${n} ${tokens} ${gapMs}`;

@@ -9,37 +9,108 @@ import { problemsOf } from './check.js';
 import { answerTo, promptOf, type Entry, type Operation } from './history.js';
 import { runRounds } from './rounds.js';
 
-t.setTimeout(600_000);     // for a busy machine
+t.setTimeout(600_000); // for a busy machine
 
 const BOUNDS = { places: 1, perMinute: 2 };
 const ASKED = new Map(Array.from({ length: 10 }, (_, n) => [n, { tokens: 1, gapMs: 0 }]));
 const TEXT = answerTo(promptOf(1, 1, 0));
 const operation = (n: number, at: number, more: Partial<Operation>): Operation => ({
-  kind: 'operation', n, round: 0, what: 'read', process: 0, life: 0, organization: 0, key: '0.0', of: null,
-  began: at, ended: at + 1, status: 200, code: null, id: null, state: null, text: null, seen: false, quiet: false, odd: null, ...more,
+  kind: 'operation',
+  n,
+  round: 0,
+  what: 'read',
+  process: 0,
+  life: 0,
+  organization: 0,
+  key: '0.0',
+  of: null,
+  began: at,
+  ended: at + 1,
+  status: 200,
+  code: null,
+  id: null,
+  state: null,
+  text: null,
+  seen: false,
+  quiet: false,
+  odd: null,
+  ...more,
 });
 const made = operation(1, 0, { what: 'store', id: 'resp_1', state: 'completed', text: TEXT });
 const background = operation(1, 0, { what: 'background', id: 'resp_1', state: 'queued' });
-const hold = (n: number, from: number, to: number, process = 0): Entry[] => [operation(n, from - 1, { what: 'hold', process }), { kind: 'generation', n, from, to, messages: [] }];
-const away = (process: number, from: number, to: number): Entry => ({ kind: 'away', process, life: 0, from, to, processes: 1 });
+const hold = (n: number, from: number, to: number, process = 0): Entry[] => [
+  operation(n, from - 1, { what: 'hold', process }),
+  { kind: 'generation', n, from, to, messages: [] },
+];
+const away = (process: number, from: number, to: number): Entry => ({
+  kind: 'away',
+  process,
+  life: 0,
+  from,
+  to,
+  processes: 1,
+});
 
 const HISTORIES: Record<string, [history: Entry[], finds: RegExp | null]> = {
   'what was stored is read': [[made, operation(2, 5, { of: 1, text: TEXT })], null],
   'what was acknowledged is lost': [[made, operation(2, 5, { of: 1, status: 404 })], /acknowledged and nobody deleted/],
   'it says something else': [[made, operation(2, 5, { of: 1, text: 'x' })], /had said/],
-  'it is there after its deletion': [[made, operation(2, 5, { what: 'remove', of: 1 }), operation(3, 9, { of: 1, text: TEXT })], /deletion was acknowledged before/],
-  'it may be, while it is deleted': [[made, operation(2, 5, { what: 'remove', of: 1, ended: 12 }), operation(3, 9, { of: 1, text: TEXT })], null],
-  'it is there again': [[made, operation(2, 5, { what: 'remove', of: 1, status: null }), operation(3, 9, { of: 1, status: 404 }), operation(4, 12, { of: 1, text: TEXT })], /had not found before/],
-  'another organization sees it': [[made, operation(2, 5, { what: 'foreign', of: 1, organization: 1 })], /another organization's/],
-  'a chain lacks its beginning': [[made, operation(2, 5, { what: 'continue', of: 1 }), { kind: 'generation', n: 2, from: 5, to: 6, messages: [promptOf(2, 1, 0)] }], /was told/],
+  'it is there after its deletion': [
+    [made, operation(2, 5, { what: 'remove', of: 1 }), operation(3, 9, { of: 1, text: TEXT })],
+    /deletion was acknowledged before/,
+  ],
+  'it may be, while it is deleted': [
+    [made, operation(2, 5, { what: 'remove', of: 1, ended: 12 }), operation(3, 9, { of: 1, text: TEXT })],
+    null,
+  ],
+  'it is there again': [
+    [
+      made,
+      operation(2, 5, { what: 'remove', of: 1, status: null }),
+      operation(3, 9, { of: 1, status: 404 }),
+      operation(4, 12, { of: 1, text: TEXT }),
+    ],
+    /had not found before/,
+  ],
+  'another organization sees it': [
+    [made, operation(2, 5, { what: 'foreign', of: 1, organization: 1 })],
+    /another organization's/,
+  ],
+  'a chain lacks its beginning': [
+    [
+      made,
+      operation(2, 5, { what: 'continue', of: 1 }),
+      { kind: 'generation', n: 2, from: 5, to: 6, messages: [promptOf(2, 1, 0)] },
+    ],
+    /was told/,
+  ],
   'a place too many': [[...hold(1, 10, 20), ...hold(2, 15, 20, 1)], /2 places of 1/],
   'one after the other': [[...hold(1, 10, 20), ...hold(2, 20, 30, 1)], null],
-  'another one by a process that counts alone': [[...hold(1, 1_010, 1_020), ...hold(2, 1_015, 1_020, 1), away(1, 500, 2_000)], null],
-  'two by a process that counts alone': [[...hold(1, 1_010, 1_020, 1), ...hold(2, 1_015, 1_020, 1), away(1, 500, 2_000)], /of a share of 1/],
-  'a request too many': [[2, 3, 4].map((n) => operation(n, n, { what: 'ask', seen: true })), /3 requests, and the limit gave 2/],
+  'another one by a process that counts alone': [
+    [...hold(1, 1_010, 1_020), ...hold(2, 1_015, 1_020, 1), away(1, 500, 2_000)],
+    null,
+  ],
+  'two by a process that counts alone': [
+    [...hold(1, 1_010, 1_020, 1), ...hold(2, 1_015, 1_020, 1), away(1, 500, 2_000)],
+    /of a share of 1/,
+  ],
+  'a request too many': [
+    [2, 3, 4].map((n) => operation(n, n, { what: 'ask', seen: true })),
+    /3 requests, and the limit gave 2/,
+  ],
   'a place that is not given back': [[{ kind: 'left', round: 0, at: 9, places: 2 }], /2 places are taken/],
-  'a background response that fails by itself': [[background, operation(2, 5, { of: 1, state: 'failed' })], /its process lives/],
-  'one that ends twice': [[background, operation(2, 5, { of: 1, state: 'completed', text: TEXT }), operation(3, 9, { what: 'cancel', of: 1, state: 'cancelled', text: TEXT })], /was completed/],
+  'a background response that fails by itself': [
+    [background, operation(2, 5, { of: 1, state: 'failed' })],
+    /its process lives/,
+  ],
+  'one that ends twice': [
+    [
+      background,
+      operation(2, 5, { of: 1, state: 'completed', text: TEXT }),
+      operation(3, 9, { what: 'cancel', of: 1, state: 'cancelled', text: TEXT }),
+    ],
+    /was completed/,
+  ],
   'a server that breaks': [[operation(2, 5, { status: 500 })], /500/],
   'one that refuses when all is well': [[operation(2, 5, { status: 503, quiet: true })], /when all was well/],
 };
@@ -53,7 +124,12 @@ for (const [name, [history, finds]] of Object.entries(HISTORIES)) {
 
 t.test('rounds', { skip: [withoutPostgres, withoutRedis].find((reason) => reason !== false) ?? false }, async (t) => {
   // A process is killed, then PostgreSQL, then Redis.
-  const { problems, operations } = await runRounds({ rounds: 3, first: 2, seed: 1, file: join(tmpdir(), 'monolith-rounds.jsonl') });
+  const { problems, operations } = await runRounds({
+    rounds: 3,
+    first: 2,
+    seed: 1,
+    file: join(tmpdir(), 'monolith-rounds.jsonl'),
+  });
   t.same(problems, []);
   for (const what of ['hold 200', 'ask 200', 'store 200', 'background 200']) t.ok((operations[what] ?? 0) > 0, what);
 });

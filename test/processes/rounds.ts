@@ -24,7 +24,11 @@ export interface RoundsSettings {
   tell?(line: string): void;
 }
 
-export interface Found { problems: string[]; operations: Record<string, number>; faults: string[] }
+export interface Found {
+  problems: string[];
+  operations: Record<string, number>;
+  faults: string[];
+}
 
 const BOUNDS: Bounds = { places: 2, perMinute: 6 };
 const LANES = 12;
@@ -35,30 +39,50 @@ const ABANDONED_MS = 60_000;
 /** Of what earlier rounds made, so many are read again at the end. */
 const READ_AGAIN = 300;
 
-export async function runRounds({ rounds, first = 0, seed, abandoned = false, file, tell = () => undefined }: RoundsSettings): Promise<Found> {
+export async function runRounds({
+  rounds,
+  first = 0,
+  seed,
+  abandoned = false,
+  file,
+  tell = () => undefined,
+}: RoundsSettings): Promise<Found> {
   let clients: Clients | null = null;
   const teller = await startTeller((generation) => clients?.history.push(generation));
   const service = await Service.start(teller.url);
   const problems: string[] = [];
-  const all = clients = new Clients(service);
+  const all = (clients = new Clients(service));
   const history = (): Entry[] => [...all.history, ...service.aways(), ...service.lives];
   try {
     for (let round = first; round < first + rounds && problems.length === 0; round++) {
       const began = performance.now();
-      problems.push(...await oneRound(service, all, round, seed));
+      problems.push(...(await oneRound(service, all, round, seed)));
       problems.push(...problemsOf(history(), BOUNDS, all.asked));
-      tell(`round ${round}: ${all.history.filter((one) => one.kind === 'fault' && one.round === round).map((one) => (one as { what: string }).what).join('; ')} (${Math.round(performance.now() - began)} ms)`);
+      tell(
+        `round ${round}: ${all.history
+          .filter((one) => one.kind === 'fault' && one.round === round)
+          .map((one) => (one as { what: string }).what)
+          .join('; ')} (${Math.round(performance.now() - began)} ms)`,
+      );
     }
     if (problems.length === 0) {
-      problems.push(...await theEnd(service, all, abandoned));
+      problems.push(...(await theEnd(service, all, abandoned)));
       problems.push(...problemsOf(history(), BOUNDS, all.asked), ...service.complaints());
     }
   } finally {
-    if (problems.length > 0) writeFileSync(file, `${[{ seed, rounds, problems }, ...history().sort((a, b) => timeOf(a) - timeOf(b))].map((one) => JSON.stringify(one)).join('\n')}\n${service.logs()}`);
+    if (problems.length > 0)
+      writeFileSync(
+        file,
+        `${[{ seed, rounds, problems }, ...history().sort((a, b) => timeOf(a) - timeOf(b))].map((one) => JSON.stringify(one)).join('\n')}\n${service.logs()}`,
+      );
     await service.close();
     await teller.close();
   }
-  return { problems, operations: outcomes(all.history), faults: all.history.flatMap((one) => (one.kind === 'fault' ? [one.what] : [])) };
+  return {
+    problems,
+    operations: outcomes(all.history),
+    faults: all.history.flatMap((one) => (one.kind === 'fault' ? [one.what] : [])),
+  };
 }
 
 async function oneRound(service: Service, clients: Clients, round: number, seed: number): Promise<string[]> {
@@ -74,11 +98,17 @@ async function oneRound(service: Service, clients: Clients, round: number, seed:
       await act(service);
     }),
   ]);
-  if (!await service.heal(keys[0] ?? '')) return [`round ${round}: not every process was ready again`];
+  if (!(await service.heal(keys[0] ?? ''))) return [`round ${round}: not every process was ready again`];
 
   const made = clients.made.filter((one) => one.round === round);
-  await atOnce(made.filter(({ what }) => what === 'background'), (one) => settle(service, clients, one));
-  await atOnce(made.flatMap((one) => Array.from({ length: COUNT }, (_, process) => ({ one, process }))), ({ one, process }) => clients.read(process, one, true));
+  await atOnce(
+    made.filter(({ what }) => what === 'background'),
+    (one) => settle(service, clients, one),
+  );
+  await atOnce(
+    made.flatMap((one) => Array.from({ length: COUNT }, (_, process) => ({ one, process }))),
+    ({ one, process }) => clients.read(process, one, true),
+  );
   for (const one of lastOf(made)) await clients.continue(one.n % COUNT, one, true);
   let places = 0;
   await eventually(async () => (places = await service.placesTaken()) === 0, LEASE_MS + 8_000);
@@ -88,7 +118,10 @@ async function oneRound(service: Service, clients: Clients, round: number, seed:
 
 /** A background response whose process lives comes to its end, and its events are all there. */
 async function settle(service: Service, clients: Clients, one: Operation): Promise<void> {
-  if (service.lives.some(({ process, life, killed }) => process === one.process && life === one.life && killed !== null)) return;
+  if (
+    service.lives.some(({ process, life, killed }) => process === one.process && life === one.life && killed !== null)
+  )
+    return;
   let last: Operation | null = null;
   await eventually(async () => {
     last = await clients.read((one.process + 1) % COUNT, one, true);
@@ -96,14 +129,21 @@ async function settle(service: Service, clients: Clients, one: Operation): Promi
   }, 20_000);
   const { status, state } = last as unknown as Operation;
   if (status !== 200) return;
-  if (state === 'queued' || state === 'in_progress') (last as unknown as Operation).odd = `${one.n} is ${state} and does not end`;
+  if (state === 'queued' || state === 'in_progress')
+    (last as unknown as Operation).odd = `${one.n} is ${state} and does not end`;
   else await clients.replay((one.process + 2) % COUNT, one, true);
 }
 
 /** All that was acknowledged is as it was; what dead processes left behind has ended. */
 async function theEnd(service: Service, clients: Clients, abandoned: boolean): Promise<string[]> {
   const problems: string[] = [];
-  const killed = clients.made.filter((one) => one.what === 'background' && service.lives.some(({ process, life, killed }) => process === one.process && life === one.life && killed !== null));
+  const killed = clients.made.filter(
+    (one) =>
+      one.what === 'background' &&
+      service.lives.some(
+        ({ process, life, killed }) => process === one.process && life === one.life && killed !== null,
+      ),
+  );
   clients.begin(-1, await service.keys(BOUNDS));
   if (abandoned) {
     await atOnce(killed, async (one) => {
@@ -113,11 +153,17 @@ async function theEnd(service: Service, clients: Clients, abandoned: boolean): P
         last = await clients.read(one.n % COUNT, one, true);
         return last.status === 404 || (last.status === 200 && last.state !== 'queued' && last.state !== 'in_progress');
       }, ABANDONED_MS);
-      if (!ended) problems.push(`background ${one.n} of round ${one.round}: its process is dead, and it is ${(last as unknown as Operation).state ?? 'not there'} still`);
+      if (!ended)
+        problems.push(
+          `background ${one.n} of round ${one.round}: its process is dead, and it is ${(last as unknown as Operation).state ?? 'not there'} still`,
+        );
     });
   }
   const step = Math.max(1, Math.ceil(clients.made.length / READ_AGAIN));
-  await atOnce(clients.made.filter((_, at) => at % step === 0), (one) => clients.read(one.n % COUNT, one, true));
+  await atOnce(
+    clients.made.filter((_, at) => at % step === 0),
+    (one) => clients.read(one.n % COUNT, one, true),
+  );
   return problems;
 }
 
@@ -126,9 +172,11 @@ const lastOf = (made: readonly Operation[]): Operation[] => made.filter(({ what 
 
 async function atOnce<T>(all: readonly T[], act: (one: T) => Promise<unknown>): Promise<void> {
   const left = [...all];
-  await Promise.all(Array.from({ length: 8 }, async () => {
-    for (let one = left.shift(); one !== undefined; one = left.shift()) await act(one);
-  }));
+  await Promise.all(
+    Array.from({ length: 8 }, async () => {
+      for (let one = left.shift(); one !== undefined; one = left.shift()) await act(one);
+    }),
+  );
 }
 
 const timeOf = (one: Entry): number => ('at' in one ? one.at : 'began' in one ? one.began : one.from);

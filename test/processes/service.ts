@@ -17,7 +17,12 @@ const THREADED = 1;
 const AWAY = /the shared counters cannot be reached/;
 const BACK = /the shared counters are reached again/;
 
-interface Process { server: Monolith; life: Life; state: TcpProxy; counters: TcpProxy }
+interface Process {
+  server: Monolith;
+  life: Life;
+  state: TcpProxy;
+  counters: TcpProxy;
+}
 
 export class Service {
   readonly lives: Life[] = [];
@@ -25,16 +30,22 @@ export class Service {
   #processes: Process[] = [];
   #owners: { client: ReturnType<typeof dashboardClient>; organization: string }[] = [];
 
-  private constructor(readonly postgres: Postgres, readonly redis: OwnRedis, private readonly teller: string) {}
+  private constructor(
+    readonly postgres: Postgres,
+    readonly redis: OwnRedis,
+    private readonly teller: string,
+  ) {}
 
   static async start(teller: string): Promise<Service> {
     const [postgres, redis] = await Promise.all([startPostgres({ durable: true }), startRedis()]);
     const service = new Service(postgres, redis, teller);
     try {
-      service.#processes = await Promise.all(Array.from({ length: COUNT }, async (_, at): Promise<Process> => {
-        const [state, counters] = await Promise.all([startTcpProxy(postgres.port), startTcpProxy(redis.port)]);
-        return { state, counters, ...await service.#begin(at, state, counters) };
-      }));
+      service.#processes = await Promise.all(
+        Array.from({ length: COUNT }, async (_, at): Promise<Process> => {
+          const [state, counters] = await Promise.all([startTcpProxy(postgres.port), startTcpProxy(redis.port)]);
+          return { state, counters, ...(await service.#begin(at, state, counters)) };
+        }),
+      );
       for (let at = 0; at < ORGANIZATIONS; at++) {
         const client = dashboardClient(service.url(0));
         const { organization } = await client.signUp({ email: `owner${at}@example.com` });
@@ -61,11 +72,15 @@ export class Service {
 
   /** A new key of each organization, with limits of its own. By a session, which any process takes. */
   async keys({ places, perMinute }: Bounds): Promise<string[]> {
-    return Promise.all(this.#owners.map(async ({ client, organization }) => {
-      const there = Object.assign(dashboardClient(this.url(0)), { cookie: client.cookie });
-      const limits = { [MODELS.places]: { concurrency: places }, [MODELS.requests]: { rpm: perMinute } };
-      return (await there.post<{ secret: string }>(`/organizations/${organization}/api-keys`, { name: 'round', limits })).secret;
-    }));
+    return Promise.all(
+      this.#owners.map(async ({ client, organization }) => {
+        const there = Object.assign(dashboardClient(this.url(0)), { cookie: client.cookie });
+        const limits = { [MODELS.places]: { concurrency: places }, [MODELS.requests]: { rpm: perMinute } };
+        return (
+          await there.post<{ secret: string }>(`/organizations/${organization}/api-keys`, { name: 'round', limits })
+        ).secret;
+      }),
+    );
   }
 
   kill(at: number): void {
@@ -82,28 +97,53 @@ export class Service {
   /** All is well again: what is dead is started, all ways are open, and every process is ready, counts with the others and reaches the database. */
   async heal(key: string): Promise<boolean> {
     for (const { state, counters } of this.#processes) for (const way of [state, counters]) way.set('through');
-    await Promise.all(this.#processes.map(async ({ life }, at) => { if (life.killed !== null) await this.restart(at); }));
-    return eventually(async () => (await Promise.all(this.#processes.map(async ({ server }) => {
-      const ready = await fetch(`${server.url}/readyz`);
-      if (ready.status !== 200 || (await ready.json() as { counters: { state: string } }).counters.state !== 'shared') return false;
-      // At once, so that each thread is asked.
-      const asked = await Promise.all(Array.from({ length: 6 }, async () => {
-        const response = await fetch(`${server.url}/v1/responses/resp_${'0'.repeat(48)}`, { headers: { authorization: `Bearer ${key}` } });
-        await response.text();
-        return response.status;
-      }));
-      return asked.every((status) => status === 404);
-    }))).every(Boolean));
+    await Promise.all(
+      this.#processes.map(async ({ life }, at) => {
+        if (life.killed !== null) await this.restart(at);
+      }),
+    );
+    return eventually(async () =>
+      (
+        await Promise.all(
+          this.#processes.map(async ({ server }) => {
+            const ready = await fetch(`${server.url}/readyz`);
+            if (
+              ready.status !== 200 ||
+              ((await ready.json()) as { counters: { state: string } }).counters.state !== 'shared'
+            )
+              return false;
+            // At once, so that each thread is asked.
+            const asked = await Promise.all(
+              Array.from({ length: 6 }, async () => {
+                const response = await fetch(`${server.url}/v1/responses/resp_${'0'.repeat(48)}`, {
+                  headers: { authorization: `Bearer ${key}` },
+                });
+                await response.text();
+                return response.status;
+              }),
+            );
+            return asked.every((status) => status === 404);
+          }),
+        )
+      ).every(Boolean),
+    );
   }
 
   /** When processes counted alone, by their logs. */
   aways(): Away[] {
     const found: Away[] = [];
-    for (const { life: { process, life, killed }, log } of this.#logs) {
+    for (const {
+      life: { process, life, killed },
+      log,
+    } of this.#logs) {
       const last = new Map<number, Away>();
       for (const line of log().split('\n')) {
         if (!AWAY.test(line) && !BACK.test(line)) continue;
-        const { time, processes, thread = 0 } = JSON.parse(line) as { time: string; processes: number; thread?: number };
+        const {
+          time,
+          processes,
+          thread = 0,
+        } = JSON.parse(line) as { time: string; processes: number; thread?: number };
         const at = Date.parse(time) - performance.timeOrigin;
         if (BACK.test(line)) {
           const away = last.get(thread);
@@ -124,14 +164,18 @@ export class Service {
 
   /** Lines that say of an error nobody expected. */
   complaints(): string[] {
-    return this.#logs.flatMap(({ log }) => log().split('\n').filter((line) => /"msg":"(?:unexpected|uncaught|unhandled)/.test(line)));
+    return this.#logs.flatMap(({ log }) =>
+      log()
+        .split('\n')
+        .filter((line) => /"msg":"(?:unexpected|uncaught|unhandled)/.test(line)),
+    );
   }
 
   /** Places that are taken now. */
   async placesTaken(): Promise<number> {
     const client = this.redis.client();
     try {
-      const [seconds] = await client.time() as unknown as [string, string];
+      const [seconds] = (await client.time()) as unknown as [string, string];
       const now = (Number(seconds) - 1_767_225_600) * 1e6;
       const keys = await client.keys('*:c:*');
       return (await Promise.all(keys.map((key) => client.zcount(key, now, '+inf')))).reduce((sum, one) => sum + one, 0);
@@ -151,13 +195,31 @@ export class Service {
     const server = await startMonolith({
       args: [
         ...Object.values(MODELS).flatMap((model) => ['--model', `${model}=${this.teller}`]),
-        '--state', this.postgres.url.replace(`:${this.postgres.port}/`, `:${state.port}/`), '--state-timeout-ms', '5000',
-        '--counters', this.redis.url.replace(`:${this.redis.port}`, `:${counters.port}`), '--counters-timeout-ms', '1000', '--counters-lease-ms', String(LEASE_MS),
-        '--upstream-retries', '0', '--http-threads', String(threads),
+        '--state',
+        this.postgres.url.replace(`:${this.postgres.port}/`, `:${state.port}/`),
+        '--state-timeout-ms',
+        '5000',
+        '--counters',
+        this.redis.url.replace(`:${this.redis.port}`, `:${counters.port}`),
+        '--counters-timeout-ms',
+        '1000',
+        '--counters-lease-ms',
+        String(LEASE_MS),
+        '--upstream-retries',
+        '0',
+        '--http-threads',
+        String(threads),
       ],
       env: { MONOLITH_ACCOUNTS_SIGNUP: 'open' },
     });
-    const life: Life = { kind: 'life', process: at, life: this.lives.length, threads, from: performance.now(), killed: null };
+    const life: Life = {
+      kind: 'life',
+      process: at,
+      life: this.lives.length,
+      threads,
+      from: performance.now(),
+      killed: null,
+    };
     this.lives.push(life);
     this.#logs.push({ life, log: server.log });
     return { server, life };

@@ -5,7 +5,8 @@ import { Affinity } from '../../src/protocol/affinity.js';
 
 const affinity = new Affinity(Buffer.alloc(32, 1));
 const user = (content: string): Message => ({ role: 'user', content });
-const of = (messages: Message[], organization = 'org_a', model = 'm'): string => affinity.of(organization, model, { messages });
+const of = (messages: Message[], organization = 'org_a', model = 'm'): string =>
+  affinity.of(organization, model, { messages });
 const system: Message = { role: 'system', content: 'You help.' };
 
 t.test('all turns of a conversation have one, others another', (t) => {
@@ -13,13 +14,22 @@ t.test('all turns of a conversation have one, others another', (t) => {
   t.match(first, /^[A-Za-z0-9_-]{22}$/);
   t.equal(of([system, user('Hello'), { role: 'assistant', content: 'Yes?' }, user('More.')]), first, 'a later turn');
   for (const [what, other] of Object.entries({
-    user: of([system, user('Hallo')]), system: of([{ role: 'system', content: 'You do not.' }, user('Hello')]),
-    organization: of([system, user('Hello')], 'org_b'), model: of([system, user('Hello')], 'org_a', 'n'),
+    user: of([system, user('Hallo')]),
+    system: of([{ role: 'system', content: 'You do not.' }, user('Hello')]),
+    organization: of([system, user('Hello')], 'org_b'),
+    model: of([system, user('Hello')], 'org_a', 'n'),
     key: new Affinity(Buffer.alloc(32, 2)).of('org_a', 'm', { messages: [system, user('Hello')] }),
-  })) t.not(other, first, what);
+  }))
+    t.not(other, first, what);
   t.not(of([user('a\nuser\nb')]), of([user('a'), user('b')]), 'parts do not run into one another');
   t.equal(of([user('x'.repeat(10_000))]), of([user(`${'x'.repeat(5_000)}y`)]), 'of a long beginning some pages');
-  t.equal(of([user('See')]), affinity.of('org_a', 'm', { messages: [{ role: 'user', content: [{ type: 'text', text: 'See' }] }] }));
-  t.not(affinity.of('org_a', 'm', { messages: [], raw: { kind: 'tokens', tokens: [1, 2], path: 'prompt' } }), affinity.of('org_a', 'm', { messages: [], raw: { kind: 'tokens', tokens: [1, 3], path: 'prompt' } }));
+  t.equal(
+    of([user('See')]),
+    affinity.of('org_a', 'm', { messages: [{ role: 'user', content: [{ type: 'text', text: 'See' }] }] }),
+  );
+  t.not(
+    affinity.of('org_a', 'm', { messages: [], raw: { kind: 'tokens', tokens: [1, 2], path: 'prompt' } }),
+    affinity.of('org_a', 'm', { messages: [], raw: { kind: 'tokens', tokens: [1, 3], path: 'prompt' } }),
+  );
   t.end();
 });

@@ -8,12 +8,25 @@ function client(): { caller: Caller; leave(): void; told(): number } {
   let left = false;
   return {
     caller: {
-      identity: { organizationNumber: 7 } as unknown as Identity, requestId: 'req_1', endpoint: '/v1/chat/completions', shape: 'chat', receivedAt: 0, trace: null,
-      get aborted() { return left; },
-      onAborted: (callback) => { callbacks.push(callback); },
-      setHeader: () => undefined, annotate: () => undefined,
+      identity: { organizationNumber: 7 } as unknown as Identity,
+      requestId: 'req_1',
+      endpoint: '/v1/chat/completions',
+      shape: 'chat',
+      receivedAt: 0,
+      trace: null,
+      get aborted() {
+        return left;
+      },
+      onAborted: (callback) => {
+        callbacks.push(callback);
+      },
+      setHeader: () => undefined,
+      annotate: () => undefined,
     },
-    leave: () => { left = true; for (const callback of callbacks) callback(); },
+    leave: () => {
+      left = true;
+      for (const callback of callbacks) callback();
+    },
     told: () => callbacks.length,
   };
 }
@@ -40,7 +53,20 @@ t.test('who looks after the client has left finds it so', (t) => {
 
 t.test('where nobody can leave, or it does not matter, there is none', (t) => {
   const { caller, told } = client();
-  t.equal(askerOf({ identity: caller.identity, requestId: 'r', endpoint: '/', shape: 'chat', receivedAt: 0, trace: null, aborted: false, setHeader: () => undefined, annotate: () => undefined }).signal, undefined);
+  t.equal(
+    askerOf({
+      identity: caller.identity,
+      requestId: 'r',
+      endpoint: '/',
+      shape: 'chat',
+      receivedAt: 0,
+      trace: null,
+      aborted: false,
+      setHeader: () => undefined,
+      annotate: () => undefined,
+    }).signal,
+    undefined,
+  );
   t.equal(unattendedAsker(caller).signal, undefined);
   t.equal(told(), 0);
   t.end();

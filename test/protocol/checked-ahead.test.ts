@@ -12,18 +12,37 @@ const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m']);
 const organizationId = 'org_test';
 type Body = Record<string, unknown>;
 
-const formats: { name: string; list: string; body(entries: unknown[]): Body; ahead(body: unknown): Iterator<unknown> | null; parse(body: unknown): unknown }[] = [
+const formats: {
+  name: string;
+  list: string;
+  body(entries: unknown[]): Body;
+  ahead(body: unknown): Iterator<unknown> | null;
+  parse(body: unknown): unknown;
+}[] = [
   {
-    name: 'chat completions', list: 'messages', body: (messages) => ({ model: 'm', messages }), ahead: chatAhead,
+    name: 'chat completions',
+    list: 'messages',
+    body: (messages) => ({ model: 'm', messages }),
+    ahead: chatAhead,
     parse: (body) => parseChat(body).content({ maxN: 8 }).request.messages,
   },
   {
-    name: 'messages', list: 'messages', body: (messages) => ({ model: 'm', max_tokens: 9, messages }), ahead: messagesAhead,
-    parse: (body) => parseMessages(body, { sealer, foreignThinking: 'reject', organizationId }, 'generate').content().request.messages,
+    name: 'messages',
+    list: 'messages',
+    body: (messages) => ({ model: 'm', max_tokens: 9, messages }),
+    ahead: messagesAhead,
+    parse: (body) =>
+      parseMessages(body, { sealer, foreignThinking: 'reject', organizationId }, 'generate').content().request.messages,
   },
   {
-    name: 'responses', list: 'input', body: (input) => ({ model: 'm', input }), ahead: createAhead,
-    parse: (body) => { const parsed = parseCreate(body, { organizationId, sealer }); return parsed.references.length; },
+    name: 'responses',
+    list: 'input',
+    body: (input) => ({ model: 'm', input }),
+    ahead: createAhead,
+    parse: (body) => {
+      const parsed = parseCreate(body, { organizationId, sealer });
+      return parsed.references.length;
+    },
   },
 ];
 
@@ -42,24 +61,36 @@ const through = (work: Iterator<unknown> | null): number => {
   return steps;
 };
 
-const sound = (count: number): unknown[] => Array.from({ length: count }, (_, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content: `number ${i}` }));
-const shape = 7;                                            // no object
+const sound = (count: number): unknown[] =>
+  Array.from({ length: count }, (_, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content: `number ${i}` }));
+const shape = 7; // no object
 const content = { role: 'user', content: [{ type: 'odd' }] };
 
 for (const { name, list, body, ahead, parse } of formats) {
   t.test(name, async (t) => {
     const lists: [string, unknown[]][] = [
-      ['sound', sound(50)], ['of one', sound(1)], ['empty', []],
-      ['a fault at the beginning', [shape, ...sound(20)]], ['at the end', [...sound(20), shape]],
-      ['of content', [...sound(3), content, ...sound(20)]], ['of content, then of shape', [...sound(3), content, ...sound(20), shape]],
+      ['sound', sound(50)],
+      ['of one', sound(1)],
+      ['empty', []],
+      ['a fault at the beginning', [shape, ...sound(20)]],
+      ['at the end', [...sound(20), shape]],
+      ['of content', [...sound(3), content, ...sound(20)]],
+      ['of content, then of shape', [...sound(3), content, ...sound(20), shape]],
       ['very many', [...sound(2), ...new Array<unknown>(MAX_FAULTY_ENTRIES + 20).fill(content), ...sound(2), shape]],
-      ['parts', [{ role: 'user', content: [{ type: name === 'responses' ? 'input_text' : 'text', text: 'a' }] }, ...sound(2)]],
+      [
+        'parts',
+        [{ role: 'user', content: [{ type: name === 'responses' ? 'input_text' : 'text', text: 'a' }] }, ...sound(2)],
+      ],
     ];
     for (const [what, entries] of lists) {
       const plain = outcome(() => parse(body(structuredClone(entries))));
       const checked = body(structuredClone(entries));
       through(ahead(checked));
-      t.equal(outcome(() => parse(checked)), plain, what);
+      t.equal(
+        outcome(() => parse(checked)),
+        plain,
+        what,
+      );
     }
   });
 
@@ -72,8 +103,14 @@ for (const { name, list, body, ahead, parse } of formats) {
     t.equal(through(ahead(request)), 9, 'a step each');
     const entries = request[list] as unknown[];
     for (const index of entries.keys()) if (index !== 4) entries[index] = shape;
-    t.match(outcome(() => parse(request)), new RegExp(`${list}\\[4\\]`));
+    t.match(
+      outcome(() => parse(request)),
+      new RegExp(`${list}\\[4\\]`),
+    );
     entries[4] = { role: 'user', content: 'sound now' };
-    t.notMatch(outcome(() => parse(request)), /^4/);
+    t.notMatch(
+      outcome(() => parse(request)),
+      /^4/,
+    );
   });
 }

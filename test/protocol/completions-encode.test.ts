@@ -4,21 +4,68 @@ import type { TokenLogprob } from '../../src/generation/types.js';
 import { completionBody, PromptAnswer } from '../../src/protocol/completions/encode.js';
 
 const spell = (id: number) => ({ id, token: 'abc'[id] ?? '', bytes: [97 + id] });
-const told = (token: string, logprob: number): TokenLogprob => ({ token, bytes: [token.charCodeAt(0)], logprob, top: [] });
+const told = (token: string, logprob: number): TokenLogprob => ({
+  token,
+  bytes: [token.charCodeAt(0)],
+  logprob,
+  top: [],
+});
 
-interface Told { choices: { index: number; text: string; logprobs: { tokens: string[]; token_logprobs: (number | null)[]; text_offset: number[] } }[] }
+interface Told {
+  choices: {
+    index: number;
+    text: string;
+    logprobs: { tokens: string[]; token_logprobs: (number | null)[]; text_offset: number[] };
+  }[];
+}
 
 t.test('the best choice is the one whose own tokens are likeliest, however long the echoed prompt is', async (t) => {
-  const answer = new PromptAnswer({ first: 0, candidates: 2, n: 1, logprobs: 0, promptLogprobs: null, returnTokens: false, echo: 'abc', promptIds: [0, 1, 2], spell });
+  const answer = new PromptAnswer({
+    first: 0,
+    candidates: 2,
+    n: 1,
+    logprobs: 0,
+    promptLogprobs: null,
+    returnTokens: false,
+    echo: 'abc',
+    promptIds: [0, 1, 2],
+    spell,
+  });
   answer.prompt({ type: 'prompt', first: 1, logprobs: [1, 2].map((id) => ({ ...spell(id), logprob: -3, top: [] })) });
   answer.begin();
   // Over the prompt's tokens too, the short one would be ahead: -1 of four tokens against -1.8 of six.
   const said = [[told('x', -1)], [told('y', -0.6), told('y', -0.6), told('y', -0.6)]];
   for (const [choice, logprobs] of said.entries()) {
-    answer.event({ type: 'text', choice, section: 'content', text: logprobs.map(({ token }) => token).join(''), tokens: logprobs.length, logprobs });
-    answer.event({ type: 'finished', choice, reason: 'max_tokens', stopString: null, calls: 0, completionTokens: logprobs.length, reasoningTokens: 0, timings: { prefillMs: 1, decodeMs: 1 } });
+    answer.event({
+      type: 'text',
+      choice,
+      section: 'content',
+      text: logprobs.map(({ token }) => token).join(''),
+      tokens: logprobs.length,
+      logprobs,
+    });
+    answer.event({
+      type: 'finished',
+      choice,
+      reason: 'max_tokens',
+      stopString: null,
+      calls: 0,
+      completionTokens: logprobs.length,
+      reasoningTokens: 0,
+      timings: { prefillMs: 1, decodeMs: 1 },
+    });
   }
-  const { choices } = JSON.parse(completionBody({ id: 'cmpl-1', created: 1, model: 'm', fingerprint: 'fp' }, answer.whole(), undefined).toString()) as Told;
+  const { choices } = JSON.parse(
+    completionBody({ id: 'cmpl-1', created: 1, model: 'm', fingerprint: 'fp' }, answer.whole(), undefined).toString(),
+  ) as Told;
   t.equal(choices.length, 1);
-  t.match(choices[0], { index: 0, text: 'abcyyy', logprobs: { tokens: ['a', 'b', 'c', 'y', 'y', 'y'], token_logprobs: [null, -3, -3, -0.6, -0.6, -0.6], text_offset: [0, 1, 2, 3, 4, 5] } });
+  t.match(choices[0], {
+    index: 0,
+    text: 'abcyyy',
+    logprobs: {
+      tokens: ['a', 'b', 'c', 'y', 'y', 'y'],
+      token_logprobs: [null, -3, -3, -0.6, -0.6, -0.6],
+      text_offset: [0, 1, 2, 3, 4, 5],
+    },
+  });
 });

@@ -17,10 +17,18 @@ t.test('a text, tokens, or a list of either', async (t) => {
 
 t.test('what is refused, and where', async (t) => {
   const refusals: [prompt: unknown, says: string][] = [
-    [undefined, '400 missing_required_parameter prompt'], [null, '400 missing_required_parameter prompt'], [{}, '400 invalid_type prompt'], [[], '400 missing_required_parameter prompt'],
-    [many(MAX_PROMPTS + 1), '422 array_too_long prompt'], [['x', [1]], '400 invalid_type prompt[1]'], [[[1], 'x'], '400 invalid_type prompt[1]'],
-    [[[1], []], '400 missing_required_parameter prompt[1]'], [[1, 'x'], '400 invalid_type prompt[1]'], [[1, 0.5], '400 invalid_type prompt[1]'],
-    [[1, -1], '422 value_out_of_range prompt[1]'], [[[2 ** 31]], '422 value_out_of_range prompt[0][0]'],
+    [undefined, '400 missing_required_parameter prompt'],
+    [null, '400 missing_required_parameter prompt'],
+    [{}, '400 invalid_type prompt'],
+    [[], '400 missing_required_parameter prompt'],
+    [many(MAX_PROMPTS + 1), '422 array_too_long prompt'],
+    [['x', [1]], '400 invalid_type prompt[1]'],
+    [[[1], 'x'], '400 invalid_type prompt[1]'],
+    [[[1], []], '400 missing_required_parameter prompt[1]'],
+    [[1, 'x'], '400 invalid_type prompt[1]'],
+    [[1, 0.5], '400 invalid_type prompt[1]'],
+    [[1, -1], '422 value_out_of_range prompt[1]'],
+    [[[2 ** 31]], '422 value_out_of_range prompt[0][0]'],
   ];
   for (const [prompt, says] of refusals) {
     try {
@@ -35,11 +43,18 @@ t.test('what is refused, and where', async (t) => {
 
 t.test('log-probabilities of the prompt are computed where they are told', async (t) => {
   const rows: [asked: object, most: number | null][] = [
-    [{}, null], [{ echo: true }, null], [{ logprobs: 2 }, null], [{ echo: true, logprobs: 2 }, 2], [{ prompt_logprobs: 1 }, 1],
-    [{ echo: true, logprobs: 2, prompt_logprobs: 3 }, 3], [{ echo: true, logprobs: 3, prompt_logprobs: 2 }, 3],
+    [{}, null],
+    [{ echo: true }, null],
+    [{ logprobs: 2 }, null],
+    [{ echo: true, logprobs: 2 }, 2],
+    [{ prompt_logprobs: 1 }, 1],
+    [{ echo: true, logprobs: 2, prompt_logprobs: 3 }, 3],
+    [{ echo: true, logprobs: 3, prompt_logprobs: 2 }, 3],
   ];
   for (const [asked, most] of rows) {
-    const { requests: [first] } = parseCompletion({ model: 'm', prompt: 'x', ...asked }).content({ maxN: 1 });
+    const {
+      requests: [first],
+    } = parseCompletion({ model: 'm', prompt: 'x', ...asked }).content({ maxN: 1 });
     t.equal(first?.promptLogprobs, most, JSON.stringify(asked));
   }
 });

@@ -6,20 +6,40 @@ const text: ChoiceEvent = { type: 'text', choice: 0, section: 'content', text: '
 const started = (index: number): ChoiceEvent => ({ type: 'call_started', choice: 0, index, name: 'f', tokens: 1 });
 const part = (index: number): ChoiceEvent => ({ type: 'call_arguments', choice: 0, index, text: '{', tokens: 1 });
 const closed = (index: number): ChoiceEvent => ({ type: 'call_finished', choice: 0, index, complete: true, tokens: 1 });
-const finished: ChoiceEvent = { type: 'finished', choice: 0, reason: 'end_of_turn', stopString: null, completionTokens: 1, reasoningTokens: 0, calls: 0, timings: { prefillMs: 1, decodeMs: 1 } };
+const finished: ChoiceEvent = {
+  type: 'finished',
+  choice: 0,
+  reason: 'end_of_turn',
+  stopString: null,
+  completionTokens: 1,
+  reasoningTokens: 0,
+  calls: 0,
+  timings: { prefillMs: 1, decodeMs: 1 },
+};
 
 /** Which of these may come next, by their place. */
-const ALL: readonly ChoiceEvent[] = [text, started(0), started(1), started(2), part(0), part(1), closed(0), closed(1), finished];
-const allowed = (before: readonly ChoiceEvent[]): number[] => [...ALL.keys()].filter((at) => {
-  const order = new EventOrder(1);
-  for (const event of before) order.take(event);
-  try {
-    order.take(ALL[at]!);
-    return true;
-  } catch {
-    return false;
-  }
-});
+const ALL: readonly ChoiceEvent[] = [
+  text,
+  started(0),
+  started(1),
+  started(2),
+  part(0),
+  part(1),
+  closed(0),
+  closed(1),
+  finished,
+];
+const allowed = (before: readonly ChoiceEvent[]): number[] =>
+  [...ALL.keys()].filter((at) => {
+    const order = new EventOrder(1);
+    for (const event of before) order.take(event);
+    try {
+      order.take(ALL[at]!);
+      return true;
+    } catch {
+      return false;
+    }
+  });
 
 t.test('what may come at each stage', (t) => {
   t.same(allowed([]), [0, 1, 8]);
@@ -44,7 +64,10 @@ t.test('the first of each choice, and what is not over', (t) => {
   order.take({ ...finished, choice: 1 } as ChoiceEvent);
   t.doesNotThrow(() => order.complete());
   t.throws(() => order.take(text), /^text of choice 0 after its end, with 0 calls opened$/);
-  t.throws(() => order.take({ ...started(3), choice: 1 } as ChoiceEvent), /call_started 3 of choice 1 after its end, with 1 calls opened/);
+  t.throws(
+    () => order.take({ ...started(3), choice: 1 } as ChoiceEvent),
+    /call_started 3 of choice 1 after its end, with 1 calls opened/,
+  );
   t.throws(() => order.take({ ...text, choice: 2 }), /text of choice 2 that was not asked for/);
   t.equal(new EventOrder(1).take(finished), true, 'an empty answer');
   t.end();

@@ -29,7 +29,16 @@ const TPM = 10_000;
 const CAP = 100;
 
 /** A request's text says how it goes: "<estimate> <true number> <course>". */
-type Course = 'answers' | 'refuses' | 'fails at once' | 'fails begun' | 'fails midway' | 'waits' | 'stalls' | 'stalls in its second choice' | 'holds everything back';
+type Course =
+  | 'answers'
+  | 'refuses'
+  | 'fails at once'
+  | 'fails begun'
+  | 'fails midway'
+  | 'waits'
+  | 'stalls'
+  | 'stalls in its second choice'
+  | 'holds everything back';
 
 /** Answers "one two" in two tokens a choice. Counts what it is told to, truly only once it has begun. */
 class Elsewhere implements Provider {
@@ -49,10 +58,15 @@ class Elsewhere implements Provider {
     const { n } = request;
     const { estimate, actual, course } = read(request);
     return {
-      promptTokens: { tokens: estimate, exact: false }, maxTokens: Math.min(request.maxTokens ?? Infinity, this.maxOutputTokens), cappedByContext: false, n, leftOut: [],
+      promptTokens: { tokens: estimate, exact: false },
+      maxTokens: Math.min(request.maxTokens ?? Infinity, this.maxOutputTokens),
+      cappedByContext: false,
+      n,
+      leftOut: [],
       start: (onEvent) => {
         this.started++;
-        if (course === 'refuses') throw apiError('capacity_exhausted', 'The server elsewhere is busy.', null, { retryAfterMs: 3_000 });
+        if (course === 'refuses')
+          throw apiError('capacity_exhausted', 'The server elsewhere is busy.', null, { retryAfterMs: 3_000 });
         return this.#play([...eventsOf(course, actual, n)], onEvent);
       },
     };
@@ -87,7 +101,10 @@ class Elsewhere implements Provider {
 
 function read({ messages }: GenerationRequest): { estimate: number; actual: number; course: Course } {
   const content = messages.at(-1)?.content;
-  const text = typeof content === 'string' ? content : (content ?? []).map((part) => (part.type === 'text' ? part.text : '')).join('');
+  const text =
+    typeof content === 'string'
+      ? content
+      : (content ?? []).map((part) => (part.type === 'text' ? part.text : '')).join('');
   const [, estimate, actual, course] = /^(\d+) (\d+) (.*)$/.exec(text) ?? [];
   return { estimate: Number(estimate), actual: Number(actual), course: course as Course };
 }
@@ -108,12 +125,23 @@ function* eventsOf(course: Course, promptTokens: number, n: number): Generator<G
   }
 }
 
-const finished = { type: 'finished', reason: 'end_of_turn', stopString: null, reasoningTokens: 0, calls: 0, timings: { prefillMs: 1, decodeMs: 1 } } as const;
+const finished = {
+  type: 'finished',
+  reason: 'end_of_turn',
+  stopString: null,
+  reasoningTokens: 0,
+  calls: 0,
+  timings: { prefillMs: 1, decodeMs: 1 },
+} as const;
 
 const elsewhere = new Elsewhere();
 const model: ServedModel = {
-  name: 'far', asked: 'far', lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
-  sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 }, awake: () => Promise.resolve(), ready: () => elsewhere,
+  name: 'far',
+  asked: 'far',
+  lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
+  sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 },
+  awake: () => Promise.resolve(),
+  ready: () => elsewhere,
 };
 
 const config = configWith({ limits: { tpm: TPM, rpm: null } });
@@ -122,17 +150,36 @@ const telemetry = createTelemetry({ format: 'json', level: 'silent' });
 const usage = new UsageRecorder(new LmdbUsageStore(opened.store), telemetry.log);
 // Nothing refills: what is left is what was not taken.
 const admission = new LocalAdmission(config.limits, { now: () => 5_000_000_000_000n });
-const generations = new RunningGenerations({ runEnds: async () => () => null, onChanged: () => () => undefined }, (error) => { throw error; });
+const generations = new RunningGenerations(
+  { runEnds: async () => () => null, onChanged: () => () => undefined },
+  (error) => {
+    throw error;
+  },
+);
 const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['far']);
 const images = new ImageBudget(1, 1);
 const generation: GenerationDeps = {
-  models: { find: () => model }, images: { hold: (organization) => images.open(organization, false), load: async (messages) => messages }, admission, telemetry, usage, requests: { textCharacters: 0, add: () => undefined }, limits: { maxN: 8 }, generations,
+  models: { find: () => model },
+  images: { hold: (organization) => images.open(organization, false), load: async (messages) => messages },
+  admission,
+  telemetry,
+  usage,
+  requests: { textCharacters: 0, add: () => undefined },
+  limits: { maxN: 8 },
+  generations,
 };
 const background = new BackgroundResponses(opened.responses, telemetry);
 const server = await startRoutes([
   chatCompletionsRoute(generation),
   ...messagesRoutes({ ...generation, sealer, foreignThinking: 'reject' }),
-  ...responsesRoutes({ ...generation, sealer, responses: opened.responses, settings: config.responses, background, running: new RunningResponses() }),
+  ...responsesRoutes({
+    ...generation,
+    sealer,
+    responses: opened.responses,
+    settings: config.responses,
+    background,
+    running: new RunningResponses(),
+  }),
 ]);
 t.teardown(async () => {
   generations.close();
@@ -149,28 +196,50 @@ function must<T>(value: T | null | undefined): T {
   return value;
 }
 
-interface Format { path: string; body(text: string, more?: object): object; inputTokens(answer: string): number | undefined }
+interface Format {
+  path: string;
+  body(text: string, more?: object): object;
+  inputTokens(answer: string): number | undefined;
+}
 
-const last = (answer: string, field: RegExp): number | undefined => [...answer.matchAll(field)].map(([, number]) => Number(number)).at(-1);
+const last = (answer: string, field: RegExp): number | undefined =>
+  [...answer.matchAll(field)].map(([, number]) => Number(number)).at(-1);
 const formats: readonly Format[] = [
   {
-    path: '/v1/chat/completions', inputTokens: (answer) => last(answer, /"prompt_tokens":(\d+)/g),
-    body: (text, more) => ({ model: 'far', messages: [{ role: 'user', content: text }], max_completion_tokens: CAP, ...more, ...(more !== undefined && 'stream' in more ? { stream_options: { include_usage: true } } : {}) }),
+    path: '/v1/chat/completions',
+    inputTokens: (answer) => last(answer, /"prompt_tokens":(\d+)/g),
+    body: (text, more) => ({
+      model: 'far',
+      messages: [{ role: 'user', content: text }],
+      max_completion_tokens: CAP,
+      ...more,
+      ...(more !== undefined && 'stream' in more ? { stream_options: { include_usage: true } } : {}),
+    }),
   },
   {
-    path: '/v1/messages', body: (text, more) => ({ model: 'far', messages: [{ role: 'user', content: text }], max_tokens: CAP, ...more }),
+    path: '/v1/messages',
+    body: (text, more) => ({ model: 'far', messages: [{ role: 'user', content: text }], max_tokens: CAP, ...more }),
     // Those of the cache are told apart.
-    inputTokens: (answer) => { const fresh = last(answer, /"input_tokens":(\d+)/g); return fresh === undefined ? undefined : fresh + 5; },
+    inputTokens: (answer) => {
+      const fresh = last(answer, /"input_tokens":(\d+)/g);
+      return fresh === undefined ? undefined : fresh + 5;
+    },
   },
-  { path: '/v1/responses', body: (text, more) => ({ model: 'far', input: text, max_output_tokens: CAP, store: false, ...more }), inputTokens: (answer) => last(answer, /"input_tokens":(\d+)/g) },
+  {
+    path: '/v1/responses',
+    body: (text, more) => ({ model: 'far', input: text, max_output_tokens: CAP, store: false, ...more }),
+    inputTokens: (answer) => last(answer, /"input_tokens":(\d+)/g),
+  },
 ];
 
 /** Of the organization's tokens of the minute. */
-const taken = (): number => TPM - Number(must(Object.fromEntries(admission.headers(identity, 'far', 'chat'))['x-ratelimit-remaining-tokens']));
+const taken = (): number =>
+  TPM - Number(must(Object.fromEntries(admission.headers(identity, 'far', 'chat'))['x-ratelimit-remaining-tokens']));
 
 /** The records of usage that `work` brings. */
 async function told(work: () => Promise<unknown>): Promise<FinishedUsage[]> {
-  const rows = (): FinishedUsage[] => [...opened.store.table<FinishedUsage>('usage-rows').range()].map(({ value }) => value);
+  const rows = (): FinishedUsage[] =>
+    [...opened.store.table<FinishedUsage>('usage-rows').range()].map(({ value }) => value);
   const before = new Set(rows().map(({ requestId }) => requestId));
   await work();
   await eventually(() => generations.size === 0, 10_000);
@@ -181,13 +250,18 @@ async function told(work: () => Promise<unknown>): Promise<FinishedUsage[]> {
 for (const { path, body, inputTokens } of formats) {
   for (const stream of [false, true]) {
     const more = stream ? { stream } : {};
-    for (const [estimate, actual] of [[500, 40], [40, 500]] as const) {
+    for (const [estimate, actual] of [
+      [500, 40],
+      [40, 500],
+    ] as const) {
       t.test(`${path}${stream ? ', streamed' : ''}: estimated ${estimate}, was ${actual}`, async (t) => {
         const before = taken();
         let answer = '';
         const rows = await told(async () => {
           const response = await server.post(path, body(`${estimate} ${actual} answers`, more));
-          const remaining = response.headers.get('x-ratelimit-remaining-tokens') ?? response.headers.get('anthropic-ratelimit-tokens-remaining');
+          const remaining =
+            response.headers.get('x-ratelimit-remaining-tokens') ??
+            response.headers.get('anthropic-ratelimit-tokens-remaining');
           t.equal(TPM - Number(remaining) - before, estimate + CAP, 'the estimate is reserved');
           answer = await response.text();
           t.equal(response.status, 200, answer);
@@ -206,7 +280,9 @@ for (const { path, body, inputTokens } of formats) {
       const rows = await told(async () => {
         const response = await server.post(path, body(`500 40 ${course}`));
         t.equal(response.status, course === 'refuses' ? 503 : 500);
-        t.match(await response.json(), { error: { code: course === 'refuses' ? 'capacity_exhausted' : 'model_error' } });
+        t.match(await response.json(), {
+          error: { code: course === 'refuses' ? 'capacity_exhausted' : 'model_error' },
+        });
         t.equal(response.headers.get('retry-after'), course === 'refuses' ? '3' : null);
       });
       t.equal(taken(), before);
@@ -216,18 +292,25 @@ for (const { path, body, inputTokens } of formats) {
 
   t.test(`${path}: fails midway: what was computed counts, by the true number`, async (t) => {
     const before = taken();
-    const rows = await told(async () => void await (await server.post(path, body('500 40 fails midway'))).text());
+    const rows = await told(async () => void (await (await server.post(path, body('500 40 fails midway'))).text()));
     t.equal(taken() - before, 40 + 1);
     t.match(rows, [{ status: 'failed', inputTokens: 40, outputTokens: 1, errorCode: 'model_error' }]);
   });
 
-  for (const [course, input, output] of [['waits', 500, 0], ['stalls', 40, 1]] as const) {
+  for (const [course, input, output] of [
+    ['waits', 500, 0],
+    ['stalls', 40, 1],
+  ] as const) {
     t.test(`${path}: the client leaves one that ${course}`, async (t) => {
       const before = taken();
       const { cancelled } = elsewhere;
       const rows = await told(() => leave(path, body(`500 40 ${course}`)));
       t.equal(elsewhere.cancelled - cancelled, 1, 'it is told so');
-      t.match(rows, [{ status: 'cancelled', inputTokens: input, outputTokens: output }], 'an estimate stands as long as nothing better is known');
+      t.match(
+        rows,
+        [{ status: 'cancelled', inputTokens: input, outputTokens: output }],
+        'an estimate stands as long as nothing better is known',
+      );
       t.equal(taken() - before, input + output);
     });
   }
@@ -238,7 +321,10 @@ async function leave(path: string, body: object): Promise<void> {
   const { silent } = elsewhere;
   const leaving = new AbortController();
   const response = fetch(server.url + path, {
-    method: 'POST', signal: leaving.signal, headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` }, body: JSON.stringify(body),
+    method: 'POST',
+    signal: leaving.signal,
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
+    body: JSON.stringify(body),
   }).catch(() => undefined);
   await eventually(() => elsewhere.silent > silent, 10_000);
   leaving.abort();
@@ -249,30 +335,52 @@ t.test('who leaves while their month is looked up has taken nothing', async (t) 
   const { path, body } = formats[0] as Format;
   let answer: (tokens: number) => void = () => undefined;
   let looked = false;
-  const slow = new LocalAdmission(config.limits, { storedMonth: () => new Promise((resolve) => { looked = true; answer = resolve; }) });
+  const slow = new LocalAdmission(config.limits, {
+    storedMonth: () =>
+      new Promise((resolve) => {
+        looked = true;
+        answer = resolve;
+      }),
+  });
   const capped = await startRoutes([chatCompletionsRoute({ ...generation, admission: slow })]);
   t.teardown(() => capped.close());
-  await capped.accounts.organizations.change(must(await capped.accounts.authenticate(capped.key)).organizationId, { monthlyTokenCap: 1_000 }, null);
+  await capped.accounts.organizations.change(
+    must(await capped.accounts.authenticate(capped.key)).organizationId,
+    { monthlyTokenCap: 1_000 },
+    null,
+  );
   const { started } = elsewhere;
   const leaving = new AbortController();
   const response = fetch(capped.url + path, {
-    method: 'POST', signal: leaving.signal, headers: { 'content-type': 'application/json', authorization: `Bearer ${capped.key}` }, body: JSON.stringify(body('500 40 answers')),
+    method: 'POST',
+    signal: leaving.signal,
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${capped.key}` },
+    body: JSON.stringify(body('500 40 answers')),
   }).catch(() => undefined);
   t.ok(await eventually(() => looked));
   leaving.abort();
   await response;
   t.ok(await eventually(() => capped.http.inFlight === 0), 'the server knows');
-  t.same(await told(async () => {
-    answer(0);
-    for (let turns = 0; turns < 10; turns++) await new Promise(setImmediate);
-  }), []);
+  t.same(
+    await told(async () => {
+      answer(0);
+      for (let turns = 0; turns < 10; turns++) await new Promise(setImmediate);
+    }),
+    [],
+  );
   t.equal(slow.unfinished(), 0);
   t.equal(elsewhere.started - started, 0);
 });
 
 t.test('of choices that are left, what each came to: the end of one tells of more than its events', async (t) => {
   const before = taken();
-  const rows = await told(() => leave('/v1/chat/completions', { model: 'far', n: 2, messages: [{ role: 'user', content: '500 40 stalls in its second choice' }] }));
+  const rows = await told(() =>
+    leave('/v1/chat/completions', {
+      model: 'far',
+      n: 2,
+      messages: [{ role: 'user', content: '500 40 stalls in its second choice' }],
+    }),
+  );
   t.match(rows, [{ status: 'cancelled', outputTokens: 3 + 1 }]);
   t.equal(taken() - before, 40 + 3 + 1);
 });
@@ -281,7 +389,13 @@ t.test('an answer that is refused at its end tells what it cost, though nothing 
   const before = taken();
   let answer = '';
   const rows = await told(async () => {
-    const response = await server.post('/v1/responses', { model: 'far', input: '500 40 holds everything back', stream: true, store: false, text: { format: { type: 'json_object' } } });
+    const response = await server.post('/v1/responses', {
+      model: 'far',
+      input: '500 40 holds everything back',
+      stream: true,
+      store: false,
+      text: { format: { type: 'json_object' } },
+    });
     answer = await response.text();
   });
   t.match(answer, /"type":"response.failed".*"output_tokens":4/);

@@ -19,11 +19,19 @@ const BODIES = 2_000;
 const limits = { maxN: 8 };
 const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m']);
 const model: ServedModel = {
-  name: 'm', asked: 'm', lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
-  sampling: { temperature: 0.7, top_p: 0.9, top_k: 0, min_p: 0, repetition_penalty: 1 }, awake: () => Promise.resolve(), ready: () => { throw new Error('not needed'); },
+  name: 'm',
+  asked: 'm',
+  lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
+  sampling: { temperature: 0.7, top_p: 0.9, top_k: 0, min_p: 0, repetition_penalty: 1 },
+  awake: () => Promise.resolve(),
+  ready: () => {
+    throw new Error('not needed');
+  },
 };
-const messages = (body: unknown, purpose: 'generate' | 'count'): unknown => parseMessages(body, { sealer, organizationId: 'org_a', foreignThinking: 'reject' }, purpose).content();
-const responses = (body: unknown, looksAtModel = false): unknown => parseCreate(body, { organizationId: 'org_a', sealer }, { looksAtModel }).content({ model, chain: [] });
+const messages = (body: unknown, purpose: 'generate' | 'count'): unknown =>
+  parseMessages(body, { sealer, organizationId: 'org_a', foreignThinking: 'reject' }, purpose).content();
+const responses = (body: unknown, looksAtModel = false): unknown =>
+  parseCreate(body, { organizationId: 'org_a', sealer }, { looksAtModel }).content({ model, chain: [] });
 
 const ENDPOINTS: Record<string, (body: object) => unknown> = {
   ChatCompletionRequest: (body) => parseChat(body).content(limits),
@@ -51,7 +59,12 @@ const BEYOND_SCHEMA: readonly [code: ErrorCode, param: RegExp, why: string][] = 
 const document = openApiDocument(limits) as { components: { schemas: Record<string, JsonSchema> } };
 
 t.test('every request that the document names is tried', async (t) => {
-  t.same(Object.keys(document.components.schemas).filter((name) => name.endsWith('Request')).sort(), Object.keys(ENDPOINTS).sort());
+  t.same(
+    Object.keys(document.components.schemas)
+      .filter((name) => name.endsWith('Request'))
+      .sort(),
+    Object.keys(ENDPOINTS).sort(),
+  );
 });
 
 for (const [name, read] of Object.entries(ENDPOINTS)) {
@@ -60,13 +73,21 @@ for (const [name, read] of Object.entries(ENDPOINTS)) {
     const faults: string[] = [];
     let taken = 0;
     for (let seed = 0; seed < BODIES && faults.length < 5; seed++) {
-      const body = randomBody(schema, { document, random: randomOf(seed), optional: [5, 20, 60][seed % 3] as number }) as object;
+      const body = randomBody(schema, {
+        document,
+        random: randomOf(seed),
+        optional: [5, 20, 60][seed % 3] as number,
+      }) as object;
       try {
         read(body);
         taken++;
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
-        if (error.status !== 400 || BEYOND_SCHEMA.some(([code, param]) => code === error.code && param.test(error.param ?? ''))) continue;
+        if (
+          error.status !== 400 ||
+          BEYOND_SCHEMA.some(([code, param]) => code === error.code && param.test(error.param ?? ''))
+        )
+          continue;
         faults.push(`${error.code} ${error.param}: ${error.message} ${JSON.stringify(body).slice(0, 300)}`);
       }
     }
@@ -78,7 +99,11 @@ for (const [name, read] of Object.entries(ENDPOINTS)) {
 t.test('bounds that are settings are published as they are set', async (t) => {
   const { schemas } = (openApiDocument({ maxN: 3 }) as typeof document).components;
   const n = (name: string, field: string): unknown => (schemas[name]?.['properties'] as Record<string, unknown>)[field];
-  for (const [name, field] of [['ChatCompletionRequest', 'n'], ['CompletionRequest', 'n'], ['CompletionRequest', 'best_of']] as const) {
+  for (const [name, field] of [
+    ['ChatCompletionRequest', 'n'],
+    ['CompletionRequest', 'n'],
+    ['CompletionRequest', 'best_of'],
+  ] as const) {
     t.match(JSON.stringify(n(name, field)), /"type":"integer"/, `${name}.${field}`);
     t.match(JSON.stringify(n(name, field)), /"maximum":3/, `${name}.${field}`);
   }

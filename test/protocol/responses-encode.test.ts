@@ -14,33 +14,65 @@ import { checkStream, textOf, type Event, type Names, type Resource } from './re
 type GenerationPart = Exclude<GenerationEvent, { type: 'failed' }>;
 
 const echo: ResourceEcho = {
-  background: false, instructions: null, model: 'm', previous_response_id: null, tools: [], tool_choice: 'auto', parallel_tool_calls: true,
-  max_tool_calls: null, max_output_tokens: null, temperature: 1, top_p: 1, presence_penalty: 0, frequency_penalty: 0, top_logprobs: 0,
-  truncation: 'disabled', text: { format: { type: 'text' } }, reasoning: { effort: null, summary: null }, store: true, metadata: {},
-  safety_identifier: null, prompt_cache_key: null, user: null,
+  background: false,
+  instructions: null,
+  model: 'm',
+  previous_response_id: null,
+  tools: [],
+  tool_choice: 'auto',
+  parallel_tool_calls: true,
+  max_tool_calls: null,
+  max_output_tokens: null,
+  temperature: 1,
+  top_p: 1,
+  presence_penalty: 0,
+  frequency_penalty: 0,
+  top_logprobs: 0,
+  truncation: 'disabled',
+  text: { format: { type: 'text' } },
+  reasoning: { effort: null, summary: null },
+  store: true,
+  metadata: {},
+  safety_identifier: null,
+  prompt_cache_key: null,
+  user: null,
 };
 const usage = { promptTokens: 19, cachedTokens: 16, completionTokens: 3, reasoningTokens: 1 };
 const plain: ReasoningForm = { summary: false, dialect: 'openresponses', seal: null };
 
-function machine(options: { reasoning?: ReasoningForm; background?: boolean; whole?: boolean; toolNames?: [string, { name: string; namespace: string | null }][] } = {}) {
+function machine(
+  options: {
+    reasoning?: ReasoningForm;
+    background?: boolean;
+    whole?: boolean;
+    toolNames?: [string, { name: string; namespace: string | null }][];
+  } = {},
+) {
   const sent: WireEvent[] = [];
   const resource = newResource('resp_x', 1, { ...echo, background: options.background ?? false });
   const made = new ResponseMachine(resource, {
-    reasoning: options.reasoning ?? plain, toolNames: new Map(options.toolNames ?? []), take: options.whole === true ? null : (event) => sent.push(event),
+    reasoning: options.reasoning ?? plain,
+    toolNames: new Map(options.toolNames ?? []),
+    take: options.whole === true ? null : (event) => sent.push(event),
   });
   return {
-    made, sent,
-    events: () => sent.map(({ sequence, type, data }) => {
-      const event = JSON.parse(data) as Event;
-      assert.deepEqual([event.type, event.sequence_number], [type, sequence]);
-      return event;
-    }),
+    made,
+    sent,
+    events: () =>
+      sent.map(({ sequence, type, data }) => {
+        const event = JSON.parse(data) as Event;
+        assert.deepEqual([event.type, event.sequence_number], [type, sequence]);
+        return event;
+      }),
   };
 }
 
 const started: GenerationPart = { type: 'started', promptTokens: 19, cachedTokens: 16, queueMs: 0 };
-const text = (value: string, section: 'content' | 'reasoning' = 'content', logprobs: TokenLogprob[] | null = null): GenerationPart =>
-  ({ type: 'text', choice: 0, section, text: value, tokens: 1, logprobs });
+const text = (
+  value: string,
+  section: 'content' | 'reasoning' = 'content',
+  logprobs: TokenLogprob[] | null = null,
+): GenerationPart => ({ type: 'text', choice: 0, section, text: value, tokens: 1, logprobs });
 const call = (index: number, name: string, pieces: readonly string[], complete = true): GenerationPart[] => [
   { type: 'call_started', choice: 0, index, name, tokens: 0 },
   ...pieces.map((piece): GenerationPart => ({ type: 'call_arguments', choice: 0, index, text: piece, tokens: 1 })),
@@ -55,19 +87,54 @@ t.test('a message, event by event', async (t) => {
   made.terminal();
   const sent = events();
   t.same(types(sent), [
-    'created', 'in_progress', 'output_item.added', 'content_part.added', 'output_text.delta', 'output_text.delta', 'output_text.done',
-    'content_part.done', 'output_item.done', 'completed',
+    'created',
+    'in_progress',
+    'output_item.added',
+    'content_part.added',
+    'output_text.delta',
+    'output_text.delta',
+    'output_text.done',
+    'content_part.done',
+    'output_item.done',
+    'completed',
   ]);
   const [id] = [sent[2]!.item!.id];
   t.match(id, /^msg_[0-9a-f]{48}$/);
-  t.same(sent[2], { type: 'response.output_item.added', sequence_number: 2, output_index: 0, item: { id, type: 'message', status: 'in_progress', role: 'assistant', content: [] } });
-  t.same(sent[4], { type: 'response.output_text.delta', sequence_number: 4, item_id: id, output_index: 0, content_index: 0, delta: 'Fo', logprobs: [] });
+  t.same(sent[2], {
+    type: 'response.output_item.added',
+    sequence_number: 2,
+    output_index: 0,
+    item: { id, type: 'message', status: 'in_progress', role: 'assistant', content: [] },
+  });
+  t.same(sent[4], {
+    type: 'response.output_text.delta',
+    sequence_number: 4,
+    item_id: id,
+    output_index: 0,
+    content_index: 0,
+    delta: 'Fo',
+    logprobs: [],
+  });
   const part = { type: 'output_text', text: 'Four "\n\u2028', annotations: [], logprobs: [] };
   t.same(sent[8]!.item, { id, type: 'message', status: 'completed', role: 'assistant', content: [part] });
   t.same(sent[9]!.response, {
-    id: 'resp_x', object: 'response', created_at: 1, completed_at: 2, status: 'completed', error: null, incomplete_details: null, ...echo,
-    output: [sent[8]!.item], service_tier: 'default',
-    usage: { input_tokens: 19, input_tokens_details: { cached_tokens: 16, cache_write_tokens: 0 }, output_tokens: 3, output_tokens_details: { reasoning_tokens: 1 }, total_tokens: 22 },
+    id: 'resp_x',
+    object: 'response',
+    created_at: 1,
+    completed_at: 2,
+    status: 'completed',
+    error: null,
+    incomplete_details: null,
+    ...echo,
+    output: [sent[8]!.item],
+    service_tier: 'default',
+    usage: {
+      input_tokens: 19,
+      input_tokens_details: { cached_tokens: 16, cache_write_tokens: 0 },
+      output_tokens: 3,
+      output_tokens_details: { reasoning_tokens: 1 },
+      total_tokens: 22,
+    },
   });
 });
 
@@ -80,19 +147,38 @@ t.test('calls keep the names the client gave, in a namespace or out of it', asyn
   made.terminal();
   const response = checkStream(events(), { reasoning: 'response.reasoning' });
   t.match(response.output, [
-    { type: 'function_call', id: /^fc_[0-9a-f]{48}$/, call_id: /^call_[0-9A-Za-z]{24}$/, name: 'find', namespace: 'crm', arguments: '{"a":1}', status: 'completed' },
+    {
+      type: 'function_call',
+      id: /^fc_[0-9a-f]{48}$/,
+      call_id: /^call_[0-9A-Za-z]{24}$/,
+      name: 'find',
+      namespace: 'crm',
+      arguments: '{"a":1}',
+      status: 'completed',
+    },
     { type: 'function_call', name: 'look', arguments: '{}' },
   ]);
   t.notOk('namespace' in response.output[1]!);
-  t.match(events().find(({ type }) => type.endsWith('arguments.done')), { name: 'find', arguments: '{"a":1}' });
+  t.match(
+    events().find(({ type }) => type.endsWith('arguments.done')),
+    { name: 'find', arguments: '{"a":1}' },
+  );
 });
 
 t.test('reasoning: raw under two names, or as a summary; sealed on demand', async (t) => {
   const seal = (value: string) => `enc1.${value}`;
   const forms: [form: ReasoningForm, names: Names, item: object][] = [
     [plain, { reasoning: 'response.reasoning' }, { summary: [], content: [{ type: 'reasoning_text', text: 'hm so' }] }],
-    [{ ...plain, dialect: 'openai' }, { reasoning: 'response.reasoning_text' }, { summary: [], content: [{ type: 'reasoning_text', text: 'hm so' }] }],
-    [{ summary: true, dialect: 'openai', seal }, { reasoning: 'response.reasoning_summary_text' }, { summary: [{ type: 'summary_text', text: 'hm so' }], encrypted_content: 'enc1.hm so' }],
+    [
+      { ...plain, dialect: 'openai' },
+      { reasoning: 'response.reasoning_text' },
+      { summary: [], content: [{ type: 'reasoning_text', text: 'hm so' }] },
+    ],
+    [
+      { summary: true, dialect: 'openai', seal },
+      { reasoning: 'response.reasoning_summary_text' },
+      { summary: [{ type: 'summary_text', text: 'hm so' }], encrypted_content: 'enc1.hm so' },
+    ],
   ];
   for (const [reasoning, names, item] of forms) {
     const { made, events } = machine({ reasoning });
@@ -104,7 +190,12 @@ t.test('reasoning: raw under two names, or as a summary; sealed on demand', asyn
     t.match(id, /^rs_[0-9a-f]{48}$/);
     t.same([type, status], ['reasoning', 'completed']);
     t.same(rest, item);
-    t.same(events().find((event) => event.item !== undefined)!.item, { id, type: 'reasoning', status: 'in_progress', summary: [] });
+    t.same(events().find((event) => event.item !== undefined)!.item, {
+      id,
+      type: 'reasoning',
+      status: 'in_progress',
+      summary: [],
+    });
   }
 });
 
@@ -115,15 +206,20 @@ t.test('cut by a limit: in text, in arguments, in reasoning', async (t) => {
     [text('hm', 'reasoning')],
   ];
   const reasons: EndReason[] = ['max_tokens', 'context_full', 'time_limit', 'malformed_call'];
-  for (const events of beginnings) for (const reason of reasons) {
-    const { made, events: sent } = machine();
-    for (const event of [started, ...events]) made.event(event);
-    made.end(reason, usage, 2);
-    made.terminal();
-    const response = checkStream(sent(), { reasoning: 'response.reasoning' });
-    t.match(response, { status: 'incomplete', completed_at: null, incomplete_details: { reason: 'max_output_tokens' } });
-    t.equal(response.output.at(-1)!.status, 'incomplete');
-  }
+  for (const events of beginnings)
+    for (const reason of reasons) {
+      const { made, events: sent } = machine();
+      for (const event of [started, ...events]) made.event(event);
+      made.end(reason, usage, 2);
+      made.terminal();
+      const response = checkStream(sent(), { reasoning: 'response.reasoning' });
+      t.match(response, {
+        status: 'incomplete',
+        completed_at: null,
+        incomplete_details: { reason: 'max_output_tokens' },
+      });
+      t.equal(response.output.at(-1)!.status, 'incomplete');
+    }
 });
 
 t.test('an answer without a token still has its message; preparing alone has none', async (t) => {
@@ -131,7 +227,9 @@ t.test('an answer without a token still has its message; preparing alone has non
   empty.made.event(started);
   empty.made.end('end_of_turn', usage, 2);
   empty.made.terminal();
-  t.match(checkStream(empty.events(), { reasoning: 'response.reasoning' }).output, [{ type: 'message', content: [{ text: '' }] }]);
+  t.match(checkStream(empty.events(), { reasoning: 'response.reasoning' }).output, [
+    { type: 'message', content: [{ text: '' }] },
+  ]);
   const prewarm = machine();
   prewarm.made.event(started);
   prewarm.made.endPrewarm(usage, 2);
@@ -148,13 +246,21 @@ t.test('a failure: open items get no end, what was generated stays', async (t) =
     made.settleFailure(error, usage);
     made.failure(error, withEvent);
     t.same(types(events()).slice(4), ['output_text.delta', ...(withEvent ? ['error'] : []), 'failed']);
-    if (withEvent) t.same(events()[5], {
-      type: 'error', sequence_number: 5, code: 'model_error', message: 'The model failed.', param: null,
-      error: { type: 'internal_error', code: 'model_error', message: 'The model failed.', param: null },
-    });
+    if (withEvent)
+      t.same(events()[5], {
+        type: 'error',
+        sequence_number: 5,
+        code: 'model_error',
+        message: 'The model failed.',
+        param: null,
+        error: { type: 'internal_error', code: 'model_error', message: 'The model failed.', param: null },
+      });
     t.match(events().at(-1)!.response, {
-      status: 'failed', completed_at: null, error: { code: 'server_error', message: 'The model failed.' },
-      output: [{ type: 'message', status: 'incomplete', content: [{ text: 'Fo' }] }], usage: { output_tokens: 3 },
+      status: 'failed',
+      completed_at: null,
+      error: { code: 'server_error', message: 'The model failed.' },
+      output: [{ type: 'message', status: 'incomplete', content: [{ text: 'Fo' }] }],
+      usage: { output_tokens: 3 },
     });
   }
   const shed = machine({ background: true });
@@ -169,12 +275,26 @@ t.test('background: queued until the engine begins; cancelled with what there is
   const { made, events } = machine({ background: true });
   made.begin();
   made.begin();
-  t.same(events().map(({ type, response }) => [type, response!.status]), [['response.created', 'queued'], ['response.queued', 'queued']]);
+  t.same(
+    events().map(({ type, response }) => [type, response!.status]),
+    [
+      ['response.created', 'queued'],
+      ['response.queued', 'queued'],
+    ],
+  );
   for (const event of [started, text('Fo')]) made.event(event);
   t.equal(events()[2]!.response!.status, 'in_progress');
   made.cancel(usage);
-  t.same(types(events()).slice(-3), ['output_text.done', 'content_part.done', 'output_item.done'], 'no event names the cancellation');
-  t.match(made.resource, { status: 'cancelled', output: [{ status: 'incomplete', content: [{ text: 'Fo' }] }], usage: { output_tokens: 3 } });
+  t.same(
+    types(events()).slice(-3),
+    ['output_text.done', 'content_part.done', 'output_item.done'],
+    'no event names the cancellation',
+  );
+  t.match(made.resource, {
+    status: 'cancelled',
+    output: [{ status: 'incomplete', content: [{ text: 'Fo' }] }],
+    usage: { output_tokens: 3 },
+  });
   t.throws(() => made.event(text('ur')), /after the end/);
 });
 
@@ -187,21 +307,27 @@ t.test('arguments without a call are a fault, not an event', async (t) => {
 });
 
 t.test('log probabilities: impossible is -9999, also while the text is held back', async (t) => {
-  const logprobs = [{ token: 'Fo', bytes: [70, 111], logprob: -0.5, top: [{ token: 'x', bytes: [120], logprob: -Infinity }] }];
+  const logprobs = [
+    { token: 'Fo', bytes: [70, 111], logprob: -0.5, top: [{ token: 'x', bytes: [120], logprob: -Infinity }] },
+  ];
   const { made, events } = machine();
   for (const event of [started, text('', 'content', logprobs), text('Fo')]) made.event(event);
   made.end('end_of_turn', usage, 2);
   made.terminal();
-  const wire = [{ token: 'Fo', logprob: -0.5, bytes: [70, 111], top_logprobs: [{ token: 'x', logprob: -9999, bytes: [120] }] }];
+  const wire = [
+    { token: 'Fo', logprob: -0.5, bytes: [70, 111], top_logprobs: [{ token: 'x', logprob: -9999, bytes: [120] }] },
+  ];
   t.same(events()[4]!.logprobs, wire);
-  t.same(checkStream(events(), { reasoning: 'response.reasoning' }).output[0]!['content'], [{ type: 'output_text', text: 'Fo', annotations: [], logprobs: wire }]);
+  t.same(checkStream(events(), { reasoning: 'response.reasoning' }).output[0]!['content'], [
+    { type: 'output_text', text: 'Fo', annotations: [], logprobs: wire },
+  ]);
 });
 
 t.test('any answer: the stream obeys the rules, its pieces make up the whole, a client reads the same', async (t) => {
   const { below: random, pick } = randomFrom(7);
   const pieces = (value: string): string[] => {
     const cut: string[] = [];
-    for (let at = 0; at < value.length;) {
+    for (let at = 0; at < value.length; ) {
       const size = 1 + random(5);
       cut.push(value.slice(at, at + size));
       at += size;
@@ -229,7 +355,7 @@ t.test('any answer: the stream obeys the rules, its pieces make up the whole, a 
     }
     const reason: EndReason = calls > 0 ? 'tool_calls' : pick(['end_of_turn', 'stop_string', 'max_tokens'] as const);
     const summary = random(2) === 0;
-    const dialect = random(2) === 0 ? 'openai' as const : 'openresponses' as const;
+    const dialect = random(2) === 0 ? ('openai' as const) : ('openresponses' as const);
     const reasoning = { summary, dialect, seal: null };
     const streamed = machine({ reasoning });
     const whole = machine({ reasoning, whole: true });
@@ -239,19 +365,38 @@ t.test('any answer: the stream obeys the rules, its pieces make up the whole, a 
       made.terminal();
     }
     const sent = streamed.events();
-    const names: Names = { reasoning: summary ? 'response.reasoning_summary_text' : dialect === 'openai' ? 'response.reasoning_text' : 'response.reasoning' };
+    const names: Names = {
+      reasoning: summary
+        ? 'response.reasoning_summary_text'
+        : dialect === 'openai'
+          ? 'response.reasoning_text'
+          : 'response.reasoning',
+    };
     const response = checkStream(sent, names);
     const texts = response.output.map(textOf);
-    if (texts.at(-1) === '' && expected.length < texts.length) texts.pop();   // the message every whole answer has
+    if (texts.at(-1) === '' && expected.length < texts.length) texts.pop(); // the message every whole answer has
     t.same(texts, expected);
     t.equal(whole.sent.length, 0);
-    const withoutIds = ({ output, ...rest }: Resource) => ({ ...rest, output: output.map(({ id: _id, call_id: _callId, ...item }) => item) });
-    t.same(withoutIds(JSON.parse(JSON.stringify(whole.made.resource)) as Resource), withoutIds(response), 'collected or streamed');
+    const withoutIds = ({ output, ...rest }: Resource) => ({
+      ...rest,
+      output: output.map(({ id: _id, call_id: _callId, ...item }) => item),
+    });
+    t.same(
+      withoutIds(JSON.parse(JSON.stringify(whole.made.resource)) as Resource),
+      withoutIds(response),
+      'collected or streamed',
+    );
     if (dialect === 'openai' && round % 10 === 0) {
       const lines = new Blob([sent.map((event) => `${JSON.stringify(event)}\n`).join('')]).stream();
       const final = await ResponseStream.fromReadableStream(lines).finalResponse();
-      t.same(final.output.map((item) => textOf(item as never)), response.output.map(textOf));
-      t.same(final.output.map(({ id }) => id), response.output.map(({ id }) => id));
+      t.same(
+        final.output.map((item) => textOf(item as never)),
+        response.output.map(textOf),
+      );
+      t.same(
+        final.output.map(({ id }) => id),
+        response.output.map(({ id }) => id),
+      );
     }
   }
 });

@@ -11,20 +11,42 @@ import type { ChainedResponse, ResponseStatus, StoredItem } from '../../src/stor
 
 const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m', 'other']);
 const model: ServedModel = {
-  name: 'm', asked: 'm', lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
-  sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 }, awake: () => Promise.resolve(), ready: () => { throw new Error('not needed'); },
+  name: 'm',
+  asked: 'm',
+  lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
+  sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 },
+  awake: () => Promise.resolve(),
+  ready: () => {
+    throw new Error('not needed');
+  },
 };
 
-interface Past { chain?: readonly ChainedResponse[]; items?: readonly StoredItem[] }
+interface Past {
+  chain?: readonly ChainedResponse[];
+  items?: readonly StoredItem[];
+}
 
 function parse(input: unknown, { chain = [], items = [] }: Past = {}): CreateGeneration {
-  const parsed = parseCreate({ model: 'm', input, previous_response_id: chain.at(-1)?.id }, { organizationId: 'org_a', sealer });
-  return parsed.content({ model, chain, items: new Referenced(items.map((item) => [item.id, item]), parsed.references) });
+  const parsed = parseCreate(
+    { model: 'm', input, previous_response_id: chain.at(-1)?.id },
+    { organizationId: 'org_a', sealer },
+  );
+  return parsed.content({
+    model,
+    chain,
+    items: new Referenced(
+      items.map((item) => [item.id, item]),
+      parsed.references,
+    ),
+  });
 }
 
 /** What was fetched for a request: nothing else that storage has may be asked for. */
 class Referenced extends Map<string, StoredItem> {
-  constructor(items: [string, StoredItem][], readonly references: readonly string[]) {
+  constructor(
+    items: [string, StoredItem][],
+    readonly references: readonly string[],
+  ) {
     super(items);
   }
 
@@ -45,33 +67,114 @@ function outcome(input: unknown, past?: Past): string {
 }
 
 /** Without the places: those matter to errors only. */
-const messages = (input: unknown, past?: Past) => parse(input, past).request.messages.map(({ path: _path, ...message }) => message as Message);
+const messages = (input: unknown, past?: Past) =>
+  parse(input, past).request.messages.map(({ path: _path, ...message }) => message as Message);
 
-const call = (id: string, more: object = {}) => ({ type: 'function_call', call_id: id, name: 'f', arguments: '{"a":1}', ...more });
-const result = (id: string, output: unknown = 'done') => ({ type: 'function_call_output', call_id: id, output });
-const stored = (item: object): StoredItem => ({ id: (item as { id: string }).id, item: item as Record<string, unknown> });
-const record = (id: string, input: object[], output: object[], status: ResponseStatus = 'completed'): ChainedResponse => ({
-  id, organizationId: 'org_a', model: 'm', createdAt: 1, status, background: false, previousId: null, input: input.map(stored), output: output.map(stored),
+const call = (id: string, more: object = {}) => ({
+  type: 'function_call',
+  call_id: id,
+  name: 'f',
+  arguments: '{"a":1}',
+  ...more,
 });
-const said = (text: string) => ({ id: `msg_${text}`, type: 'message', status: 'completed', role: 'user', content: [{ type: 'input_text', text }] });
-const answered = (text: string) => ({ id: `msg_a_${text}`, type: 'message', status: 'completed', role: 'assistant', content: [{ type: 'output_text', text, annotations: [], logprobs: [] }] });
+const result = (id: string, output: unknown = 'done') => ({ type: 'function_call_output', call_id: id, output });
+const stored = (item: object): StoredItem => ({
+  id: (item as { id: string }).id,
+  item: item as Record<string, unknown>,
+});
+const record = (
+  id: string,
+  input: object[],
+  output: object[],
+  status: ResponseStatus = 'completed',
+): ChainedResponse => ({
+  id,
+  organizationId: 'org_a',
+  model: 'm',
+  createdAt: 1,
+  status,
+  background: false,
+  previousId: null,
+  input: input.map(stored),
+  output: output.map(stored),
+});
+const said = (text: string) => ({
+  id: `msg_${text}`,
+  type: 'message',
+  status: 'completed',
+  role: 'user',
+  content: [{ type: 'input_text', text }],
+});
+const answered = (text: string) => ({
+  id: `msg_a_${text}`,
+  type: 'message',
+  status: 'completed',
+  role: 'assistant',
+  content: [{ type: 'output_text', text, annotations: [], logprobs: [] }],
+});
 
 t.test('every spelling of a message, kept with id, status and parts', async (t) => {
   const { input, request } = parse([
     { role: 'user', content: 'one' },
-    { type: 'message', id: 'msg_mine', status: 'incomplete', role: 'assistant', phase: 'commentary', content: [{ type: 'output_text', text: 'two', annotations: [{ type: 'url_citation' }], logprobs: [] }, { type: 'refusal', refusal: '!' }] },
-    { role: 'developer', content: [{ type: 'input_text', text: 'th' }, { type: 'input_text', text: 'ree' }] },
+    {
+      type: 'message',
+      id: 'msg_mine',
+      status: 'incomplete',
+      role: 'assistant',
+      phase: 'commentary',
+      content: [
+        { type: 'output_text', text: 'two', annotations: [{ type: 'url_citation' }], logprobs: [] },
+        { type: 'refusal', refusal: '!' },
+      ],
+    },
+    {
+      role: 'developer',
+      content: [
+        { type: 'input_text', text: 'th' },
+        { type: 'input_text', text: 'ree' },
+      ],
+    },
     { role: 'assistant', id: '', status: 'odd', content: [{ type: 'input_text', text: 'four' }] },
     { role: 'user', content: '' },
   ]);
-  t.same(request.messages.map(({ role, content }) => [role, content]), [['user', 'one'], ['assistant', 'two!'], ['system', 'three'], ['assistant', 'four'], ['user', '']]);
-  t.match(input.map(({ item }) => item), [
-    { id: /^msg_[0-9a-f]{48}$/, type: 'message', status: 'completed', role: 'user', content: [{ type: 'input_text', text: 'one' }] },
-    { id: 'msg_mine', status: 'incomplete', phase: 'commentary', content: [{ type: 'output_text', text: 'two', annotations: [], logprobs: [] }, { type: 'refusal', refusal: '!' }] },
-    { role: 'developer' }, { id: /^msg_[0-9a-f]{48}$/, status: 'completed', content: [{ type: 'output_text' }] }, {},
-  ]);
+  t.same(
+    request.messages.map(({ role, content }) => [role, content]),
+    [
+      ['user', 'one'],
+      ['assistant', 'two!'],
+      ['system', 'three'],
+      ['assistant', 'four'],
+      ['user', ''],
+    ],
+  );
+  t.match(
+    input.map(({ item }) => item),
+    [
+      {
+        id: /^msg_[0-9a-f]{48}$/,
+        type: 'message',
+        status: 'completed',
+        role: 'user',
+        content: [{ type: 'input_text', text: 'one' }],
+      },
+      {
+        id: 'msg_mine',
+        status: 'incomplete',
+        phase: 'commentary',
+        content: [
+          { type: 'output_text', text: 'two', annotations: [], logprobs: [] },
+          { type: 'refusal', refusal: '!' },
+        ],
+      },
+      { role: 'developer' },
+      { id: /^msg_[0-9a-f]{48}$/, status: 'completed', content: [{ type: 'output_text' }] },
+      {},
+    ],
+  );
   t.ok(input.every(({ id, item }) => item['id'] === id));
-  t.match(parse('hello').input, [{ item: { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'hello' }] } }]);
+  t.match(parse('hello').input, [
+    { item: { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'hello' }] } },
+  ]);
 });
 
 t.test('one line per rule', async (t) => {
@@ -94,7 +197,10 @@ t.test('one line per rule', async (t) => {
     [user({ type: 'input_image', file_id: 'file_1' }), '422 unsupported_content input[0].content[0]'],
     [user({ type: 'input_image' }), '400 missing_required_parameter input[0].content[0].image_url'],
     [user({ type: 'input_image', image_url: 'x', detail: 'vivid' }), '422 invalid_value input[0].content[0].detail'],
-    [[{ role: 'system', content: [{ type: 'input_image', image_url: 'x' }] }], '422 unsupported_content input[0].content[0]'],
+    [
+      [{ role: 'system', content: [{ type: 'input_image', image_url: 'x' }] }],
+      '422 unsupported_content input[0].content[0]',
+    ],
     [[call('c1')], '422 missing_tool_output input[0]'],
     [[result('c1')], '422 tool_call_not_found input[0].call_id'],
     [[call('c1'), result('c1'), result('c1')], '422 invalid_value input[2].call_id'],
@@ -112,104 +218,256 @@ t.test('one line per rule', async (t) => {
     [[{ type: 'compaction', encrypted_content: 'enc1.AAAA' }], '400 invalid_encrypted_content input[0]'],
     [[{ id: 'msg_unknown' }], '404 item_not_found input[0]'],
     [[{ type: 'item_reference', id: 'msg_unknown' }], '404 item_not_found input[0]'],
-    [['compaction_trigger', 'configuration_update', 'program', 'program_output'].map((type) => ({ type })), '422 unsupported_content input[0]'],
-    [[{ type: 'web_search_call', id: 'ws' }, { type: 'mcp_call' }, { type: 'local_shell_call_output' }, { role: 'user', content: 'x' }], 'ok'],
+    [
+      ['compaction_trigger', 'configuration_update', 'program', 'program_output'].map((type) => ({ type })),
+      '422 unsupported_content input[0]',
+    ],
+    [
+      [
+        { type: 'web_search_call', id: 'ws' },
+        { type: 'mcp_call' },
+        { type: 'local_shell_call_output' },
+        { role: 'user', content: 'x' },
+      ],
+      'ok',
+    ],
   ];
   for (const [input, expected] of cases) t.equal(outcome(input), expected, JSON.stringify(input).slice(0, 120));
 });
 
 t.test('one assistant turn is one message, whatever items it came in', async (t) => {
-  t.same(messages([
-    { role: 'user', content: 'go' },
-    { type: 'reasoning', summary: [{ type: 'summary_text', text: 'short' }], content: [{ type: 'reasoning_text', text: 'long' }] },
-    { role: 'assistant', content: 'on it' },
-    call('c1'), call('c2', { namespace: 'crm' }),
-    result('c2', 'two'), result('c1', [{ type: 'input_text', text: 'o' }, { type: 'input_text', text: 'ne' }]),
-    { role: 'assistant', content: 'there' },
-  ]), [
-    { role: 'user', content: 'go' },
-    { role: 'assistant', content: 'on it', reasoning: 'long', toolCalls: [{ id: 'c1', name: 'f', arguments: '{"a":1}' }, { id: 'c2', name: 'crm__f', arguments: '{"a":1}' }] },
-    { role: 'tool', toolCallId: 'c2', content: 'two' },
-    { role: 'tool', toolCallId: 'c1', content: 'one' },
-    { role: 'assistant', content: 'there' },
-  ]);
-  t.same(messages([call('c1'), result('c1'), { type: 'reasoning', summary: [{ type: 'summary_text', text: 'then' }] }, call('c2'), result('c2')]).map(({ role, ...rest }) => [role, 'reasoning' in rest ? rest.reasoning : null]), [
-    ['assistant', null], ['tool', null], ['assistant', 'then'], ['tool', null],
-  ]);
+  t.same(
+    messages([
+      { role: 'user', content: 'go' },
+      {
+        type: 'reasoning',
+        summary: [{ type: 'summary_text', text: 'short' }],
+        content: [{ type: 'reasoning_text', text: 'long' }],
+      },
+      { role: 'assistant', content: 'on it' },
+      call('c1'),
+      call('c2', { namespace: 'crm' }),
+      result('c2', 'two'),
+      result('c1', [
+        { type: 'input_text', text: 'o' },
+        { type: 'input_text', text: 'ne' },
+      ]),
+      { role: 'assistant', content: 'there' },
+    ]),
+    [
+      { role: 'user', content: 'go' },
+      {
+        role: 'assistant',
+        content: 'on it',
+        reasoning: 'long',
+        toolCalls: [
+          { id: 'c1', name: 'f', arguments: '{"a":1}' },
+          { id: 'c2', name: 'crm__f', arguments: '{"a":1}' },
+        ],
+      },
+      { role: 'tool', toolCallId: 'c2', content: 'two' },
+      { role: 'tool', toolCallId: 'c1', content: 'one' },
+      { role: 'assistant', content: 'there' },
+    ],
+  );
+  t.same(
+    messages([
+      call('c1'),
+      result('c1'),
+      { type: 'reasoning', summary: [{ type: 'summary_text', text: 'then' }] },
+      call('c2'),
+      result('c2'),
+    ]).map(({ role, ...rest }) => [role, 'reasoning' in rest ? rest.reasoning : null]),
+    [
+      ['assistant', null],
+      ['tool', null],
+      ['assistant', 'then'],
+      ['tool', null],
+    ],
+  );
 });
 
 t.test('what comes while calls are open waits for their answers', async (t) => {
-  t.same(messages([
-    call('c1'), { role: 'user', content: 'hurry' }, result('c1'), call('c2'), { role: 'assistant', content: 'hm' }, call('c3'), result('c3'), result('c2'),
-  ]).map(({ role, content }) => [role, content]), [
-    ['assistant', null], ['tool', 'done'], ['user', 'hurry'], ['assistant', null], ['tool', 'done'], ['tool', 'done'], ['assistant', 'hm'],
-  ]);
+  t.same(
+    messages([
+      call('c1'),
+      { role: 'user', content: 'hurry' },
+      result('c1'),
+      call('c2'),
+      { role: 'assistant', content: 'hm' },
+      call('c3'),
+      result('c3'),
+      result('c2'),
+    ]).map(({ role, content }) => [role, content]),
+    [
+      ['assistant', null],
+      ['tool', 'done'],
+      ['user', 'hurry'],
+      ['assistant', null],
+      ['tool', 'done'],
+      ['tool', 'done'],
+      ['assistant', 'hm'],
+    ],
+  );
 });
 
 t.test("other providers' custom tools are calls with one argument", async (t) => {
-  const input = [{ type: 'custom_tool_call', call_id: 'c1', name: 'shell', input: 'ls "x"' }, { type: 'custom_tool_call_output', call_id: 'c1', output: 'y' }];
+  const input = [
+    { type: 'custom_tool_call', call_id: 'c1', name: 'shell', input: 'ls "x"' },
+    { type: 'custom_tool_call_output', call_id: 'c1', output: 'y' },
+  ];
   t.same(messages(input), [
     { role: 'assistant', content: null, toolCalls: [{ id: 'c1', name: 'shell', arguments: '{"input":"ls \\"x\\""}' }] },
     { role: 'tool', toolCallId: 'c1', content: 'y' },
   ]);
-  t.match(parse(input).input.map(({ item }) => item['type']), ['function_call', 'function_call_output']);
+  t.match(
+    parse(input).input.map(({ item }) => item['type']),
+    ['function_call', 'function_call_output'],
+  );
 });
 
 t.test('tools among the items are offered with the others', async (t) => {
   const tool = (name: string) => ({ type: 'function', name });
-  const { request, input, ignoredTools } = parse([{ role: 'user', content: 'x' }, { type: 'additional_tools', tools: [tool('f'), { type: 'namespace', name: 'n', tools: [tool('g')] }, { type: 'mcp' }] }]);
-  t.same(request.tools.map(({ name }) => name), ['f', 'n__g']);
+  const { request, input, ignoredTools } = parse([
+    { role: 'user', content: 'x' },
+    {
+      type: 'additional_tools',
+      tools: [tool('f'), { type: 'namespace', name: 'n', tools: [tool('g')] }, { type: 'mcp' }],
+    },
+  ]);
+  t.same(
+    request.tools.map(({ name }) => name),
+    ['f', 'n__g'],
+  );
   t.equal(input.length, 1);
   t.same(ignoredTools, ['mcp']);
-  t.equal(outcome([{ type: 'additional_tools', tools: [tool('a b')] }, { role: 'user', content: 'x' }]), '422 invalid_tool_name input[0].tools[0].name');
+  t.equal(
+    outcome([
+      { type: 'additional_tools', tools: [tool('a b')] },
+      { role: 'user', content: 'x' },
+    ]),
+    '422 invalid_tool_name input[0].tools[0].name',
+  );
 });
 
 t.test('sealed values: opened for their organization, refused for others, of use to their model alone', async (t) => {
-  const reasoning = (sealed: string) => [call('c0'), result('c0'), { type: 'reasoning', summary: [{ type: 'summary_text', text: 'short' }], encrypted_content: sealed }, call('c1'), result('c1')];
-  const read = (sealed: string) => messages(reasoning(sealed)).flatMap((message) => ('reasoning' in message ? [message.reasoning] : []));
-  const sealed = (organizationId: string, of: string) => sealer.seal('reasoning', 'hidden', { organizationId, model: of });
+  const reasoning = (sealed: string) => [
+    call('c0'),
+    result('c0'),
+    { type: 'reasoning', summary: [{ type: 'summary_text', text: 'short' }], encrypted_content: sealed },
+    call('c1'),
+    result('c1'),
+  ];
+  const read = (sealed: string) =>
+    messages(reasoning(sealed)).flatMap((message) => ('reasoning' in message ? [message.reasoning] : []));
+  const sealed = (organizationId: string, of: string) =>
+    sealer.seal('reasoning', 'hidden', { organizationId, model: of });
   t.same(read(sealed('org_a', 'm')), ['hidden']);
   t.same(read(sealed('org_a', 'other')), [], "another model's is dropped");
   t.equal(outcome(reasoning(sealed('org_b', 'm'))), '400 invalid_encrypted_content input[2]');
   const good = sealed('org_a', 'm');
-  t.equal(outcome(reasoning(good.slice(0, -2) + (good.at(-2) === 'A' ? 'B' : 'A') + good.at(-1))), '400 invalid_encrypted_content input[2]');
+  t.equal(
+    outcome(reasoning(good.slice(0, -2) + (good.at(-2) === 'A' ? 'B' : 'A') + good.at(-1))),
+    '400 invalid_encrypted_content input[2]',
+  );
   const summary = sealer.seal('compaction', 'they agreed', { organizationId: 'org_a', model: 'other' });
-  t.same(messages([{ type: 'compaction', encrypted_content: summary }, { role: 'user', content: 'so?' }]), [
-    { role: 'system', content: 'Summary of the conversation so far: they agreed' }, { role: 'user', content: 'so?' },
-  ]);
-  t.match(parse([{ type: 'compaction', encrypted_content: summary }, { role: 'user', content: 'so?' }]).input[0], { id: /^cmp_/, item: { type: 'compaction', encrypted_content: summary } });
+  t.same(
+    messages([
+      { type: 'compaction', encrypted_content: summary },
+      { role: 'user', content: 'so?' },
+    ]),
+    [
+      { role: 'system', content: 'Summary of the conversation so far: they agreed' },
+      { role: 'user', content: 'so?' },
+    ],
+  );
+  t.match(
+    parse([
+      { type: 'compaction', encrypted_content: summary },
+      { role: 'user', content: 'so?' },
+    ]).input[0],
+    { id: /^cmp_/, item: { type: 'compaction', encrypted_content: summary } },
+  );
   t.equal(outcome(reasoning(summary)), '400 invalid_encrypted_content input[2]', 'a summary is no reasoning');
 });
 
 t.test('reasoning without text of its own is looked up', async (t) => {
-  const items = [stored({ id: 'rs_1', type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'kept' }] })];
-  const input = (id: string) => [{ type: 'reasoning', id, summary: [{ type: 'summary_text', text: 'short' }] }, call('c1'), result('c1')];
+  const items = [
+    stored({ id: 'rs_1', type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'kept' }] }),
+  ];
+  const input = (id: string) => [
+    { type: 'reasoning', id, summary: [{ type: 'summary_text', text: 'short' }] },
+    call('c1'),
+    result('c1'),
+  ];
   t.match(messages(input('rs_1'), { items })[0], { reasoning: 'kept' });
   t.match(messages(input('rs_2'), { items })[0], { reasoning: 'short' });
 });
 
 t.test('a chain: its items in front, its calls answered here', async (t) => {
   const chain = [
-    record('resp_1', [said('one')], [{ id: 'rs_1', type: 'reasoning', status: 'completed', summary: [{ type: 'summary_text', text: 'why' }] }, answered('eins')]),
+    record(
+      'resp_1',
+      [said('one')],
+      [
+        { id: 'rs_1', type: 'reasoning', status: 'completed', summary: [{ type: 'summary_text', text: 'why' }] },
+        answered('eins'),
+      ],
+    ),
     record('resp_2', [said('two')], [{ id: 'fc_1', status: 'completed', ...call('c1') }]),
   ];
   const created = parse([result('c1')], { chain });
-  t.same(created.request.messages.map(({ role, content }) => [role, content]), [['user', 'one'], ['assistant', 'eins'], ['user', 'two'], ['assistant', null], ['tool', 'done']]);
-  t.same(created.input.map(({ item }) => item['type']), ['function_call_output'], 'only its own');
+  t.same(
+    created.request.messages.map(({ role, content }) => [role, content]),
+    [
+      ['user', 'one'],
+      ['assistant', 'eins'],
+      ['user', 'two'],
+      ['assistant', null],
+      ['tool', 'done'],
+    ],
+  );
+  t.same(
+    created.input.map(({ item }) => item['type']),
+    ['function_call_output'],
+    'only its own',
+  );
   t.match(created, { previousId: 'resp_2', base: 'resp_2', tail: [], echo: { previous_response_id: 'resp_2' } });
   t.equal(outcome('go on', { chain }), '422 missing_tool_output previous_response_id');
   t.equal(outcome([result('c9')], { chain }), '422 tool_call_not_found input[0].call_id');
 
-  const cut = [record('resp_3', [said('one')], [answered('eins'), { id: 'fc_2', ...call('c2'), status: 'incomplete', arguments: '{"a' }], 'incomplete')];
-  t.same(messages('again', { chain: cut }).map(({ role }) => role), ['user', 'assistant', 'user'], 'a call that was cut asks for no answer');
-  t.equal(outcome([{ role: 'user', content: 'x' }, { id: 'msg_one' }], { chain, items: chain.flatMap(({ input }) => input) }), '422 missing_tool_output previous_response_id');
-  t.same(messages([{ id: 'msg_one' }], { items: chain.flatMap(({ input }) => input) }), [{ role: 'user', content: 'one' }]);
+  const cut = [
+    record(
+      'resp_3',
+      [said('one')],
+      [answered('eins'), { id: 'fc_2', ...call('c2'), status: 'incomplete', arguments: '{"a' }],
+      'incomplete',
+    ),
+  ];
+  t.same(
+    messages('again', { chain: cut }).map(({ role }) => role),
+    ['user', 'assistant', 'user'],
+    'a call that was cut asks for no answer',
+  );
+  t.equal(
+    outcome([{ role: 'user', content: 'x' }, { id: 'msg_one' }], { chain, items: chain.flatMap(({ input }) => input) }),
+    '422 missing_tool_output previous_response_id',
+  );
+  t.same(messages([{ id: 'msg_one' }], { items: chain.flatMap(({ input }) => input) }), [
+    { role: 'user', content: 'one' },
+  ]);
 });
 
 t.test('the unsaved end of a chain is told from what is in storage', async (t) => {
-  const chain = [record('resp_1', [said('one')], [answered('eins')]), record('resp_2', [said('two')], [answered('zwei')])];
-  const content = (unsaved: number) => parseCreate({ model: 'm', input: 'x', previous_response_id: 'resp_2' }, { organizationId: 'org_a', sealer })
-    .content({ model, chain, unsaved });
+  const chain = [
+    record('resp_1', [said('one')], [answered('eins')]),
+    record('resp_2', [said('two')], [answered('zwei')]),
+  ];
+  const content = (unsaved: number) =>
+    parseCreate(
+      { model: 'm', input: 'x', previous_response_id: 'resp_2' },
+      { organizationId: 'org_a', sealer },
+    ).content({ model, chain, unsaved });
   t.match(content(1), { previousId: 'resp_2', base: 'resp_1', tail: [{ id: 'resp_2' }] });
   t.match(content(2), { base: null, tail: [{ id: 'resp_1' }, { id: 'resp_2' }] });
 });
@@ -217,19 +475,30 @@ t.test('the unsaved end of a chain is told from what is in storage', async (t) =
 t.test('a chain that is too long to be read in one go', async (t) => {
   const long = 'x'.repeat(1024 * 1024);
   const read: number[] = [];
-  const chain = Array.from({ length: 80 }, (_, at): ChainedResponse => ({
-    ...record(`resp_${at}`, [], [answered('ok')]),
-    get input() {
-      read.push(at);
-      return [stored({ ...said(long), id: `msg_${at}` })];
-    },
-  }));
+  const chain = Array.from(
+    { length: 80 },
+    (_, at): ChainedResponse => ({
+      ...record(`resp_${at}`, [], [answered('ok')]),
+      get input() {
+        read.push(at);
+        return [stored({ ...said(long), id: `msg_${at}` })];
+      },
+    }),
+  );
   t.equal(outcome('x', { chain: chain.slice(0, 60) }), 'ok');
   read.length = 0;
   t.equal(outcome('x', { chain }), '422 response_not_usable previous_response_id');
   t.equal(read.length, 64, 'the rest is not even looked at');
-  const many = record('resp_1', Array.from({ length: 300_000 }, (_, at) => ({ ...said(''), id: `msg_${at}` })), []);
-  t.equal(outcome('x', { chain: [many, many] }), '422 response_not_usable previous_response_id', 'items without text count as well');
+  const many = record(
+    'resp_1',
+    Array.from({ length: 300_000 }, (_, at) => ({ ...said(''), id: `msg_${at}` })),
+    [],
+  );
+  t.equal(
+    outcome('x', { chain: [many, many] }),
+    '422 response_not_usable previous_response_id',
+    'items without text count as well',
+  );
   const items = [stored({ ...said(long.repeat(30)), id: 'msg_x' })];
   const references = (count: number) => Array.from({ length: count }, () => ({ type: 'item_reference', id: 'msg_x' }));
   t.equal(outcome(references(2), { items }), 'ok');
@@ -238,18 +507,30 @@ t.test('a chain that is too long to be read in one go', async (t) => {
 
 t.test('which chain, and whose model', async (t) => {
   let holds = 0;
-  const held = (status: ResponseStatus) => ({ responses: [record('resp_1', [], [], status)], release: () => { holds--; } });
-  const found = (status: ResponseStatus | null) => findChain({
-    async chain() {
-      if (status === null) return null;
-      holds++;
-      return held(status);
+  const held = (status: ResponseStatus) => ({
+    responses: [record('resp_1', [], [], status)],
+    release: () => {
+      holds--;
     },
-  }, 'org_a', 'resp_1');
-  for (const status of ['failed', 'cancelled', 'queued', 'in_progress'] as const) await t.rejects(found(status), { code: 'response_not_usable', param: 'previous_response_id' });
+  });
+  const found = (status: ResponseStatus | null) =>
+    findChain(
+      {
+        async chain() {
+          if (status === null) return null;
+          holds++;
+          return held(status);
+        },
+      },
+      'org_a',
+      'resp_1',
+    );
+  for (const status of ['failed', 'cancelled', 'queued', 'in_progress'] as const)
+    await t.rejects(found(status), { code: 'response_not_usable', param: 'previous_response_id' });
   await t.rejects(found(null), { code: 'previous_response_not_found', param: 'previous_response_id' });
   t.equal(holds, 0, 'what cannot be continued is not held');
-  for (const status of ['completed', 'incomplete'] as const) t.match(await found(status), { chain: { length: 1 }, base: 'resp_1', tail: [] });
+  for (const status of ['completed', 'incomplete'] as const)
+    t.match(await found(status), { chain: { length: 1 }, base: 'resp_1', tail: [] });
   t.equal(holds, 2);
   const { chain } = await found('completed');
   t.equal(modelOf(null, chain), 'm');
@@ -259,27 +540,58 @@ t.test('which chain, and whose model', async (t) => {
 t.test('images: where they stand, and their bytes kept for the chain', async (t) => {
   const url = 'data:image/png;base64,AAAA';
   const created = parse([
-    { role: 'user', content: [{ type: 'input_text', text: 'see' }, { type: 'input_image', image_url: url }, { type: 'input_image', image_url: 'https://x/y.png', detail: 'low' }] },
-    call('c1'), result('c1', [{ type: 'input_image', image_url: url }]),
+    {
+      role: 'user',
+      content: [
+        { type: 'input_text', text: 'see' },
+        { type: 'input_image', image_url: url },
+        { type: 'input_image', image_url: 'https://x/y.png', detail: 'low' },
+      ],
+    },
+    call('c1'),
+    result('c1', [{ type: 'input_image', image_url: url }]),
   ]);
-  const images = (from: readonly Message[]) => from.flatMap(({ content }) => (Array.isArray(content) ? (content as ImagePart[]).filter(({ type }) => type === 'image') : []));
+  const images = (from: readonly Message[]) =>
+    from.flatMap(({ content }) =>
+      Array.isArray(content) ? (content as ImagePart[]).filter(({ type }) => type === 'image') : [],
+    );
   t.match(images(created.request.messages), [
     { path: 'input[0].content[1]', detail: 'auto', source: { kind: 'url', url } },
     { path: 'input[0].content[2]', detail: 'low', source: { kind: 'url', url: 'https://x/y.png' } },
     { path: 'input[2].output[0]', detail: 'auto' },
   ]);
-  t.match(created.input[0]!.item['content'], [{}, { type: 'input_image', image_url: url, detail: 'auto' }, { detail: 'low' }]);
+  t.match(created.input[0]!.item['content'], [
+    {},
+    { type: 'input_image', image_url: url, detail: 'auto' },
+    { detail: 'low' },
+  ]);
 
   const loaded = created.request.messages.map((message) => ({
     ...message,
     content: Array.isArray(message.content)
-      ? message.content.map((part: ImagePart) => (part.type === 'image' ? { ...part, source: { kind: 'loaded', image: { bytes: Buffer.from(part.path), format: 'png', width: 1, height: 1 } } } : part))
+      ? message.content.map((part: ImagePart) =>
+          part.type === 'image'
+            ? {
+                ...part,
+                source: {
+                  kind: 'loaded',
+                  image: { bytes: Buffer.from(part.path), format: 'png', width: 1, height: 1 },
+                },
+              }
+            : part,
+        )
       : message.content,
   })) as Message[];
   const kept = withImages(created.input, loaded);
-  t.same(kept.map((item) => item.images?.map(String)), [['input[0].content[1]', 'input[0].content[2]'], undefined, ['input[2].output[0]']]);
+  t.same(
+    kept.map((item) => item.images?.map(String)),
+    [['input[0].content[1]', 'input[0].content[2]'], undefined, ['input[2].output[0]']],
+  );
   t.notOk(kept.some((item) => 'imagePaths' in item));
 
   const chain: ChainedResponse[] = [{ ...record('resp_1', [], [answered('ok')]), input: kept }];
-  t.match(images(messages('and now?', { chain }))[1], { detail: 'low', source: { kind: 'bytes', bytes: Buffer.from('input[0].content[2]') } });
+  t.match(images(messages('and now?', { chain }))[1], {
+    detail: 'low',
+    source: { kind: 'bytes', bytes: Buffer.from('input[0].content[2]') },
+  });
 });

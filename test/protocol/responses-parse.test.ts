@@ -8,8 +8,14 @@ import { cpuTime } from '../support/cpu-time.js';
 
 const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m', 'other']);
 const model: ServedModel = {
-  name: 'm', asked: 'm', lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
-  sampling: { temperature: 0.7, top_p: 0.9, top_k: 0, min_p: 0, repetition_penalty: 1 }, awake: () => Promise.resolve(), ready: () => { throw new Error('not needed'); },
+  name: 'm',
+  asked: 'm',
+  lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
+  sampling: { temperature: 0.7, top_p: 0.9, top_k: 0, min_p: 0, repetition_penalty: 1 },
+  awake: () => Promise.resolve(),
+  ready: () => {
+    throw new Error('not needed');
+  },
 };
 const base = { model: 'm', input: 'hi' };
 
@@ -29,13 +35,21 @@ function outcome(body: unknown, options?: ParseOptions): string {
 
 t.test('numeric fields: bounds pass, just outside is 422, a wrong type is 400, null is absent', async (t) => {
   const rows: [name: string, low: number, high: number, below: number, above: number][] = [
-    ['temperature', 0, 2, -0.01, 2.01], ['top_p', 0, 1, -0.01, 1.01], ['presence_penalty', -2, 2, -2.01, 2.01], ['frequency_penalty', -2, 2, -2.01, 2.01],
-    ['top_k', -1, 1000, -2, 1001], ['min_p', 0, 1, -0.01, 1.01], ['repetition_penalty', 0.01, 2, 0, 2.01], ['top_logprobs', 0, 20, -1, 21],
+    ['temperature', 0, 2, -0.01, 2.01],
+    ['top_p', 0, 1, -0.01, 1.01],
+    ['presence_penalty', -2, 2, -2.01, 2.01],
+    ['frequency_penalty', -2, 2, -2.01, 2.01],
+    ['top_k', -1, 1000, -2, 1001],
+    ['min_p', 0, 1, -0.01, 1.01],
+    ['repetition_penalty', 0.01, 2, 0, 2.01],
+    ['top_logprobs', 0, 20, -1, 21],
   ];
   for (const [name, low, high, below, above] of rows) {
     for (const good of [low, high, null]) t.equal(outcome({ ...base, [name]: good }), 'ok', `${name}: ${good}`);
-    for (const bad of [below, above]) t.equal(outcome({ ...base, [name]: bad }), `422 value_out_of_range ${name}`, `${name}: ${bad}`);
-    for (const bad of ['1', true, {}]) t.equal(outcome({ ...base, [name]: bad }), `400 invalid_type ${name}`, `${name}: ${JSON.stringify(bad)}`);
+    for (const bad of [below, above])
+      t.equal(outcome({ ...base, [name]: bad }), `422 value_out_of_range ${name}`, `${name}: ${bad}`);
+    for (const bad of ['1', true, {}])
+      t.equal(outcome({ ...base, [name]: bad }), `400 invalid_type ${name}`, `${name}: ${JSON.stringify(bad)}`);
   }
   for (const name of ['max_output_tokens', 'max_tool_calls']) {
     t.equal(outcome({ ...base, [name]: 1 }), 'ok', 'no vendor minimum');
@@ -47,9 +61,13 @@ t.test('numeric fields: bounds pass, just outside is 422, a wrong type is 400, n
 
 t.test('one line per rule', async (t) => {
   const fn = (name: unknown, more: object = {}) => ({ type: 'function', name, ...more });
-  const format = (change: object) => ({ text: { format: { type: 'json_schema', name: 'n', schema: { type: 'object' }, ...change } } });
+  const format = (change: object) => ({
+    text: { format: { type: 'json_schema', name: 'n', schema: { type: 'object' }, ...change } },
+  });
   const tools = { tools: [fn('f'), { type: 'web_search' }] };
-  const allowed = (...names: string[]) => ({ tool_choice: { type: 'allowed_tools', tools: names.map((name) => fn(name)) } });
+  const allowed = (...names: string[]) => ({
+    tool_choice: { type: 'allowed_tools', tools: names.map((name) => fn(name)) },
+  });
   const cases: [change: object, expected: string][] = [
     [{ model: undefined }, '400 missing_required_parameter model'],
     [{ model: 1 }, '400 invalid_type model'],
@@ -83,8 +101,18 @@ t.test('one line per rule', async (t) => {
     [format({ name: 'a b' }), '422 invalid_value text.format.name'],
     [format({ schema: null }), '400 missing_required_parameter text.format.schema'],
     [format({ strict: 'yes' }), '400 invalid_type text.format.strict'],
-    [format({ strict: true, schema: { description: 'x'.repeat(256 * 1024) } }), '422 invalid_json_schema text.format.schema'],
-    [{ input: Array.from({ length: 2_001 }, (_, at) => (at % 2 === 0 ? { type: 'item_reference', id: 'msg_1' } : { id: 'msg_1' })) }, '422 array_too_long input'],
+    [
+      format({ strict: true, schema: { description: 'x'.repeat(256 * 1024) } }),
+      '422 invalid_json_schema text.format.schema',
+    ],
+    [
+      {
+        input: Array.from({ length: 2_001 }, (_, at) =>
+          at % 2 === 0 ? { type: 'item_reference', id: 'msg_1' } : { id: 'msg_1' },
+        ),
+      },
+      '422 array_too_long input',
+    ],
     [{ input: Array.from({ length: 2_000 }, () => ({ id: 'msg_1' })) }, '404 item_not_found input[0]'],
     [{ tools: null }, 'ok'],
     [{ tools: Array.from({ length: 129 }, () => fn('f')) }, '422 array_too_long tools'],
@@ -93,11 +121,20 @@ t.test('one line per rule', async (t) => {
     [{ tools: [fn('a b')] }, '422 invalid_tool_name tools[0].name'],
     [{ tools: [fn('f'), fn('f')] }, '422 duplicate_tool_name tools[1].name'],
     [{ tools: [fn('f', { parameters: 'none' })] }, '400 invalid_type tools[0].parameters'],
-    [{ tools: [fn('f', { strict: true, parameters: { type: 'strnig' } })] }, '422 invalid_json_schema tools[0].parameters.type'],
+    [
+      { tools: [fn('f', { strict: true, parameters: { type: 'strnig' } })] },
+      '422 invalid_json_schema tools[0].parameters.type',
+    ],
     [{ tools: [{ type: 'namespace', name: 'n', tools: [fn('f'), { type: 'custom' }] }, fn('f')] }, 'ok'],
-    [{ tools: [{ type: 'namespace', name: 'n'.repeat(64), tools: [fn('f'.repeat(64))] }] }, '422 invalid_tool_name tools[0].tools[0].name'],
+    [
+      { tools: [{ type: 'namespace', name: 'n'.repeat(64), tools: [fn('f'.repeat(64))] }] },
+      '422 invalid_tool_name tools[0].tools[0].name',
+    ],
     [{ tools: [{ type: 'namespace', name: '', tools: [fn('f')] }] }, '422 invalid_value tools[0].name'],
-    [{ tools: [{ type: 'namespace', name: 'n', tools: [fn(undefined)] }] }, '400 missing_required_parameter tools[0].tools[0].name'],
+    [
+      { tools: [{ type: 'namespace', name: 'n', tools: [fn(undefined)] }] },
+      '400 missing_required_parameter tools[0].tools[0].name',
+    ],
     [{ ...tools, tool_choice: 'none' }, 'ok'],
     [{ ...tools, tool_choice: 'always' }, '422 invalid_value tool_choice'],
     [{ ...tools, tool_choice: { type: 'function', name: 'f' } }, 'ok'],
@@ -116,7 +153,10 @@ t.test('one line per rule', async (t) => {
     [{ include: [5] }, '400 invalid_type include[0]'],
     [{ metadata: { k: 'v'.repeat(513) } }, '422 string_too_long metadata.k'],
     [{ metadata: { ['k'.repeat(65)]: 'v' } }, '422 string_too_long metadata'],
-    [{ metadata: Object.fromEntries(Array.from({ length: 17 }, (_, at) => [`k${at}`, 'v'])) }, '422 too_many_entries metadata'],
+    [
+      { metadata: Object.fromEntries(Array.from({ length: 17 }, (_, at) => [`k${at}`, 'v'])) },
+      '422 too_many_entries metadata',
+    ],
     [{ prompt_cache_key: 'k'.repeat(513) }, '422 string_too_long prompt_cache_key'],
     [{ safety_identifier: 'k'.repeat(513) }, '422 string_too_long safety_identifier'],
     [{ user: 'k'.repeat(513) }, '422 string_too_long user'],
@@ -130,75 +170,173 @@ t.test('one line per rule', async (t) => {
     [{ temperature: 'hot', input: undefined }, '400 invalid_type temperature'],
     [{ temperature: 3, input: [{ type: 'nope' }] }, '400 unknown_variant input[0].type'],
   ];
-  for (const [change, expected] of cases) t.equal(outcome({ ...base, ...change }), expected, JSON.stringify(change).slice(0, 120));
+  for (const [change, expected] of cases)
+    t.equal(outcome({ ...base, ...change }), expected, JSON.stringify(change).slice(0, 120));
   t.equal(outcome([]), '400 invalid_body null');
 });
 
 t.test('what the resource repeats: effective numbers, defaults, every field', async (t) => {
   t.same(parse(base).echo, {
-    background: false, instructions: null, model: 'm', previous_response_id: null, tools: [], tool_choice: 'auto', parallel_tool_calls: true,
-    max_tool_calls: null, max_output_tokens: null, temperature: 0.7, top_p: 0.9, presence_penalty: 0, frequency_penalty: 0, top_logprobs: 0,
-    truncation: 'disabled', text: { format: { type: 'text' } }, reasoning: { effort: null, summary: null }, store: true, metadata: {},
-    safety_identifier: null, prompt_cache_key: null, user: null,
+    background: false,
+    instructions: null,
+    model: 'm',
+    previous_response_id: null,
+    tools: [],
+    tool_choice: 'auto',
+    parallel_tool_calls: true,
+    max_tool_calls: null,
+    max_output_tokens: null,
+    temperature: 0.7,
+    top_p: 0.9,
+    presence_penalty: 0,
+    frequency_penalty: 0,
+    top_logprobs: 0,
+    truncation: 'disabled',
+    text: { format: { type: 'text' } },
+    reasoning: { effort: null, summary: null },
+    store: true,
+    metadata: {},
+    safety_identifier: null,
+    prompt_cache_key: null,
+    user: null,
   });
   const schema = { type: 'object', properties: {} };
   const parameters = { type: 'object', properties: { city: { type: 'string' } } };
-  t.match(parse({
-    ...base, temperature: 0, top_p: 1, top_logprobs: 2, max_output_tokens: 50, instructions: 'be kind', store: false, metadata: { k: 'v' }, user: 'u',
-    reasoning: { effort: 'low', generate_summary: 'auto' }, parallel_tool_calls: false, truncation: 'auto',
-    text: { format: { type: 'json_schema', name: 'n', schema }, verbosity: 'low' },
-    tools: [{ type: 'function', name: 'f', parameters, strict: false }, { type: 'web_search' }, { type: 'namespace', name: 'crm', tools: [{ type: 'function', name: 'g', description: 'd' }] }],
-    tool_choice: { type: 'allowed_tools', tools: [{ type: 'function', name: 'g', namespace: 'crm' }] },
-  }).echo, {
-    temperature: 0, top_p: 1, top_logprobs: 2, max_output_tokens: 50, instructions: 'be kind', store: false, metadata: { k: 'v' }, user: 'u',
-    reasoning: { effort: 'low', summary: 'auto' }, parallel_tool_calls: false, truncation: 'auto',
-    text: { format: { type: 'json_schema', name: 'n', description: null, schema, strict: false }, verbosity: 'low' },
-    tools: [
-      { type: 'function', name: 'f', description: null, parameters, strict: false },
-      { type: 'function', name: 'g', namespace: 'crm', description: 'd', parameters: null, strict: null },
-    ],
-    tool_choice: { type: 'allowed_tools', mode: 'auto', tools: [{ type: 'function', name: 'g', namespace: 'crm' }] },
-  });
+  t.match(
+    parse({
+      ...base,
+      temperature: 0,
+      top_p: 1,
+      top_logprobs: 2,
+      max_output_tokens: 50,
+      instructions: 'be kind',
+      store: false,
+      metadata: { k: 'v' },
+      user: 'u',
+      reasoning: { effort: 'low', generate_summary: 'auto' },
+      parallel_tool_calls: false,
+      truncation: 'auto',
+      text: { format: { type: 'json_schema', name: 'n', schema }, verbosity: 'low' },
+      tools: [
+        { type: 'function', name: 'f', parameters, strict: false },
+        { type: 'web_search' },
+        { type: 'namespace', name: 'crm', tools: [{ type: 'function', name: 'g', description: 'd' }] },
+      ],
+      tool_choice: { type: 'allowed_tools', tools: [{ type: 'function', name: 'g', namespace: 'crm' }] },
+    }).echo,
+    {
+      temperature: 0,
+      top_p: 1,
+      top_logprobs: 2,
+      max_output_tokens: 50,
+      instructions: 'be kind',
+      store: false,
+      metadata: { k: 'v' },
+      user: 'u',
+      reasoning: { effort: 'low', summary: 'auto' },
+      parallel_tool_calls: false,
+      truncation: 'auto',
+      text: { format: { type: 'json_schema', name: 'n', description: null, schema, strict: false }, verbosity: 'low' },
+      tools: [
+        { type: 'function', name: 'f', description: null, parameters, strict: false },
+        { type: 'function', name: 'g', namespace: 'crm', description: 'd', parameters: null, strict: null },
+      ],
+      tool_choice: { type: 'allowed_tools', mode: 'auto', tools: [{ type: 'function', name: 'g', namespace: 'crm' }] },
+    },
+  );
 });
 
 t.test('what reaches the model', async (t) => {
   const created = parse({
-    ...base, instructions: 'be kind', top_logprobs: 0, include: ['message.output_text.logprobs', 'reasoning.encrypted_content'], stop: 'x', seed: 5,
-    reasoning: { effort: 'high' }, made_up: 1,
-    tools: [{ type: 'namespace', name: 'crm', tools: [{ type: 'function', name: 'g' }, { type: 'custom' }] }, { type: 'mcp' }, { type: 'mcp' }],
+    ...base,
+    instructions: 'be kind',
+    top_logprobs: 0,
+    include: ['message.output_text.logprobs', 'reasoning.encrypted_content'],
+    stop: 'x',
+    seed: 5,
+    reasoning: { effort: 'high' },
+    made_up: 1,
+    tools: [
+      { type: 'namespace', name: 'crm', tools: [{ type: 'function', name: 'g' }, { type: 'custom' }] },
+      { type: 'mcp' },
+      { type: 'mcp' },
+    ],
     tool_choice: { type: 'function', name: 'g', namespace: 'crm' },
   });
   t.match(created.request, {
-    model: 'm', n: 1, maxTokens: null, stop: ['x'], topLogprobs: 0, effort: 'high', truncation: 'disabled', promptParam: 'input', format: { type: 'text' },
-    sampling: { seed: 5n }, parallelToolCalls: false,
-    tools: [{ name: 'crm__g' }], toolChoice: { mode: 'required', allowed: ['crm__g'] },
-    messages: [{ role: 'system', content: 'be kind' }, { role: 'user', content: 'hi' }],
+    model: 'm',
+    n: 1,
+    maxTokens: null,
+    stop: ['x'],
+    topLogprobs: 0,
+    effort: 'high',
+    truncation: 'disabled',
+    promptParam: 'input',
+    format: { type: 'text' },
+    sampling: { seed: 5n },
+    parallelToolCalls: false,
+    tools: [{ name: 'crm__g' }],
+    toolChoice: { mode: 'required', allowed: ['crm__g'] },
+    messages: [
+      { role: 'system', content: 'be kind' },
+      { role: 'user', content: 'hi' },
+    ],
   });
   t.same([...created.toolNames], [['crm__g', { name: 'g', namespace: 'crm' }]]);
   t.same([created.ignored, created.ignoredTools], [['made_up'], ['custom', 'mcp']]);
-  t.match(created, { sealReasoning: true, summarize: false, store: true, stream: false, background: false, prewarm: false });
-  t.same(created.conversation.map(({ role }) => role), ['user']);
+  t.match(created, {
+    sealReasoning: true,
+    summarize: false,
+    store: true,
+    stream: false,
+    background: false,
+    prewarm: false,
+  });
+  t.same(
+    created.conversation.map(({ role }) => role),
+    ['user'],
+  );
   t.equal(parse({ ...base, top_logprobs: 3 }).request.topLogprobs, 3, 'implied by the number');
   t.equal(parse(base).request.topLogprobs, null);
 });
 
 t.test('nothing to generate: the input may be empty', async (t) => {
-  for (const [change, options] of [[{ generate: false }, {}], [{ prompt_cache_options: { prewarm: true } }, {}], [{}, { prewarm: true }]] as const) {
+  for (const [change, options] of [
+    [{ generate: false }, {}],
+    [{ prompt_cache_options: { prewarm: true } }, {}],
+    [{}, { prewarm: true }],
+  ] as const) {
     const created = parse({ model: 'm', input: [], ...change }, options);
     t.same([created.prewarm, created.request.maxTokens], [true, 0]);
   }
-  t.equal(outcome({ model: 'm', prompt_cache_options: { prewarm: true } }, { prewarm: false }), '400 missing_required_parameter input', 'where something must be');
+  t.equal(
+    outcome({ model: 'm', prompt_cache_options: { prewarm: true } }, { prewarm: false }),
+    '400 missing_required_parameter input',
+    'where something must be',
+  );
 });
 
 t.test('32 MiB of nonsense is refused at once', async (t) => {
   const many = (count: number, make: (at: number) => unknown) => Array.from({ length: count }, (_, at) => make(at));
   const bodies: [name: string, body: object][] = [
     ['items', { ...base, input: many(3_000_000, () => ({})) }],
-    ['wrong items', { ...base, input: many(32_768, () => ({ type: 'message', role: 'user', content: [{ type: 'x' }] })) }],
-    ['wrong in content', { ...base, input: many(32_768, () => ({ type: 'function_call', call_id: '', name: '', arguments: '' })) }],
+    [
+      'wrong items',
+      { ...base, input: many(32_768, () => ({ type: 'message', role: 'user', content: [{ type: 'x' }] })) },
+    ],
+    [
+      'wrong in content',
+      { ...base, input: many(32_768, () => ({ type: 'function_call', call_id: '', name: '', arguments: '' })) },
+    ],
     ['parts', { ...base, input: [{ role: 'user', content: many(1_000_000, () => ({ type: 'x' })) }] }],
     ['wrong parts', { ...base, input: [{ role: 'user', content: many(100_000, () => ({ type: 'x' })) }] }],
-    ['tools', { ...base, tools: many(128, () => ({ type: 'namespace', name: 'n', tools: many(128, () => ({ type: 'function' })) })) }],
+    [
+      'tools',
+      {
+        ...base,
+        tools: many(128, () => ({ type: 'namespace', name: 'n', tools: many(128, () => ({ type: 'function' })) })),
+      },
+    ],
     ['include', { ...base, include: many(1_000_000, () => 'x') }],
     ['choices', { ...base, tool_choice: { type: 'allowed_tools', tools: many(1_000_000, () => 5) } }],
     ['metadata', { ...base, metadata: Object.fromEntries(many(100_000, (at) => [`k${at}`, 5]) as [string, number][]) }],

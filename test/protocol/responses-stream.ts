@@ -2,20 +2,51 @@
 // ids, and that the pieces make up the whole (contract section 5).
 import assert from 'node:assert/strict';
 
-export interface Item { id: string; type: string; status: string; [field: string]: unknown }
-export interface Resource { id: string; status: string; output: Item[]; usage: { output_tokens: number } | null; error: { code: string } | null; [field: string]: unknown }
-export interface Event {
-  type: string; sequence_number: number; response?: Resource; item?: Item; item_id?: string; output_index?: number;
-  content_index?: number; summary_index?: number; delta?: string; text?: string; arguments?: string; logprobs?: unknown[]; part?: Part;
+export interface Item {
+  id: string;
+  type: string;
+  status: string;
+  [field: string]: unknown;
 }
-interface Part { type: string; text: string; logprobs?: unknown[] }
+export interface Resource {
+  id: string;
+  status: string;
+  output: Item[];
+  usage: { output_tokens: number } | null;
+  error: { code: string } | null;
+  [field: string]: unknown;
+}
+export interface Event {
+  type: string;
+  sequence_number: number;
+  response?: Resource;
+  item?: Item;
+  item_id?: string;
+  output_index?: number;
+  content_index?: number;
+  summary_index?: number;
+  delta?: string;
+  text?: string;
+  arguments?: string;
+  logprobs?: unknown[];
+  part?: Part;
+}
+interface Part {
+  type: string;
+  text: string;
+  logprobs?: unknown[];
+}
 
-export interface Names { reasoning: 'response.reasoning' | 'response.reasoning_text' | 'response.reasoning_summary_text' }
+export interface Names {
+  reasoning: 'response.reasoning' | 'response.reasoning_text' | 'response.reasoning_summary_text';
+}
 
 /** The resource of the last event. Throws AssertionError for a stream no client may be sent. */
 export function checkStream(events: readonly Event[], names: Names, { background = false } = {}): Resource {
   events.forEach((event, index) => assert.equal(event.sequence_number, index, 'numbered without gaps'));
-  const lifecycle = background ? ['response.created', 'response.queued', 'response.in_progress'] : ['response.created', 'response.in_progress'];
+  const lifecycle = background
+    ? ['response.created', 'response.queued', 'response.in_progress']
+    : ['response.created', 'response.in_progress'];
   const reader = new Reader(events);
   const { id } = reader.next('response.created').response!;
   for (const type of lifecycle.slice(1)) assert.equal(reader.next(type).response!.id, id);
@@ -30,7 +61,10 @@ export function checkStream(events: readonly Event[], names: Names, { background
   assert.equal(response.id, id);
   assert.equal(`response.${response.status}`, last.type);
   assert.deepEqual(response.output, items, 'the whole is what was announced, in its order');
-  assert.ok(items.slice(0, -1).every(({ status }) => status === 'completed'), 'only the last item can be incomplete');
+  assert.ok(
+    items.slice(0, -1).every(({ status }) => status === 'completed'),
+    'only the last item can be incomplete',
+  );
   if (response.status === 'completed') assert.ok(items.every(({ status }) => status === 'completed'));
   const ids = items.flatMap((item) => [item.id, ...(typeof item['call_id'] === 'string' ? [item['call_id']] : [])]);
   assert.equal(new Set(ids).size, ids.length, 'ids are unique');
@@ -79,7 +113,12 @@ function readItem(reader: Reader, index: number, names: Names): Item {
       }
       const done = within(reader.next('response.output_text.done'));
       assert.deepEqual([done.text, done.logprobs], [pieces, logprobs]);
-      assert.deepEqual(within(reader.next('response.content_part.done')).part, { type: 'output_text', text: pieces, annotations: [], logprobs });
+      assert.deepEqual(within(reader.next('response.content_part.done')).part, {
+        type: 'output_text',
+        text: pieces,
+        annotations: [],
+        logprobs,
+      });
       break;
     }
     case 'reasoning': {
@@ -92,7 +131,8 @@ function readItem(reader: Reader, index: number, names: Names): Item {
       assert.equal(within(reader.next(`${part}.done`)).part!.text, pieces);
       break;
     }
-    default: assert.fail(`an item of type ${added!.type}`);
+    default:
+      assert.fail(`an item of type ${added!.type}`);
   }
   const { item, output_index: doneAt } = reader.next('response.output_item.done');
   assert.equal(doneAt, index);

@@ -14,10 +14,20 @@ import type { Telemetry } from '../../src/telemetry/types.js';
 import { EMPTY, openResponses, record } from '../storage/records.js';
 
 const model: ServedModel = {
-  name: 'm', asked: 'm', lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
-  sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 }, awake: () => Promise.resolve(), ready: () => { throw apiError('model_loading', 'nothing is generated'); },
+  name: 'm',
+  asked: 'm',
+  lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
+  sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 },
+  awake: () => Promise.resolve(),
+  ready: () => {
+    throw apiError('model_loading', 'nothing is generated');
+  },
 };
-const parsed = (body: object) => parseCreate({ input: 'x', ...body }, { organizationId: 'org_a', sealer: new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m']) });
+const parsed = (body: object) =>
+  parseCreate(
+    { input: 'x', ...body },
+    { organizationId: 'org_a', sealer: new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m']) },
+  );
 const charged = <T>(work: () => T): T => work();
 
 t.test('a parent is held from its reading to the end of the turn, however that comes', async (t) => {
@@ -33,7 +43,10 @@ t.test('a parent is held from its reading to the end of the turn, however that c
     const continued = await findChain(responses, 'org_a', parent.id);
     await responses.delete('org_a', parent.id);
     t.ok((await open.rows())['responses'], 'deleted, but not erased');
-    await t.rejects(findChain(responses, 'org_a', parent.id), { code: 'previous_response_not_found', message: `Previous response with id "${parent.id}" not found.` });
+    await t.rejects(findChain(responses, 'org_a', parent.id), {
+      code: 'previous_response_not_found',
+      message: `Previous response with id "${parent.id}" not found.`,
+    });
     return readContent(parsed({ previous_response_id: parent.id, ...body }), continued, lookup);
   };
 
@@ -43,20 +56,32 @@ t.test('a parent is held from its reading to the end of the turn, however that c
 
   const { created } = await begin();
   // All that is reached of the rest: it ends before anything is admitted.
-  await t.rejects(startTurn(deps, caller, model, created, { take: null, dialect: 'openai', errorEvents: false }), { code: 'model_loading' });
+  await t.rejects(startTurn(deps, caller, model, created, { take: null, dialect: 'openai', errorEvents: false }), {
+    code: 'model_loading',
+  });
   await responses.sweep();
   t.same(await open.rows(), EMPTY, 'and so does one that is not admitted');
 });
 
 t.test('a request that names nothing stored is read in one go', async (t) => {
   let read = 0;
-  void readContent(parsed({ model: 'm' }), { chain: [], base: null, tail: [], release: () => undefined }, {
-    organizationId: 'org_a', responses: { items: () => { throw new Error('nothing is looked up'); } }, findModel: () => model,
-    charged: (work) => {
-      read++;
-      return work();
+  void readContent(
+    parsed({ model: 'm' }),
+    { chain: [], base: null, tail: [], release: () => undefined },
+    {
+      organizationId: 'org_a',
+      responses: {
+        items: () => {
+          throw new Error('nothing is looked up');
+        },
+      },
+      findModel: () => model,
+      charged: (work) => {
+        read++;
+        return work();
+      },
     },
-  });
+  );
   t.equal(read, 1, 'before its body is let go');
 });
 
@@ -65,13 +90,24 @@ t.test('what a background response was asked is let go once it is stored', async
   t.teardown(() => open.close());
   const queued = { ...record(), status: 'queued' as const, background: true };
   let forgotten = 0;
-  const turn = { record: () => queued, done: new Promise(() => undefined), forgetInput: () => { forgotten++; } } as unknown as Turn;
+  const turn = {
+    record: () => queued,
+    done: new Promise(() => undefined),
+    forgetInput: () => {
+      forgotten++;
+    },
+  } as unknown as Turn;
   const run = new BackgroundRun(open.responses, {} as Telemetry, new LocalBus());
   const stored = run.begin(turn);
   t.equal(forgotten, 0, 'not before');
   await stored;
   t.equal(forgotten, 1);
   t.same(run.queued.input, []);
-  const chain = await open.responses.inputItems('org_a', queued.id, { newestFirst: false, after: null, limit: 100, images: false });
+  const chain = await open.responses.inputItems('org_a', queued.id, {
+    newestFirst: false,
+    after: null,
+    limit: 100,
+    images: false,
+  });
   t.equal(typeof chain === 'string' ? chain : chain.items.length, queued.input.length, 'storage has it');
 });

@@ -15,29 +15,57 @@ function tallied(promptTokens: TokenCount, n: number) {
   return {
     tally: new RunTally({ promptTokens, n }, telemetry.generation(labels), performance.now()),
     observed: async (name: string): Promise<number> => {
-      const line = (await telemetry.scrape()).split('\n').find((one) => one.startsWith(`monolith_${name}_count{model="${labels.model}",`));
+      const line = (await telemetry.scrape())
+        .split('\n')
+        .find((one) => one.startsWith(`monolith_${name}_count{model="${labels.model}",`));
       return line === undefined ? 0 : Number(line.slice(line.lastIndexOf(' ') + 1));
     },
   };
 }
 
-const text = (choice: number, tokens: number, section: 'content' | 'reasoning' = 'content'): RunEvent => ({ type: 'text', choice, section, text: 'x', tokens, logprobs: null });
+const text = (choice: number, tokens: number, section: 'content' | 'reasoning' = 'content'): RunEvent => ({
+  type: 'text',
+  choice,
+  section,
+  text: 'x',
+  tokens,
+  logprobs: null,
+});
 const finished = (choice: number, completionTokens: number, reasoningTokens = 0): RunEvent => ({
-  type: 'finished', choice, reason: 'end_of_turn', stopString: null, completionTokens, reasoningTokens, calls: 0, timings: { prefillMs: 1, decodeMs: 1 },
+  type: 'finished',
+  choice,
+  reason: 'end_of_turn',
+  stopString: null,
+  completionTokens,
+  reasoningTokens,
+  calls: 0,
+  timings: { prefillMs: 1, decodeMs: 1 },
 });
 
 t.test('what the prompt was estimated to have, and what it has', async (t) => {
   const { tally } = tallied({ tokens: 500, exact: false }, 1);
   t.match(tally, { stage: 'queue', startedAt: null, usage: { promptTokens: 500, cachedTokens: 0 } });
   tally.take({ type: 'started', promptTokens: 40, cachedTokens: 5, queueMs: 1 });
-  t.match(tally, { stage: 'prefill', startedAt: Number, firstTokenAt: null, usage: { promptTokens: 40, cachedTokens: 5 } });
+  t.match(tally, {
+    stage: 'prefill',
+    startedAt: Number,
+    firstTokenAt: null,
+    usage: { promptTokens: 40, cachedTokens: 5 },
+  });
 });
 
 t.test('what the vision tower took is a time of its own', async (t) => {
-  const seeing = tallied({ tokens: 1, exact: true }, 1), blind = tallied({ tokens: 1, exact: true }, 1);
+  const seeing = tallied({ tokens: 1, exact: true }, 1),
+    blind = tallied({ tokens: 1, exact: true }, 1);
   seeing.tally.take({ type: 'started', promptTokens: 1, cachedTokens: 0, queueMs: 1.2, towerMs: 30.6 });
   blind.tally.take({ type: 'started', promptTokens: 1, cachedTokens: 0, queueMs: 1.2 });
-  t.match([seeing.tally, blind.tally], [{ queueMs: 1, towerMs: 31 }, { queueMs: 1, towerMs: null }]);
+  t.match(
+    [seeing.tally, blind.tally],
+    [
+      { queueMs: 1, towerMs: 31 },
+      { queueMs: 1, towerMs: null },
+    ],
+  );
   t.same([await seeing.observed('tower_seconds'), await blind.observed('tower_seconds')], [1, 0]);
   t.same([await seeing.observed('queue_seconds'), await blind.observed('queue_seconds')], [1, 1]);
 });
@@ -50,11 +78,19 @@ t.test('each choice: what its events told, and then what its end tells', async (
   tally.take({ type: 'call_started', choice: 1, index: 0, name: 'f', tokens: 3 });
   t.match(tally.usage, { completionTokens: 7, reasoningTokens: 2 });
   tally.take(finished(0, 6, 4));
-  t.match(tally, { choicesLeft: 1, usage: { completionTokens: 10, reasoningTokens: 4 } }, 'of the other as far as it is');
+  t.match(
+    tally,
+    { choicesLeft: 1, usage: { completionTokens: 10, reasoningTokens: 4 } },
+    'of the other as far as it is',
+  );
   tally.take(text(1, 1));
   t.match(tally.usage, { completionTokens: 11 });
   tally.take(finished(1, 4));
-  t.match(tally, { choicesLeft: 0, usage: { completionTokens: 11, reasoningTokens: 4 } }, 'what was told of is never taken back');
+  t.match(
+    tally,
+    { choicesLeft: 0, usage: { completionTokens: 11, reasoningTokens: 4 } },
+    'what was told of is never taken back',
+  );
 });
 
 t.test('what was told was estimated: the end has what was counted, of that choice alone', async (t) => {
@@ -62,7 +98,10 @@ t.test('what was told was estimated: the end has what was counted, of that choic
   tally.take(text(0, 8, 'reasoning'));
   tally.take(text(1, 3, 'reasoning'));
   tally.take({ ...finished(0, 5, 1), counted: { promptTokens: 30, cachedTokens: 2, estimated: false } } as RunEvent);
-  t.match(tally, { estimated: false, usage: { promptTokens: 30, cachedTokens: 2, completionTokens: 5 + 3, reasoningTokens: 1 + 3 } });
+  t.match(tally, {
+    estimated: false,
+    usage: { promptTokens: 30, cachedTokens: 2, completionTokens: 5 + 3, reasoningTokens: 1 + 3 },
+  });
   tally.take({ ...finished(1, 7, 4), counted: { promptTokens: 30, cachedTokens: 2, estimated: true } } as RunEvent);
   t.match(tally, { estimated: true, usage: { completionTokens: 5 + 7, reasoningTokens: 1 + 4 } }, 'or more');
 });
@@ -83,15 +122,20 @@ t.test('its times, by choice', async (t) => {
 });
 
 t.test('its times, when the clock is set or the machine has slept meanwhile', async (t) => {
-  const HOUR_MS = 3_600_000, now = Date.now;
+  const HOUR_MS = 3_600_000,
+    now = Date.now;
   for (const ahead of [0, 8 * HOUR_MS, -8 * HOUR_MS]) {
     const { tally } = tallied({ tokens: 1, exact: true }, 1);
     t.match(tally.times(), { startedAt: null, firstTokenAt: null });
     Date.now = () => now() + ahead;
-    t.teardown(() => { Date.now = now; });
+    t.teardown(() => {
+      Date.now = now;
+    });
     tally.take({ type: 'started', promptTokens: 1, cachedTokens: 0, queueMs: 1 });
     tally.take(text(0, 1));
-    await new Promise((done) => { setTimeout(done, 20); });
+    await new Promise((done) => {
+      setTimeout(done, 20);
+    });
     const { receivedAt, startedAt, firstTokenAt, endedAt } = tally.times();
     t.ok(Math.abs(endedAt - Date.now()) <= 5, 'by the clock as it stands');
     t.ok(receivedAt <= startedAt! && startedAt! <= firstTokenAt! && firstTokenAt! <= endedAt, 'in their order');

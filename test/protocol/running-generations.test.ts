@@ -8,19 +8,31 @@ function bench({ teardown }: Pick<Test, 'teardown'>) {
   const revoked = new Set<string>();
   const looked: string[] = [];
   let tell: (organizationId: string | null) => void = () => undefined;
-  const generations = new RunningGenerations({
-    runEnds: async (id, keyIds) => {
-      looked.push(`${id}: ${keyIds.join(' ')}`);
-      return (keyId) => (suspended.has(id) ? 'organization_suspended' : revoked.has(keyId) ? 'api_key_revoked' : null);
+  const generations = new RunningGenerations(
+    {
+      runEnds: async (id, keyIds) => {
+        looked.push(`${id}: ${keyIds.join(' ')}`);
+        return (keyId) =>
+          suspended.has(id) ? 'organization_suspended' : revoked.has(keyId) ? 'api_key_revoked' : null;
+      },
+      onChanged: (listener) => {
+        tell = listener;
+        return () => {
+          tell = () => undefined;
+        };
+      },
     },
-    onChanged: (listener) => {
-      tell = listener;
-      return () => { tell = () => undefined; };
+    (error) => {
+      throw error;
     },
-  }, (error) => { throw error; });
+  );
   teardown(() => generations.close());
   const stopped: string[] = [];
-  const add = (organizationId: string, keyId = 'key_a'): (() => void) => generations.add({ organizationId, keyId }, { stop: (error) => stopped.push(`${organizationId} ${keyId} ${(error as { code: string }).code}`) });
+  const add = (organizationId: string, keyId = 'key_a'): (() => void) =>
+    generations.add(
+      { organizationId, keyId },
+      { stop: (error) => stopped.push(`${organizationId} ${keyId} ${(error as { code: string }).code}`) },
+    );
   return { generations, suspended, revoked, looked, stopped, add, tell: (id: string | null) => tell(id) };
 }
 
@@ -31,7 +43,11 @@ t.test('a reported change of one organization, or of any, ends what the suspende
   suspended.add('one').add('two');
   tell('one');
   t.ok(await eventually(() => stopped.length > 0));
-  t.same([looked, stopped], [['one: key_a'], ['one key_a organization_suspended']], 'no other organization is looked up');
+  t.same(
+    [looked, stopped],
+    [['one: key_a'], ['one key_a organization_suspended']],
+    'no other organization is looked up',
+  );
   tell(null);
   t.ok(await eventually(() => stopped.length > 2));
   t.same(stopped.slice(1).sort(), ['one key_a organization_suspended', 'two key_a organization_suspended']);
@@ -43,7 +59,10 @@ t.test('a revoked key ends what runs with it and nothing else, with one lookup f
   revoked.add('key_b');
   tell('one');
   t.ok(await eventually(() => stopped.length > 1));
-  t.same([looked, stopped], [['one: key_a key_b playground'], ['one key_b api_key_revoked', 'one key_b api_key_revoked']]);
+  t.same(
+    [looked, stopped],
+    [['one: key_a key_b playground'], ['one key_b api_key_revoked', 'one key_b api_key_revoked']],
+  );
 });
 
 t.test('without a report, organizations with something running are looked up every second', async (t) => {
@@ -54,5 +73,9 @@ t.test('without a report, organizations with something running are looked up eve
   t.equal(generations.size, 1);
   suspended.add('two');
   t.ok(await eventually(() => stopped.length > 0));
-  t.same([new Set(looked), stopped], [new Set(['two: key_a']), ['two key_a organization_suspended']], 'the others are not');
+  t.same(
+    [new Set(looked), stopped],
+    [new Set(['two: key_a']), ['two key_a organization_suspended']],
+    'the others are not',
+  );
 });

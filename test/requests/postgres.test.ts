@@ -7,7 +7,7 @@ import { leaveOutIf } from '../support/needed-programs.js';
 import { withoutPostgres } from '../support/postgres.js';
 import { entry, requestLogTests } from './request-log.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 leaveOutIf(t, withoutPostgres);
 const postgres = await postgresFor(t);
@@ -20,6 +20,11 @@ t.test('what is told again because nobody heard that it was written is there onc
   await log.add([entry(1), entry(2)]);
   const once = await log.size();
   await log.add([entry(1), entry(2), entry(3, { model: 'nul \0 and half \ud83d' })]);
-  t.same((await log.list({ organizationId: 'org_a', keyId: null, model: null, outcome: null }, 10, null)).rows.map(({ row }) => row.requestId), ['req_3', 'req_2', 'req_1']);
+  t.same(
+    (await log.list({ organizationId: 'org_a', keyId: null, model: null, outcome: null }, 10, null)).rows.map(
+      ({ row }) => row.requestId,
+    ),
+    ['req_3', 'req_2', 'req_1'],
+  );
   t.same(await log.size(), { rows: 3, bytes: once.bytes * 1.5 });
 });

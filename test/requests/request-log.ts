@@ -8,17 +8,47 @@ const go = new AbortController().signal;
 const SPACIOUS = { rows: 1_000_000, bytes: 2 ** 40 };
 
 export const entry = (at: number, more: Partial<RequestEntry> = {}): RequestEntry => ({
-  requestId: `req_${at}`, organizationId: 'org_a', keyId: 'key_a', model: 'hal-1.0', endpoint: '/v1/chat/completions', stream: true, status: 200, outcome: 'completed', code: null,
-  finishReason: 'end_of_turn', receivedAt: NOW + at - 50, startedAt: NOW + at - 40, firstTokenAt: NOW + at - 30, endedAt: NOW + at, queueMs: 4,
-  inputTokens: 100, cachedTokens: 60, outputTokens: 10, reasoningTokens: 4, images: 0, parameters: { messages: 1, temperature: 0.5 }, text: null, ...more,
+  requestId: `req_${at}`,
+  organizationId: 'org_a',
+  keyId: 'key_a',
+  model: 'hal-1.0',
+  endpoint: '/v1/chat/completions',
+  stream: true,
+  status: 200,
+  outcome: 'completed',
+  code: null,
+  finishReason: 'end_of_turn',
+  receivedAt: NOW + at - 50,
+  startedAt: NOW + at - 40,
+  firstTokenAt: NOW + at - 30,
+  endedAt: NOW + at,
+  queueMs: 4,
+  inputTokens: 100,
+  cachedTokens: 60,
+  outputTokens: 10,
+  reasoningTokens: 4,
+  images: 0,
+  parameters: { messages: 1, temperature: 0.5 },
+  text: null,
+  ...more,
 });
 
-const query = (more: Partial<RequestQuery> = {}): RequestQuery => ({ organizationId: 'org_a', keyId: null, model: null, outcome: null, ...more });
-const text = { prompt: [{ role: 'user', text: 'Grüße' }], answer: [{ choice: 0, section: 'content', text: 'Hello' }], cut: false } as const;
+const query = (more: Partial<RequestQuery> = {}): RequestQuery => ({
+  organizationId: 'org_a',
+  keyId: null,
+  model: null,
+  outcome: null,
+  ...more,
+});
+const text = {
+  prompt: [{ role: 'user', text: 'Grüße' }],
+  answer: [{ choice: 0, section: 'content', text: 'Hello' }],
+  cut: false,
+} as const;
 
 async function all(log: RequestLog, asked: RequestQuery, limit: number): Promise<string[]> {
   const ids: string[] = [];
-  for (let after: string | null = null; ;) {
+  for (let after: string | null = null; ; ) {
     const page = await log.list(asked, limit, after);
     ids.push(...page.rows.map(({ row }) => row.requestId));
     if (page.next === null) return ids;
@@ -30,16 +60,40 @@ async function all(log: RequestLog, asked: RequestQuery, limit: number): Promise
 export function requestLogTests(open: (t: Test) => Promise<RequestLog>): void {
   t.test('youngest first, page by page, by organization or all, filtered', async (t) => {
     const log = await open(t);
-    const entries = Array.from({ length: 60 }, (_, at) => entry(at, {
-      organizationId: at % 3 === 0 ? 'org_b' : 'org_a', keyId: `key_${at % 4}`, model: at % 5 === 0 ? null : 'hal-1.0', outcome: at % 10 === 0 ? 'refused' : 'completed',
-    }));
+    const entries = Array.from({ length: 60 }, (_, at) =>
+      entry(at, {
+        organizationId: at % 3 === 0 ? 'org_b' : 'org_a',
+        keyId: `key_${at % 4}`,
+        model: at % 5 === 0 ? null : 'hal-1.0',
+        outcome: at % 10 === 0 ? 'refused' : 'completed',
+      }),
+    );
     await Promise.all([log.add(entries.slice(0, 30)), log.add(entries.slice(30))]);
-    const expected = (fits: (one: RequestEntry) => boolean): string[] => entries.filter(fits).map(({ requestId }) => requestId).reverse();
-    t.same(await all(log, query(), 7), expected(({ organizationId }) => organizationId === 'org_a'));
-    t.same(await all(log, query({ organizationId: null }), 7), expected(() => true));
-    t.same(await all(log, query({ keyId: 'key_1' }), 2), expected(({ organizationId, keyId }) => organizationId === 'org_a' && keyId === 'key_1'));
-    t.same(await all(log, query({ organizationId: null, outcome: 'refused' }), 2), expected(({ outcome }) => outcome === 'refused'));
-    t.same(await all(log, query({ model: 'hal-1.0' }), 100), expected(({ organizationId, model }) => organizationId === 'org_a' && model === 'hal-1.0'));
+    const expected = (fits: (one: RequestEntry) => boolean): string[] =>
+      entries
+        .filter(fits)
+        .map(({ requestId }) => requestId)
+        .reverse();
+    t.same(
+      await all(log, query(), 7),
+      expected(({ organizationId }) => organizationId === 'org_a'),
+    );
+    t.same(
+      await all(log, query({ organizationId: null }), 7),
+      expected(() => true),
+    );
+    t.same(
+      await all(log, query({ keyId: 'key_1' }), 2),
+      expected(({ organizationId, keyId }) => organizationId === 'org_a' && keyId === 'key_1'),
+    );
+    t.same(
+      await all(log, query({ organizationId: null, outcome: 'refused' }), 2),
+      expected(({ outcome }) => outcome === 'refused'),
+    );
+    t.same(
+      await all(log, query({ model: 'hal-1.0' }), 100),
+      expected(({ organizationId, model }) => organizationId === 'org_a' && model === 'hal-1.0'),
+    );
     t.same(await all(log, query({ organizationId: 'org_none' }), 100), []);
     await t.rejects(log.list(query(), 10, 'nothing'), { code: 'invalid_query_parameter' } as never);
     t.match(await log.size(), { rows: 60 });
@@ -66,17 +120,21 @@ export function requestLogTests(open: (t: Test) => Promise<RequestLog>): void {
     t.match(await log.size(), { rows: 2 });
   });
 
-  t.test('texts that are not kept any more go altogether, however many, and nobody else\'s', async (t) => {
+  t.test("texts that are not kept any more go altogether, however many, and nobody else's", async (t) => {
     const log = await open(t);
-    await log.add(Array.from({ length: 1_200 }, (_, at) => entry(at, { organizationId: at % 600 === 7 ? 'org_aa' : 'org_a', text })));
+    await log.add(
+      Array.from({ length: 1_200 }, (_, at) =>
+        entry(at, { organizationId: at % 600 === 7 ? 'org_aa' : 'org_a', text }),
+      ),
+    );
     const { bytes } = await log.size();
     await log.eraseTexts('org_a');
     const kept = async (organizationId: string): Promise<number> => {
       let texts = 0;
-      for (let after: string | null = null; ;) {
+      for (let after: string | null = null; ; ) {
         const page = await log.list(query({ organizationId }), 100, after);
         for (const { id, row } of page.rows) {
-          if (row.hasText !== (await log.text(organizationId, id) !== null)) t.fail('what is said of a text is so');
+          if (row.hasText !== ((await log.text(organizationId, id)) !== null)) t.fail('what is said of a text is so');
           if (row.hasText) texts++;
         }
         if (page.next === null) return texts;
@@ -85,7 +143,12 @@ export function requestLogTests(open: (t: Test) => Promise<RequestLog>): void {
     };
     t.same([await kept('org_a'), await kept('org_aa')], [0, 2]);
     const each = (bytes - (await log.size()).bytes) / 1_198;
-    t.equal(each, 32 * (text.prompt.length + text.answer.length) + [...text.prompt, ...text.answer].reduce((sum, part) => sum + Buffer.byteLength(part.text), 0), 'and their bytes with them');
+    t.equal(
+      each,
+      32 * (text.prompt.length + text.answer.length) +
+        [...text.prompt, ...text.answer].reduce((sum, part) => sum + Buffer.byteLength(part.text), 0),
+      'and their bytes with them',
+    );
   });
 
   t.test('days, rows and bytes are bounds; what is beyond them goes, the oldest first', async (t) => {
@@ -107,7 +170,9 @@ export function requestLogTests(open: (t: Test) => Promise<RequestLog>): void {
 
   t.test('an organization that goes takes its own along', async (t) => {
     const log = await open(t);
-    await log.add(Array.from({ length: 1_200 }, (_, at) => entry(at, { organizationId: at % 2 === 0 ? 'org_a' : 'org_aa', text })));
+    await log.add(
+      Array.from({ length: 1_200 }, (_, at) => entry(at, { organizationId: at % 2 === 0 ? 'org_a' : 'org_aa', text })),
+    );
     await log.eraseOrganization('org_a');
     t.same(await all(log, query(), 100), []);
     t.equal((await all(log, query({ organizationId: null }), 100)).length, 600);

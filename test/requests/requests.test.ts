@@ -33,18 +33,22 @@ t.test('nothing is left in any table, and the bounds are the settings', async (t
   const settings = configWith({ requests: { days: 2, max_rows: 1_000 } }).requests;
   const recorder = new RequestRecorder(log, settings, quiet);
   const text = { prompt: [{ role: 'user', text: 'x' }], answer: [], cut: false };
-  for (let at = 0; at < 1_200; at++) recorder.add(entry(at, { text, endedAt: at < 100 ? NOW - 3 * 86_400_000 + at : NOW + at }));
+  for (let at = 0; at < 1_200; at++)
+    recorder.add(entry(at, { text, endedAt: at < 100 ? NOW - 3 * 86_400_000 + at : NOW + at }));
   t.same(await log.size(), { rows: 0, bytes: 0 }, 'not at once');
   await recorder.flush();
   t.equal((await log.size()).rows, 1_200);
   t.equal([...store.table('request-texts').keys()].length, 500, 'with many waiting, texts are left out');
-  const sweep = new RequestSweep(log, settings, (error) => { throw error; });
+  const sweep = new RequestSweep(log, settings, (error) => {
+    throw error;
+  });
   t.equal(await sweep.run(NOW), 200, 'by days, then by rows');
   await sweep.close();
   await log.eraseTexts('org_a');
   t.same([...store.table('request-texts').keys()], [], 'not only out of sight');
   await log.eraseOrganization('org_a');
-  for (const table of ['requests', 'requests-by-organization', 'request-texts'] as const) t.same([...store.table(table).keys()], [], table);
+  for (const table of ['requests', 'requests-by-organization', 'request-texts'] as const)
+    t.same([...store.table(table).keys()], [], table);
   await recorder.close();
 
   const off = new RequestRecorder(log, { ...settings, days: 0 }, quiet);
@@ -55,7 +59,8 @@ t.test('nothing is left in any table, and the bounds are the settings', async (t
 
 t.test('a page looks at so many entries, and says where to go on', async (t) => {
   const { log } = await storeFor(t);
-  for (let from = 0; from < 21_000; from += 1_000) await log.add(Array.from({ length: 1_000 }, (_, at) => entry(from + at, from + at === 0 ? { model: 'rare' } : {})));
+  for (let from = 0; from < 21_000; from += 1_000)
+    await log.add(Array.from({ length: 1_000 }, (_, at) => entry(from + at, from + at === 0 ? { model: 'rare' } : {})));
   const asked = { organizationId: 'org_a', keyId: null, model: 'rare', outcome: null };
   const page = await log.list(asked, 10, null);
   t.same(page.rows, []);
@@ -64,14 +69,51 @@ t.test('a page looks at so many entries, and says where to go on', async (t) => 
 });
 
 t.test('what was not admitted', (t) => {
-  const record = (more: object = {}) => finished({
-    requestId: 'req_1', clientRequestId: null, method: 'POST', path: '/v1/chat/completions', status: 429, failure: { status: 429, code: 'rpm_limit_exceeded' },
-    organizationId: 'org_a', keyId: 'key_a', durationMs: 12.4, aborted: false, fields: { model: 'hal-1.0' }, ...more,
+  const record = (more: object = {}) =>
+    finished({
+      requestId: 'req_1',
+      clientRequestId: null,
+      method: 'POST',
+      path: '/v1/chat/completions',
+      status: 429,
+      failure: { status: 429, code: 'rpm_limit_exceeded' },
+      organizationId: 'org_a',
+      keyId: 'key_a',
+      durationMs: 12.4,
+      aborted: false,
+      fields: { model: 'hal-1.0' },
+      ...more,
+    });
+  const generating = new Map([
+    ['/v1/chat/completions', '/v1/chat/completions'],
+    ['/dashboard/api/organizations/:org/playground', '/v1/chat/completions'],
+  ]);
+  t.match(unadmittedEntry(record(), generating, NOW), {
+    requestId: 'req_1',
+    outcome: 'refused',
+    status: 429,
+    code: 'rpm_limit_exceeded',
+    model: 'hal-1.0',
+    receivedAt: NOW - 12,
+    endedAt: NOW,
+    parameters: null,
+    text: null,
   });
-  const generating = new Map([['/v1/chat/completions', '/v1/chat/completions'], ['/dashboard/api/organizations/:org/playground', '/v1/chat/completions']]);
-  t.match(unadmittedEntry(record(), generating, NOW), { requestId: 'req_1', outcome: 'refused', status: 429, code: 'rpm_limit_exceeded', model: 'hal-1.0', receivedAt: NOW - 12, endedAt: NOW, parameters: null, text: null });
-  t.match(unadmittedEntry(record({ path: '/dashboard/api/organizations/:org/playground' }), generating), { endpoint: '/v1/chat/completions' });
-  t.match(unadmittedEntry(record({ method: 'GET', path: '/v1/models', status: 200, failure: null }), generating), { endpoint: '/v1/models', outcome: 'completed', code: null });
-  for (const other of [{ organizationId: null }, { fields: { admitted: true } }, { path: '/dashboard/api/me' }, { path: 'unmatched' }, { method: 'BACKGROUND' }]) t.equal(unadmittedEntry(record(other), generating), null, JSON.stringify(other));
+  t.match(unadmittedEntry(record({ path: '/dashboard/api/organizations/:org/playground' }), generating), {
+    endpoint: '/v1/chat/completions',
+  });
+  t.match(unadmittedEntry(record({ method: 'GET', path: '/v1/models', status: 200, failure: null }), generating), {
+    endpoint: '/v1/models',
+    outcome: 'completed',
+    code: null,
+  });
+  for (const other of [
+    { organizationId: null },
+    { fields: { admitted: true } },
+    { path: '/dashboard/api/me' },
+    { path: 'unmatched' },
+    { method: 'BACKGROUND' },
+  ])
+    t.equal(unadmittedEntry(record(other), generating), null, JSON.stringify(other));
   t.end();
 });

@@ -3,27 +3,48 @@ import t, { type Test } from 'tap';
 import { MAX_SAVED } from '../../src/saved/saved-store.js';
 import type { SavedRow, SavedStore } from '../../src/saved/saved-store.js';
 
-const row = (id: string, more: Partial<SavedRow> = {}): SavedRow => ({ id, organizationId: 'org_1', userId: 'user_1', kind: 'preset', sealedName: 'n', shared: true, createdAt: 1, expiresAt: null, ...more });
+const row = (id: string, more: Partial<SavedRow> = {}): SavedRow => ({
+  id,
+  organizationId: 'org_1',
+  userId: 'user_1',
+  kind: 'preset',
+  sealedName: 'n',
+  shared: true,
+  createdAt: 1,
+  expiresAt: null,
+  ...more,
+});
 
 /** `open`: a new one, empty, that goes with the test, and by this clock. */
 export function savedStoreTests(open: (t: Test, now: () => number) => Promise<SavedStore>): void {
   t.test('SavedStore: each its own, within its bounds, until it is over', async (t) => {
     let now = 1_000;
     const saved = await open(t, () => now);
-    const ids = async (organizationId: string): Promise<string[]> => (await saved.list(organizationId)).map(({ id }) => id);
+    const ids = async (organizationId: string): Promise<string[]> =>
+      (await saved.list(organizationId)).map(({ id }) => id);
     await saved.add(row('b', { createdAt: 2, shared: false }), 'content of b');
     await saved.add(row('a', { createdAt: 1, userId: 'user_2', expiresAt: 2_000 }), 'content of a');
     await saved.add(row('c', { organizationId: 'org_12', userId: 'user_12' }), 'content of c');
     t.same(await ids('org_1'), ['a', 'b'], 'oldest first');
-    t.same(await saved.get('org_1', 'b'), { row: row('b', { createdAt: 2, shared: false }), sealedContent: 'content of b' });
-    t.equal(await saved.get('org_12', 'b'), null, 'another organization\'s is unknown');
-    t.same(await saved.change('org_1', 'b', { shared: true, sealedContent: 'changed' }), row('b', { createdAt: 2, shared: true }));
+    t.same(await saved.get('org_1', 'b'), {
+      row: row('b', { createdAt: 2, shared: false }),
+      sealedContent: 'content of b',
+    });
+    t.equal(await saved.get('org_12', 'b'), null, "another organization's is unknown");
+    t.same(
+      await saved.change('org_1', 'b', { shared: true, sealedContent: 'changed' }),
+      row('b', { createdAt: 2, shared: true }),
+    );
     t.match(await saved.get('org_1', 'b'), { sealedContent: 'changed', row: { sealedName: 'n', expiresAt: null } });
     t.match(await saved.change('org_1', 'a', { expiresAt: 3_000 }), { expiresAt: 3_000 });
     t.match(await saved.change('org_1', 'b', { expiresAt: 4_000 }), { expiresAt: 4_000 });
     t.match(await saved.change('org_1', 'b', { expiresAt: null }), { expiresAt: null });
     now = 3_000;
-    t.same([await ids('org_1'), await saved.get('org_1', 'a'), await saved.change('org_1', 'a', { shared: false })], [['b'], null, null], 'what is over is unknown');
+    t.same(
+      [await ids('org_1'), await saved.get('org_1', 'a'), await saved.change('org_1', 'a', { shared: false })],
+      [['b'], null, null],
+      'what is over is unknown',
+    );
     await saved.eraseOrganization('org_1');
     t.same([await ids('org_1'), await ids('org_12')], [[], ['c']], 'one whose id begins alike keeps its own');
     await saved.add(row('d'), 'x');

@@ -28,6 +28,6 @@ export function sealerStateTests(open: (t: Test) => Promise<(now: () => number) 
     const again = await open(t);
     t.same(await again(Date.now).knownModels(['a', 'b']), ['a', 'b']);
     t.same(await again(Date.now).knownModels(['b', 'c']), ['b', 'c', 'a']);
-    t.same([...await again(Date.now).knownModels(['a'])].sort(), ['a', 'b', 'c']);
+    t.same([...(await again(Date.now).knownModels(['a']))].sort(), ['a', 'b', 'c']);
   });
 }

@@ -38,7 +38,8 @@ function* spoiled(value: string, prefix: string): Generator<string> {
     copy[at] = (copy[at] as number) ^ (1 << (at % 8));
     yield prefix + copy.toString('base64url');
   }
-  for (const end of [0, 1, 2, 3, 15, 30]) yield prefix + bytes.subarray(0, Math.min(end, bytes.length - 1)).toString('base64url');
+  for (const end of [0, 1, 2, 3, 15, 30])
+    yield prefix + bytes.subarray(0, Math.min(end, bytes.length - 1)).toString('base64url');
   yield `${value}A`;
   yield `${value}=`;
   yield ` ${value}`;
@@ -54,7 +55,8 @@ t.test('thinking, signed: verifies as it was made, and only so', async (t) => {
   t.same(sealer.openThinking(signature, text, 'org_a'), { text, model: 'tycho-1.0', format: 'signed' });
   t.equal(signature, sealer.signThinking(text, here), 'the same text has the same signature');
   for (const value of spoiled(signature, '')) t.equal(sealer.openThinking(value, text, 'org_a'), null, value);
-  for (const other of ['', 'x', text.slice(1), `${text} `, text.replace('four', 'five')]) t.equal(sealer.openThinking(signature, other, 'org_a'), null);
+  for (const other of ['', 'x', text.slice(1), `${text} `, text.replace('four', 'five')])
+    t.equal(sealer.openThinking(signature, other, 'org_a'), null);
   t.equal(sealer.openThinking(signature, text, 'org_b'), null, 'another organization');
   const odd = sealer.signThinking('\ufffd', here);
   t.ok(sealer.openThinking(odd, '\ufffd', 'org_a'));
@@ -81,7 +83,11 @@ t.test('reasoning and compactions', async (t) => {
     t.same(sealer.unseal(kind, sealed, 'org_a'), { text, model: 'tycho-1.0' });
     for (const value of spoiled(sealed, 'enc1.')) t.equal(sealer.unseal(kind, value, 'org_a'), null, value);
     t.equal(sealer.unseal(kind, sealed, 'org_b'), null, 'another organization');
-    t.equal(sealer.unseal(kind === 'reasoning' ? 'compaction' : 'reasoning', sealed, 'org_a'), null, 'one kind is not the other');
+    t.equal(
+      sealer.unseal(kind === 'reasoning' ? 'compaction' : 'reasoning', sealed, 'org_a'),
+      null,
+      'one kind is not the other',
+    );
     t.equal(sealer.unseal(kind, sealed.slice(5), 'org_a'), null, 'without its prefix');
   }
 });
@@ -94,7 +100,11 @@ t.test('another of our models opens and says which; a name that was never served
   }
   t.equal(sealer.openThinking(sealer.signThinking(text, { ...here, model: 'other' }), text, 'org_a'), null);
   const grown = await openSealer(new LmdbSealerState(store), KEYS, ['new-2.0', 'tycho-1.0']);
-  t.equal(grown.openThinking(sealer.signThinking(text, { ...here, model: 'hal-1.0' }), text, 'org_a')?.model, 'hal-1.0', 'a model that was served before');
+  t.equal(
+    grown.openThinking(sealer.signThinking(text, { ...here, model: 'hal-1.0' }), text, 'org_a')?.model,
+    'hal-1.0',
+    'a model that was served before',
+  );
 });
 
 t.test('where one field ends and the next begins is bound too', async (t) => {
@@ -118,21 +128,36 @@ t.test('where one field ends and the next begins is bound too', async (t) => {
   t.equal(named.openThinking(begins, `z${text}`, 'org_a')?.model, shorter);
   t.equal(named.openThinking(begins, text, 'org_a'), null, 'a model that ends as the text begins');
   for (const model of ['ü'.repeat(40), 'm'.repeat(300), '']) {
-    t.same(named.unseal('reasoning', named.seal('reasoning', text, { organizationId: 'org_a', model }), 'org_a'), { text, model }, 'the name ends where its length says');
+    t.same(
+      named.unseal('reasoning', named.seal('reasoning', text, { organizationId: 'org_a', model }), 'org_a'),
+      { text, model },
+      'the name ends where its length says',
+    );
   }
 });
 
 t.test('rotation: earlier keys open, removed keys do not, in whatever order', async (t) => {
-  const values = (one: Sealer) => [one.signThinking(text, here), one.sealThinking(text, here), one.seal('reasoning', text, here)] as const;
-  const opens = (one: Sealer, [signed, sealed, reasoning]: readonly [string, string, string]) => [
-    one.openThinking(signed, text, 'org_a'), one.openThinking(sealed, '', 'org_a'), one.unseal('reasoning', reasoning, 'org_a'),
-  ].map((result) => result !== null);
+  const values = (one: Sealer) =>
+    [one.signThinking(text, here), one.sealThinking(text, here), one.seal('reasoning', text, here)] as const;
+  const opens = (one: Sealer, [signed, sealed, reasoning]: readonly [string, string, string]) =>
+    [
+      one.openThinking(signed, text, 'org_a'),
+      one.openThinking(sealed, '', 'org_a'),
+      one.unseal('reasoning', reasoning, 'org_a'),
+    ].map((result) => result !== null);
   const [first, second, third] = KEYS as [string, string, string];
   const old = values(await openSealer(new LmdbSealerState(store), [first], MODELS));
   t.same(opens(await openSealer(new LmdbSealerState(store), [second, first], MODELS), old), [true, true, true]);
   t.same(opens(await openSealer(new LmdbSealerState(store), [third, second, first], MODELS), old), [true, true, true]);
   t.same(opens(await openSealer(new LmdbSealerState(store), [third, second], MODELS), old), [false, false, false]);
-  t.same(opens(await openSealer(new LmdbSealerState(store), [first], MODELS), values(await openSealer(new LmdbSealerState(store), [second, first], MODELS))), [false, false, false], 'the first key signs');
+  t.same(
+    opens(
+      await openSealer(new LmdbSealerState(store), [first], MODELS),
+      values(await openSealer(new LmdbSealerState(store), [second, first], MODELS)),
+    ),
+    [false, false, false],
+    'the first key signs',
+  );
 });
 
 t.test('many keys: two with one key id are told apart', async (t) => {
@@ -149,23 +174,43 @@ t.test('without configured keys one is made, kept, and still opens after it was 
   const own = await newStore('own');
   const made = await openSealer(new LmdbSealerState(own), [], MODELS);
   const signature = made.signThinking(text, here);
-  t.ok((await openSealer(new LmdbSealerState(own), [], MODELS)).openThinking(signature, text, 'org_a'), 'after a restart');
+  t.ok(
+    (await openSealer(new LmdbSealerState(own), [], MODELS)).openThinking(signature, text, 'org_a'),
+    'after a restart',
+  );
   const replaced = await openSealer(new LmdbSealerState(own), KEYS, MODELS);
   t.ok(replaced.openThinking(signature, text, 'org_a'), 'after keys came into the settings');
   t.not(replaced.signThinking(text, here), signature);
   const table = own.table<{ secret: Uint8Array; replacedAt: number }>('secrets');
   const record = table.get('signing-key')!;
   await table.put('signing-key', { ...record, replacedAt: Date.now() - 30 * 24 * 3_600_000 });
-  t.ok((await openSealer(new LmdbSealerState(own), KEYS, MODELS)).openThinking(signature, text, 'org_a'), 'for 30 days');
+  t.ok(
+    (await openSealer(new LmdbSealerState(own), KEYS, MODELS)).openThinking(signature, text, 'org_a'),
+    'for 30 days',
+  );
   await table.put('signing-key', { ...record, replacedAt: Date.now() - 32 * 24 * 3_600_000 });
-  t.equal((await openSealer(new LmdbSealerState(own), KEYS, MODELS)).openThinking(signature, text, 'org_a'), null, 'not for ever');
-  t.ok((await openSealer(new LmdbSealerState(own), [], MODELS)).openThinking(signature, text, 'org_a'), 'it is the current one again');
-  t.equal((await openSealer(await newState('third'), [], MODELS)).openThinking(signature, text, 'org_a'), null, 'another server');
+  t.equal(
+    (await openSealer(new LmdbSealerState(own), KEYS, MODELS)).openThinking(signature, text, 'org_a'),
+    null,
+    'not for ever',
+  );
+  t.ok(
+    (await openSealer(new LmdbSealerState(own), [], MODELS)).openThinking(signature, text, 'org_a'),
+    'it is the current one again',
+  );
+  t.equal(
+    (await openSealer(await newState('third'), [], MODELS)).openThinking(signature, text, 'org_a'),
+    null,
+    'another server',
+  );
 });
 
 t.test('a bad key is named', async (t) => {
   for (const bad of ['', 'zz'.repeat(32), '11'.repeat(31), '11'.repeat(33)]) {
-    await t.rejects(openSealer(new LmdbSealerState(store), [KEYS[0]!, bad], MODELS), { name: 'StartError', message: /^secrets\.signing_keys: key 2 must be 64 hexadecimal digits\.$/ });
+    await t.rejects(openSealer(new LmdbSealerState(store), [KEYS[0]!, bad], MODELS), {
+      name: 'StartError',
+      message: /^secrets\.signing_keys: key 2 must be 64 hexadecimal digits\.$/,
+    });
   }
   await t.rejects(openSealer(new LmdbSealerState(store), ['x'], MODELS), StartError);
 });

@@ -19,8 +19,12 @@ t.test('opens for whom and what it was sealed, and says whether its key seals no
   t.same(boxOf(NEW, OLD).open('second factor', 'user_a', sealed), { text: 'geheim ü', current: false });
   t.equal(boxOf(NEW).open('second factor', 'user_a', sealed), null, 'its key is gone');
   t.equal(boxOf(OLD).open('second factor', 'user_b', sealed), null);
-  for (const purpose of ['sign-in ticket', 'sign-in elsewhere', 'saved text'] satisfies SecretPurpose[]) t.equal(boxOf(OLD).open(purpose, 'user_a', sealed), null, purpose);
-  t.same(boxOf(OLD).open('second factor', 'user_a', boxOf(OLD).seal('second factor', 'user_a', '')), { text: '', current: true });
+  for (const purpose of ['sign-in ticket', 'sign-in elsewhere', 'saved text'] satisfies SecretPurpose[])
+    t.equal(boxOf(OLD).open(purpose, 'user_a', sealed), null, purpose);
+  t.same(boxOf(OLD).open('second factor', 'user_a', boxOf(OLD).seal('second factor', 'user_a', '')), {
+    text: '',
+    current: true,
+  });
   t.end();
 });
 
@@ -33,14 +37,25 @@ t.test('what is not byte for byte as it was sealed opens to nothing', (t) => {
     copy[at] = copy[at]! ^ 1;
     t.equal(box.open('sign-in ticket', '', `acc1.${copy.toString('base64url')}`), null, `byte ${at}`);
   }
-  for (const value of ['', 'acc1.', 'acc1.A', sealed.slice(1), sealed.slice(5), `enc1.${sealed.slice(5)}`, `${sealed}A`, `${sealed}=`, sealed.slice(0, -2)]) t.equal(box.open('sign-in ticket', '', value), null, value);
+  for (const value of [
+    '',
+    'acc1.',
+    'acc1.A',
+    sealed.slice(1),
+    sealed.slice(5),
+    `enc1.${sealed.slice(5)}`,
+    `${sealed}A`,
+    `${sealed}=`,
+    sealed.slice(0, -2),
+  ])
+    t.equal(box.open('sign-in ticket', '', value), null, value);
   t.end();
 });
 
 t.test('what is too long to be ours is not looked at, by what it is for', (t) => {
   const box = boxOf(OLD);
   const of = (purpose: SecretPurpose, characters: number): string => {
-    const sealed = box.seal(purpose, 'a', 'x'.repeat(Math.floor((characters - 5) * 3 / 4) - 29));
+    const sealed = box.seal(purpose, 'a', 'x'.repeat(Math.floor(((characters - 5) * 3) / 4) - 29));
     t.equal(sealed.length, characters);
     return sealed;
   };
@@ -51,23 +66,26 @@ t.test('what is too long to be ours is not looked at, by what it is for', (t) =>
   t.end();
 });
 
-t.test('boxes: the shortest payload is of no text; base64url has one spelling; fields do not run into one another', (t) => {
-  const key = Buffer.alloc(32, 3);
-  const bound = fields('a');
-  const empty = Buffer.concat(encrypt(key, bound, Buffer.alloc(0)));
-  t.equal(empty.length, 28);
-  t.same(decrypt(key, bound, empty), Buffer.alloc(0));
-  for (const end of [0, 11, 12, 27]) t.equal(decrypt(key, bound, empty.subarray(0, end)), null);
-  t.equal(decrypt(key, fields('b'), empty), null);
-  t.same(decode('AQI'), Buffer.from([1, 2]));
-  t.same(decode(''), Buffer.alloc(0));
-  for (const other of ['AQJ', 'AQI=', 'AQ I', 'A', '+/+/', ' AQI']) t.equal(decode(other), null, other);
-  const long = 'A'.repeat(64 * 1024 * 1024);
-  t.equal(decode(long)?.length, 48 * 1024 * 1024, 'as long as a request body may be');
-  t.equal(decode(`${long}AAAA`), null);
-  t.same(fields('a', Buffer.from('bc')), Buffer.from([0, 0, 0, 1, 97, 0, 0, 0, 2, 98, 99]));
-  t.end();
-});
+t.test(
+  'boxes: the shortest payload is of no text; base64url has one spelling; fields do not run into one another',
+  (t) => {
+    const key = Buffer.alloc(32, 3);
+    const bound = fields('a');
+    const empty = Buffer.concat(encrypt(key, bound, Buffer.alloc(0)));
+    t.equal(empty.length, 28);
+    t.same(decrypt(key, bound, empty), Buffer.alloc(0));
+    for (const end of [0, 11, 12, 27]) t.equal(decrypt(key, bound, empty.subarray(0, end)), null);
+    t.equal(decrypt(key, fields('b'), empty), null);
+    t.same(decode('AQI'), Buffer.from([1, 2]));
+    t.same(decode(''), Buffer.alloc(0));
+    for (const other of ['AQJ', 'AQI=', 'AQ I', 'A', '+/+/', ' AQI']) t.equal(decode(other), null, other);
+    const long = 'A'.repeat(64 * 1024 * 1024);
+    t.equal(decode(long)?.length, 48 * 1024 * 1024, 'as long as a request body may be');
+    t.equal(decode(`${long}AAAA`), null);
+    t.same(fields('a', Buffer.from('bc')), Buffer.from([0, 0, 0, 1, 97, 0, 0, 0, 2, 98, 99]));
+    t.end();
+  },
+);
 
 t.test('a value that is too short to have a head opens to nothing, with names of one byte too', (t) => {
   const ring = new KeyRing([OLD, OLD]);
@@ -75,19 +93,35 @@ t.test('a value that is too short to have a head opens to nothing, with names of
   sealer.know('hal-1.0');
   t.equal(ring.named(ring.current.id).length, 2, 'two keys with one name');
   t.same(ring.named((ring.current.id + 1) % 256), []);
-  for (const bytes of [[], [1], [1, ring.current.id], [2, ring.current.id], [1, ring.current.id, 0]]) t.equal(sealer.openThinking(Buffer.from(bytes).toString('base64url'), '', 'org_a'), null);
+  for (const bytes of [[], [1], [1, ring.current.id], [2, ring.current.id], [1, ring.current.id, 0]])
+    t.equal(sealer.openThinking(Buffer.from(bytes).toString('base64url'), '', 'org_a'), null);
   t.equal(sealer.unseal('reasoning', 'enc1.', 'org_a'), null);
   const sealed = sealer.seal('reasoning', 'x', { organizationId: 'org_a', model: 'hal-1.0' });
   t.same(sealer.unseal('reasoning', sealed, 'org_a'), { text: 'x', model: 'hal-1.0' });
   t.equal(sealer.unseal('reasoning', `enc2.${sealed.slice(5)}`, 'org_a'), null, 'by another name it is none of ours');
   t.throws(() => new KeyRing([]), /needs a key/);
   t.throws(() => new KeyRing([OLD, new Uint8Array(31)]), /32 bytes/);
-  t.same(ring.current.id, new KeyRing([NEW, OLD]).named(ring.current.id)[0]?.id, 'a key has its name wherever it stands');
+  t.same(
+    ring.current.id,
+    new KeyRing([NEW, OLD]).named(ring.current.id)[0]?.id,
+    'a key has its name wherever it stands',
+  );
   const other = new KeyRing([NEW]).current;
-  const purposes = ['thinkingSignature', 'thinkingText', 'reasoning', 'compaction', 'accountSecrets', 'affinity'] as const;
+  const purposes = [
+    'thinkingSignature',
+    'thinkingText',
+    'reasoning',
+    'compaction',
+    'accountSecrets',
+    'affinity',
+  ] as const;
   const all = [ring.current, other].flatMap((key) => purposes.map((purpose) => key[purpose]));
   for (const derived of all) t.equal(derived.length, 32);
-  t.equal(new Set(all.map((derived) => derived.toString('hex'))).size, 12, 'each purpose of each secret has a key of its own');
+  t.equal(
+    new Set(all.map((derived) => derived.toString('hex'))).size,
+    12,
+    'each purpose of each secret has a key of its own',
+  );
   t.end();
 });
 

@@ -6,8 +6,14 @@ import { checkShared } from '../../src/service/shared-settings.js';
 t.test('a start with one of the two names the other', (t) => {
   const state = { url: 'postgres://localhost/monolith' };
   const counters = { url: 'redis://localhost' };
-  t.throws(() => checkShared(configWith({ state })), { name: 'StartError', message: /^state\.url is set and counters\.url is not/ });
-  t.throws(() => checkShared(configWith({ counters })), { name: 'StartError', message: /^counters\.url is set and state\.url is not/ });
+  t.throws(() => checkShared(configWith({ state })), {
+    name: 'StartError',
+    message: /^state\.url is set and counters\.url is not/,
+  });
+  t.throws(() => checkShared(configWith({ counters })), {
+    name: 'StartError',
+    message: /^counters\.url is set and state\.url is not/,
+  });
   checkShared(configWith({ state, counters }));
   checkShared(configWith({}));
   t.end();

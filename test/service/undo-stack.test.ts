@@ -7,12 +7,16 @@ import { UndoStack } from '../../src/service/undo-stack.js';
 t.test('closes the last first, one after the other, once', async (t) => {
   const closed: string[] = [];
   const close = await UndoStack.opening((undo) => {
-    undo.add(() => { closed.push('store'); });
+    undo.add(() => {
+      closed.push('store');
+    });
     undo.add(async () => {
       await turn();
       closed.push('usage');
     });
-    undo.add(() => { closed.push('http'); });
+    undo.add(() => {
+      closed.push('http');
+    });
     return Promise.resolve(() => undo.run());
   });
   t.same(closed, []);
@@ -23,24 +27,33 @@ t.test('closes the last first, one after the other, once', async (t) => {
 
 t.test('a start that fails closes what it had opened before it rejects', async (t) => {
   const closed: string[] = [];
-  await t.rejects(UndoStack.opening(async (undo) => {
-    undo.add(() => { closed.push('lock'); });
-    undo.add(async () => {
+  await t.rejects(
+    UndoStack.opening(async (undo) => {
+      undo.add(() => {
+        closed.push('lock');
+      });
+      undo.add(async () => {
+        await turn();
+        closed.push('service');
+      });
       await turn();
-      closed.push('service');
-    });
-    await turn();
-    throw new Error('the port is taken');
-  }), { message: 'the port is taken' });
+      throw new Error('the port is taken');
+    }),
+    { message: 'the port is taken' },
+  );
   t.same(closed, ['service', 'lock']);
 });
 
 t.test('a step that fails stops no other, and is told at the end', async (t) => {
   const closed: string[] = [];
   const steps = (undo: UndoStack): void => {
-    undo.add(() => { closed.push('store'); });
+    undo.add(() => {
+      closed.push('store');
+    });
     undo.add(() => Promise.reject(new Error('second')));
-    undo.add(() => { throw new Error('first'); });
+    undo.add(() => {
+      throw new Error('first');
+    });
   };
   const undo = await UndoStack.opening((all) => {
     steps(all);
@@ -49,9 +62,12 @@ t.test('a step that fails stops no other, and is told at the end', async (t) => 
   await t.rejects(undo.run(), { message: 'first' });
   await t.rejects(undo.run(), { message: 'first' });
   t.same(closed, ['store']);
-  await t.rejects(UndoStack.opening((all) => {
-    steps(all);
-    return Promise.reject(new Error('the port is taken'));
-  }), { message: 'the port is taken' });
+  await t.rejects(
+    UndoStack.opening((all) => {
+      steps(all);
+      return Promise.reject(new Error('the port is taken'));
+    }),
+    { message: 'the port is taken' },
+  );
   t.same(closed, ['store', 'store']);
 });

@@ -7,17 +7,34 @@ const again = (text: string): string => stringifyExact(parseExact(text));
 
 t.test('numbers keep their digits wherever they stand', (t) => {
   for (const text of [
-    '{"const":1234567890123456789}', '{"a":{"b":[9007199254740993,-9223372036854775808,1]}}', '[[175928847299117063],[{"x":18446744073709551615}]]',
-    '{"a":0.12345678901234567891,"b":1.5,"c":12345678901234567.25}', '{"minimum":-9223372036854775808,"maximum":9223372036854775807,"note":"9223372036854775807"}',
-    '{"__proto__":{"n":9007199254740993}}', '{"a\\"b":9007199254740993}', '{"":[[],{},9007199254740993]}', '[9007199254740993,"\\\\",9007199254740993]',
-  ]) t.equal(again(text), text);
+    '{"const":1234567890123456789}',
+    '{"a":{"b":[9007199254740993,-9223372036854775808,1]}}',
+    '[[175928847299117063],[{"x":18446744073709551615}]]',
+    '{"a":0.12345678901234567891,"b":1.5,"c":12345678901234567.25}',
+    '{"minimum":-9223372036854775808,"maximum":9223372036854775807,"note":"9223372036854775807"}',
+    '{"__proto__":{"n":9007199254740993}}',
+    '{"a\\"b":9007199254740993}',
+    '{"":[[],{},9007199254740993]}',
+    '[9007199254740993,"\\\\",9007199254740993]',
+  ])
+    t.equal(again(text), text);
   t.equal(again('{"\\u0041":9007199254740993}'), '{"A":9007199254740993}');
-  t.equal(again(' { "a" :\n9007199254740993 , "b" : [ 9007199254740995 ] } '), '{"a":9007199254740993,"b":[9007199254740995]}');
+  t.equal(
+    again(' { "a" :\n9007199254740993 , "b" : [ 9007199254740995 ] } '),
+    '{"a":9007199254740993,"b":[9007199254740995]}',
+  );
   t.end();
 });
 
 t.test('numbers that JavaScript writes correctly are left to it', (t) => {
-  for (const [text, written] of ([['{"a":9007199254740992}', '{"a":9007199254740992}'], ['[1.0,1e3,0.50]', '[1,1000,0.5]'], ['[1000000000000000000000]', '[1e+21]'], ['[12345678901234500000]', '[12345678901234500000]'], ['[0.10000000000000000]', '[0.1]'], ['[-0.0000000000000000]', '[0]']] as const)) {
+  for (const [text, written] of [
+    ['{"a":9007199254740992}', '{"a":9007199254740992}'],
+    ['[1.0,1e3,0.50]', '[1,1000,0.5]'],
+    ['[1000000000000000000000]', '[1e+21]'],
+    ['[12345678901234500000]', '[12345678901234500000]'],
+    ['[0.10000000000000000]', '[0.1]'],
+    ['[-0.0000000000000000]', '[0]'],
+  ] as const) {
     t.equal(again(text), written, text);
   }
   t.end();
@@ -37,20 +54,26 @@ t.test('a value that was changed is written as it is now; a copy keeps the digit
   value['n'] = 5;
   t.equal(stringifyExact(value), '{"n":5,"m":9007199254740995}');
   t.equal(stringifyExact(withMembers(value, { type: 'object' })), '{"n":5,"m":9007199254740995,"type":"object"}');
-  t.equal(stringifyExact({ outer: value, at: new Date(0), gone: undefined, list: [undefined] }), '{"outer":{"n":5,"m":9007199254740995},"at":"1970-01-01T00:00:00.000Z","list":[null]}');
+  t.equal(
+    stringifyExact({ outer: value, at: new Date(0), gone: undefined, list: [undefined] }),
+    '{"outer":{"n":5,"m":9007199254740995},"at":"1970-01-01T00:00:00.000Z","list":[null]}',
+  );
   t.end();
 });
 
 t.test('random documents come back to the digit', (t) => {
   let state = 7;
   const random = (below: number): number => (state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fff_ffff) % below;
-  const digits = (): string => `${random(2) === 0 ? '-' : ''}${1 + random(9)}${Array.from({ length: 14 + random(12) }, () => random(10)).join('')}${1 + random(9)}`;
+  const digits = (): string =>
+    `${random(2) === 0 ? '-' : ''}${1 + random(9)}${Array.from({ length: 14 + random(12) }, () => random(10)).join('')}${1 + random(9)}`;
   const make = (depth: number): string => {
     const kind = random(depth === 0 ? 3 : 5);
     if (kind === 0) return digits();
     if (kind === 1) return JSON.stringify(`${digits()}"\\${random(10)}`);
     if (kind === 2) return String(random(1_000));
-    const inner = Array.from({ length: random(4) }, (_, index) => (kind === 3 ? make(depth - 1) : `"k${index}":${make(depth - 1)}`));
+    const inner = Array.from({ length: random(4) }, (_, index) =>
+      kind === 3 ? make(depth - 1) : `"k${index}":${make(depth - 1)}`,
+    );
     return kind === 3 ? `[${inner.join(',')}]` : `{${inner.join(',')}}`;
   };
   for (let round = 0; round < 2_000; round++) {

@@ -5,26 +5,43 @@ import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { resolveHost } from '../../src/shared/resolve-host.js';
 
-const A = 1, AAAA = 28;
+const A = 1,
+  AAAA = 28;
 /** `silent`: it says nothing; a number: that code of failure. */
 const answers = new Map<string, readonly number[][] | 'silent' | number>([
-  ['four.test', [[93, 184, 216, 34], [93, 184, 216, 35]]], ['silent.test', 'silent'], ['broken.test', 2], ['none.test', []], ['half.test', [[93, 184, 216, 34]]],
+  [
+    'four.test',
+    [
+      [93, 184, 216, 34],
+      [93, 184, 216, 35],
+    ],
+  ],
+  ['silent.test', 'silent'],
+  ['broken.test', 2],
+  ['none.test', []],
+  ['half.test', [[93, 184, 216, 34]]],
 ]);
 let asked = 0;
 const server = createSocket('udp4').on('message', (question, { port, address }) => {
   asked++;
   const labels: string[] = [];
   let at = 12;
-  for (; question[at] !== 0; at += question[at]! + 1) labels.push(question.toString('latin1', at + 1, at + 1 + question[at]!));
-  const type = question.readUInt16BE(at + 1), name = labels.slice(-2).join('.');
-  const known = name === 'half.test' && type === AAAA ? 2 : answers.get(name) ?? 3;
+  for (; question[at] !== 0; at += question[at]! + 1)
+    labels.push(question.toString('latin1', at + 1, at + 1 + question[at]!));
+  const type = question.readUInt16BE(at + 1),
+    name = labels.slice(-2).join('.');
+  const known = name === 'half.test' && type === AAAA ? 2 : (answers.get(name) ?? 3);
   if (known === 'silent') return;
   const found = typeof known === 'number' || type !== A ? [] : known;
   const head = Buffer.from(question.subarray(0, at + 5));
   head.writeUInt16BE(0x8180 | (typeof known === 'number' ? known : 0), 2);
   head.writeUInt16BE(found.length, 6);
   head.writeUInt16BE(0, 10);
-  server.send(Buffer.concat([head, ...found.map((bytes) => Buffer.from([0xc0, 12, 0, A, 0, 1, 0, 0, 0, 0, 0, 4, ...bytes]))]), port, address);
+  server.send(
+    Buffer.concat([head, ...found.map((bytes) => Buffer.from([0xc0, 12, 0, A, 0, 1, 0, 0, 0, 0, 0, 4, ...bytes]))]),
+    port,
+    address,
+  );
 });
 await new Promise<void>((resolve) => server.bind(0, '127.0.0.1', resolve));
 t.teardown(() => server.close());
@@ -32,26 +49,43 @@ const servers = [`127.0.0.1:${(server.address() as AddressInfo).port}`];
 const never = new AbortController().signal;
 
 t.test('addresses, none, and what cannot be told', async (t) => {
-  t.same(await resolveHost('four.test', never, servers), [{ address: '93.184.216.34', family: 4 }, { address: '93.184.216.35', family: 4 }]);
-  t.same(await resolveHost('half.test', never, servers), [{ address: '93.184.216.34', family: 4 }], 'of one family alone');
+  t.same(await resolveHost('four.test', never, servers), [
+    { address: '93.184.216.34', family: 4 },
+    { address: '93.184.216.35', family: 4 },
+  ]);
+  t.same(
+    await resolveHost('half.test', never, servers),
+    [{ address: '93.184.216.34', family: 4 }],
+    'of one family alone',
+  );
   t.same(await resolveHost('none.test', never, servers), []);
-  t.same(await resolveHost('unknown.test', never, servers), [], 'a name that is not there is told as one without addresses');
+  t.same(
+    await resolveHost('unknown.test', never, servers),
+    [],
+    'a name that is not there is told as one without addresses',
+  );
   await t.rejects(resolveHost('broken.test', never, servers), { code: 'ESERVFAIL' });
   const before = asked;
   for (const name of ['localhost', 'localhost.', 'a.LOCALHOST']) t.same(await resolveHost(name, never, servers), []);
-  t.equal(asked, before, 'this machine\'s own name is nobody\'s to say');
+  t.equal(asked, before, "this machine's own name is nobody's to say");
 });
 
-t.test('names whose servers say nothing hold up no other name, and are asked no more when nobody wants them', async (t) => {
-  const leaving = new AbortController();
-  const slow = Array.from({ length: 100 }, (_, i) => resolveHost(`a${i}.silent.test`, leaving.signal, servers));
-  const began = performance.now();
-  await lookup('localhost');
-  t.same(await resolveHost('four.test', never, servers), [{ address: '93.184.216.34', family: 4 }, { address: '93.184.216.35', family: 4 }]);
-  t.ok(performance.now() - began < 1_000);
-  leaving.abort(new Error('gone'));
-  const ends = await Promise.allSettled(slow);
-  t.ok(performance.now() - began < 1_500);
-  t.ok(ends.every((end) => end.status === 'rejected' && (end.reason as Error).message === 'gone'));
-  await t.rejects(resolveHost('four.test', leaving.signal, servers), { message: 'gone' });
-});
+t.test(
+  'names whose servers say nothing hold up no other name, and are asked no more when nobody wants them',
+  async (t) => {
+    const leaving = new AbortController();
+    const slow = Array.from({ length: 100 }, (_, i) => resolveHost(`a${i}.silent.test`, leaving.signal, servers));
+    const began = performance.now();
+    await lookup('localhost');
+    t.same(await resolveHost('four.test', never, servers), [
+      { address: '93.184.216.34', family: 4 },
+      { address: '93.184.216.35', family: 4 },
+    ]);
+    t.ok(performance.now() - began < 1_000);
+    leaving.abort(new Error('gone'));
+    const ends = await Promise.allSettled(slow);
+    t.ok(performance.now() - began < 1_500);
+    t.ok(ends.every((end) => end.status === 'rejected' && (end.reason as Error).message === 'gone'));
+    await t.rejects(resolveHost('four.test', leaving.signal, servers), { message: 'gone' });
+  },
+);

@@ -21,7 +21,14 @@ void t.test('those that came and have not left, in any order of leaving', async 
 
 void t.test('what has left is not kept until the next full collection', async (t) => {
   const url = new URL('../../src/shared/roster.js', import.meta.url).href;
-  const { stdout, stderr } = spawnSync(process.execPath, ['--expose-gc', '--max-semi-space-size=1', '--input-type=module', '-e', `
+  const { stdout, stderr } = spawnSync(
+    process.execPath,
+    [
+      '--expose-gc',
+      '--max-semi-space-size=1',
+      '--input-type=module',
+      '-e',
+      `
     import { getHeapSpaceStatistics } from 'node:v8';
     import { Roster } from ${JSON.stringify(url)};
     const old = () => getHeapSpaceStatistics().find(({ space_name }) => space_name === 'old_space').space_used_size;
@@ -37,7 +44,13 @@ void t.test('what has left is not kept until the next full collection', async (t
     let most = old(), before = most;
     for (let i = 0; i < 100; i++) { come(100); most = Math.max(most, old()); }
     console.log(most - before);
-  `], { encoding: 'utf8' });
+  `,
+    ],
+    { encoding: 'utf8' },
+  );
   const grown = Number(stdout);
-  t.ok(stdout !== '' && grown < 2_000_000, `20 MB went through, the old generation grew by ${stdout.trim()} bytes ${stderr}`);
+  t.ok(
+    stdout !== '' && grown < 2_000_000,
+    `20 MB went through, the old generation grew by ${stdout.trim()} bytes ${stderr}`,
+  );
 });

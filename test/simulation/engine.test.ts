@@ -9,10 +9,15 @@ t.setTimeout(600_000);
 
 const STEPS = 500_000;
 
-interface Outcome { status: number | null; output: string }
+interface Outcome {
+  status: number | null;
+  output: string;
+}
 
 function simulate(...options: string[]): Outcome {
-  const { status, stdout, stderr } = spawnSync(join(packageRoot, 'build', 'native', 'simulate_engine'), options, { encoding: 'utf8' });
+  const { status, stdout, stderr } = spawnSync(join(packageRoot, 'build', 'native', 'simulate_engine'), options, {
+    encoding: 'utf8',
+  });
   return { status, output: `${stdout}${stderr}` };
 }
 

@@ -8,10 +8,17 @@ t.setTimeout(300_000);
 
 const STEPS = '2000';
 
-interface Outcome { status: number | null; output: string }
+interface Outcome {
+  status: number | null;
+  output: string;
+}
 
 function simulate(...options: string[]): Outcome {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [join(packageRoot, 'build', 'test', 'simulation', 'service', 'main.js'), ...options], { encoding: 'utf8' });
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    [join(packageRoot, 'build', 'test', 'simulation', 'service', 'main.js'), ...options],
+    { encoding: 'utf8' },
+  );
   return { status, output: `${stdout}${stderr}` };
 }
 
@@ -27,7 +34,9 @@ await t.test('all that must be true of the service is, whatever is done to it', 
 });
 
 await t.test('the same seed does the same, in memory and in LMDB; another one something else', (t) => {
-  const [first, again, lmdb, other] = [['5'], ['5'], ['5', '--tables', 'lmdb'], ['6']].map(([seed = '', ...more]) => traceOf(simulate('--steps', '800', '--seed', seed, ...more)));
+  const [first, again, lmdb, other] = [['5'], ['5'], ['5', '--tables', 'lmdb'], ['6']].map(([seed = '', ...more]) =>
+    traceOf(simulate('--steps', '800', '--seed', seed, ...more)),
+  );
   t.type(first, 'string');
   t.equal(again, first);
   t.equal(lmdb, first);

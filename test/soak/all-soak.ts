@@ -27,64 +27,157 @@ const DESCRIPTORS_MORE = 8;
 /** A thread takes an arena when all that are there are in use by others at that moment; so one may come late. */
 const ARENAS_MORE = 1;
 
-const { values } = parseArgs({ options: {
-  minutes: { type: 'string', default: '60' }, seed: { type: 'string', default: String(Date.now() % 1_000_000) }, rate: { type: 'string' }, leak: { type: 'string', default: '0' },
-} });
+const { values } = parseArgs({
+  options: {
+    minutes: { type: 'string', default: '60' },
+    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+    rate: { type: 'string' },
+    leak: { type: 'string', default: '0' },
+  },
+});
 const [minutes, seed, leak] = [Number(values.minutes), Number(values.seed), Number(values.leak)];
 const rate = values.rate === undefined ? null : Number(values.rate);
-if (!(minutes > 0) || !Number.isSafeInteger(seed) || !(rate === null || rate > 0) || !(leak >= 0)) throw badOption('--minutes, --seed, --rate and --leak must be numbers');
-const say = (text: string): void => { process.stdout.write(`${text}\n`); };
+if (!(minutes > 0) || !Number.isSafeInteger(seed) || !(rate === null || rate > 0) || !(leak >= 0))
+  throw badOption('--minutes, --seed, --rate and --leak must be numbers');
+const say = (text: string): void => {
+  process.stdout.write(`${text}\n`);
+};
 const mib = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
 
 const folder = mkdtempSync(join(tmpdir(), 'monolith-soak-'));
 const seeing = join(root, 'test', 'data', 'vision', 'text-llama-bpe.gguf');
 const picture = `data:image/png;base64,${readFileSync(join(root, 'test', 'data', 'vision', 'shapes.png')).toString('base64')}`;
 const { server, owner, organization, client, close } = await openOwned({
-  args: ['--engine-max-sequences', '6', '--engine-queue-max', '6', '--engine-queue-wait-ms', '300', '--model', `see=${seeing}`],
+  args: [
+    '--engine-max-sequences',
+    '6',
+    '--engine-queue-max',
+    '6',
+    '--engine-queue-wait-ms',
+    '300',
+    '--model',
+    `see=${seeing}`,
+  ],
   env: {
-    MONOLITH_LOG_LEVEL: 'error', MONOLITH_LIMITS_CONCURRENCY: '12', MONOLITH_LIMITS_RPM: 'off', MONOLITH_LIMITS_TPM: 'off', MONOLITH_WS_MAX_CONNECTIONS: '12', MONOLITH_HTTP_THREADS: String(THREADS),
-    MONOLITH_IMAGES_MAX_TOKENS: '200', MONOLITH_MODELS: JSON.stringify({ see: { max_output_tokens: 8 } }),
-    NODE_OPTIONS: ['collect', 'leak'].map((name) => `--import ${pathToFileURL(join(root, 'build', 'test', 'soak', `${name}.js`)).href}`).join(' '),
-    MONOLITH_TEST_COLLECTED: join(folder, 'collected.json'), MONOLITH_TEST_LEAK: String(leak),
+    MONOLITH_LOG_LEVEL: 'error',
+    MONOLITH_LIMITS_CONCURRENCY: '12',
+    MONOLITH_LIMITS_RPM: 'off',
+    MONOLITH_LIMITS_TPM: 'off',
+    MONOLITH_WS_MAX_CONNECTIONS: '12',
+    MONOLITH_HTTP_THREADS: String(THREADS),
+    MONOLITH_IMAGES_MAX_TOKENS: '200',
+    MONOLITH_MODELS: JSON.stringify({ see: { max_output_tokens: 8 } }),
+    NODE_OPTIONS: ['collect', 'leak']
+      .map((name) => `--import ${pathToFileURL(join(root, 'build', 'test', 'soak', `${name}.js`)).href}`)
+      .join(' '),
+    MONOLITH_TEST_COLLECTED: join(folder, 'collected.json'),
+    MONOLITH_TEST_LEAK: String(leak),
   },
 });
 const problems: string[] = [];
 try {
   const pid = server.process.pid!;
   const { secret } = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, { name: 'soak' });
-  const traffic = new Traffic({ server, secret, seed, abortPercent: 30, sight: { model: 'see', pictures: [picture] }, ...(rate === null ? {} : { rate }) });
+  const traffic = new Traffic({
+    server,
+    secret,
+    seed,
+    abortPercent: 30,
+    sight: { model: 'see', pictures: [picture] },
+    ...(rate === null ? {} : { rate }),
+  });
   say(`seed ${seed}, ${minutes} minutes${rate === null ? '' : `, ${rate} turns of clients a second`}`);
-  await traffic.run(CLIENTS, performance.now() + 3_000);          // every connection and thread is there once
+  await traffic.run(CLIENTS, performance.now() + 3_000); // every connection and thread is there once
   await eventually(async () => (await sum('monolith_sequences_running')) === 0);
   const begun = sampleOf(pid);
   const end = performance.now() + minutes * 60_000;
   const samples: Sample[] = [];
   const kept: Kept[] = [];
-  await Promise.all([traffic.run(CLIENTS, end), sampling(pid, samples, kept, end), people({ server, owner, organization, client, models: [...MODELS, 'see'], end })]);
-  if (!await eventually(async () => (await sum('monolith_sequences_running')) === 0 && (await sum('monolith_requests_waiting')) === 0, 60_000)) problems.push('sequences run, or requests wait, of clients that are gone');
+  await Promise.all([
+    traffic.run(CLIENTS, end),
+    sampling(pid, samples, kept, end),
+    people({ server, owner, organization, client, models: [...MODELS, 'see'], end }),
+  ]);
+  if (
+    !(await eventually(
+      async () => (await sum('monolith_sequences_running')) === 0 && (await sum('monolith_requests_waiting')) === 0,
+      60_000,
+    ))
+  )
+    problems.push('sequences run, or requests wait, of clients that are gone');
   const limits = (): Promise<LimitsObject> => owner.get(`/organizations/${organization.id}/limits`);
-  if (!await eventually(async () => (await limits()).models.every(({ concurrency }) => concurrency.in_use === 0), 60_000)) problems.push(`places are taken by nobody: ${JSON.stringify((await limits()).models)}`);
-  if (!await eventually(() => sampleOf(pid).descriptors <= begun.descriptors + DESCRIPTORS_MORE, 60_000)) problems.push(`${sampleOf(pid).descriptors} descriptors are open, and were ${begun.descriptors}`);
+  if (
+    !(await eventually(
+      async () => (await limits()).models.every(({ concurrency }) => concurrency.in_use === 0),
+      60_000,
+    ))
+  )
+    problems.push(`places are taken by nobody: ${JSON.stringify((await limits()).models)}`);
+  if (!(await eventually(() => sampleOf(pid).descriptors <= begun.descriptors + DESCRIPTORS_MORE, 60_000)))
+    problems.push(`${sampleOf(pid).descriptors} descriptors are open, and were ${begun.descriptors}`);
   const of = (name: keyof Sample): number[] => samples.map((sample) => sample[name]);
   const percent = (values: readonly number[]): string => `${(100 * growth(values)).toFixed(1)} percent`;
   const anonymous = kept.map((one) => one.anonymous);
-  if (!(growth(anonymous) <= FLAT)) problems.push(`anonymous memory behind collections grew by ${percent(anonymous)} over the last half`);
+  if (!(growth(anonymous) <= FLAT))
+    problems.push(`anonymous memory behind collections grew by ${percent(anonymous)} over the last half`);
   const [arenasBefore, arenasAfter] = mostOf(of('arenas'));
-  if (!(arenasAfter <= arenasBefore + ARENAS_MORE)) problems.push(`${arenasAfter} arenas in the last half, and at most ${arenasBefore} before`);
+  if (!(arenasAfter <= arenasBefore + ARENAS_MORE))
+    problems.push(`${arenasAfter} arenas in the last half, and at most ${arenasBefore} before`);
   if (traffic.statuses.has('500')) problems.push(`${traffic.statuses.get('500')} answers were 500`);
   const unasked = (await documented()).filter((one) => !traffic.endpoints.has(one));
   if (unasked.length > 0) problems.push(`never asked: ${unasked.join(', ')}`);
   const last = sampleOf(pid);
   say(`answers: ${JSON.stringify(Object.fromEntries(traffic.statuses))}`);
-  say(`anonymous: ${mib(begun.anonymous)} at the beginning, ${of('anonymous').filter((_, at) => at % Math.ceil(samples.length / 12) === 0).map(mib).join(', ')}, ${mib(last.anonymous)} idle; over the last half ${percent(of('anonymous'))}`);
-  say(`behind ${kept.length} collections ${anonymous.filter((_, at) => at % Math.ceil(kept.length / 12) === 0).map(mib).join(', ')}; over the last half ${percent(anonymous)}; beside the heaps ${percent(kept.map((one) => one.native))}`);
+  say(
+    `anonymous: ${mib(begun.anonymous)} at the beginning, ${of('anonymous')
+      .filter((_, at) => at % Math.ceil(samples.length / 12) === 0)
+      .map(mib)
+      .join(', ')}, ${mib(last.anonymous)} idle; over the last half ${percent(of('anonymous'))}`,
+  );
+  say(
+    `behind ${kept.length} collections ${anonymous
+      .filter((_, at) => at % Math.ceil(kept.length / 12) === 0)
+      .map(mib)
+      .join(
+        ', ',
+      )}; over the last half ${percent(anonymous)}; beside the heaps ${percent(kept.map((one) => one.native))}`,
+  );
   for (const thread of kept.at(-1)?.isolates.map((one) => one.thread) ?? []) {
     const isolates = kept.flatMap((one) => one.isolates.filter((isolate) => isolate.thread === thread));
-    const told = (name: string, values: readonly number[]): string => `${name} ${mib(values.at(-1) ?? NaN)} (${percent(values)})`;
-    say(`thread ${thread} keeps ${[told('objects', isolates.map((one) => one.used)), told('heap', isolates.map((one) => one.heap)), told('outside', isolates.map((one) => one.external)), ...Object.keys(isolates[0]?.spaces ?? {}).filter((space) => isolates.at(-1)!.spaces[space]! > 500_000).map((space) => told(space, isolates.map((one) => one.spaces[space]!)))].join(', ')}`);
+    const told = (name: string, values: readonly number[]): string =>
+      `${name} ${mib(values.at(-1) ?? NaN)} (${percent(values)})`;
+    say(
+      `thread ${thread} keeps ${[
+        told(
+          'objects',
+          isolates.map((one) => one.used),
+        ),
+        told(
+          'heap',
+          isolates.map((one) => one.heap),
+        ),
+        told(
+          'outside',
+          isolates.map((one) => one.external),
+        ),
+        ...Object.keys(isolates[0]?.spaces ?? {})
+          .filter((space) => isolates.at(-1)!.spaces[space]! > 500_000)
+          .map((space) =>
+            told(
+              space,
+              isolates.map((one) => one.spaces[space]!),
+            ),
+          ),
+      ].join(', ')}`,
+    );
   }
-  say(`descriptors ${begun.descriptors} to ${last.descriptors}, threads ${begun.threads} to ${last.threads}, arenas ${begun.arenas} to ${last.arenas} (${arenasBefore} and ${arenasAfter} at most in either half), resident ${mib(begun.resident)} to ${mib(last.resident)}`);
-  const errors = server.log().split('\n').filter((line) => /"level":"?(error|50)/.test(line));
+  say(
+    `descriptors ${begun.descriptors} to ${last.descriptors}, threads ${begun.threads} to ${last.threads}, arenas ${begun.arenas} to ${last.arenas} (${arenasBefore} and ${arenasAfter} at most in either half), resident ${mib(begun.resident)} to ${mib(last.resident)}`,
+  );
+  const errors = server
+    .log()
+    .split('\n')
+    .filter((line) => /"level":"?(error|50)/.test(line));
   if (errors.length > 0) problems.push(`the log has ${errors.length} errors: ${errors[0]}`);
 } finally {
   await close();
@@ -95,13 +188,19 @@ say(problems.length === 0 ? 'nothing is left' : `${problems.length} problems`);
 process.exitCode = problems.length > 0 ? 1 : 0;
 
 async function sum(name: string): Promise<number> {
-  return [...await server.metrics()].filter(([one]) => one.startsWith(name)).reduce((all, [, value]) => all + value, 0);
+  return [...(await server.metrics())]
+    .filter(([one]) => one.startsWith(name))
+    .reduce((all, [, value]) => all + value, 0);
 }
 
 /** What the server says that it has, but for what operators ask (people.ts). */
 async function documented(): Promise<string[]> {
-  const { paths } = await (await fetch(`${server.url}/openapi.json`)).json() as { paths: Record<string, Record<string, unknown>> };
-  return Object.entries(paths).flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`)).filter((one) => !['GET /props', 'GET /slots'].includes(one));
+  const { paths } = (await (await fetch(`${server.url}/openapi.json`)).json()) as {
+    paths: Record<string, Record<string, unknown>>;
+  };
+  return Object.entries(paths)
+    .flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`))
+    .filter((one) => !['GET /props', 'GET /slots'].includes(one));
 }
 
 async function sampling(pid: number, samples: Sample[], kept: Kept[], end: number): Promise<void> {
@@ -115,6 +214,9 @@ async function sampling(pid: number, samples: Sample[], kept: Kept[], end: numbe
       if (one !== null) kept.push(one);
     }
     const last = kept.at(-1);
-    if (samples.length % 12 === 0 && last !== undefined) say(`${((performance.now() - began) / 60_000).toFixed(1)} min: anonymous ${mib(sample.anonymous)}, behind a collection ${mib(last.anonymous)}, of that objects ${mib(last.used)} and beside the heaps ${mib(last.native)}, ${sample.descriptors} descriptors, ${sample.arenas} arenas`);
+    if (samples.length % 12 === 0 && last !== undefined)
+      say(
+        `${((performance.now() - began) / 60_000).toFixed(1)} min: anonymous ${mib(sample.anonymous)}, behind a collection ${mib(last.anonymous)}, of that objects ${mib(last.used)} and beside the heaps ${mib(last.native)}, ${sample.descriptors} descriptors, ${sample.arenas} arenas`,
+      );
   }
 }

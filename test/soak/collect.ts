@@ -18,9 +18,16 @@ if (file !== undefined) {
   const gc = runInNewContext('gc') as () => void;
   const collected = (): Isolate => {
     gc();
-    gc();                                        // what finalizers let go
-    const { used_heap_size: used, total_physical_size: heap, external_memory: external, malloced_memory: malloced } = getHeapStatistics();
-    const spaces = Object.fromEntries(getHeapSpaceStatistics().map(({ space_name: name, space_used_size: size }) => [name, size]));
+    gc(); // what finalizers let go
+    const {
+      used_heap_size: used,
+      total_physical_size: heap,
+      external_memory: external,
+      malloced_memory: malloced,
+    } = getHeapStatistics();
+    const spaces = Object.fromEntries(
+      getHeapSpaceStatistics().map(({ space_name: name, space_used_size: size }) => [name, size]),
+    );
     return { thread: threadId, used, heap, external, malloced, spaces };
   };
   const asks = new BroadcastChannel('soak-collect');
@@ -28,7 +35,9 @@ if (file !== undefined) {
   for (const channel of [asks, answers]) (channel as unknown as { unref(): void }).unref();
   if (isMainThread) {
     let others: Isolate[] = [];
-    answers.onmessage = (event) => { others.push((event as { data: Isolate }).data); };
+    answers.onmessage = (event) => {
+      others.push((event as { data: Isolate }).data);
+    };
     const collect = async (): Promise<void> => {
       others = [];
       asks.postMessage(null);
@@ -36,8 +45,12 @@ if (file !== undefined) {
       writeFileSync(`${file}.next`, JSON.stringify([collected(), ...others]));
       renameSync(`${file}.next`, file);
     };
-    process.on('SIGUSR2', () => { void collect(); });
+    process.on('SIGUSR2', () => {
+      void collect();
+    });
   } else {
-    asks.onmessage = () => { answers.postMessage(collected()); };
+    asks.onmessage = () => {
+      answers.postMessage(collected());
+    };
   }
 }

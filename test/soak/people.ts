@@ -32,13 +32,35 @@ export async function people({ server, owner, organization, client, models, end 
       await owner.delete(`${home}/api-keys/${id}`);
     }),
     until(PAGES_MS, async (turn) => {
-      for (const page of ['/usage', '/usage/latency', '/limits', '/requests', '/members', '/api-keys', '/models', '/audit-log']) await owner.get(home + page);
-      for (const page of ['/operator/models', '/operator/requests', '/operator/live/history', '/operator/disk', '/operator/tunables']) await owner.get(page);
-      for (const path of ['/metrics', '/props', '/slots']) await (await fetch(server.url + path, { headers: { authorization: `Bearer ${server.key}` } })).text();
+      for (const page of [
+        '/usage',
+        '/usage/latency',
+        '/limits',
+        '/requests',
+        '/members',
+        '/api-keys',
+        '/models',
+        '/audit-log',
+      ])
+        await owner.get(home + page);
+      for (const page of [
+        '/operator/models',
+        '/operator/requests',
+        '/operator/live/history',
+        '/operator/disk',
+        '/operator/tunables',
+      ])
+        await owner.get(page);
+      for (const path of ['/metrics', '/props', '/slots'])
+        await (await fetch(server.url + path, { headers: { authorization: `Bearer ${server.key}` } })).text();
       if (turn % 5 === 0) await watch(owner);
     }),
     until(PRESETS_MS, async () => {
-      const { id } = await owner.post<SavedItem>(`${home}/playground/saved`, { kind: 'preset', name: 'passing', content: { settings: { a: 'x'.repeat(5_000) }, columns: [{ model: models[0], turns: [] }] } });
+      const { id } = await owner.post<SavedItem>(`${home}/playground/saved`, {
+        kind: 'preset',
+        name: 'passing',
+        content: { settings: { a: 'x'.repeat(5_000) }, columns: [{ model: models[0], turns: [] }] },
+      });
       await owner.get(`${home}/playground/saved`);
       await owner.delete(`${home}/playground/saved/${id}`);
     }),

@@ -36,10 +36,13 @@ const ARENA = 64n * 1024n * 1024n;
 
 export function sampleOf(pid: number): Sample {
   const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
-  const bytes = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(rollup)?.[1] ?? NaN) * 1024;
+  const bytes = (name: string): number =>
+    Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(rollup)?.[1] ?? NaN) * 1024;
   return {
-    anonymous: bytes('Anonymous'), resident: bytes('Rss'),
-    descriptors: readdirSync(`/proc/${pid}/fd`).length, threads: readdirSync(`/proc/${pid}/task`).length,
+    anonymous: bytes('Anonymous'),
+    resident: bytes('Rss'),
+    descriptors: readdirSync(`/proc/${pid}/fd`).length,
+    threads: readdirSync(`/proc/${pid}/task`).length,
     arenas: arenasIn(readFileSync(`/proc/${pid}/maps`, 'utf8')),
   };
 }

@@ -22,7 +22,11 @@ export const MODELS = ['hal-1.0', 'clarke-1.0', 'tycho-1.0'] as const;
 /** So many stored responses are remembered, to be read and continued. */
 const RECENT = 64;
 
-interface Request { method: 'GET' | 'POST' | 'DELETE'; path: string; body?: object }
+interface Request {
+  method: 'GET' | 'POST' | 'DELETE';
+  path: string;
+  body?: object;
+}
 
 export class Traffic {
   /** How often what came about. */
@@ -39,14 +43,19 @@ export class Traffic {
   }
 
   async run(clients: number, end: number): Promise<void> {
-    await Promise.all(Array.from({ length: clients }, async () => {
-      while (performance.now() < end) {
-        const draw = this.#random.below(6);
-        const began = performance.now();
-        await (draw < 4 ? this.#overHttp() : draw === 4 ? this.#overSocket() : this.#broken());
-        if (this.options.rate !== undefined) await sleep(Math.max(0, this.#random.below(2000 * clients) / this.options.rate - (performance.now() - began)));
-      }
-    }));
+    await Promise.all(
+      Array.from({ length: clients }, async () => {
+        while (performance.now() < end) {
+          const draw = this.#random.below(6);
+          const began = performance.now();
+          await (draw < 4 ? this.#overHttp() : draw === 4 ? this.#overSocket() : this.#broken());
+          if (this.options.rate !== undefined)
+            await sleep(
+              Math.max(0, this.#random.below(2000 * clients) / this.options.rate - (performance.now() - began)),
+            );
+        }
+      }),
+    );
   }
 
   #note(what: string): void {
@@ -68,25 +77,103 @@ export class Traffic {
     const get = (path: string): Request => ({ method: 'GET', path });
     const previous = this.#recent.length > 0 && draw(3) === 0 ? pick(this.#recent) : null;
     switch (draw(13)) {
-      case 0: return post('/v1/chat/completions', { model, messages, max_completion_tokens: 1 + draw(600), stream, n: 1 + draw(2) });
-      case 1: return post('/v1/messages', { model, messages, max_tokens: 1 + draw(600), stream });
-      case 2: return post('/v1/responses', { model, input: this.#text(), max_output_tokens: 16 + draw(600), stream, store: draw(2) === 0, previous_response_id: previous });
-      case 3: return post('/v1/responses', { model, input: this.#text(), max_output_tokens: 16 + draw(300), stream, background: true });
-      case 4: return post('/v1/responses/compact', { model, input: this.#text() });
-      case 5: return pick([
-        post('/v1/messages/count_tokens', { model, messages }), post('/v1/responses/input_tokens', { model, input: this.#text() }),
-        post('/tokenize', { model, prompt: this.#text() }), post('/detokenize', { model, tokens: [65, 66, 67 + draw(9)] }),
-      ]);
-      case 6: return post('/v1/completions', { model, prompt: this.#text(), max_tokens: 1 + draw(300), stream, logprobs: draw(3) });
-      case 7: return post('/v1/chat/completions', { model, messages, max_completion_tokens: 200, stream, response_format: formOf(draw) });
-      case 8: return post('/v1/chat/completions', { model, messages: [{ role: 'user', content: 'W: weather?' }], stream, tools: [{ type: 'function', function: { name: 'get_weather', parameters: { type: 'object', properties: { location: { type: 'string', maxLength: 20 + draw(1000) } } } } }] });
-      case 9: return post('/v1/chat/completions', this.#sight(model));
-      case 10: return get(pick(['/v1/models', `/v1/models/${model}`, '/tokenizer_info', '/readyz', '/livez', '/openapi.json', '/version']));
+      case 0:
+        return post('/v1/chat/completions', {
+          model,
+          messages,
+          max_completion_tokens: 1 + draw(600),
+          stream,
+          n: 1 + draw(2),
+        });
+      case 1:
+        return post('/v1/messages', { model, messages, max_tokens: 1 + draw(600), stream });
+      case 2:
+        return post('/v1/responses', {
+          model,
+          input: this.#text(),
+          max_output_tokens: 16 + draw(600),
+          stream,
+          store: draw(2) === 0,
+          previous_response_id: previous,
+        });
+      case 3:
+        return post('/v1/responses', {
+          model,
+          input: this.#text(),
+          max_output_tokens: 16 + draw(300),
+          stream,
+          background: true,
+        });
+      case 4:
+        return post('/v1/responses/compact', { model, input: this.#text() });
+      case 5:
+        return pick([
+          post('/v1/messages/count_tokens', { model, messages }),
+          post('/v1/responses/input_tokens', { model, input: this.#text() }),
+          post('/tokenize', { model, prompt: this.#text() }),
+          post('/detokenize', { model, tokens: [65, 66, 67 + draw(9)] }),
+        ]);
+      case 6:
+        return post('/v1/completions', {
+          model,
+          prompt: this.#text(),
+          max_tokens: 1 + draw(300),
+          stream,
+          logprobs: draw(3),
+        });
+      case 7:
+        return post('/v1/chat/completions', {
+          model,
+          messages,
+          max_completion_tokens: 200,
+          stream,
+          response_format: formOf(draw),
+        });
+      case 8:
+        return post('/v1/chat/completions', {
+          model,
+          messages: [{ role: 'user', content: 'W: weather?' }],
+          stream,
+          tools: [
+            {
+              type: 'function',
+              function: {
+                name: 'get_weather',
+                parameters: {
+                  type: 'object',
+                  properties: { location: { type: 'string', maxLength: 20 + draw(1000) } },
+                },
+              },
+            },
+          ],
+        });
+      case 9:
+        return post('/v1/chat/completions', this.#sight(model));
+      case 10:
+        return get(
+          pick([
+            '/v1/models',
+            `/v1/models/${model}`,
+            '/tokenizer_info',
+            '/readyz',
+            '/livez',
+            '/openapi.json',
+            '/version',
+          ]),
+        );
       case 11: {
         const id = previous ?? `resp_${'0'.repeat(32)}`;
-        return get(`/v1/responses/${id}${pick(['', `?stream=true&starting_after=${draw(20)}`, '/input_items?limit=5', '?stream=true'])}`);
+        return get(
+          `/v1/responses/${id}${pick(['', `?stream=true&starting_after=${draw(20)}`, '/input_items?limit=5', '?stream=true'])}`,
+        );
       }
-      default: return post(pick(['/v1/chat/completions', '/v1/messages', '/v1/responses']), { model: pick([...MODELS, 'nothing']), messages, input: 7, temperature: 9 });
+      default:
+        return post(pick(['/v1/chat/completions', '/v1/messages', '/v1/responses']), {
+          model: pick([...MODELS, 'nothing']),
+          messages,
+          input: 7,
+          temperature: 9,
+        });
     }
   }
 
@@ -94,20 +181,39 @@ export class Traffic {
   #sight(model: string): object {
     const { below: draw, pick } = this.#random;
     const { sight } = this.options;
-    const parts = sight === undefined ? [] : Array.from({ length: 1 + draw(2) }, () => ({ type: 'image_url', image_url: { url: pick(sight.pictures), detail: pick(['low', 'high']) } }));
-    return { model: sight?.model ?? model, messages: [{ role: 'user', content: [{ type: 'text', text: `${draw(20)}: what is this?` }, ...parts] }], max_completion_tokens: 1 + draw(8), stream: draw(2) === 0 };
+    const parts =
+      sight === undefined
+        ? []
+        : Array.from({ length: 1 + draw(2) }, () => ({
+            type: 'image_url',
+            image_url: { url: pick(sight.pictures), detail: pick(['low', 'high']) },
+          }));
+    return {
+      model: sight?.model ?? model,
+      messages: [{ role: 'user', content: [{ type: 'text', text: `${draw(20)}: what is this?` }, ...parts] }],
+      max_completion_tokens: 1 + draw(8),
+      stream: draw(2) === 0,
+    };
   }
 
   async #overHttp(): Promise<void> {
     const { below: draw } = this.#random;
-    const { server: { url }, abortPercent } = this.options;
+    const {
+      server: { url },
+      abortPercent,
+    } = this.options;
     const request = this.#request();
     const controller = new AbortController();
     const timer = draw(100) < abortPercent ? setTimeout(() => controller.abort(), draw(draw(2) === 0 ? 8 : 250)) : null;
     const authorization = this.#authorization;
     const ask = ({ method, path, body }: Request, signal?: AbortSignal): Promise<Response> => {
       this.endpoints.add(`${method} ${templateOf(path)}`);
-      return fetch(`${url}${path}`, { method, headers: { authorization, 'content-type': 'application/json' }, ...(body === undefined ? {} : { body: JSON.stringify(body) }), ...(signal === undefined ? {} : { signal }) });
+      return fetch(`${url}${path}`, {
+        method,
+        headers: { authorization, 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        ...(signal === undefined ? {} : { signal }),
+      });
     };
     try {
       const response = await ask(request, controller.signal);
@@ -132,7 +238,9 @@ export class Traffic {
     const socket = connect(this.options.server.port, '127.0.0.1');
     socket.on('error', () => undefined);
     const body = JSON.stringify({ model: pick(MODELS), messages: [{ role: 'user', content: this.#text() }] });
-    socket.write(`POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: ${this.#authorization}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, draw(body.length + 1))}`);
+    socket.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: ${this.#authorization}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, draw(body.length + 1))}`,
+    );
     await sleep(draw(60));
     socket.destroy();
     this.#note('broken off');
@@ -140,7 +248,9 @@ export class Traffic {
 
   async #overSocket(): Promise<void> {
     const { below: draw, pick } = this.#random;
-    const socket = new WebSocket(`ws://127.0.0.1:${this.options.server.port}/v1/responses`, { headers: { authorization: this.#authorization } });
+    const socket = new WebSocket(`ws://127.0.0.1:${this.options.server.port}/v1/responses`, {
+      headers: { authorization: this.#authorization },
+    });
     const ended = new Promise<void>((resolve) => {
       socket.on('close', () => resolve());
       socket.on('error', () => resolve());
@@ -148,10 +258,20 @@ export class Traffic {
     socket.on('open', () => {
       this.#note('connected');
       for (let turn = draw(3); turn >= 0; turn--) {
-        socket.send(draw(8) === 0 ? '{"type":' : JSON.stringify({ type: 'response.create', model: pick(MODELS), input: this.#text(), max_output_tokens: 16 + draw(400), store: false }));
+        socket.send(
+          draw(8) === 0
+            ? '{"type":'
+            : JSON.stringify({
+                type: 'response.create',
+                model: pick(MODELS),
+                input: this.#text(),
+                max_output_tokens: 16 + draw(400),
+                store: false,
+              }),
+        );
       }
     });
-    if (draw(4) > 0) await Promise.race([ended, new Promise((resolve) => socket.on('open', resolve))]);   // others leave before it is open
+    if (draw(4) > 0) await Promise.race([ended, new Promise((resolve) => socket.on('open', resolve))]); // others leave before it is open
     await Promise.race([ended, sleep(draw(400))]);
     if (draw(2) === 0) socket.close();
     else socket.terminate();
@@ -159,10 +279,26 @@ export class Traffic {
   }
 }
 
-const templateOf = (path: string): string => path.replace(/\?.*$/, '').replace(/^(\/v1\/responses\/)resp_[0-9a-f]+/, '$1{id}').replace(/^(\/v1\/models\/).+/, '$1{id}');
+const templateOf = (path: string): string =>
+  path
+    .replace(/\?.*$/, '')
+    .replace(/^(\/v1\/responses\/)resp_[0-9a-f]+/, '$1{id}')
+    .replace(/^(\/v1\/models\/).+/, '$1{id}');
 
 /** A schema that no request had before, most of the time. */
 function formOf(below: Random['below']): object {
-  const properties = Object.fromEntries(Array.from({ length: 1 + below(4) }, () => [`p${below(100_000)}`, below(2) === 0 ? { type: 'integer' } : { type: 'string', enum: ['a', 'b'] }]));
-  return { type: 'json_schema', json_schema: { name: 'form', strict: true, schema: { type: 'object', properties, required: Object.keys(properties), additionalProperties: false } } };
+  const properties = Object.fromEntries(
+    Array.from({ length: 1 + below(4) }, () => [
+      `p${below(100_000)}`,
+      below(2) === 0 ? { type: 'integer' } : { type: 'string', enum: ['a', 'b'] },
+    ]),
+  );
+  return {
+    type: 'json_schema',
+    json_schema: {
+      name: 'form',
+      strict: true,
+      schema: { type: 'object', properties, required: Object.keys(properties), additionalProperties: false },
+    },
+  };
 }

@@ -12,7 +12,13 @@ const ENDS = ['kill', 'torn', 'power'] as const satisfies readonly Fault[];
 const SEEK: readonly Fault[] = ['sync', 'meta'];
 
 const { values } = parseArgs({
-  options: { kinds: { type: 'string', default: FAULTS.join(',') }, from: { type: 'string', default: '1' }, to: { type: 'string', default: '1000000' }, jobs: { type: 'string', default: '1' }, seeds: { type: 'string', default: '4' } },
+  options: {
+    kinds: { type: 'string', default: FAULTS.join(',') },
+    from: { type: 'string', default: '1' },
+    to: { type: 'string', default: '1000000' },
+    jobs: { type: 'string', default: '1' },
+    seeds: { type: 'string', default: '4' },
+  },
 });
 const kinds = values.kinds.split(',').map((name): Fault => {
   const kind = FAULTS.find((fault) => fault === name);
@@ -39,7 +45,18 @@ async function ends(fault: (typeof ENDS)[number]): Promise<string> {
   for (let call = from - 1; call <= last; call++) {
     const position = recorded.calls[call] as number;
     for (let seed = 1; seed <= (fault === 'power' ? seeds : 1); seed++) {
-      tell(fault, call, seed, await wrongAfter(fault === 'kill' ? recorded.killed(position) : fault === 'torn' ? recorded.torn(position) : recorded.powerless(position, seed)));
+      tell(
+        fault,
+        call,
+        seed,
+        await wrongAfter(
+          fault === 'kill'
+            ? recorded.killed(position)
+            : fault === 'torn'
+              ? recorded.torn(position)
+              : recorded.powerless(position, seed),
+        ),
+      );
       states++;
     }
   }
@@ -48,7 +65,7 @@ async function ends(fault: (typeof ENDS)[number]): Promise<string> {
 
 async function failures(fault: Fault): Promise<string> {
   const sum = { runs: 0, acknowledged: 0, refused: 0 };
-  let last = to;                                 // the last place that is looked at
+  let last = to; // the last place that is looked at
   let next = from;
   const worker = async (): Promise<void> => {
     while (next <= last) {

@@ -9,9 +9,17 @@ function bench(more: { batch?: number; maxWaiting?: number } = {}) {
   const written: number[][] = [];
   const said: string[] = [];
   const state = { fails: false, gate: Promise.resolve() };
-  const note = (level: string) => (fields: object, text: string): void => { said.push(`${level} ${text} ${JSON.stringify(fields, (key, value: unknown) => (key === 'err' ? undefined : value))}`); };
+  const note =
+    (level: string) =>
+    (fields: object, text: string): void => {
+      said.push(
+        `${level} ${text} ${JSON.stringify(fields, (key, value: unknown) => (key === 'err' ? undefined : value))}`,
+      );
+    };
   const writer = new BatchWriter<number>({
-    what: 'use', log: { error: note('error'), info: note('info') } as unknown as Log, ...more,
+    what: 'use',
+    log: { error: note('error'), info: note('info') } as unknown as Log,
+    ...more,
     write: async (batch) => {
       await state.gate;
       if (state.fails) throw new Error('no');
@@ -36,7 +44,9 @@ t.test('a quarter of a second after the first, all together', async (t) => {
 t.test('flush writes all at once, a batch after the other, also what comes meanwhile', async (t) => {
   const { writer, written, state, said } = bench({ batch: 2 });
   let open = (): void => undefined;
-  state.gate = new Promise((resolve) => { open = resolve; });
+  state.gate = new Promise((resolve) => {
+    open = resolve;
+  });
   for (const one of [1, 2, 3]) writer.add(one);
   const flushes = [writer.flush(), writer.flush()];
   writer.add(4);
@@ -57,7 +67,10 @@ t.test('an eighth of what waits at a time, from 32 to a thousand, in order', asy
   t.same(written.flat(), all);
   const sizes = written.map(({ length }) => length);
   t.same(sizes.slice(0, 4), [625, 547, 479, 419]);
-  t.ok(sizes.slice(0, -1).every((size) => size >= 32), 'but the last');
+  t.ok(
+    sizes.slice(0, -1).every((size) => size >= 32),
+    'but the last',
+  );
   for (let one = 0; one < 10_000; one++) writer.add(one);
   await writer.flush();
   t.equal(written[sizes.length]?.length, 1_000);
@@ -65,13 +78,27 @@ t.test('an eighth of what waits at a time, from 32 to a thousand, in order', asy
 
 t.test('a pause between two batches, for requests', async (t) => {
   const at: number[] = [];
-  const writer = new BatchWriter<number>({ what: 'use', log: {} as Log, write: async (batch) => { at.push(performance.now(), batch.length); } });
+  const writer = new BatchWriter<number>({
+    what: 'use',
+    log: {} as Log,
+    write: async (batch) => {
+      at.push(performance.now(), batch.length);
+    },
+  });
   for (let one = 0; one < 97; one++) writer.add(one);
   const alive = setInterval(() => undefined, 1_000);
   t.ok(await eventually(() => writer.waiting === 0));
   clearInterval(alive);
-  t.same(at.filter((_, place) => place % 2 === 1), [32, 32, 32, 1], 'also one that is left alone');
-  for (const place of [2, 4, 6]) t.ok((at[place] as number) - (at[place - 2] as number) >= 24, `${(at[place] as number) - (at[place - 2] as number)} ms`);
+  t.same(
+    at.filter((_, place) => place % 2 === 1),
+    [32, 32, 32, 1],
+    'also one that is left alone',
+  );
+  for (const place of [2, 4, 6])
+    t.ok(
+      (at[place] as number) - (at[place - 2] as number) >= 24,
+      `${(at[place] as number) - (at[place - 2] as number)} ms`,
+    );
 });
 
 t.test('what could not be written comes first when it can be again, and the log says each once', async (t) => {
@@ -103,7 +130,10 @@ t.test('more than may wait is dropped, and told of once', async (t) => {
   for (const one of [1, 2, 3, 4]) writer.add(one);
   t.equal(writer.waiting, 2);
   await writer.flush();
-  t.same(said, ['error use is told faster than it can be recorded: some is dropped {"waiting":2}', 'error use cannot be recorded now; it is tried again {}']);
+  t.same(said, [
+    'error use is told faster than it can be recorded: some is dropped {"waiting":2}',
+    'error use cannot be recorded now; it is tried again {}',
+  ]);
   state.fails = false;
   await writer.flush();
   t.same(written, [[1, 2]]);

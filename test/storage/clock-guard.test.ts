@@ -30,7 +30,13 @@ t.test('stored responses outlive a clock a month ahead; their own time still end
   let wall = one.createdAt * 1_000;
   const records = new LmdbClockRecords(store, () => wall);
   const hold = new ErasureHold(new SharedArrayBuffer(ERASURE_HOLD_BYTES));
-  const guard = await ClockGuard.open(records, { hold, onHeld: () => undefined, onError: (error) => { throw error; } });
+  const guard = await ClockGuard.open(records, {
+    hold,
+    onHeld: () => undefined,
+    onError: (error) => {
+      throw error;
+    },
+  });
   t.teardown(() => guard.close());
   const responses = openResponseStore(store, { retention_days: 30 }, { now: () => wall / 1_000, gate: guard });
   t.teardown(() => responses.close());

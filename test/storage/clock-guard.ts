@@ -4,9 +4,13 @@ import { ERASURE_HOLD_BYTES, ErasureHold } from '../../src/shared/erasure-hold.j
 import { ClockGuard } from '../../src/storage/clock-guard.js';
 import type { ClockRecords } from '../../src/storage/clock-guard.js';
 
-const HOUR = 3_600_000, DAY = 24 * HOUR;
+const HOUR = 3_600_000,
+  DAY = 24 * HOUR;
 
-export interface Turned { wall: number; elapsed: number }
+export interface Turned {
+  wall: number;
+  elapsed: number;
+}
 
 export function clockGuardTests(open: (t: Test, clock: Turned) => Promise<ClockRecords>): void {
   const bench = async (t: Test) => {
@@ -15,10 +19,27 @@ export function clockGuardTests(open: (t: Test, clock: Turned) => Promise<ClockR
     const hold = new ErasureHold(new SharedArrayBuffer(ERASURE_HOLD_BYTES));
     const told: string[] = [];
     const start = (): Promise<ClockGuard> => {
-      clock.elapsed = 0;   // another process
-      return ClockGuard.open(records, { hold, elapsed: () => clock.elapsed, onHeld: (held) => told.push(held === null ? 'allowed' : 'held'), onError: (error) => { throw error; } });
+      clock.elapsed = 0; // another process
+      return ClockGuard.open(records, {
+        hold,
+        elapsed: () => clock.elapsed,
+        onHeld: (held) => told.push(held === null ? 'allowed' : 'held'),
+        onError: (error) => {
+          throw error;
+        },
+      });
     };
-    return { clock, records, hold, told, start, run: (ms: number) => { clock.wall += ms; clock.elapsed += ms; } };
+    return {
+      clock,
+      records,
+      hold,
+      told,
+      start,
+      run: (ms: number) => {
+        clock.wall += ms;
+        clock.elapsed += ms;
+      },
+    };
   };
 
   t.test('a start a day ahead of the last stored time erases nothing; the right time is trusted at once', async (t) => {
@@ -56,7 +77,9 @@ export function clockGuardTests(open: (t: Test, clock: Turned) => Promise<ClockR
     run(2 * HOUR - 1);
     t.notOk(guard.allows());
     let heard = 0;
-    guard.onAllowed(() => { heard++; });
+    guard.onAllowed(() => {
+      heard++;
+    });
     run(1);
     t.ok(guard.allows());
     t.equal(heard, 1, 'sweeps are started');

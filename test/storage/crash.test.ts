@@ -13,7 +13,7 @@ import type { TableName } from '../../src/storage/store.js';
 import { endsWithParent } from '../e2e/monolith.js';
 import { isWhole } from './whole.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const KILLS = 5;
 
@@ -22,9 +22,13 @@ t.test('killed at any moment', async (t) => {
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const saved = new Map<string, string | null>();
   for (let round = 0; round < KILLS; round++) {
-    const child = spawn(process.execPath, [...endsWithParent, join(import.meta.dirname, 'saver.js'), path, '16'], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const child = spawn(process.execPath, [...endsWithParent, join(import.meta.dirname, 'saver.js'), path, '16'], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
     let text = '';
-    child.stdout.setEncoding('utf8').on('data', (part: string) => { text += part; });
+    child.stdout.setEncoding('utf8').on('data', (part: string) => {
+      text += part;
+    });
     const closed = once(child, 'close');
     await once(child.stdout, 'data');
     await sleep(Math.random() * 250);
@@ -40,11 +44,14 @@ t.test('killed at any moment', async (t) => {
 
   const store = await openStore(path);
   const responses = openResponseStore(store, { retention_days: 30 });
-  t.teardown(async () => { await responses.close(); await store.close(); });
+  t.teardown(async () => {
+    await responses.close();
+    await store.close();
+  });
   await responses.sweep();
   const broken: string[] = [];
   for (const [id, previousId] of saved) {
-    if (!await isWhole(responses, id, previousId)) broken.push(id);
+    if (!(await isWhole(responses, id, previousId))) broken.push(id);
   }
   t.same(broken, [], `${saved.size} responses are whole`);
 
@@ -52,10 +59,22 @@ t.test('killed at any moment', async (t) => {
   const all = keys('responses') as string[];
   t.ok(all.length >= saved.size);
   const whole = await Promise.all(all.map((id) => isWhole(responses, id)));
-  t.same(all.filter((_, at) => whole[at] !== true), [], 'also those whose save had not resolved are whole, if they are there');
+  t.same(
+    all.filter((_, at) => whole[at] !== true),
+    [],
+    'also those whose save had not resolved are whole, if they are there',
+  );
   const known = new Set(all);
-  for (const [table, at] of [['response-items', 3], ['response-images', 0], ['response-times', 2]] as const) {
-    t.same(keys(table).filter((key) => !known.has(key[at] as string)), [], `nothing in ${table} without its response`);
+  for (const [table, at] of [
+    ['response-items', 3],
+    ['response-images', 0],
+    ['response-times', 2],
+  ] as const) {
+    t.same(
+      keys(table).filter((key) => !known.has(key[at] as string)),
+      [],
+      `nothing in ${table} without its response`,
+    );
   }
   t.equal(keys('response-times').length, all.length);
 });

@@ -10,13 +10,16 @@ import t from 'tap';
 import { lockDataDir, lockPath } from '../../src/storage/data-dir-lock.js';
 import { main } from '../e2e/monolith.js';
 
-t.setTimeout(120_000);     // for a busy machine
+t.setTimeout(120_000); // for a busy machine
 
 const path = mkdtempSync(join(tmpdir(), 'monolith-lock-'));
 t.teardown(() => rmSync(path, { recursive: true, force: true }));
 
 const holder = join(import.meta.dirname, 'lock-holder.js');
-const IN_USE = { name: 'StorageError', message: /Another server uses the data folder .*\(process \d+ on .+\)\. Stop it, or .* --data-dir/ };
+const IN_USE = {
+  name: 'StorageError',
+  message: /Another server uses the data folder .*\(process \d+ on .+\)\. Stop it, or .* --data-dir/,
+};
 
 async function held(): Promise<ChildProcess> {
   const child = spawn(process.execPath, [holder, path], { stdio: ['pipe', 'pipe', 'inherit'] });
@@ -25,7 +28,8 @@ async function held(): Promise<ChildProcess> {
 }
 
 /** Whether a process of its own gets the lock. */
-const isFree = (): boolean => spawnSync(process.execPath, [holder, path], { stdio: ['ignore', 'pipe', 'ignore'] }).status === 0;
+const isFree = (): boolean =>
+  spawnSync(process.execPath, [holder, path], { stdio: ['ignore', 'pipe', 'ignore'] }).status === 0;
 
 t.test('within a process', (t) => {
   const lock = lockDataDir(path);
@@ -45,23 +49,44 @@ t.test('another process has it, however it ends', async (t) => {
 });
 
 const unshare = spawnSync('unshare', ['-rn', 'true'], { encoding: 'utf8' });
-const skip = unshare.status === 0 ? false : `network namespaces cannot be made here: ${unshare.error?.message ?? unshare.stderr}`;
+const skip =
+  unshare.status === 0 ? false : `network namespaces cannot be made here: ${unshare.error?.message ?? unshare.stderr}`;
 
 t.test('a server in a network namespace of its own, as a container has', { skip }, (t) => {
   const lock = lockDataDir(path);
-  const second = spawnSync('unshare', ['-rn', process.execPath, main, 'serve', '--port', '0'], { encoding: 'utf8', timeout: 60_000, env: { ...process.env, MONOLITH_DATA_DIR: path, MONOLITH_LOG_LEVEL: 'silent' } });
-  t.match(second, { status: 1, stdout: '', stderr: new RegExp(`^monolith: Another server uses the data folder .*process ${process.pid} on`) });
-  t.match(spawnSync('unshare', ['-rn', process.execPath, main, 'keys', 'list'], { encoding: 'utf8', env: { ...process.env, MONOLITH_DATA_DIR: path } }), { status: 0 }, 'commands work beside a server');
+  const second = spawnSync('unshare', ['-rn', process.execPath, main, 'serve', '--port', '0'], {
+    encoding: 'utf8',
+    timeout: 60_000,
+    env: { ...process.env, MONOLITH_DATA_DIR: path, MONOLITH_LOG_LEVEL: 'silent' },
+  });
+  t.match(second, {
+    status: 1,
+    stdout: '',
+    stderr: new RegExp(`^monolith: Another server uses the data folder .*process ${process.pid} on`),
+  });
+  t.match(
+    spawnSync('unshare', ['-rn', process.execPath, main, 'keys', 'list'], {
+      encoding: 'utf8',
+      env: { ...process.env, MONOLITH_DATA_DIR: path },
+    }),
+    { status: 0 },
+    'commands work beside a server',
+  );
   lock.release();
   t.end();
 });
 
 t.test('children do not keep it, threads do not lose it', async (t) => {
   const lock = lockDataDir(path);
-  const child = spawn(process.execPath, ['-e', 'process.stdout.write("up"); process.stdin.resume()'], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, ['-e', 'process.stdout.write("up"); process.stdin.resume()'], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
   await once(child.stdout, 'data');
   // POSIX record locks would go with the first descriptor of the file that is closed in the process.
-  const worker = new Worker(`const fs = require('node:fs'); fs.closeSync(fs.openSync(${JSON.stringify(lockPath(path))}, 'r+'));`, { eval: true });
+  const worker = new Worker(
+    `const fs = require('node:fs'); fs.closeSync(fs.openSync(${JSON.stringify(lockPath(path))}, 'r+'));`,
+    { eval: true },
+  );
   await once(worker, 'exit');
   t.notOk(isFree(), 'a thread that ended took nothing with it');
   lock.release();

@@ -2,7 +2,22 @@
 // responses are saved has all that was acknowledged before, whole.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -16,7 +31,7 @@ import { endsWithParent, eventually, main } from '../e2e/monolith.js';
 import { randomFrom } from '../support/random.js';
 import { expected } from './saver.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const folder = mkdtempSync(join(tmpdir(), 'monolith-copy-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -24,14 +39,18 @@ const path = join(folder, 'data');
 const copy = join(folder, 'copy.mdb');
 
 t.test('a copy while responses are saved', async (t) => {
-  const child = spawn(process.execPath, [...endsWithParent, join(import.meta.dirname, 'saver.js'), path, '8'], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [...endsWithParent, join(import.meta.dirname, 'saver.js'), path, '8'], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
   let text = '';
-  child.stdout.setEncoding('utf8').on('data', (part: string) => { text += part; });
+  child.stdout.setEncoding('utf8').on('data', (part: string) => {
+    text += part;
+  });
   const saved = (): string[] => text.split('\n').slice(0, -1);
   const closed = once(child, 'close');
   t.teardown(() => child.kill('SIGKILL'));
   t.ok(await eventually(() => saved().length > 200));
-  const lock = lockDataDir(path);          // as its server would have it
+  const lock = lockDataDir(path); // as its server would have it
   const before = saved();
   const made = await backUp(path, copy);
   t.ok(await eventually(() => saved().length > before.length), 'saving went on meanwhile');
@@ -40,7 +59,10 @@ t.test('a copy while responses are saved', async (t) => {
   child.kill('SIGKILL');
   await closed;
   t.equal(statSync(copy).mode & 0o777, 0o600, 'nobody else may read it');
-  t.same(readdirSync(folder).filter((name) => name.includes('partial')), []);
+  t.same(
+    readdirSync(folder).filter((name) => name.includes('partial')),
+    [],
+  );
   t.match(await checkDatabase(copy), { path: copy, tables: made.tables });
   await t.rejects(backUp(path, copy), { name: 'StorageError', message: /is there already/ });
 
@@ -50,14 +72,27 @@ t.test('a copy while responses are saved', async (t) => {
   const responses = openResponseStore(store, { retention_days: 30 });
   const ids = [...store.table('responses').keys()] as string[];
   const known = new Set(ids);
-  t.same(before.filter((line) => !known.has(line.split(' ')[0] as string)), [], `${before.length} acknowledged before are there`);
-  const plain = (items: ReturnType<typeof expected>['input']): unknown => items.map(({ item, images = [] }) => [item, images.map((bytes) => Buffer.from(bytes).toString('base64'))]);
+  t.same(
+    before.filter((line) => !known.has(line.split(' ')[0] as string)),
+    [],
+    `${before.length} acknowledged before are there`,
+  );
+  const plain = (items: ReturnType<typeof expected>['input']): unknown =>
+    items.map(({ item, images = [] }) => [item, images.map((bytes) => Buffer.from(bytes).toString('base64'))]);
   const chains = new Map(await Promise.all(ids.map(async (id) => [id, await responses.chain('org_a', id)] as const)));
-  t.same(ids.filter((id) => {
-    const record = chains.get(id)?.responses.at(-1);
-    const should = expected(id, null);
-    return record === undefined || JSON.stringify([plain(record.input), plain(record.output)]) !== JSON.stringify([plain(should.input), plain(should.output)]);
-  }), [], `${ids.length} are whole`);
+  t.same(
+    ids.filter((id) => {
+      const record = chains.get(id)?.responses.at(-1);
+      const should = expected(id, null);
+      return (
+        record === undefined ||
+        JSON.stringify([plain(record.input), plain(record.output)]) !==
+          JSON.stringify([plain(should.input), plain(should.output)])
+      );
+    }),
+    [],
+    `${ids.length} are whole`,
+  );
   await responses.close();
   await store.close();
 });
@@ -76,23 +111,33 @@ t.test('back in its place, the one before kept', async (t) => {
   const store = await openStore(newer);
   await store.table<number>('meta').put('schema', SCHEMA_VERSION + 1);
   await store.close();
-  await t.rejects(restore(path, newer), { message: new RegExp(`schema version ${SCHEMA_VERSION + 1}; this release reads ${SCHEMA_VERSION}`) });
+  await t.rejects(restore(path, newer), {
+    message: new RegExp(`schema version ${SCHEMA_VERSION + 1}; this release reads ${SCHEMA_VERSION}`),
+  });
   const another = join(folder, 'another');
   const root = open({ path: another });
   await root.put('key', 'value');
   await root.close();
   t.match(await checkDatabase(another), { schema: null });
   await t.rejects(restore(path, another), { name: 'StorageError', message: /is a database, but none of this program/ });
-  await t.rejects(backUp(join(folder, 'nowhere'), join(folder, 'no.mdb')), { name: 'StorageError', message: /There is no database in / });
+  await t.rejects(backUp(join(folder, 'nowhere'), join(folder, 'no.mdb')), {
+    name: 'StorageError',
+    message: /There is no database in /,
+  });
   t.same((await checkDatabase(path)).tables, entries, 'what was refused changed nothing');
-  t.same(readdirSync(path).filter((name) => name.startsWith('db-restored')), []);
+  t.same(
+    readdirSync(path).filter((name) => name.startsWith('db-restored')),
+    [],
+  );
 });
 
 t.test('damaged files are refused with a sentence, before LMDB maps them', async (t) => {
   const good = join(folder, 'good');
   const store = await openStore(good);
   const table = store.table('keys');
-  await store.transaction(() => { for (let n = 0; n < 3_000; n++) void table.put(`key ${n}`, 'x'.repeat(n % 700)); });
+  await store.transaction(() => {
+    for (let n = 0; n < 3_000; n++) void table.put(`key ${n}`, 'x'.repeat(n % 700));
+  });
   await table.put('large', 'x'.repeat(50_000));
   await store.close();
   const bad = join(folder, 'bad');
@@ -117,20 +162,68 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
     ['one page left', () => truncateSync(file, 4096), /is cut off: it has 4 KiB/],
     ['half left', () => truncateSync(file, Math.floor(bytes / 2)), /is cut off: it has .* goes on behind that/],
     ['random bytes', () => writeFileSync(file, garbage(100_000)), /is not a database, or damaged in its first page/],
-    ['another format version', () => overwrite(28, new Uint8Array([9])), /has the format version 9; this release reads 2/],
+    [
+      'another format version',
+      () => overwrite(28, new Uint8Array([9])),
+      /has the format version 9; this release reads 2/,
+    ],
     ['random first page', () => overwrite(0, garbage(4096)), /damaged in its first page/],
     ['random second page', () => overwrite(4096, garbage(4096)), /damaged in its second page/],
-    ['a page size of zero', () => { overwrite(48, new Uint8Array(4)); overwrite(4096 + 48, new Uint8Array(4)); }, /it says its pages have 0 bytes/],
+    [
+      'a page size of zero',
+      () => {
+        overwrite(48, new Uint8Array(4));
+        overwrite(4096 + 48, new Uint8Array(4));
+      },
+      /it says its pages have 0 bytes/,
+    ],
     ['a middle that claims to be newest', () => overwrite(2048 + 152, u64(1n << 60n)), /damaged in its first page/],
-    ['a last page beyond all', () => { overwrite(144, u64(1n << 50n)); overwrite(4096 + 144, u64(1n << 50n)); }, /ends where it cannot/],
-    ['a root beyond all', () => { overwrite(136, u64(1n << 40n)); overwrite(4096 + 136, u64(1n << 40n)); }, /refers to page/],
-    ['no root', () => { overwrite(136, u64(~0n)); overwrite(4096 + 136, u64(~0n)); }, /the list of tables has no beginning/],
-    ['a wrong count', () => { overwrite(128, u64(999n)); overwrite(4096 + 128, u64(999n)); }, /the list of tables has \d+ entries and should have 999/],
-    ['a root that is another page', () => { overwrite(136, u64(1n)); overwrite(4096 + 136, u64(1n)); }, /refers to page 1 of/],
+    [
+      'a last page beyond all',
+      () => {
+        overwrite(144, u64(1n << 50n));
+        overwrite(4096 + 144, u64(1n << 50n));
+      },
+      /ends where it cannot/,
+    ],
+    [
+      'a root beyond all',
+      () => {
+        overwrite(136, u64(1n << 40n));
+        overwrite(4096 + 136, u64(1n << 40n));
+      },
+      /refers to page/,
+    ],
+    [
+      'no root',
+      () => {
+        overwrite(136, u64(~0n));
+        overwrite(4096 + 136, u64(~0n));
+      },
+      /the list of tables has no beginning/,
+    ],
+    [
+      'a wrong count',
+      () => {
+        overwrite(128, u64(999n));
+        overwrite(4096 + 128, u64(999n));
+      },
+      /the list of tables has \d+ entries and should have 999/,
+    ],
+    [
+      'a root that is another page',
+      () => {
+        overwrite(136, u64(1n));
+        overwrite(4096 + 136, u64(1n));
+      },
+      /refers to page 1 of/,
+    ],
   ] as const) {
     fresh(change);
     await t.rejects(openStore(bad), { name: 'StorageError', message: says }, name);
-    await t.rejects(openStore(bad), { message: /"monolith data check" says more, "monolith data restore BACKUP" puts a copy in its place/ });
+    await t.rejects(openStore(bad), {
+      message: /"monolith data check" says more, "monolith data restore BACKUP" puts a copy in its place/,
+    });
     await t.rejects(checkDatabase(bad), { name: 'StorageError', message: says }, `${name}, checked`);
   }
   // The root of the list of tables: bounds of its nodes that cannot be, each of them looked at before it is followed.
@@ -138,13 +231,30 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
   const meta = content.readBigUInt64LE(152) > content.readBigUInt64LE(4096 + 152) ? 0 : 4096;
   const root = Number(content.readBigUInt64LE(meta + 136));
   const [lower, upper] = [content.readUInt16LE(4096 * root + 20), content.readUInt16LE(4096 * root + 22)];
-  for (const bounds of [[0, upper], [lower + 1, upper], [upper + 2, upper], [lower, 4096 - 24 + 1], [lower, 65_535]] as const) {
+  for (const bounds of [
+    [0, upper],
+    [lower + 1, upper],
+    [upper + 2, upper],
+    [lower, 4096 - 24 + 1],
+    [lower, 65_535],
+  ] as const) {
     fresh(() => overwrite(4096 * root + 20, new Uint8Array(new Uint16Array(bounds).buffer)));
-    for (const look of [checkHead, checkWhole]) t.throws(() => look(file), { name: 'DamagedFile', message: `is damaged: page ${root} of the list of tables holds something else` }, `from ${bounds[0]} to ${bounds[1]}`);
+    for (const look of [checkHead, checkWhole])
+      t.throws(
+        () => look(file),
+        { name: 'DamagedFile', message: `is damaged: page ${root} of the list of tables holds something else` },
+        `from ${bounds[0]} to ${bounds[1]}`,
+      );
   }
-  for (const flags of [0, 1, 3]) {      // it is a leaf: 2
+  for (const flags of [0, 1, 3]) {
+    // it is a leaf: 2
     fresh(() => overwrite(4096 * root + 18, new Uint8Array([flags])));
-    for (const look of [checkHead, checkWhole]) t.throws(() => look(file), { name: 'DamagedFile', message: `is damaged: page ${root} of the list of tables holds something else` }, `flags ${flags}`);
+    for (const look of [checkHead, checkWhole])
+      t.throws(
+        () => look(file),
+        { name: 'DamagedFile', message: `is damaged: page ${root} of the list of tables holds something else` },
+        `flags ${flags}`,
+      );
   }
   // While a server has it, too: what is damaged stays so, and is not taken for a page that was used again meanwhile.
   const served = lockDataDir(bad);
@@ -173,9 +283,13 @@ t.test('however much of its end is missing, what has lost something is refused b
   const short = join(folder, 'short');
   const store = await openStore(short);
   const table = store.table('keys');
-  await store.transaction(() => { for (let n = 0; n < 300; n++) void table.put(`key ${n}`, 'x'.repeat(500)); });
-  await store.transaction(() => { for (let n = 0; n < 100; n++) void table.remove(`key ${n}`); });
-  for (let n = 0; n < 4; n++) await table.put('key 200', n);         // so that the roots are on pages that were free, before those of values
+  await store.transaction(() => {
+    for (let n = 0; n < 300; n++) void table.put(`key ${n}`, 'x'.repeat(500));
+  });
+  await store.transaction(() => {
+    for (let n = 0; n < 100; n++) void table.remove(`key ${n}`);
+  });
+  for (let n = 0; n < 4; n++) await table.put('key 200', n); // so that the roots are on pages that were free, before those of values
   await store.close();
   const file = databasePath(short);
   const refuses = (look: (path: string) => unknown): boolean => {
@@ -203,41 +317,64 @@ t.test('a value that cannot be decoded, and a process that ends by it, are verdi
   const file = databasePath(odd);
   const content = readFileSync(file);
   const at = content.lastIndexOf(marker);
-  content[at - 1] = 0xc1;                // what follows is of no type msgpack has
+  content[at - 1] = 0xc1; // what follows is of no type msgpack has
   content[at - 2] = 0xc1;
   writeFileSync(file, content);
   await t.rejects(checkDatabase(odd), { name: 'StorageError', message: /of table organizations, .* cannot be read/ });
 });
 
 t.test('a process that says nothing of the file is a sentence', async (t) => {
-  t.teardown(() => { delete process.env['NODE_OPTIONS']; });
+  t.teardown(() => {
+    delete process.env['NODE_OPTIONS'];
+  });
   process.env['NODE_OPTIONS'] = '--require=/nowhere';
-  await t.rejects(checkDatabase(copy), { name: 'StorageError', message: `${copy} cannot be read: the process reading it ended with 1.` });
+  await t.rejects(checkDatabase(copy), {
+    name: 'StorageError',
+    message: `${copy} cannot be read: the process reading it ended with 1.`,
+  });
 });
 
-const mount = spawnSync('unshare', ['-rm', 'mount', '-t', 'tmpfs', '-o', 'size=64k', 'none', folder], { encoding: 'utf8' });
-const skip = mount.status === 0 ? false : `a small file system cannot be mounted here: ${mount.error?.message ?? mount.stderr}`;
+const mount = spawnSync('unshare', ['-rm', 'mount', '-t', 'tmpfs', '-o', 'size=64k', 'none', folder], {
+  encoding: 'utf8',
+});
+const skip =
+  mount.status === 0 ? false : `a small file system cannot be mounted here: ${mount.error?.message ?? mount.stderr}`;
 
 t.test('a full disk at the start', { skip }, (t) => {
   const small = join(folder, 'small');
   mkdirSync(small);
   for (const command of ['keys list', 'serve --port 0']) {
-    const { status, stdout, stderr } = spawnSync('unshare', ['-rm', 'sh', '-c',
-      `mount -t tmpfs -o size=1100k none ${small} && head -c 900000 /dev/zero > ${small}/filler && exec ${process.execPath} ${main} ${command} --log-level error --data-dir ${small}/data`], { encoding: 'utf8' });
+    const { status, stdout, stderr } = spawnSync(
+      'unshare',
+      [
+        '-rm',
+        'sh',
+        '-c',
+        `mount -t tmpfs -o size=1100k none ${small} && head -c 900000 /dev/zero > ${small}/filler && exec ${process.execPath} ${main} ${command} --log-level error --data-dir ${small}/data`,
+      ],
+      { encoding: 'utf8' },
+    );
     t.match({ status, stdout }, { status: 1, stdout: '' });
-    t.match(stderr, /^monolith: The data folder \S+ has no room for the database: its disk has [\d.]+ (bytes|KiB) free\. Free some, or name another folder with --data-dir\.\n$/);
+    t.match(
+      stderr,
+      /^monolith: The data folder \S+ has no room for the database: its disk has [\d.]+ (bytes|KiB) free\. Free some, or name another folder with --data-dir\.\n$/,
+    );
   }
   t.end();
 });
 
 t.test('as commands', (t) => {
-  const run = (...args: string[]): { status: number | null; stdout: string; stderr: string } => spawnSync(process.execPath, [main, 'data', ...args, '--data-dir', path], { encoding: 'utf8' });
+  const run = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
+    spawnSync(process.execPath, [main, 'data', ...args, '--data-dir', path], { encoding: 'utf8' });
   t.match(run('check'), { status: 0, stdout: /data\.mdb is whole: [\d,]+ entries in \d+ tables/ });
   const copies = join(folder, 'copies');
   mkdirSync(copies);
   t.match(run('backup', copies), { status: 0, stdout: /copies\/monolith-\d{8}T\d{6}Z\.mdb: / });
   t.match(run('restore', copies), { status: 1, stderr: /There is no database at .*copies/ });
-  t.match(run('restore', join(copies, readdirSync(copies)[0] as string)), { status: 0, stdout: /What was there before is kept in .*db-before-/ });
+  t.match(run('restore', join(copies, readdirSync(copies)[0] as string)), {
+    status: 0,
+    stdout: /What was there before is kept in .*db-before-/,
+  });
   t.match(run('backup', join(folder, 'no', 'such', 'folder', 'x')), { status: 1, stderr: /cannot be written: ENOENT/ });
   t.match(run('backup'), { status: 2, stderr: /data: backup needs a file to write/ });
   t.match(run('destroy'), { status: 2, stderr: /data: expected check, backup, restore or sweep, not "destroy"/ });

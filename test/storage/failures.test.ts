@@ -1,18 +1,44 @@
 // What a failure of the shared database means to those who asked: told by its SQLSTATE, as PostgreSQL's client gives it.
 import t from 'tap';
-import { isAnswer, isBroken, isConflict, isDuplicate, isUnavailable, reasonOf, unavailable } from '../../src/storage/postgres/failures.js';
+import {
+  isAnswer,
+  isBroken,
+  isConflict,
+  isDuplicate,
+  isUnavailable,
+  reasonOf,
+  unavailable,
+} from '../../src/storage/postgres/failures.js';
 
 const answer = (code: string): Error => Object.assign(new Error('what it said'), { code, severity: 'ERROR' });
 const wayDown = (code: string): Error => Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:1'), { code });
 
 t.test('an answer has a SQLSTATE and a severity; all else is of the way to it', (t) => {
   t.equal(isAnswer(answer('23505')), true);
-  for (const none of [wayDown('ECONNREFUSED'), wayDown('23505'), answer('2350'), answer('235055'), answer('2350a'), new Error('x'), null, undefined, 'text', Object.assign(answer('23505'), { code: 23505 })]) t.equal(isAnswer(none), false, String(none));
+  for (const none of [
+    wayDown('ECONNREFUSED'),
+    wayDown('23505'),
+    answer('2350'),
+    answer('235055'),
+    answer('2350a'),
+    new Error('x'),
+    null,
+    undefined,
+    'text',
+    Object.assign(answer('23505'), { code: 23505 }),
+  ])
+    t.equal(isAnswer(none), false, String(none));
   t.end();
 });
 
 t.test('what may be asked again, what is there already', (t) => {
-  for (const [code, conflict, duplicate] of [['40001', true, false], ['40P01', true, false], ['40002', false, false], ['23505', false, true], ['23503', false, false]] as const) {
+  for (const [code, conflict, duplicate] of [
+    ['40001', true, false],
+    ['40P01', true, false],
+    ['40002', false, false],
+    ['23505', false, true],
+    ['23503', false, false],
+  ] as const) {
     t.same([isConflict(answer(code)), isDuplicate(answer(code))], [conflict, duplicate], code);
     t.same([isConflict(wayDown(code)), isDuplicate(wayDown(code))], [false, false]);
   }
@@ -21,12 +47,31 @@ t.test('what may be asked again, what is there already', (t) => {
 
 t.test('whether it passes or an operator can change it, and whether the connection is of no use any more', (t) => {
   const cases: [string, boolean, boolean][] = [
-    ['08006', true, true], ['57P01', true, true], ['57014', true, false], ['53100', true, false], ['58030', true, false], ['28P01', true, false], ['3D000', true, false], ['XX001', true, false],
-    ['25006', true, false], ['42501', true, false], ['40001', true, false], ['40P01', true, false], ['55P03', true, false],
-    ['23505', false, false], ['42601', false, false], ['22001', false, false], ['25001', false, false], ['55000', false, false],
+    ['08006', true, true],
+    ['57P01', true, true],
+    ['57014', true, false],
+    ['53100', true, false],
+    ['58030', true, false],
+    ['28P01', true, false],
+    ['3D000', true, false],
+    ['XX001', true, false],
+    ['25006', true, false],
+    ['42501', true, false],
+    ['40001', true, false],
+    ['40P01', true, false],
+    ['55P03', true, false],
+    ['23505', false, false],
+    ['42601', false, false],
+    ['22001', false, false],
+    ['25001', false, false],
+    ['55000', false, false],
   ];
-  for (const [code, away, broken] of cases) t.same([isUnavailable(answer(code)), isBroken(answer(code))], [away, broken], code);
-  t.same([isUnavailable(wayDown('ECONNRESET')), isBroken(wayDown('ECONNRESET')), isUnavailable('x'), isBroken(null)], [true, true, true, true]);
+  for (const [code, away, broken] of cases)
+    t.same([isUnavailable(answer(code)), isBroken(answer(code))], [away, broken], code);
+  t.same(
+    [isUnavailable(wayDown('ECONNRESET')), isBroken(wayDown('ECONNRESET')), isUnavailable('x'), isBroken(null)],
+    [true, true, true, true],
+  );
   t.end();
 });
 

@@ -11,10 +11,13 @@ const ROUNDS = 6;
 /** Said when the file has its name; before that it is one in a folder beside, which nobody reads. */
 export const MADE = 'made';
 
-const idOf = (number: number): string => `resp_${createHash('sha256').update(`fault ${number}`).digest('hex').slice(0, 48)}`;
+const idOf = (number: number): string =>
+  `resp_${createHash('sha256').update(`fault ${number}`).digest('hex').slice(0, 48)}`;
 
 if (process.argv[2] !== undefined && import.meta.filename === process.argv[1]) {
-  const say = (text: string): void => { writeSync(1, `${text}\n`); };
+  const say = (text: string): void => {
+    writeSync(1, `${text}\n`);
+  };
   makeDatabase(process.argv[2]);
   say(MADE);
   const store = await openStore(process.argv[2]);
@@ -23,14 +26,26 @@ if (process.argv[2] !== undefined && import.meta.filename === process.argv[1]) {
   for (let round = 0; round < ROUNDS; round++) {
     const id = idOf(round);
     const before = previous;
-    await responses.save(expected(id, before)).then(() => {
-      say(`saved ${id} ${before ?? ''}`);
-      previous = id;
-    }, () => { say('refused'); });
+    await responses.save(expected(id, before)).then(
+      () => {
+        say(`saved ${id} ${before ?? ''}`);
+        previous = id;
+      },
+      () => {
+        say('refused');
+      },
+    );
     if (round % 3 === 2 && previous !== null) {
       const gone: string = previous;
       say(`deleting ${gone}`);
-      await responses.delete('org_a', gone).then(() => { say(`deleted ${gone}`); }, () => { say('refused'); });
+      await responses.delete('org_a', gone).then(
+        () => {
+          say(`deleted ${gone}`);
+        },
+        () => {
+          say('refused');
+        },
+      );
       previous = null;
     }
   }

@@ -8,7 +8,16 @@ import { Recorded, wrongAfter } from './recorded.js';
 t.setTimeout(600_000);
 
 /** Of some 330 calls: when the file is made (1, 2), when its tables are (40, 200, 201), in saves large and small, and in deletions; 200, 300 and 302 are writes of meta pages. */
-const PLACES: Readonly<Record<Fault, readonly number[]>> = { eio: [1, 2, 40, 200, 201, 250, 302], enospc: [1, 215, 280], full: [250, 300], sync: [1, 232], meta: [260], kill: [1, 2, 40, 250], torn: [1, 215, 280], power: [2, 232, 300] };
+const PLACES: Readonly<Record<Fault, readonly number[]>> = {
+  eio: [1, 2, 40, 200, 201, 250, 302],
+  enospc: [1, 215, 280],
+  full: [250, 300],
+  sync: [1, 232],
+  meta: [260],
+  kill: [1, 2, 40, 250],
+  torn: [1, 215, 280],
+  power: [2, 232, 300],
+};
 
 /** While the file is made, and shortly after. */
 const FIRST = 6;
@@ -26,7 +35,11 @@ for (const fault of FAULTS) {
 }
 
 t.test('where power was lost, what was not synced is left out, and the file is no damaged one', async (t) => {
-  for (const [at, seed] of [[25, 1], [30, 1]] as const) t.same((await runWithFault('power', at, seed)).problems, [], `at call ${at}`);
+  for (const [at, seed] of [
+    [25, 1],
+    [30, 1],
+  ] as const)
+    t.same((await runWithFault('power', at, seed)).problems, [], `at call ${at}`);
 });
 
 t.test('whenever the process ends, or the power: what lies behind one call in forty of a recorded run', async (t) => {
@@ -36,6 +49,10 @@ t.test('whenever the process ends, or the power: what lies behind one call in fo
   for (let call = 0; call < Math.min(killed.calls.length, powerless.calls.length); call += call < FIRST ? 1 : 40) {
     t.same(await wrongAfter(killed.killed(killed.calls[call]!)), [], `killed behind call ${call}`);
     t.same(await wrongAfter(killed.torn(killed.calls[call]!)), [], `killed within the call behind ${call}`);
-    t.same(await wrongAfter(powerless.powerless(powerless.calls[call]!, call)), [], `without power behind call ${call}`);
+    t.same(
+      await wrongAfter(powerless.powerless(powerless.calls[call]!, call)),
+      [],
+      `without power behind call ${call}`,
+    );
   }
 });

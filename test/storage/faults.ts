@@ -18,7 +18,13 @@ export const FAULTS = ['eio', 'enospc', 'full', 'sync', 'meta', 'kill', 'torn', 
 export type Fault = (typeof FAULTS)[number];
 
 /** `met`: it came to the fault; false where there are not so many calls. `call`: the number of the one that failed; 0: none. */
-export interface Found { met: boolean; call: number; acknowledged: number; refused: number; problems: string[] }
+export interface Found {
+  met: boolean;
+  call: number;
+  acknowledged: number;
+  refused: number;
+  problems: string[];
+}
 
 export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<Found> {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-fault-'));
@@ -27,16 +33,25 @@ export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<
     const child = spawn(process.execPath, [join(import.meta.dirname, 'fault-saver.js'), folder], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: {
-        ...process.env, LD_PRELOAD: join(packageRoot, 'build', 'Release', 'libstorage_faults.so'),
-        FAULT_FILE: '/data.mdb', FAULT_AT: String(at), FAULT_HOW: fault, FAULT_SEEN: seen, FAULT_SEED: String(seed),
+        ...process.env,
+        LD_PRELOAD: join(packageRoot, 'build', 'Release', 'libstorage_faults.so'),
+        FAULT_FILE: '/data.mdb',
+        FAULT_AT: String(at),
+        FAULT_HOW: fault,
+        FAULT_SEEN: seen,
+        FAULT_SEED: String(seed),
       },
     });
     let text = '';
     let errors = '';
-    child.stdout.setEncoding('utf8').on('data', (part: string) => { text += part; });
-    child.stderr.setEncoding('utf8').on('data', (part: string) => { errors += part; });
+    child.stdout.setEncoding('utf8').on('data', (part: string) => {
+      text += part;
+    });
+    child.stderr.setEncoding('utf8').on('data', (part: string) => {
+      errors += part;
+    });
     const stuck = setTimeout(() => child.kill('SIGKILL'), STUCK_MS);
-    const [code, signal] = await once(child, 'close') as [number | null, string | null];
+    const [code, signal] = (await once(child, 'close')) as [number | null, string | null];
     clearTimeout(stuck);
     const met = existsSync(seen);
     const call = met ? Number(readFileSync(seen, 'utf8')) : 0;
@@ -45,7 +60,10 @@ export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<
     // A database that could not be made is an orderly end, too: its first writes are among those that fail.
     // The library writes over its memory where the message of a page that it could not write is long: docs/internals/simulation.md.
     const byLibrary = (signal === 'SIGABRT' || signal === 'SIGSEGV') && /Write error:/.test(errors);
-    if ((signal !== null && !byLibrary) || (code !== null && code !== 0 && !(dies && code === 137 && met) && !/StorageError/.test(errors))) {
+    if (
+      (signal !== null && !byLibrary) ||
+      (code !== null && code !== 0 && !(dies && code === 137 && met) && !/StorageError/.test(errors))
+    ) {
       problems.push(`it ended with ${signal ?? code}: ${errors.slice(0, 500)}`);
     }
     const count = (word: string): number => text.split('\n').filter((line) => line.startsWith(word)).length;
@@ -73,11 +91,14 @@ export async function look(folder: string, text: string): Promise<string[]> {
     try {
       await responses.sweep();
       for (const [id, previous] of saved) {
-        if (!deleting.has(id) && !await isWhole(responses, id, previous)) problems.push(`${id} was acknowledged and is not there`);
+        if (!deleting.has(id) && !(await isWhole(responses, id, previous)))
+          problems.push(`${id} was acknowledged and is not there`);
       }
-      for (const id of deleted) if (await responses.get('org_a', id) !== null) problems.push(`${id} is deleted and is there`);
+      for (const id of deleted)
+        if ((await responses.get('org_a', id)) !== null) problems.push(`${id} is deleted and is there`);
       for (const id of store.table<{ dead: boolean }>('responses').keys()) {
-        if (await responses.get('org_a', id as string) !== null && !await isWhole(responses, id as string)) problems.push(`${String(id)} is there in part`);
+        if ((await responses.get('org_a', id as string)) !== null && !(await isWhole(responses, id as string)))
+          problems.push(`${String(id)} is there in part`);
       }
     } finally {
       await responses.close();

@@ -10,8 +10,15 @@ t.test('what one thread holds, another does not erase', async (t) => {
   const held = new SharedArrayBuffer(HeldResponses.bytes(3));
   const now = (): number => open.clock.now;
   const [primary, reader, deleter] = [0, 1, 2].map((row) =>
-    openResponseStore(open.store, { retention_days: 30 }, { now, shared: { primary: row === 0, held: new HeldResponses(held, row) } })) as [typeof open.responses, typeof open.responses, typeof open.responses];
-  t.teardown(async () => { for (const store of [primary, reader, deleter]) await store.close(); });
+    openResponseStore(
+      open.store,
+      { retention_days: 30 },
+      { now, shared: { primary: row === 0, held: new HeldResponses(held, row) } },
+    ),
+  ) as [typeof open.responses, typeof open.responses, typeof open.responses];
+  t.teardown(async () => {
+    for (const store of [primary, reader, deleter]) await store.close();
+  });
   const stored = (id: string): boolean => open.store.table('responses').get(id) !== undefined;
 
   const root = record();
@@ -31,7 +38,7 @@ t.test('what one thread holds, another does not erase', async (t) => {
   await reader.chain('org_a', lost.id);
   await deleter.delete('org_a', lost.id);
   t.ok(stored(lost.id));
-  new HeldResponses(held).clear(1);   // its thread has ended
+  new HeldResponses(held).clear(1); // its thread has ended
   await primary.sweep();
   t.notOk(stored(lost.id), 'nobody holds it any more');
 });

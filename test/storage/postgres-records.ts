@@ -8,28 +8,49 @@ import type { Postgres } from '../support/postgres.js';
 import { EMPTY, START } from './records.js';
 import type { OpenedResponses } from './records.js';
 
-export interface OpenedPostgres extends OpenedResponses { database: Database; lease: ProcessLease; url: string }
+export interface OpenedPostgres extends OpenedResponses {
+  database: Database;
+  lease: ProcessLease;
+  url: string;
+}
 
 /** `url`: that another process has open already. */
 export async function openPostgres(postgres: Postgres, url?: string, clock = { now: START }): Promise<OpenedPostgres> {
-  const own = url ?? await postgres.create();
+  const own = url ?? (await postgres.create());
   const settings = { url: own, connections: 6, timeout_ms: 60_000 };
   await migrate(settings);
   const errors: unknown[] = [];
   const begin = async (): Promise<{ database: Database; lease: ProcessLease; responses: ResponseStore }> => {
     const database = openPool(settings);
     const lease = await ProcessLease.open(database);
-    return { database, lease, responses: openPostgresResponses(database, lease, { retention_days: 30 }, { now: () => clock.now, onError: (error) => errors.push(error) }) };
+    return {
+      database,
+      lease,
+      responses: openPostgresResponses(
+        database,
+        lease,
+        { retention_days: 30 },
+        { now: () => clock.now, onError: (error) => errors.push(error) },
+      ),
+    };
   };
   const end = async (): Promise<void> => {
     await opened.responses.close();
     await opened.lease.close();
     await opened.database.close();
   };
-  const count = async (table: string): Promise<number> => (await postgres.ask<{ n: string }>(own, `SELECT count(*) AS n FROM ${table}`)).map(({ n }) => Number(n))[0] ?? 0;
+  const count = async (table: string): Promise<number> =>
+    (await postgres.ask<{ n: string }>(own, `SELECT count(*) AS n FROM ${table}`)).map(({ n }) => Number(n))[0] ?? 0;
   const opened: OpenedPostgres = {
-    ...await begin(), clock, url: own,
-    rows: async () => Object.fromEntries(await Promise.all(Object.keys(EMPTY).map(async (name) => [name, await count(name.replaceAll('-', '_'))] as const))),
+    ...(await begin()),
+    clock,
+    url: own,
+    rows: async () =>
+      Object.fromEntries(
+        await Promise.all(
+          Object.keys(EMPTY).map(async (name) => [name, await count(name.replaceAll('-', '_'))] as const),
+        ),
+      ),
     noted: () => count('response_holds'),
     async reopen() {
       await end();

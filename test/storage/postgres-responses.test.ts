@@ -9,7 +9,7 @@ import { openPostgresResponses } from '../../src/storage/postgres/open-response-
 import { DAY, record, START } from './records.js';
 import { allOf, responseStoreTests } from './response-store.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 leaveOutIf(t, withoutPostgres);
 const postgres = await startPostgres();
@@ -20,7 +20,10 @@ await responseStoreTests(() => openPostgres(postgres));
 t.test('a process that was taken for gone writes to its background response no more', async (t) => {
   const one = await openPostgres(postgres);
   const other = await openPostgres(postgres, one.url);
-  t.teardown(async () => { await one.close(); await other.close(); });
+  t.teardown(async () => {
+    await one.close();
+    await other.close();
+  });
   const queued = record({ background: true, status: 'queued', output: [] });
   await one.responses.save(queued);
   t.same(await allOf(other.responses.failUnfinished(unfinishedResponses)), [], 'as long as its lease holds');
@@ -37,7 +40,12 @@ t.test('where another thread sweeps, this one erases nothing by itself', async (
   t.teardown(() => one.close());
   await one.responses.save(record());
   const erased = async (sweeps: boolean, withinMs: number): Promise<boolean> => {
-    const other = openPostgresResponses(one.database, one.lease, { retention_days: 30 }, { now: () => START + 31 * DAY, sweeps });
+    const other = openPostgresResponses(
+      one.database,
+      one.lease,
+      { retention_days: 30 },
+      { now: () => START + 31 * DAY, sweeps },
+    );
     const is = await eventually(async () => (await one.rows())['responses'] === 0, withinMs);
     await other.close();
     return is;
@@ -50,7 +58,8 @@ t.test('a server that ends does not wait for a long sweep; the next one goes on 
   const one = await openPostgres(postgres);
   t.teardown(() => one.close());
   await Promise.all(Array.from({ length: 450 }, () => one.responses.save(record())));
-  const sweeping = () => openPostgresResponses(one.database, one.lease, { retention_days: 30 }, { now: () => START + 31 * DAY });
+  const sweeping = () =>
+    openPostgresResponses(one.database, one.lease, { retention_days: 30 }, { now: () => START + 31 * DAY });
   await sweeping().close();
   t.ok(((await one.rows())['responses'] ?? 0) > 200, 'what it had not begun with is left');
   const next = sweeping();

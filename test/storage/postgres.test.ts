@@ -16,17 +16,42 @@ import type { Log } from '../../src/telemetry/types.js';
 import { leaveOutIf } from '../support/needed-programs.js';
 import { startPostgres, withoutPostgres } from '../support/postgres.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 leaveOutIf(t, withoutPostgres);
 const postgres = await startPostgres({ settings: { deadlock_timeout: '20ms' } });
 t.teardown(() => postgres.close());
-const settingsOf = (url: string, more: Partial<DatabaseSettings> = {}): DatabaseSettings => ({ url, connections: 4, timeout_ms: 10_000, ...more });
+const settingsOf = (url: string, more: Partial<DatabaseSettings> = {}): DatabaseSettings => ({
+  url,
+  connections: 4,
+  timeout_ms: 10_000,
+  ...more,
+});
 const tablesOf = async (url: string): Promise<string[]> =>
-  (await postgres.ask<{ line: string }>(url, `SELECT table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable || ' ' || coalesce(column_default, '') AS line FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1`)).map(({ line }) => line)
-    .concat((await postgres.ask<{ line: string }>(url, `SELECT indexdef AS line FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1`)).map(({ line }) => line));
+  (
+    await postgres.ask<{ line: string }>(
+      url,
+      `SELECT table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable || ' ' || coalesce(column_default, '') AS line FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1`,
+    )
+  )
+    .map(({ line }) => line)
+    .concat(
+      (
+        await postgres.ask<{ line: string }>(
+          url,
+          `SELECT indexdef AS line FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1`,
+        )
+      ).map(({ line }) => line),
+    );
 const eventually = async (met: () => boolean | Promise<boolean>, ms = 10_000): Promise<boolean> => {
-  for (const end = Date.now() + ms; Date.now() < end; await new Promise((done) => { setTimeout(done, 20); })) if (await met()) return true;
+  for (
+    const end = Date.now() + ms;
+    Date.now() < end;
+    await new Promise((done) => {
+      setTimeout(done, 20);
+    })
+  )
+    if (await met()) return true;
   return false;
 };
 
@@ -35,7 +60,12 @@ t.test('tables from an empty database and from each earlier version, whoever sta
   await Promise.all([1, 2, 3].map(() => migrate(settingsOf(url))));
   const whole = await tablesOf(url);
   t.ok(whole.length > 20, `${whole.length} lines`);
-  t.same((await postgres.ask<{ version: number }>(url, 'SELECT version FROM monolith_versions ORDER BY 1')).map(({ version }) => version), Array.from({ length: DATABASE_VERSION }, (_, at) => at + 1));
+  t.same(
+    (await postgres.ask<{ version: number }>(url, 'SELECT version FROM monolith_versions ORDER BY 1')).map(
+      ({ version }) => version,
+    ),
+    Array.from({ length: DATABASE_VERSION }, (_, at) => at + 1),
+  );
   for (let version = 0; version < DATABASE_VERSION; version++) {
     const earlier = await postgres.create();
     await migrate(settingsOf(earlier), version);
@@ -44,15 +74,28 @@ t.test('tables from an empty database and from each earlier version, whoever sta
   }
 });
 
-const ADDS: Migration = { what: 'a column more', oldest: 1, statements: ['ALTER TABLE processes ADD COLUMN note text'] };
+const ADDS: Migration = {
+  what: 'a column more',
+  oldest: 1,
+  statements: ['ALTER TABLE processes ADD COLUMN note text'],
+};
 
 t.test('a release starts on the tables of a later one that lets it, and on no others', async (t) => {
   const url = await postgres.create();
   await migrate(settingsOf(url), DATABASE_VERSION + 1, [...MIGRATIONS, ADDS]);
   await migrate(settingsOf(url));
   const later = DATABASE_VERSION + 2;
-  await migrate(settingsOf(url), later, [...MIGRATIONS, ADDS, { what: 'another meaning', oldest: later, statements: ['ALTER TABLE processes RENAME COLUMN note TO remark'] }]);
-  await t.rejects(migrate(settingsOf(url)), { name: 'StorageError', message: new RegExp(`has version ${later}, which takes releases from ${later} on; this release reads ${DATABASE_VERSION}\\.`) });
+  await migrate(settingsOf(url), later, [
+    ...MIGRATIONS,
+    ADDS,
+    { what: 'another meaning', oldest: later, statements: ['ALTER TABLE processes RENAME COLUMN note TO remark'] },
+  ]);
+  await t.rejects(migrate(settingsOf(url)), {
+    name: 'StorageError',
+    message: new RegExp(
+      `has version ${later}, which takes releases from ${later} on; this release reads ${DATABASE_VERSION}\\.`,
+    ),
+  });
 });
 
 t.test('a step that an earlier release could not work beside waits for the end of its processes', async (t) => {
@@ -62,14 +105,34 @@ t.test('a step that an earlier release could not work beside waits for the end o
   t.teardown(() => database.close());
   const running = await ProcessLease.open(database);
   const version = DATABASE_VERSION + 1;
-  const alone = [...MIGRATIONS, { what: 'another meaning', oldest: version, statements: ['ALTER TABLE processes RENAME COLUMN started_at TO since'] }];
-  await t.rejects(migrate(settingsOf(url), version, alone), { name: 'StorageError', message: new RegExp(`is in use: 1 thread of processes of an earlier release, which cannot work beside version ${version}`) });
-  t.same((await postgres.ask<{ version: number }>(url, 'SELECT max(version) AS version FROM monolith_versions')), [{ version: DATABASE_VERSION }]);
-  await migrate(settingsOf(await postgres.create()), version, alone);    // an empty database has no such processes
+  const alone = [
+    ...MIGRATIONS,
+    {
+      what: 'another meaning',
+      oldest: version,
+      statements: ['ALTER TABLE processes RENAME COLUMN started_at TO since'],
+    },
+  ];
+  await t.rejects(migrate(settingsOf(url), version, alone), {
+    name: 'StorageError',
+    message: new RegExp(
+      `is in use: 1 thread of processes of an earlier release, which cannot work beside version ${version}`,
+    ),
+  });
+  t.same(await postgres.ask<{ version: number }>(url, 'SELECT max(version) AS version FROM monolith_versions'), [
+    { version: DATABASE_VERSION },
+  ]);
+  await migrate(settingsOf(await postgres.create()), version, alone); // an empty database has no such processes
   await running.close();
   await migrate(settingsOf(url), version, alone);
-  t.same((await postgres.ask<{ version: number }>(url, 'SELECT max(version) AS version FROM monolith_versions')), [{ version }]);
-  await t.rejects(stillTaken(database), { name: 'StorageError', message: /has been changed meanwhile/ }, 'who looked before that, and says only now that it is there, ends');
+  t.same(await postgres.ask<{ version: number }>(url, 'SELECT max(version) AS version FROM monolith_versions'), [
+    { version },
+  ]);
+  await t.rejects(
+    stillTaken(database),
+    { name: 'StorageError', message: /has been changed meanwhile/ },
+    'who looked before that, and says only now that it is there, ends',
+  );
 });
 
 t.test('a process renews its lease as long as it runs, one that was over too', async (t) => {
@@ -77,7 +140,10 @@ t.test('a process renews its lease as long as it runs, one that was over too', a
   await migrate(settingsOf(url));
   const database = openPool(settingsOf(url));
   const lease = await ProcessLease.open(database);
-  t.teardown(async () => { await lease.close(); await database.close(); });
+  t.teardown(async () => {
+    await lease.close();
+    await database.close();
+  });
   await database.execute('UPDATE processes SET lease_until = 0 WHERE id = $1', [lease.id]);
   t.ok(await eventually(async () => (await database.query(ALIVE)).length === 1), 'every 2.5 seconds');
   await lease.close();
@@ -88,7 +154,10 @@ t.test('a step that fails leaves nothing behind', async (t) => {
   const url = await postgres.create();
   await postgres.ask(url, 'CREATE TABLE response_holds (mine integer)');
   await t.rejects(migrate(settingsOf(url)), { name: 'StorageError', message: /response_holds/ });
-  t.same((await tablesOf(url)).filter((line) => line.startsWith('responses.')), []);
+  t.same(
+    (await tablesOf(url)).filter((line) => line.startsWith('responses.')),
+    [],
+  );
   await postgres.ask(url, 'DROP TABLE response_holds');
   await migrate(settingsOf(url));
 });
@@ -96,17 +165,26 @@ t.test('a step that fails leaves nothing behind', async (t) => {
 t.test('what is wrong is named, and no secret with it', async (t) => {
   const url = await postgres.create();
   await migrate(settingsOf(url));
-  await postgres.ask(url, 'INSERT INTO monolith_versions (version, what, oldest) VALUES (1000, \'a later one\', 1000)');
-  await postgres.ask(postgres.url, 'CREATE DATABASE latin ENCODING \'LATIN1\' TEMPLATE template0 LC_COLLATE \'C\' LC_CTYPE \'C\'');
+  await postgres.ask(url, "INSERT INTO monolith_versions (version, what, oldest) VALUES (1000, 'a later one', 1000)");
+  await postgres.ask(
+    postgres.url,
+    "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'",
+  );
   const wrong: [url: string, says: RegExp][] = [
-    [url, /has version 1000, which takes releases from 1000 on; this release reads \d+\. Use the release that wrote it/],
+    [
+      url,
+      /has version 1000, which takes releases from 1000 on; this release reads \d+\. Use the release that wrote it/,
+    ],
     [postgres.url.replace(/monolith$/, 'absent'), /cannot be used: database "absent" does not exist/],
     [postgres.url.replace(/:[^:@]+@/, ':another-secret@'), /cannot be used: password authentication failed/],
     [postgres.url.replace(`:${postgres.port}`, ':1'), /cannot be reached: connect ECONNREFUSED/],
     [postgres.url.replace(/monolith$/, 'latin'), /has the encoding LATIN1; UTF8 is needed/],
   ];
   for (const [address, says] of wrong) {
-    const error = await migrate(settingsOf(address)).then(() => null, (thrown: Error) => thrown);
+    const error = await migrate(settingsOf(address)).then(
+      () => null,
+      (thrown: Error) => thrown,
+    );
     t.match(error, { name: 'StorageError', message: says });
     t.match(error?.message, /postgres:\/\/127\.0\.0\.1:\d+\//);
     t.notMatch(error?.message, /pass-word|another-secret|monolith:/);
@@ -119,21 +197,39 @@ t.test('transactions: whole or not at all, again after a conflict', async (t) =>
   await postgres.ask(url, 'INSERT INTO counted VALUES (1, 0), (2, 0)');
   const database = openPool(settingsOf(url, { connections: 3 }));
   t.teardown(() => database.close());
-  await t.rejects(database.transaction(async (within) => {
-    await within.execute('UPDATE counted SET n = 100 WHERE id = $1', [1]);
-    throw new Error('changed my mind');
-  }), { message: 'changed my mind' });
-  await t.rejects(database.execute('INSERT INTO counted VALUES ($1, $2)', [1, 1]), { code: '23505' }, 'what was asked wrongly is not the database\'s failure');
+  await t.rejects(
+    database.transaction(async (within) => {
+      await within.execute('UPDATE counted SET n = 100 WHERE id = $1', [1]);
+      throw new Error('changed my mind');
+    }),
+    { message: 'changed my mind' },
+  );
+  await t.rejects(
+    database.execute('INSERT INTO counted VALUES ($1, $2)', [1, 1]),
+    { code: '23505' },
+    "what was asked wrongly is not the database's failure",
+  );
   // Half of them in the other order: PostgreSQL ends one of two that wait for each other.
   let runs = 0;
-  await Promise.all(Array.from({ length: 16 }, (_, at) => database.transaction(async (within) => {
-    runs++;
-    for (const id of at % 2 === 0 ? [1, 2] : [2, 1]) {
-      await within.execute('UPDATE counted SET n = n + 1 WHERE id = $1', [id]);
-      await within.query('SELECT pg_sleep(0.002)');
-    }
-  })));
-  t.same(await database.query('SELECT id, n FROM counted ORDER BY id'), [{ id: 1, n: 16 }, { id: 2, n: 16 }], 'numbers of eight bytes are numbers');
+  await Promise.all(
+    Array.from({ length: 16 }, (_, at) =>
+      database.transaction(async (within) => {
+        runs++;
+        for (const id of at % 2 === 0 ? [1, 2] : [2, 1]) {
+          await within.execute('UPDATE counted SET n = n + 1 WHERE id = $1', [id]);
+          await within.query('SELECT pg_sleep(0.002)');
+        }
+      }),
+    ),
+  );
+  t.same(
+    await database.query('SELECT id, n FROM counted ORDER BY id'),
+    [
+      { id: 1, n: 16 },
+      { id: 2, n: 16 },
+    ],
+    'numbers of eight bytes are numbers',
+  );
   t.ok(runs > 16, `${runs} runs of 16`);
 });
 
@@ -142,12 +238,17 @@ t.test('no more connections than allowed, and none that stays broken', async (t)
   const database = openPool(settingsOf(url, { connections: 3 }));
   t.teardown(() => database.close());
   let most = 0;
-  const look = setInterval(() => { most = Math.max(most, database.load().connections); }, 1);
+  const look = setInterval(() => {
+    most = Math.max(most, database.load().connections);
+  }, 1);
   await Promise.all(Array.from({ length: 50 }, () => database.query('SELECT pg_sleep(0.005)')));
   clearInterval(look);
   t.ok(most <= 3, `${most} connections`);
   t.equal(database.load().waiting, 0);
-  await postgres.ask(postgres.url, 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = \'monolith\'');
+  await postgres.ask(
+    postgres.url,
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'monolith'",
+  );
   t.ok(await eventually(async () => (await database.query('SELECT 1 AS one').catch(() => [])).length === 1));
 });
 
@@ -161,30 +262,39 @@ t.test('a statement that takes too long', async (t) => {
   t.same(await database.query('SELECT 1 AS one'), [{ one: 1 }]);
 });
 
-t.test('what is told while something is told goes with the next statement, in order, and none overlaps another', async (t) => {
-  const warned: string[] = [];
-  const warn = ({ message }: Error): void => { warned.push(message); };
-  process.on('warning', warn);
-  const heard: string[] = [];
-  const notifications = await Notifications.open(settingsOf(postgres.url), { onMessage: (text) => heard.push(text) });
-  t.teardown(() => {
-    process.off('warning', warn);
-    return notifications.close();
-  });
-  const all = Array.from({ length: 50 }, (_, one) => `${one} ${'x'.repeat(4_000)}`);
-  t.ok((await Promise.all(all.map((text) => notifications.tell(text)))).every((told) => told));
-  t.ok(await eventually(() => heard.length >= all.length));
-  t.same(heard, all);
-  t.same(warned, []);
-});
+t.test(
+  'what is told while something is told goes with the next statement, in order, and none overlaps another',
+  async (t) => {
+    const warned: string[] = [];
+    const warn = ({ message }: Error): void => {
+      warned.push(message);
+    };
+    process.on('warning', warn);
+    const heard: string[] = [];
+    const notifications = await Notifications.open(settingsOf(postgres.url), { onMessage: (text) => heard.push(text) });
+    t.teardown(() => {
+      process.off('warning', warn);
+      return notifications.close();
+    });
+    const all = Array.from({ length: 50 }, (_, one) => `${one} ${'x'.repeat(4_000)}`);
+    t.ok((await Promise.all(all.map((text) => notifications.tell(text)))).every((told) => told));
+    t.ok(await eventually(() => heard.length >= all.length));
+    t.same(heard, all);
+    t.same(warned, []);
+  },
+);
 
 t.test('a message that cannot be taken is passed over: what follows is heard', async (t) => {
-  const heard: string[] = [], unheard: unknown[] = [];
+  const heard: string[] = [],
+    unheard: unknown[] = [];
   const onMessage = (text: string): void => {
     heard.push(text);
     if (text === 'bad') throw new Error('not understood');
   };
-  const notifications = await Notifications.open(settingsOf(postgres.url), { onMessage, onUnheard: (error) => unheard.push(error) });
+  const notifications = await Notifications.open(settingsOf(postgres.url), {
+    onMessage,
+    onUnheard: (error) => unheard.push(error),
+  });
   t.teardown(() => notifications.close());
   for (const text of ['bad', 'good', 'bad', 'better']) t.ok(await notifications.tell(text));
   t.ok(await eventually(() => heard.length >= 4));
@@ -208,30 +318,59 @@ t.test('the bus between processes: logs that grow and end, and who is asked answ
   };
   const [one, two, three] = [await open(), await open(), await open()];
   const heard: BusTopics['response.logged']['message'][] = [];
-  const stop = two.bus.on('response.logged', (message) => { heard.push(message); });
-  one.bus.on('response.logged', ({ id }) => { t.fail(`${id} was heard where it was told`); });
+  const stop = two.bus.on('response.logged', (message) => {
+    heard.push(message);
+  });
+  one.bus.on('response.logged', ({ id }) => {
+    t.fail(`${id} was heard where it was told`);
+  });
   const end = (data: string) => [{ sequence: 1, type: 'response.completed', data }];
   for (const id of ['a', 'b', 'a']) one.bus.publish('response.logged', { id, ended: false });
   one.bus.publish('response.logged', { id: 'c', ended: true, end: end('{}') });
   one.bus.publish('response.logged', { id: 'd', ended: true, end: end('x'.repeat(9_000)) });
-  one.bus.publish('accounts.changed', { organizationId: null });   // stays within the process
-  const none = ['{no JSON', 'null', '5', '[]', '{}', '{"from":"x"}', '{"kind":"logged","from":"x"}', '{"kind":"logged","from":"x","messages":5}', '{"kind":"logged","from":"x","messages":[null]}', '{"kind":"later","from":"x"}',
-    '{"kind":"ask","from":"x","n":1,"topic":"accounts.changed","message":{"id":"a"}}', '{"kind":"ask","from":"x","n":1,"topic":"response.cancel","message":null}', '{"kind":"answer","from":"x","to":"y","n":1,"answers":5}'];
-  for (const text of none) await two.shared.tell(`bus ${text}`);   // whoever may connect to the database can do so
+  one.bus.publish('accounts.changed', { organizationId: null }); // stays within the process
+  const none = [
+    '{no JSON',
+    'null',
+    '5',
+    '[]',
+    '{}',
+    '{"from":"x"}',
+    '{"kind":"logged","from":"x"}',
+    '{"kind":"logged","from":"x","messages":5}',
+    '{"kind":"logged","from":"x","messages":[null]}',
+    '{"kind":"later","from":"x"}',
+    '{"kind":"ask","from":"x","n":1,"topic":"accounts.changed","message":{"id":"a"}}',
+    '{"kind":"ask","from":"x","n":1,"topic":"response.cancel","message":null}',
+    '{"kind":"answer","from":"x","to":"y","n":1,"answers":5}',
+  ];
+  for (const text of none) await two.shared.tell(`bus ${text}`); // whoever may connect to the database can do so
   t.ok(await eventually(() => heard.length >= 4));
   one.bus.publish('response.logged', { id: 'e', ended: false });
   t.ok(await eventually(() => heard.length >= 5));
-  t.same(heard, [{ id: 'a', ended: false }, { id: 'b', ended: false }, { id: 'c', ended: true, end: end('{}') }, { id: 'd', ended: true }, { id: 'e', ended: false }]);
+  t.same(heard, [
+    { id: 'a', ended: false },
+    { id: 'b', ended: false },
+    { id: 'c', ended: true, end: end('{}') },
+    { id: 'd', ended: true },
+    { id: 'e', ended: false },
+  ]);
   stop();
 
   let asked = 0;
-  two.bus.on('response.running', () => { throw new Error('a listener that fails'); });
+  two.bus.on('response.running', () => {
+    throw new Error('a listener that fails');
+  });
   three.bus.on('response.running', async ({ id }) => {
     asked++;
-    if (id === 'slow') await new Promise((done) => { setTimeout(done, 400); });   // longer than until it is asked again
+    if (id === 'slow')
+      await new Promise((done) => {
+        setTimeout(done, 400);
+      }); // longer than until it is asked again
     return id !== 'none';
   });
-  const ask = (id: string) => one.bus.ask('response.running', { organizationId: 'org_a', id, foreground: true }, 10_000);
+  const ask = (id: string) =>
+    one.bus.ask('response.running', { organizationId: 'org_a', id, foreground: true }, 10_000);
   t.same([await ask('there'), await ask('none'), await ask('slow'), asked], [[true], [false], [true], 3]);
   await two.close();
   await three.close();
@@ -241,7 +380,10 @@ t.test('the bus between processes: logs that grow and end, and who is asked answ
 t.test('what waits behind a notification whose connection is lost is told to nobody, and says so', async (t) => {
   const notifications = await Notifications.open(settingsOf(postgres.url), { onMessage: () => undefined });
   t.teardown(() => notifications.close());
-  const [newest] = await postgres.ask<{ pid: number }>(postgres.url, `SELECT pid FROM pg_stat_activity WHERE application_name = 'monolith' ORDER BY backend_start DESC LIMIT 1`);
+  const [newest] = await postgres.ask<{ pid: number }>(
+    postgres.url,
+    `SELECT pid FROM pg_stat_activity WHERE application_name = 'monolith' ORDER BY backend_start DESC LIMIT 1`,
+  );
   process.kill(newest!.pid, 'SIGSTOP');
   const told = [notifications.tell('one'), notifications.tell('two')];
   await postgres.ask(postgres.url, 'SELECT pg_terminate_backend($1)', [newest!.pid]);
@@ -254,7 +396,10 @@ t.test('lost while running: 503, once in the log, and back without a restart', a
   const database = openPool(settingsOf(postgres.url), { onFailure: (failure) => failures.push(failure) });
   const heard: string[] = [];
   let restored = 0;
-  const notifications = await Notifications.open(settingsOf(postgres.url), { onMessage: (text) => heard.push(text), onRestored: () => restored++ });
+  const notifications = await Notifications.open(settingsOf(postgres.url), {
+    onMessage: (text) => heard.push(text),
+    onRestored: () => restored++,
+  });
   const other = await Notifications.open(settingsOf(postgres.url), { onMessage: () => undefined });
   t.teardown(async () => {
     await Promise.all([database.close(), notifications.close(), other.close()]);
@@ -265,8 +410,18 @@ t.test('lost while running: 503, once in the log, and back without a restart', a
   await database.query('SELECT 1');
   const sleeping = database.query('SELECT pg_sleep(30)').catch((error: unknown) => error);
   await postgres.kill();
-  const errors = [await sleeping, await database.query('SELECT 1').catch((error: unknown) => error), await database.transaction(async () => undefined).catch((error: unknown) => error)];
-  for (const error of errors) t.match(error, { name: 'ApiError', status: 503, code: 'maintenance', message: 'The server cannot reach its database at the moment.' });
+  const errors = [
+    await sleeping,
+    await database.query('SELECT 1').catch((error: unknown) => error),
+    await database.transaction(async () => undefined).catch((error: unknown) => error),
+  ];
+  for (const error of errors)
+    t.match(error, {
+      name: 'ApiError',
+      status: 503,
+      code: 'maintenance',
+      message: 'The server cannot reach its database at the moment.',
+    });
   t.ok(errors.every((error) => error instanceof ApiError));
   t.equal(failures.length, 1);
   t.notMatch(JSON.stringify(failures), /pass-word/);

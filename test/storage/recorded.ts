@@ -16,11 +16,14 @@ const DID = ['', 'wrote', 'wrote durably', 'synced', 'cut', 'said'] as const;
 
 type Entry =
   | { did: 'wrote' | 'wrote durably'; at: number; bytes: Buffer }
-  | { did: 'synced'; begun: number }             // what was written before that entry is on the disk
+  | { did: 'synced'; begun: number } // what was written before that entry is on the disk
   | { did: 'cut'; length: number }
   | { did: 'said'; text: string };
 
-export interface Left { file: Buffer; text: string }
+export interface Left {
+  file: Buffer;
+  text: string;
+}
 
 export class Recorded {
   /** Positions, one before each call, and the end: what was said since the call before has been heard there. */
@@ -38,13 +41,18 @@ export class Recorded {
       const { status, stderr } = spawnSync(process.execPath, [join(import.meta.dirname, 'fault-saver.js'), folder], {
         encoding: 'utf8',
         env: {
-          ...process.env, LD_PRELOAD: join(packageRoot, 'build', 'Release', 'libstorage_faults.so'),
-          FAULT_FILE: '/data.mdb', FAULT_HOW: 'record', FAULT_SEEN: trace, FAULT_BOOT: restarted ? 'another' : '',
+          ...process.env,
+          LD_PRELOAD: join(packageRoot, 'build', 'Release', 'libstorage_faults.so'),
+          FAULT_FILE: '/data.mdb',
+          FAULT_HOW: 'record',
+          FAULT_SEEN: trace,
+          FAULT_BOOT: restarted ? 'another' : '',
         },
       });
       if (status !== 0) throw new Error(`what was to be recorded ended with ${status}: ${stderr.slice(0, 500)}`);
       const recorded = new Recorded(read(readFileSync(trace)));
-      if (!recorded.#upTo(recorded.entries.length).file.equals(readFileSync(databasePath(folder)))) throw new Error('what was recorded is not all that was written');
+      if (!recorded.#upTo(recorded.entries.length).file.equals(readFileSync(databasePath(folder))))
+        throw new Error('what was recorded is not all that was written');
       return recorded;
     } finally {
       rmSync(folder, { recursive: true, force: true });
@@ -59,20 +67,28 @@ export class Recorded {
   /** In the midst of the call behind it. */
   torn(position: number): Left {
     const next = this.entries[position];
-    return this.#upTo(position, next?.did === 'wrote' || next?.did === 'wrote durably' ? { ...next, bytes: next.bytes.subarray(0, next.bytes.length >> 1) } : null);
+    return this.#upTo(
+      position,
+      next?.did === 'wrote' || next?.did === 'wrote durably'
+        ? { ...next, bytes: next.bytes.subarray(0, next.bytes.length >> 1) }
+        : null,
+    );
   }
 
   /** Of what was written since the last sync, any sector may be missing: a disk writes in any order. */
   powerless(position: number, seed: number): Left {
     const random = randomFrom(seed * 1_000_003 + position);
     let durable = 0;
-    for (const entry of this.entries.slice(0, position)) if (entry.did === 'synced') durable = Math.max(durable, entry.begun);
+    for (const entry of this.entries.slice(0, position))
+      if (entry.did === 'synced') durable = Math.max(durable, entry.begun);
     return this.#upTo(position, null, (at) => at < durable || random.below(2) === 0);
   }
 
   #upTo(position: number, more: Entry | null = null, isKept: (entry: number) => boolean = () => true): Left {
     const written = [...this.entries.slice(0, position), ...(more === null ? [] : [more])];
-    const ends = written.map((entry) => ('bytes' in entry ? entry.at + entry.bytes.length : entry.did === 'cut' ? entry.length : 0));
+    const ends = written.map((entry) =>
+      'bytes' in entry ? entry.at + entry.bytes.length : entry.did === 'cut' ? entry.length : 0,
+    );
     const file = Buffer.alloc(Math.max(0, ...ends));
     let length = 0;
     let text = '';
@@ -82,7 +98,8 @@ export class Recorded {
       if (!('bytes' in entry)) continue;
       length = Math.max(length, entry.at + entry.bytes.length);
       for (let from = 0; from < entry.bytes.length; from += SECTOR) {
-        if (entry.did === 'wrote durably' || isKept(at)) entry.bytes.copy(file, entry.at + from, from, Math.min(entry.bytes.length, from + SECTOR));
+        if (entry.did === 'wrote durably' || isKept(at))
+          entry.bytes.copy(file, entry.at + from, from, Math.min(entry.bytes.length, from + SECTOR));
       }
     }
     return { file: file.subarray(0, length), text };
@@ -91,7 +108,7 @@ export class Recorded {
 
 function read(trace: Buffer): Entry[] {
   const entries: Entry[] = [];
-  for (let at = 0; at < trace.length;) {
+  for (let at = 0; at < trace.length; ) {
     const where = Number(trace.readBigUInt64LE(at));
     const bytes = trace.subarray(at + HEAD, at + HEAD + trace.readUInt32LE(at + 8));
     const did = DID[trace.readUInt32LE(at + 12)];
@@ -110,7 +127,9 @@ export async function wrongAfter({ file, text }: Left): Promise<string[]> {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-left-'));
   try {
     // Before it was made it had not its name yet, but that of what is made beside.
-    const path = text.startsWith(`${MADE}\n`) ? databasePath(folder) : join(dirname(databasePath(folder)), 'new-killed', 'data.mdb');
+    const path = text.startsWith(`${MADE}\n`)
+      ? databasePath(folder)
+      : join(dirname(databasePath(folder)), 'new-killed', 'data.mdb');
     mkdirSync(dirname(path), { recursive: true });
     writeFileSync(path, file);
     return await look(folder, text);

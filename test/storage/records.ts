@@ -15,12 +15,31 @@ export const START = 1_789_000_000;
 export function record(change: Partial<ResponseRecord> = {}, text = 'four'): ResponseRecord {
   const id = change.id ?? newResponseId();
   const input = change.input ?? [message('user', [{ type: 'input_text', text: '2+2?' }])];
-  const output = change.output ?? [message('assistant', [{ type: 'output_text', text, annotations: [], logprobs: [] }])];
-  const base = { organizationId: 'org_a', model: 'tycho-1.0', createdAt: START, status: 'completed' as const, background: false, previousId: null };
+  const output = change.output ?? [
+    message('assistant', [{ type: 'output_text', text, annotations: [], logprobs: [] }]),
+  ];
+  const base = {
+    organizationId: 'org_a',
+    model: 'tycho-1.0',
+    createdAt: START,
+    status: 'completed' as const,
+    background: false,
+    previousId: null,
+  };
   const status = change.status ?? base.status;
   return {
-    ...base, id, input, output,
-    resource: { id, object: 'response', status, error: null, output: output.map(({ item }) => item), metadata: { text } },
+    ...base,
+    id,
+    input,
+    output,
+    resource: {
+      id,
+      object: 'response',
+      status,
+      error: null,
+      output: output.map(({ item }) => item),
+      metadata: { text },
+    },
     ...change,
   };
 }
@@ -44,11 +63,25 @@ export interface OpenedResponses {
   close(): Promise<void>;
 }
 
-export interface Opened extends OpenedResponses { store: Store; path: string }
+export interface Opened extends OpenedResponses {
+  store: Store;
+  path: string;
+}
 
-const TABLE_NAMES = ['responses', 'response-inputs', 'response-images', 'response-items', 'response-events'] as const satisfies readonly TableName[];
+const TABLE_NAMES = [
+  'responses',
+  'response-inputs',
+  'response-images',
+  'response-items',
+  'response-events',
+] as const satisfies readonly TableName[];
 /** Those that are LMDB's alone. */
-const MORE_NAMES: readonly TableName[] = ['response-resources', 'response-outputs', 'response-times', 'responses-by-organization'];
+const MORE_NAMES: readonly TableName[] = [
+  'response-resources',
+  'response-outputs',
+  'response-times',
+  'responses-by-organization',
+];
 
 export async function openResponses(): Promise<Opened> {
   const path = mkdtempSync(join(tmpdir(), 'monolith-responses-'));
@@ -56,14 +89,24 @@ export async function openResponses(): Promise<Opened> {
   const errors: unknown[] = [];
   const begin = async (): Promise<Pick<Opened, 'store' | 'responses'>> => {
     const store = await openStore(path);
-    return { store, responses: openResponseStore(store, { retention_days: 30 }, { now: () => clock.now, onError: (error) => errors.push(error) }) };
+    return {
+      store,
+      responses: openResponseStore(
+        store,
+        { retention_days: 30 },
+        { now: () => clock.now, onError: (error) => errors.push(error) },
+      ),
+    };
   };
   const opened: Opened = {
-    ...await begin(), path, clock,
+    ...(await begin()),
+    path,
+    clock,
     async rows() {
       const count = (name: TableName): number => [...opened.store.table(name).keys()].length;
       const rows = Object.fromEntries(TABLE_NAMES.map((name) => [name, count(name)]));
-      if (rows['responses'] === 0 && MORE_NAMES.some((name) => count(name) > 0)) throw new Error(`rows are left: ${MORE_NAMES.map((name) => `${name} ${count(name)}`).join(', ')}`);
+      if (rows['responses'] === 0 && MORE_NAMES.some((name) => count(name) > 0))
+        throw new Error(`rows are left: ${MORE_NAMES.map((name) => `${name} ${count(name)}`).join(', ')}`);
       return rows;
     },
     noted: async () => [...opened.store.table('response-times').keys()].filter(([kind]) => kind !== 'created').length,

@@ -4,7 +4,11 @@ import { itemKey, itemRows, outputRow, pages, sizeOf, type ItemRow } from '../..
 import { itemSize } from '../../src/storage/response-size.js';
 import type { ResponseRecord, StoredItem } from '../../src/storage/response-store.js';
 
-const row = (characters: number, id = 'i'): ItemRow => ({ id, item: { text: 'x'.repeat(characters - 128) }, images: 0 });
+const row = (characters: number, id = 'i'): ItemRow => ({
+  id,
+  item: { text: 'x'.repeat(characters - 128) },
+  images: 0,
+});
 
 t.test('an item counts its text, and something for itself, each part and each value', (t) => {
   t.equal(itemSize({}), 128);
@@ -19,17 +23,47 @@ t.test('an item counts its text, and something for itself, each part and each va
 });
 
 t.test('pages: of 32 items or 8,192 characters; a larger item has one of its own', (t) => {
-  const firsts = (rows: readonly ItemRow[]): [number, number][] => pages(rows).map(({ first, rows: own }) => [first, own.length]);
+  const firsts = (rows: readonly ItemRow[]): [number, number][] =>
+    pages(rows).map(({ first, rows: own }) => [first, own.length]);
   t.same(firsts([]), [[0, 0]], 'one that is empty');
   t.same(firsts([row(200)]), [[0, 1]]);
   t.same(firsts(Array.from({ length: 32 }, () => row(200))), [[0, 32]]);
-  t.same(firsts(Array.from({ length: 33 }, () => row(200))), [[0, 32], [32, 1]]);
-  t.same(firsts(Array.from({ length: 65 }, () => row(200))), [[0, 32], [32, 32], [64, 1]]);
-  t.same(firsts([row(8_000), row(192), row(128)]), [[0, 2], [2, 1]]);
-  t.same(firsts([row(8_000), row(193)]), [[0, 1], [1, 1]]);
-  t.same(firsts([row(9_000), row(9_000), row(200), row(200)]), [[0, 1], [1, 1], [2, 2]]);
-  t.same(firsts([row(200), row(9_000), row(200)]), [[0, 1], [1, 1], [2, 1]]);
-  t.same(firsts([row(4_096), row(4_096), row(4_096), row(4_097)]), [[0, 2], [2, 1], [3, 1]], 'each page counts anew');
+  t.same(firsts(Array.from({ length: 33 }, () => row(200))), [
+    [0, 32],
+    [32, 1],
+  ]);
+  t.same(firsts(Array.from({ length: 65 }, () => row(200))), [
+    [0, 32],
+    [32, 32],
+    [64, 1],
+  ]);
+  t.same(firsts([row(8_000), row(192), row(128)]), [
+    [0, 2],
+    [2, 1],
+  ]);
+  t.same(firsts([row(8_000), row(193)]), [
+    [0, 1],
+    [1, 1],
+  ]);
+  t.same(firsts([row(9_000), row(9_000), row(200), row(200)]), [
+    [0, 1],
+    [1, 1],
+    [2, 2],
+  ]);
+  t.same(firsts([row(200), row(9_000), row(200)]), [
+    [0, 1],
+    [1, 1],
+    [2, 1],
+  ]);
+  t.same(
+    firsts([row(4_096), row(4_096), row(4_096), row(4_097)]),
+    [
+      [0, 2],
+      [2, 1],
+      [3, 1],
+    ],
+    'each page counts anew',
+  );
   t.end();
 });
 
@@ -43,23 +77,63 @@ t.test('plain ids are keys themselves, what is unusual or long goes by its diges
 
 t.test('the bytes of images lie beside the item, all else stays as it is', (t) => {
   const picture = { type: 'input_image', image_url: 'data:image/png;base64,AAAA' };
-  const item = { type: 'message', content: [picture, { type: 'input_text', text: 'data:,x' }, { image_url: 'https://example.com/a,b' }, { image_url: 5 }, { image_url: 'data:nothing' }, null, 'text'], output: 'data:image/png;base64,AAAA' };
+  const item = {
+    type: 'message',
+    content: [
+      picture,
+      { type: 'input_text', text: 'data:,x' },
+      { image_url: 'https://example.com/a,b' },
+      { image_url: 5 },
+      { image_url: 'data:nothing' },
+      null,
+      'text',
+    ],
+    output: 'data:image/png;base64,AAAA',
+  };
   const stored: StoredItem = { id: 'i', item, images: [new Uint8Array(3)] };
   const [kept] = itemRows([stored]) as [ItemRow];
   t.same(kept, {
-    id: 'i', images: 1,
-    item: { type: 'message', content: [{ type: 'input_image', image_url: 'data:image/png;base64,' }, { type: 'input_text', text: 'data:,x' }, { image_url: 'https://example.com/a,b' }, { image_url: 5 }, { image_url: 'data:nothing' }, null, 'text'], output: 'data:image/png;base64,AAAA' },
+    id: 'i',
+    images: 1,
+    item: {
+      type: 'message',
+      content: [
+        { type: 'input_image', image_url: 'data:image/png;base64,' },
+        { type: 'input_text', text: 'data:,x' },
+        { image_url: 'https://example.com/a,b' },
+        { image_url: 5 },
+        { image_url: 'data:nothing' },
+        null,
+        'text',
+      ],
+      output: 'data:image/png;base64,AAAA',
+    },
   });
   t.equal(picture.image_url, 'data:image/png;base64,AAAA', 'what was given is not changed');
-  t.same(itemRows([{ ...stored, item: { output: [picture] } }])[0]?.item, { output: [{ type: 'input_image', image_url: 'data:image/png;base64,' }] });
+  t.same(itemRows([{ ...stored, item: { output: [picture] } }])[0]?.item, {
+    output: [{ type: 'input_image', image_url: 'data:image/png;base64,' }],
+  });
   t.equal(itemRows([{ id: 'i', item }])[0]?.item, item, 'without images it is the very item');
-  t.same(itemRows([{ id: 'i', item: {}, repeats: true }, { id: 'j', item: {}, repeats: false }]), [{ id: 'i', item: {}, images: 0, repeats: true }, { id: 'j', item: {}, images: 0 }]);
+  t.same(
+    itemRows([
+      { id: 'i', item: {}, repeats: true },
+      { id: 'j', item: {}, repeats: false },
+    ]),
+    [
+      { id: 'i', item: {}, images: 0, repeats: true },
+      { id: 'j', item: {}, images: 0 },
+    ],
+  );
   t.end();
 });
 
 t.test('what is shown as output is written only where it is not the very items', (t) => {
   const items = [{ a: 1 }, { b: 2 }];
-  const of = (output: unknown): unknown[] | null => outputRow({ output: items.map((item, at) => ({ id: `i${at}`, item })), resource: { output } } as unknown as ResponseRecord).shown;
+  const of = (output: unknown): unknown[] | null =>
+    outputRow({
+      output: items.map((item, at) => ({ id: `i${at}`, item })),
+      resource: { output },
+    } as unknown as ResponseRecord).shown;
   t.equal(of([...items]), null);
   t.same(of([items[0]]), [{ a: 1 }], 'fewer');
   t.same(of([...items, { c: 3 }]), [...items, { c: 3 }], 'more');

@@ -14,11 +14,11 @@ import type { Store, Table, TableName } from '../../src/storage/store.js';
 import { DAY, EMPTY, message, openResponses, record, START } from './records.js';
 import { responseStoreTests } from './response-store.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 await responseStoreTests(openResponses);
 
-t.test('what an organization builds on another\'s response counts nothing of it', async (t) => {
+t.test("what an organization builds on another's response counts nothing of it", async (t) => {
   const open = await openResponses();
   t.teardown(() => open.close());
   const { responses, store } = open;
@@ -26,7 +26,8 @@ t.test('what an organization builds on another\'s response counts nothing of it'
   await responses.save(theirs);
   const mine = record({ organizationId: 'org_b', previousId: theirs.id });
   await responses.save(mine);
-  const head = (id: string) => store.table<{ children: number; depth: number; organizationId: string }>('responses').get(id);
+  const head = (id: string) =>
+    store.table<{ children: number; depth: number; organizationId: string }>('responses').get(id);
   t.match([head(theirs.id), head(mine.id)], [{ children: 0 }, { depth: 1 }], 'nor does it hold theirs');
   await responses.save(record({ id: theirs.id, organizationId: 'org_b', output: [] }, 'overwritten'));
   t.match(head(theirs.id), { organizationId: 'org_a' });
@@ -36,29 +37,38 @@ t.test('what an organization builds on another\'s response counts nothing of it'
   t.equal(head(theirs.id), undefined);
 });
 
-t.test('what is being erased when the store is closed stops after its transaction, and the next one goes on', async (t) => {
-  const open = await openResponses();
-  t.teardown(() => open.close());
-  const { responses, store } = open;
-  const all = Array.from({ length: 200 }, () => record());
-  for (const one of all) await responses.save(one);
-  const erasing = responses.eraseOrganization('org_a');
-  await responses.close();
-  await erasing;
-  const left = [...store.table('responses-by-organization').keys()].length;
-  t.ok(left > 0 && left < 200, `${left} of 200 are left`);
-  const again = openResponseStore(store, { retention_days: 30 }, { now: () => START });
-  t.equal(await again.eraseOrganization('org_a'), left);
-  await again.sweep();
-  t.equal([...store.table('responses').keys()].length, 0);
-  await again.close();
-});
+t.test(
+  'what is being erased when the store is closed stops after its transaction, and the next one goes on',
+  async (t) => {
+    const open = await openResponses();
+    t.teardown(() => open.close());
+    const { responses, store } = open;
+    const all = Array.from({ length: 200 }, () => record());
+    for (const one of all) await responses.save(one);
+    const erasing = responses.eraseOrganization('org_a');
+    await responses.close();
+    await erasing;
+    const left = [...store.table('responses-by-organization').keys()].length;
+    t.ok(left > 0 && left < 200, `${left} of 200 are left`);
+    const again = openResponseStore(store, { retention_days: 30 }, { now: () => START });
+    t.equal(await again.eraseOrganization('org_a'), left);
+    await again.sweep();
+    t.equal([...store.table('responses').keys()].length, 0);
+    await again.close();
+  },
+);
 
 t.test('what was written ahead of a save that comes too late goes with it', async (t) => {
   const open = await openResponses();
   t.teardown(() => open.close());
   const { responses } = open;
-  const large = ({ id, input }: ResponseRecord) => record({ id, input, background: true, output: Array.from({ length: 300 }, () => message('assistant', [{ type: 'output_text', text: 'x' }])) });
+  const large = ({ id, input }: ResponseRecord) =>
+    record({
+      id,
+      input,
+      background: true,
+      output: Array.from({ length: 300 }, () => message('assistant', [{ type: 'output_text', text: 'x' }])),
+    });
   const deleted = record({ background: true, status: 'queued', output: [] });
   await responses.save(deleted);
   await responses.delete('org_a', deleted.id);
@@ -66,14 +76,22 @@ t.test('what was written ahead of a save that comes too late goes with it', asyn
   t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
 
   // Deleted while it is written ahead; somebody continues it, so that its own items stay.
-  const held = record({ background: true, status: 'queued', output: [], input: [message('user', [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }], [new Uint8Array([1])])] });
+  const held = record({
+    background: true,
+    status: 'queued',
+    output: [],
+    input: [message('user', [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }], [new Uint8Array([1])])],
+  });
   const queued = responses.save(held);
   const late = responses.save(large(held));
   await queued;
   const chain = (await responses.chain('org_a', held.id))!;
   await responses.delete('org_a', held.id);
   await late;
-  t.match([await open.rows(), await open.noted() > 0], [{ 'responses': 1, 'response-inputs': 1, 'response-images': 1, 'response-items': 1 }, true]);
+  t.match(
+    [await open.rows(), (await open.noted()) > 0],
+    [{ responses: 1, 'response-inputs': 1, 'response-images': 1, 'response-items': 1 }, true],
+  );
   chain.release();
   await responses.sweep();
   t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
@@ -83,20 +101,31 @@ t.test('what was written ahead of a save that comes too late goes with it', asyn
 function tight(store: Store, rows: number, refused: () => void): Store {
   let written = 0;
   const watched = <V>(table: Table<V>): Table<V> => ({
-    get: (key) => table.get(key), range: (options) => table.range(options), keys: (options) => table.keys(options), insert: (key, value) => table.insert(key, value),
-    put: (key, value) => { written++; return table.put(key, value); },
-    remove: (key) => { written++; return table.remove(key); },
+    get: (key) => table.get(key),
+    range: (options) => table.range(options),
+    keys: (options) => table.keys(options),
+    insert: (key, value) => table.insert(key, value),
+    put: (key, value) => {
+      written++;
+      return table.put(key, value);
+    },
+    remove: (key) => {
+      written++;
+      return table.remove(key);
+    },
   });
   return {
     table: <V>(name: TableName) => watched(store.table<V>(name)),
-    refresh: () => store.refresh(), close: () => store.close(),
-    transaction: (work) => store.transaction(() => {
-      written = 0;
-      const result = work();
-      if (written <= rows) return result;
-      refused();
-      throw refusedWrite(new UndoneWrite('No space left on device'));
-    }),
+    refresh: () => store.refresh(),
+    close: () => store.close(),
+    transaction: (work) =>
+      store.transaction(() => {
+        written = 0;
+        const result = work();
+        if (written <= rows) return result;
+        refused();
+        throw refusedWrite(new UndoneWrite('No space left on device'));
+      }),
   };
 }
 
@@ -105,7 +134,8 @@ t.test('what has expired is erased a little at a time where the disk has room fo
   t.teardown(() => open.close());
   const running = record({ background: true, status: 'queued', output: [] });
   await open.responses.save(running);
-  for (let n = 0; n < 40; n++) await open.responses.appendEvents(running.id, [{ sequence: n, type: 'response.created', data: '{}' }]);
+  for (let n = 0; n < 40; n++)
+    await open.responses.appendEvents(running.id, [{ sequence: n, type: 'response.created', data: '{}' }]);
   let previousId: string | null = null;
   for (let n = 0; n < 30; n++) {
     const one = record({ previousId });
@@ -113,7 +143,13 @@ t.test('what has expired is erased a little at a time where the disk has room fo
     previousId = n % 3 === 2 ? null : one.id;
   }
   let refused = 0;
-  const responses = openResponseStore(tight(open.store, 12, () => { refused++; }), { retention_days: 30 }, { now: () => START + 31 * DAY });
+  const responses = openResponseStore(
+    tight(open.store, 12, () => {
+      refused++;
+    }),
+    { retention_days: 30 },
+    { now: () => START + 31 * DAY },
+  );
   t.teardown(() => responses.close());
   t.equal(await responses.sweep(), 0, 'the one at its opening had erased them');
   t.ok(refused > 0, 'all at once it had no room for');
@@ -121,21 +157,37 @@ t.test('what has expired is erased a little at a time where the disk has room fo
 });
 
 /** Notes the keys that are removed, by table, in order; `admit` may refuse a transaction as a crash would. */
-function noting(store: Store, removed: { table: TableName; key: string }[], admit: () => void = () => undefined): Store {
+function noting(
+  store: Store,
+  removed: { table: TableName; key: string }[],
+  admit: () => void = () => undefined,
+): Store {
   const watched = <V>(name: TableName, table: Table<V>): Table<V> => ({
-    get: (key) => table.get(key), range: (options) => table.range(options), keys: (options) => table.keys(options), insert: (key, value) => table.insert(key, value),
+    get: (key) => table.get(key),
+    range: (options) => table.range(options),
+    keys: (options) => table.keys(options),
+    insert: (key, value) => table.insert(key, value),
     put: (key, value) => table.put(key, value),
     remove: (key) => {
-      removed.push({ table: name, key: [key].flat().map((part) => (typeof part === 'number' ? String(part).padStart(12, '0') : part)).join(' ') });
+      removed.push({
+        table: name,
+        key: [key]
+          .flat()
+          .map((part) => (typeof part === 'number' ? String(part).padStart(12, '0') : part))
+          .join(' '),
+      });
       return table.remove(key);
     },
   });
   return {
-    table: <V>(name: TableName) => watched(name, store.table<V>(name)), refresh: () => store.refresh(), close: () => store.close(),
-    transaction: (work) => store.transaction(() => {
-      admit();
-      return work();
-    }),
+    table: <V>(name: TableName) => watched(name, store.table<V>(name)),
+    refresh: () => store.refresh(),
+    close: () => store.close(),
+    transaction: (work) =>
+      store.transaction(() => {
+        admit();
+        return work();
+      }),
   };
 }
 
@@ -144,15 +196,27 @@ t.test('expiry erases the rows of one table after the other, in the order of the
   t.teardown(() => open.close());
   for (let n = 0; n < 200; n++) await open.responses.save(record({ id: `resp_${hex(48)}`, createdAt: START + n }));
   const removed: { table: TableName; key: string }[] = [];
-  const responses = openResponseStore(noting(open.store, removed), { retention_days: 30 }, { now: () => START + 31 * DAY });
+  const responses = openResponseStore(
+    noting(open.store, removed),
+    { retention_days: 30 },
+    { now: () => START + 31 * DAY },
+  );
   t.teardown(() => responses.close());
   await responses.sweep();
   t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
   const keysOf = (table: TableName): string[] => removed.filter((one) => one.table === table).map(({ key }) => key);
-  for (const table of ['response-items', 'responses-by-organization', 'response-times'] as const) t.same(keysOf(table), keysOf(table).sort(), `${table}, ascending`);
-  for (const table of ['responses', 'response-outputs', 'response-inputs', 'response-resources'] as const) t.same(keysOf(table), keysOf(table).sort().reverse(), `${table}, descending`);
-  t.same(removed.filter(({ table }, at) => at === 0 || removed[at - 1]?.table !== table).map(({ table }) => table).filter((table) => !/^response(s|-outputs|-inputs|-resources)$/.test(table)),
-    ['response-items', 'responses-by-organization', 'response-times'], 'each of these tables once');
+  for (const table of ['response-items', 'responses-by-organization', 'response-times'] as const)
+    t.same(keysOf(table), keysOf(table).sort(), `${table}, ascending`);
+  for (const table of ['responses', 'response-outputs', 'response-inputs', 'response-resources'] as const)
+    t.same(keysOf(table), keysOf(table).sort().reverse(), `${table}, descending`);
+  t.same(
+    removed
+      .filter(({ table }, at) => at === 0 || removed[at - 1]?.table !== table)
+      .map(({ table }) => table)
+      .filter((table) => !/^response(s|-outputs|-inputs|-resources)$/.test(table)),
+    ['response-items', 'responses-by-organization', 'response-times'],
+    'each of these tables once',
+  );
   t.equal(removed.length, 200 * 8, 'nothing is removed twice');
 });
 
@@ -164,56 +228,98 @@ t.test('ids begin with the time, so that what is stored together lies together',
   t.ok(isResponseId(before[0] as string));
   const ends = Array.from({ length: 1_000 }, () => newResponseId().slice(-36));
   t.equal(new Set(ends).size, 1_000);
-  for (const digit of '0123456789abcdef') t.ok(ends.every((end) => end.length === 36) && ends.some((end) => end.startsWith(digit)), `${digit} comes first in one of them`);
+  for (const digit of '0123456789abcdef')
+    t.ok(
+      ends.every((end) => end.length === 36) && ends.some((end) => end.startsWith(digit)),
+      `${digit} comes first in one of them`,
+    );
 });
 
-t.test('a sweep that is cut short at any transaction loses nothing that is needed, and the next one erases the rest', async (t) => {
-  let whole = false;
-  for (let admitted = 1; !whole; admitted++) {
-    const open = await openResponses();
-    const { responses, clock } = open;
-    const [root, middle] = [record(), record({ createdAt: START + 1 })];
-    const last = record({ createdAt: START + 25 * DAY, previousId: middle.id });
-    await responses.save(root);
-    await responses.save({ ...middle, previousId: root.id });
-    await responses.save(last);
-    const image = message('user', [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }], [new Uint8Array([1])]);
-    const logged = record({ background: true, status: 'queued', output: [] });
-    for (const one of [record(), record({ input: [image] }), logged]) await responses.save(one);
-    await responses.appendEvents(logged.id, [{ sequence: 0, type: 'response.created', data: '{}' }]);
-    clock.now = START + 31 * DAY;
-    let seen = 0;
-    // The first is refused, as by a full disk: from then on each transaction takes one step.
-    const admit = (): void => { if (seen++ === 0 || seen > admitted) throw refusedWrite(new UndoneWrite('No space left on device')); };
-    let failures = 0;
-    const cut = openResponseStore(noting(open.store, [], admit), { retention_days: 30 }, { now: () => clock.now, onError: () => { failures++; } });
-    await cut.sweep().catch(() => undefined);    // after the sweep at its opening
-    await cut.close();
-    whole = failures === 0;
-    await open.reopen();
-    await open.responses.sweep();
-    const chain = await open.responses.chain('org_a', last.id);
-    chain?.release();
-    if (JSON.stringify(chain?.responses.map(({ id, input }) => [id, input[0]?.id])) !== JSON.stringify([root, middle, last].map(({ id, input }) => [id, input[0]?.id]))) t.fail(`after ${admitted} transactions the chain is damaged`);
-    if ((await open.rows())['responses'] !== 3) t.fail(`after ${admitted} transactions rows are left: ${JSON.stringify(await open.rows())}`);
-    clock.now = START + 400 * DAY;
-    await open.responses.sweep();
-    t.same([await open.rows(), await open.noted()], [EMPTY, 0], `${admitted} transactions`);
-    await open.close();
-  }
-});
+t.test(
+  'a sweep that is cut short at any transaction loses nothing that is needed, and the next one erases the rest',
+  async (t) => {
+    let whole = false;
+    for (let admitted = 1; !whole; admitted++) {
+      const open = await openResponses();
+      const { responses, clock } = open;
+      const [root, middle] = [record(), record({ createdAt: START + 1 })];
+      const last = record({ createdAt: START + 25 * DAY, previousId: middle.id });
+      await responses.save(root);
+      await responses.save({ ...middle, previousId: root.id });
+      await responses.save(last);
+      const image = message(
+        'user',
+        [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }],
+        [new Uint8Array([1])],
+      );
+      const logged = record({ background: true, status: 'queued', output: [] });
+      for (const one of [record(), record({ input: [image] }), logged]) await responses.save(one);
+      await responses.appendEvents(logged.id, [{ sequence: 0, type: 'response.created', data: '{}' }]);
+      clock.now = START + 31 * DAY;
+      let seen = 0;
+      // The first is refused, as by a full disk: from then on each transaction takes one step.
+      const admit = (): void => {
+        if (seen++ === 0 || seen > admitted) throw refusedWrite(new UndoneWrite('No space left on device'));
+      };
+      let failures = 0;
+      const cut = openResponseStore(
+        noting(open.store, [], admit),
+        { retention_days: 30 },
+        {
+          now: () => clock.now,
+          onError: () => {
+            failures++;
+          },
+        },
+      );
+      await cut.sweep().catch(() => undefined); // after the sweep at its opening
+      await cut.close();
+      whole = failures === 0;
+      await open.reopen();
+      await open.responses.sweep();
+      const chain = await open.responses.chain('org_a', last.id);
+      chain?.release();
+      if (
+        JSON.stringify(chain?.responses.map(({ id, input }) => [id, input[0]?.id])) !==
+        JSON.stringify([root, middle, last].map(({ id, input }) => [id, input[0]?.id]))
+      )
+        t.fail(`after ${admitted} transactions the chain is damaged`);
+      if ((await open.rows())['responses'] !== 3)
+        t.fail(`after ${admitted} transactions rows are left: ${JSON.stringify(await open.rows())}`);
+      clock.now = START + 400 * DAY;
+      await open.responses.sweep();
+      t.same([await open.rows(), await open.noted()], [EMPTY, 0], `${admitted} transactions`);
+      await open.close();
+    }
+  },
+);
 
 t.test('a disk that takes no more', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-responses-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const script = join(import.meta.dirname, 'full-disk.js');
-  const child = spawn('bash', ['-c', 'ulimit -f 2000 && exec "$0" "$@"', process.execPath, script, path], { stdio: ['ignore', 'pipe', 'ignore'] });
+  const child = spawn('bash', ['-c', 'ulimit -f 2000 && exec "$0" "$@"', process.execPath, script, path], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
   let text = '';
-  child.stdout.setEncoding('utf8').on('data', (part: string) => { text += part; });
+  child.stdout.setEncoding('utf8').on('data', (part: string) => {
+    text += part;
+  });
   await once(child, 'close');
-  const met = JSON.parse(text) as { saved: number; readable: number; deleted: boolean; swept: unknown; left: number; savedAgain: boolean; errors: unknown[]; logged: string[]; unhandled: number };
+  const met = JSON.parse(text) as {
+    saved: number;
+    readable: number;
+    deleted: boolean;
+    swept: unknown;
+    left: number;
+    savedAgain: boolean;
+    errors: unknown[];
+    logged: string[];
+    unhandled: number;
+  };
   t.ok(met.saved > 0 && met.errors.length > 1, `${met.saved} saved, ${met.errors.length} not`);
-  for (const error of met.errors) t.same(error, [503, 'maintenance', 'The server cannot store responses at the moment.']);
+  for (const error of met.errors)
+    t.same(error, [503, 'maintenance', 'The server cannot store responses at the moment.']);
   t.same(met.logged, ['StorageError'], 'once a minute');
   t.match(met, { readable: met.saved, deleted: true, unhandled: 0 });
   t.match(met, { swept: 'all', left: 0, savedAgain: true }, 'what expires is erased, and makes room');

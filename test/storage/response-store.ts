@@ -26,14 +26,26 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
   const open = await begin();
   t.teardown(() => open.close());
   /** What the store has of a chain, held no longer than it is read. */
-  async function chainOf(responses: ResponseStore, organizationId: string, id: string): Promise<readonly ChainedResponse[] | null> {
+  async function chainOf(
+    responses: ResponseStore,
+    organizationId: string,
+    id: string,
+  ): Promise<readonly ChainedResponse[] | null> {
     const held = await responses.chain(organizationId, id);
     held?.release();
     return held?.responses ?? null;
   }
-  const inputOf = async (responses: ResponseStore, id: string): Promise<readonly StoredItem[]> => (await chainOf(responses, 'org_a', id))!.at(-1)!.input;
-  const itemOf = async (responses: ResponseStore, organizationId: string, id: string): Promise<StoredItem | null> => (await responses.items(organizationId, [id], Infinity)).get(id) ?? null;
-  async function listedOf(responses: ResponseStore, organizationId: string, id: string, newestFirst: boolean, after: string | null): Promise<string[] | string> {
+  const inputOf = async (responses: ResponseStore, id: string): Promise<readonly StoredItem[]> =>
+    (await chainOf(responses, 'org_a', id))!.at(-1)!.input;
+  const itemOf = async (responses: ResponseStore, organizationId: string, id: string): Promise<StoredItem | null> =>
+    (await responses.items(organizationId, [id], Infinity)).get(id) ?? null;
+  async function listedOf(
+    responses: ResponseStore,
+    organizationId: string,
+    id: string,
+    newestFirst: boolean,
+    after: string | null,
+  ): Promise<string[] | string> {
     const page = await responses.inputItems(organizationId, id, { newestFirst, after, limit: 1_000, images: false });
     return typeof page === 'string' ? page : page.items.map((item) => item.id);
   }
@@ -63,16 +75,26 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     for (const other of ['org_b', '']) {
       t.equal(await responses.get(other, saved.id), null);
       t.equal(await chainOf(responses, other, saved.id), null);
-      t.equal((await itemOf(responses, other, saved.output[0]!.id)), null);
+      t.equal(await itemOf(responses, other, saved.output[0]!.id), null);
       t.equal(await responses.delete(other, saved.id), false);
     }
     for (const id of ['', 'resp_', newResponseId(), `${saved.id}0`, 'x'.repeat(10_000), '\0']) {
       t.equal(await responses.get('org_a', id), null);
-      t.equal((await itemOf(responses, 'org_a', id)), null);
+      t.equal(await itemOf(responses, 'org_a', id), null);
       t.equal(await responses.delete('org_a', id), false);
       const page = { newestFirst: false, after: null, limit: 10, images: false };
-      t.same([await responses.head('org_a', id), await responses.chain('org_a', id), await responses.inputItems('org_a', id, page)], [null, null, 'no response']);
-      t.same([await responses.events(id, -1), await responses.lastEvent(id), await responses.list('org_a', 10, id)], [null, null, null]);
+      t.same(
+        [
+          await responses.head('org_a', id),
+          await responses.chain('org_a', id),
+          await responses.inputItems('org_a', id, page),
+        ],
+        [null, null, 'no response'],
+      );
+      t.same(
+        [await responses.events(id, -1), await responses.lastEvent(id), await responses.list('org_a', 10, id)],
+        [null, null, null],
+      );
     }
     t.equal((await responses.items('org_a', [saved.output[0]!.id, saved.output[0]!.id, 'msg_none'], Infinity)).size, 1);
     const strange = record({ output: [{ id: '\0 ünusual '.repeat(20), item: { type: 'message' } }] });
@@ -98,8 +120,12 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     const read = (await responses.get('org_a', queued.id))!;
     t.equal(read.status, 'completed');
     t.same(read.resource, done.resource);
-    t.same((await inputOf(responses, queued.id)).map(({ id }) => id), queued.input.map(({ id }) => id), 'its input stays');
-    t.ok((await itemOf(responses, 'org_a', done.output[0]!.id)));
+    t.same(
+      (await inputOf(responses, queued.id)).map(({ id }) => id),
+      queued.input.map(({ id }) => id),
+      'its input stays',
+    );
+    t.ok(await itemOf(responses, 'org_a', done.output[0]!.id));
     await responses.delete('org_a', queued.id);
     await responses.save(done);
     t.equal(await responses.get('org_a', queued.id), null, 'deleted stays deleted');
@@ -108,7 +134,10 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
 
   t.test('the item of the youngest response counts', async (t) => {
     const shared = (text: string) => ({ id: 'msg_1', item: { id: 'msg_1', text } });
-    const [older, newer] = [record({ input: [shared('old')] }), record({ createdAt: START + 1, input: [shared('new')] })];
+    const [older, newer] = [
+      record({ input: [shared('old')] }),
+      record({ createdAt: START + 1, input: [shared('new')] }),
+    ];
     await open.responses.save(newer);
     await open.responses.save(older);
     t.equal((await itemOf(open.responses, 'org_a', 'msg_1'))?.item['text'], 'new');
@@ -130,11 +159,14 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     for (const gone of [root, middle]) {
       t.equal(await responses.get('org_a', gone.id), null);
       t.equal(await chainOf(responses, 'org_a', gone.id), null);
-      t.equal((await itemOf(responses, 'org_a', gone.output[0]!.id)), null, 'not by reference either');
+      t.equal(await itemOf(responses, 'org_a', gone.output[0]!.id), null, 'not by reference either');
     }
     const chain = (await chainOf(responses, 'org_a', leaf.id))!;
     t.same(ids(chain), [root.id, middle.id, leaf.id]);
-    t.same(chain[0]!.output.map(({ item }) => item), root.output.map(({ item }) => item));
+    t.same(
+      chain[0]!.output.map(({ item }) => item),
+      root.output.map(({ item }) => item),
+    );
     await responses.delete('org_a', leaf.id);
     t.same(ids(await chainOf(responses, 'org_a', twin.id)), [root.id, middle.id, twin.id], 'one descendant is enough');
     await responses.delete('org_a', twin.id);
@@ -185,7 +217,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     clock.now = START + 30 * DAY;
     t.equal(await responses.get('org_a', root.id), null);
     t.equal(await chainOf(responses, 'org_a', root.id), null);
-    t.equal((await itemOf(responses, 'org_a', root.output[0]!.id)), null);
+    t.equal(await itemOf(responses, 'org_a', root.output[0]!.id), null);
     t.equal(await responses.delete('org_a', root.id), false);
     t.same(ids(await chainOf(responses, 'org_a', leaf.id)), [root.id, leaf.id]);
     t.equal(await responses.sweep(), 1);
@@ -199,9 +231,10 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
 
   t.test('images', async (t) => {
     const { responses } = open;
-    const bytes = [new Uint8Array([1, 2, 255]), new Uint8Array(9 * 1024 * 1024).fill(7)];   // more than goes in one statement
+    const bytes = [new Uint8Array([1, 2, 255]), new Uint8Array(9 * 1024 * 1024).fill(7)]; // more than goes in one statement
     const content = [
-      { type: 'input_image', image_url: 'data:image/png;base64,AQL/', detail: 'low' }, { type: 'input_text', text: 'data:,kept' },
+      { type: 'input_image', image_url: 'data:image/png;base64,AQL/', detail: 'low' },
+      { type: 'input_text', text: 'data:,kept' },
       { type: 'input_image', image_url: 'https://images.example.com/a.png' },
     ];
     const small = record({ input: [message('user', content, [bytes[0]!, new Uint8Array([9])])] });
@@ -211,7 +244,11 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
       const read = (await inputOf(responses, saved.id))[0]!;
       t.ok(read.images?.every((image, index) => Buffer.compare(image, saved.input[0]!.images![index]!) === 0));
       t.equal(read.images?.length, 2);
-      t.same(read.item['content'], [{ ...content[0], image_url: 'data:image/png;base64,' }, content[1], content[2]], 'bytes are stored once');
+      t.same(
+        read.item['content'],
+        [{ ...content[0], image_url: 'data:image/png;base64,' }, content[1], content[2]],
+        'bytes are stored once',
+      );
     }
     t.same([...(await chainOf(responses, 'org_a', large.id))![0]!.input[0]!.images![0]!], [1, 2, 255]);
     await responses.delete('org_a', small.id);
@@ -221,12 +258,18 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
   });
 
   t.test('a response of very many items', async (t) => {
-    const items = Array.from({ length: 3_000 }, (_, index) => ({ id: `item_${index}`, item: { text: `text ${index}` } }));
+    const items = Array.from({ length: 3_000 }, (_, index) => ({
+      id: `item_${index}`,
+      item: { text: `text ${index}` },
+    }));
     const saved = record({ input: items });
     await open.responses.save(saved);
     t.equal(await open.noted(), 0, 'nothing is left of writing ahead');
     t.same((await itemOf(open.responses, 'org_a', 'item_2999'))?.item, { text: 'text 2999' });
-    t.same((await inputOf(open.responses, saved.id)).map(({ id }) => id), items.map(({ id }) => id));
+    t.same(
+      (await inputOf(open.responses, saved.id)).map(({ id }) => id),
+      items.map(({ id }) => id),
+    );
     const spent = cpuTime();
     for (let n = 0; n < 10; n++) {
       const found = await open.responses.items('org_a', [...items.map(({ id }) => id), 'item_3000'], Infinity);
@@ -236,45 +279,72 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     const ms = spent();
     t.ok(ms < 3_000, `30,000 look-ups in ${ms.toFixed(0)} ms`);
     const size = itemSize(items[0]!.item);
-    t.equal((await open.responses.items('org_a', items.slice(0, 10).map(({ id }) => id), 3 * size)).size, 4, 'no more than is wanted together is read, and one');
+    t.equal(
+      (
+        await open.responses.items(
+          'org_a',
+          items.slice(0, 10).map(({ id }) => id),
+          3 * size,
+        )
+      ).size,
+      4,
+      'no more than is wanted together is read, and one',
+    );
   });
 
   t.test('what a response was generated from, from any item on, in both orders', async (t) => {
     const { responses } = open;
     const texts = (name: string, count: number): StoredItem[] =>
-      Array.from({ length: count }, (_, index) => ({ id: `${name}${index}`, item: { text: `${name}${index}`, long: index % 7 === 0 ? ['x'.repeat(20_000)] : [] } }));
+      Array.from({ length: count }, (_, index) => ({
+        id: `${name}${index}`,
+        item: { text: `${name}${index}`, long: index % 7 === 0 ? ['x'.repeat(20_000)] : [] },
+      }));
     const root = record({ input: texts('a', 130), output: texts('b', 3) });
     const middle = record({ input: [], output: texts('c', 1), previousId: root.id });
     const leaf = record({ input: texts('d', 70), output: texts('e', 2), previousId: middle.id });
     for (const one of [root, middle, leaf]) await responses.save(one);
     const oldest = [...root.input, ...root.output, ...middle.output, ...leaf.input].map(({ id }) => id);
-    const listed = (newestFirst: boolean, after: string | null) => listedOf(responses, 'org_a', leaf.id, newestFirst, after);
+    const listed = (newestFirst: boolean, after: string | null) =>
+      listedOf(responses, 'org_a', leaf.id, newestFirst, after);
     for (const newestFirst of [false, true]) {
       const all = newestFirst ? oldest.toReversed() : oldest;
       t.same(await listed(newestFirst, null), all);
-      for (const [index, id] of all.entries()) t.same(await listed(newestFirst, id), all.slice(index + 1), `${newestFirst} ${id}`);
+      for (const [index, id] of all.entries())
+        t.same(await listed(newestFirst, id), all.slice(index + 1), `${newestFirst} ${id}`);
       t.equal(await listed(newestFirst, 'e0'), 'no item', 'its own output is not what it was generated from');
       t.equal(await listed(newestFirst, ''), 'no item');
     }
     t.equal(await listedOf(responses, 'org_b', leaf.id, true, null), 'no response');
-    const page = async (limit: number) => responses.inputItems('org_a', leaf.id, { newestFirst: false, after: null, limit, images: false });
+    const page = async (limit: number) =>
+      responses.inputItems('org_a', leaf.id, { newestFirst: false, after: null, limit, images: false });
     t.match([await page(204), await page(203)], [{ more: false }, { more: true }]);
-    t.same((await chainOf(responses, 'org_a', leaf.id))!.map(({ input }) => input.length), [130, 0, 70]);
+    t.same(
+      (await chainOf(responses, 'org_a', leaf.id))!.map(({ input }) => input.length),
+      [130, 0, 70],
+    );
   });
 
   t.test('an item that was sent again is listed once, where it came first', async (t) => {
     const { responses } = open;
     const item = (id: string, repeats = false): StoredItem => ({ id, item: { text: id }, repeats });
     const root = record({ input: [item('a0'), item('a1')], output: [item('b0')] });
-    const middle = record({ input: [item('b0', true), item('c0'), item('c0', true)], output: [item('d0')], previousId: root.id });
-    const leaf = record({ input: [item('a1', true), item('d0', true), item('e0'), item('c0', true)], previousId: middle.id });
+    const middle = record({
+      input: [item('b0', true), item('c0'), item('c0', true)],
+      output: [item('d0')],
+      previousId: root.id,
+    });
+    const leaf = record({
+      input: [item('a1', true), item('d0', true), item('e0'), item('c0', true)],
+      previousId: middle.id,
+    });
     for (const one of [root, middle, leaf]) await responses.save(one);
     const all = ['a0', 'a1', 'b0', 'c0', 'd0', 'e0'];
     for (const newestFirst of [false, true]) {
       const expected = newestFirst ? all.toReversed() : all;
       const listed = (after: string | null) => listedOf(responses, 'org_a', leaf.id, newestFirst, after);
       t.same(await listed(null), expected);
-      for (const [index, id] of expected.entries()) t.same(await listed(id), expected.slice(index + 1), `${newestFirst} ${id}`);
+      for (const [index, id] of expected.entries())
+        t.same(await listed(id), expected.slice(index + 1), `${newestFirst} ${id}`);
     }
     await responses.delete('org_a', root.id);
     t.same((await itemOf(responses, 'org_a', 'b0'))?.item, { text: 'b0' }, 'who was sent it again has it too');
@@ -282,14 +352,20 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
 
   t.test('a list has its order within a second too', async (t) => {
     const { responses } = open;
-    const made = Array.from({ length: 30 }, (_, at) => record({ createdAt: START + (at >> 4), madeAt: START + (at >> 4) + (at % 16) / 1_000_000 }));
+    const made = Array.from({ length: 30 }, (_, at) =>
+      record({ createdAt: START + (at >> 4), madeAt: START + (at >> 4) + (at % 16) / 1_000_000 }),
+    );
     for (const one of [...made].sort((a, b) => a.id.localeCompare(b.id))) await responses.save(one);
     await responses.save(made[7]!);
     const listed: string[] = [];
-    for (let after: string | null = null; ;) {
+    for (let after: string | null = null; ; ) {
       const page: ResponsePage = (await responses.list('org_a', 4, after))!;
       listed.push(...page.data.map(({ id }) => id));
-      t.ok(page.data.every(({ createdAt, expiresAt }) => Number.isInteger(createdAt) && expiresAt === createdAt + 30 * DAY));
+      t.ok(
+        page.data.every(
+          ({ createdAt, expiresAt }) => Number.isInteger(createdAt) && expiresAt === createdAt + 30 * DAY,
+        ),
+      );
       if ((after = page.next) === null) break;
     }
     t.same(listed, made.map(({ id }) => id).toReversed());
@@ -299,17 +375,23 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     const metadata = JSON.parse('{"__proto__":"x","constructor":"y","a":"\\ud800"}') as object;
     const saved = record();
     await open.responses.save({ ...saved, resource: { ...saved.resource, metadata } });
-    t.equal(JSON.stringify((await open.responses.get('org_a', saved.id))!.resource['metadata']), JSON.stringify(metadata));
+    t.equal(
+      JSON.stringify((await open.responses.get('org_a', saved.id))!.resource['metadata']),
+      JSON.stringify(metadata),
+    );
   });
 
-  t.test('no response is part of another organization\'s chain, nor written by it', async (t) => {
+  t.test("no response is part of another organization's chain, nor written by it", async (t) => {
     const { responses } = open;
     const theirs = record();
     await responses.save(theirs);
     const mine = record({ organizationId: 'org_b', previousId: theirs.id });
     await responses.save(mine);
     t.equal(await chainOf(responses, 'org_b', mine.id), null, 'its context is not there, rather than theirs');
-    t.same(await listedOf(responses, 'org_b', mine.id, true, null), mine.input.map(({ id }) => id));
+    t.same(
+      await listedOf(responses, 'org_b', mine.id, true, null),
+      mine.input.map(({ id }) => id),
+    );
     t.equal(await listedOf(responses, 'org_b', mine.id, false, theirs.output[0]!.id), 'no item');
     await responses.save(record({ id: theirs.id, organizationId: 'org_b', output: [] }, 'overwritten'));
     t.same((await responses.get('org_a', theirs.id))!.resource, theirs.resource);
@@ -321,18 +403,33 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
 
   t.test('a chain with too much in it is refused before any of it is read', async (t) => {
     const { responses } = open;
-    const megabytes = (count: number): StoredItem[] => [{ id: 'big', item: { type: 'message', content: [{ type: 'input_text', text: 'x'.repeat(count * 1024 * 1024) }] } }];
+    const megabytes = (count: number): StoredItem[] => [
+      {
+        id: 'big',
+        item: { type: 'message', content: [{ type: 'input_text', text: 'x'.repeat(count * 1024 * 1024) }] },
+      },
+    ];
     const root = record({ input: megabytes(30) });
-    const queued = record({ input: megabytes(30), output: [], background: true, status: 'queued', previousId: root.id });
+    const queued = record({
+      input: megabytes(30),
+      output: [],
+      background: true,
+      status: 'queued',
+      previousId: root.id,
+    });
     const child = record({ id: queued.id, input: [], output: megabytes(3), background: true });
     for (const one of [root, queued, child]) await responses.save(one);
     t.equal((await chainOf(responses, 'org_a', child.id))!.length, 2);
     const leaf = record({ previousId: child.id, output: megabytes(1) });
     await responses.save(leaf);
     const spent = cpuTime();
-    for (let n = 0; n < 100; n++) await t.rejects(responses.chain('org_a', leaf.id), { code: 'response_not_usable', message: /too long to be read/ });
+    for (let n = 0; n < 100; n++)
+      await t.rejects(responses.chain('org_a', leaf.id), {
+        code: 'response_not_usable',
+        message: /too long to be read/,
+      });
     const ms = spent();
-    t.ok(ms < 2_000, `100 refusals in ${ms.toFixed(0)} ms`);     // of 64 MiB each
+    t.ok(ms < 2_000, `100 refusals in ${ms.toFixed(0)} ms`); // of 64 MiB each
     t.match((await listedOf(responses, 'org_a', leaf.id, true, null)).length, 5, 'it can be listed all the same');
   });
 
@@ -347,7 +444,8 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     await responses.appendEvents(running.id, [0, 1, 2].map(event));
     await responses.appendEvents(running.id, []);
     await responses.appendEvents(running.id, [3, 4].map(event));
-    const sequences = async (after: number, atLeast?: number) => (await responses.events(running.id, after, atLeast))?.map(({ sequence }) => sequence) ?? null;
+    const sequences = async (after: number, atLeast?: number) =>
+      (await responses.events(running.id, after, atLeast))?.map(({ sequence }) => sequence) ?? null;
     t.same((await responses.events(running.id, -1))![1], event(1));
     t.same(await sequences(-1), [0, 1, 2, 3, 4]);
     t.same(await sequences(1), [2, 3, 4]);
@@ -396,43 +494,117 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
   t.test('a response that was cut short is what its log says', async (t) => {
     const started = record({ background: true, status: 'queued', output: [] });
     const ended = record({ background: true, status: 'queued', output: [] });
-    const event = (sequence: number, type: string, fields: object = {}) => ({ sequence, type, data: JSON.stringify({ type, sequence_number: sequence, ...fields }) });
+    const event = (sequence: number, type: string, fields: object = {}) => ({
+      sequence,
+      type,
+      data: JSON.stringify({ type, sequence_number: sequence, ...fields }),
+    });
     const beginning = [event(0, 'response.created'), event(1, 'response.queued'), event(2, 'response.in_progress')];
-    const reasoning = { id: 'rs_1', type: 'reasoning', status: 'completed', summary: [], content: [{ type: 'reasoning_text', text: 'hm' }] };
+    const reasoning = {
+      id: 'rs_1',
+      type: 'reasoning',
+      status: 'completed',
+      summary: [],
+      content: [{ type: 'reasoning_text', text: 'hm' }],
+    };
     const usage: FinishedUsage = {
-      requestId: 'req_1', organizationId: 'org_a', keyId: 'key_1', model: 'tycho-1.0', endpoint: '/v1/responses', stream: false, status: 'failed', receivedAt: 1, startedAt: 2,
-      firstTokenAt: 3, endedAt: 4, inputTokens: 10, cachedTokens: 4, outputTokens: 3, reasoningTokens: 1, images: 0, finishReason: null, errorCode: 'internal_error',
+      requestId: 'req_1',
+      organizationId: 'org_a',
+      keyId: 'key_1',
+      model: 'tycho-1.0',
+      endpoint: '/v1/responses',
+      stream: false,
+      status: 'failed',
+      receivedAt: 1,
+      startedAt: 2,
+      firstTokenAt: 3,
+      endedAt: 4,
+      inputTokens: 10,
+      cachedTokens: 4,
+      outputTokens: 3,
+      reasoningTokens: 1,
+      images: 0,
+      finishReason: null,
+      errorCode: 'internal_error',
     };
     for (const one of [started, ended]) {
       await open.responses.save(one);
       await open.responses.appendEvents(one.id, beginning);
     }
-    await open.responses.appendEvents(started.id, [
-      event(3, 'response.output_item.added', { item: { ...reasoning, status: 'in_progress' } }), event(4, 'response.reasoning.delta', { delta: 'h' }),
-      event(5, 'response.output_item.done', { item: reasoning }),
-    ], { ...usage, outputTokens: 1 });
+    await open.responses.appendEvents(
+      started.id,
+      [
+        event(3, 'response.output_item.added', { item: { ...reasoning, status: 'in_progress' } }),
+        event(4, 'response.reasoning.delta', { delta: 'h' }),
+        event(5, 'response.output_item.done', { item: reasoning }),
+      ],
+      { ...usage, outputTokens: 1 },
+    );
     await open.responses.save({ ...started, status: 'in_progress' });
     const logprob = { token: 'a', logprob: -1, bytes: [97], top_logprobs: [] };
-    await open.responses.appendEvents(started.id, [
-      event(6, 'response.output_item.added', { item: { id: 'msg_1', type: 'message', status: 'in_progress', role: 'assistant', content: [] } }),
-      event(7, 'response.output_text.delta', { delta: 'fo', logprobs: [logprob] }), event(8, 'response.output_text.delta', { delta: 'ur', logprobs: [] }),
-    ], usage);
+    await open.responses.appendEvents(
+      started.id,
+      [
+        event(6, 'response.output_item.added', {
+          item: { id: 'msg_1', type: 'message', status: 'in_progress', role: 'assistant', content: [] },
+        }),
+        event(7, 'response.output_text.delta', { delta: 'fo', logprobs: [logprob] }),
+        event(8, 'response.output_text.delta', { delta: 'ur', logprobs: [] }),
+      ],
+      usage,
+    );
     await open.responses.save(record({ id: ended.id, background: true }));
     await open.reopen();
     const { responses } = open;
     const failed = await allOf(responses.failUnfinished(unfinishedResponses, (_, id) => id === 'somebody else'));
-    t.same(failed.map(({ record: { id }, usage: spent }) => [id, spent]), [[started.id, usage]]);
-    const output = [reasoning, { id: 'msg_1', type: 'message', status: 'incomplete', role: 'assistant', content: [{ type: 'output_text', text: 'four', annotations: [], logprobs: [logprob] }] }];
+    t.same(
+      failed.map(({ record: { id }, usage: spent }) => [id, spent]),
+      [[started.id, usage]],
+    );
+    const output = [
+      reasoning,
+      {
+        id: 'msg_1',
+        type: 'message',
+        status: 'incomplete',
+        role: 'assistant',
+        content: [{ type: 'output_text', text: 'four', annotations: [], logprobs: [logprob] }],
+      },
+    ];
     const read = (await responses.get('org_a', started.id))!;
-    t.match(read.resource, { status: 'failed', error: { code: 'server_error' }, usage: { input_tokens: 10, input_tokens_details: { cached_tokens: 4 }, output_tokens: 3, output_tokens_details: { reasoning_tokens: 1 }, total_tokens: 13 } });
+    t.match(read.resource, {
+      status: 'failed',
+      error: { code: 'server_error' },
+      usage: {
+        input_tokens: 10,
+        input_tokens_details: { cached_tokens: 4 },
+        output_tokens: 3,
+        output_tokens_details: { reasoning_tokens: 1 },
+        total_tokens: 13,
+      },
+    });
     t.same(read.resource['output'], output);
-    t.same((await chainOf(responses, 'org_a', started.id))![0]!.output.map(({ item }) => item), output);
+    t.same(
+      (await chainOf(responses, 'org_a', started.id))![0]!.output.map(({ item }) => item),
+      output,
+    );
     t.same((await itemOf(responses, 'org_a', 'msg_1'))?.item, output[1]);
     const log = (await responses.events(started.id, -1))!;
-    t.same(log.map(({ sequence }) => sequence), log.map((_, at) => at), 'its log goes on where it ended');
-    t.same(log.slice(9).map(({ type }) => type), ['error', 'response.failed']);
+    t.same(
+      log.map(({ sequence }) => sequence),
+      log.map((_, at) => at),
+      'its log goes on where it ended',
+    );
+    t.same(
+      log.slice(9).map(({ type }) => type),
+      ['error', 'response.failed'],
+    );
     t.same((JSON.parse(log.at(-1)!.data) as { response: object }).response, read.resource);
-    t.equal((await responses.lastEvent(ended.id))?.type, 'response.completed', 'the last event of one that had ended is made good');
+    t.equal(
+      (await responses.lastEvent(ended.id))?.type,
+      'response.completed',
+      'the last event of one that had ended is made good',
+    );
     t.same(await allOf(responses.failUnfinished(unfinishedResponses)), [], 'once');
     t.equal((await responses.events(started.id, -1))!.length, 11);
   });
@@ -440,16 +612,32 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
   t.test('events of another thread: the end of a log is the end', async (t) => {
     const saved = record({ background: true, status: 'queued', output: [] });
     await open.responses.save(saved);
-    await open.responses.appendEvents(saved.id, [0, 1].map((sequence) => ({ sequence, type: 'response.created', data: '{}' })));
+    await open.responses.appendEvents(
+      saved.id,
+      [0, 1].map((sequence) => ({ sequence, type: 'response.created', data: '{}' })),
+    );
     const running = await RemoteRun.open(open.responses, new LocalBus(), 'org_a', saved.id);
     t.equal((await running.after(-1, 10))?.length, 2);
-    t.same([(await running.after(1, 10)), running.ended], [[], false]);
+    t.same([await running.after(1, 10), running.ended], [[], false]);
     await allOf(open.responses.failUnfinished(unfinishedResponses));
-    t.same([(await running.after(1, 10))?.map(({ sequence, type }) => [sequence, type]), running.ended], [[[2, 'error'], [3, 'response.failed']], true]);
+    t.same(
+      [(await running.after(1, 10))?.map(({ sequence, type }) => [sequence, type]), running.ended],
+      [
+        [
+          [2, 'error'],
+          [3, 'response.failed'],
+        ],
+        true,
+      ],
+    );
     t.same((await running.after(-1, 10))?.length, 4);
     const deleted = await RemoteRun.open(open.responses, new LocalBus(), 'org_a', saved.id);
     await open.responses.delete('org_a', saved.id);
-    t.same([(await deleted.after(1, 10)), deleted.end.map(({ type }) => type)], [null, ['error', 'response.failed']], 'who had begun to read is told the end');
+    t.same(
+      [await deleted.after(1, 10), deleted.end.map(({ type }) => type)],
+      [null, ['error', 'response.failed']],
+      'who had begun to read is told the end',
+    );
   });
 
   t.test('what has failed is told, though the next one cannot be stored', async (t) => {
@@ -458,39 +646,80 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     for (const one of saved) await responses.save(one);
     const told: string[] = [];
     let looked = 0;
-    await t.rejects((async () => {
-      for await (const { record: { id } } of responses.failUnfinished({ ...unfinishedResponses, fail: (...of) => { if (++looked === 2) throw new Error('no room'); return unfinishedResponses.fail(...of); } })) told.push(id);
-    })(), { message: 'no room' });
+    await t.rejects(
+      (async () => {
+        for await (const {
+          record: { id },
+        } of responses.failUnfinished({
+          ...unfinishedResponses,
+          fail: (...of) => {
+            if (++looked === 2) throw new Error('no room');
+            return unfinishedResponses.fail(...of);
+          },
+        }))
+          told.push(id);
+      })(),
+      { message: 'no room' },
+    );
     t.same([looked, told.length], [2, 1]);
-    t.same((await allOf(responses.failUnfinished(unfinishedResponses))).map(({ record: { id } }) => id), saved.map(({ id }) => id).filter((id) => id !== told[0]), 'the other one later');
+    t.same(
+      (await allOf(responses.failUnfinished(unfinishedResponses))).map(({ record: { id } }) => id),
+      saved.map(({ id }) => id).filter((id) => id !== told[0]),
+      'the other one later',
+    );
   });
 
   t.test('a log with a gap: the end has what is missing', async (t) => {
-    const event = (sequence: number, type: string, fields: object = {}) => ({ sequence, type, data: JSON.stringify({ type, sequence_number: sequence, ...fields }) });
+    const event = (sequence: number, type: string, fields: object = {}) => ({
+      sequence,
+      type,
+      data: JSON.stringify({ type, sequence_number: sequence, ...fields }),
+    });
     const begin = async () => {
       const saved = record({ background: true, status: 'queued', output: [] });
       await open.responses.save(saved);
       const item = { id: 'msg_1', type: 'message', status: 'in_progress', role: 'assistant', content: [] };
-      await open.responses.appendEvents(saved.id, [event(0, 'response.output_item.added', { item }), event(1, 'response.output_text.delta', { delta: 'be' })]);
+      await open.responses.appendEvents(saved.id, [
+        event(0, 'response.output_item.added', { item }),
+        event(1, 'response.output_text.delta', { delta: 'be' }),
+      ]);
       await open.responses.appendEvents(saved.id, [event(5, 'response.output_text.delta', { delta: 'hind' })]);
       const running = await RemoteRun.open(open.responses, bus, 'org_a', saved.id);
       leaving.push(running.watch(() => undefined));
       return { saved, running };
     };
     const leaving: (() => void)[] = [];
-    const onError = (error: unknown): void => { t.fail(String(error)); };
+    const onError = (error: unknown): void => {
+      t.fail(String(error));
+    };
     const [bus, { port1, port2 }] = [new HubBus({ threads: 1, onError }), new MessageChannel()];
     bus.add(1, port1);
     const elsewhere = new PortBus(1, port2, { threads: 1, onError });
-    leaving.push(() => bus.close(), () => elsewhere.close());
-    t.teardown(() => { for (const leave of leaving) leave(); });
+    leaving.push(
+      () => bus.close(),
+      () => elsewhere.close(),
+    );
+    t.teardown(() => {
+      for (const leave of leaving) leave();
+    });
     const sequences = (events: readonly { sequence: number }[] | null) => events?.map(({ sequence }) => sequence);
     const one = await begin();
-    t.same([sequences(await one.running.after(-1, 10)), sequences(await one.running.after(1, 10)), one.running.ended], [[0, 1], [], false], 'what comes behind it is not sent as if nothing were missing');
-    t.same([sequences(await one.running.after(3, 10)), sequences(await one.running.after(4, 10))], [[], [5]], 'but to who has seen what is');
+    t.same(
+      [sequences(await one.running.after(-1, 10)), sequences(await one.running.after(1, 10)), one.running.ended],
+      [[0, 1], [], false],
+      'what comes behind it is not sent as if nothing were missing',
+    );
+    t.same(
+      [sequences(await one.running.after(3, 10)), sequences(await one.running.after(4, 10))],
+      [[], [5]],
+      'but to who has seen what is',
+    );
     await open.responses.save(record({ id: one.saved.id, background: true }));
     await open.responses.appendEvents(one.saved.id, [event(6, 'response.completed')]);
-    t.same([sequences(await one.running.after(1, 10)), one.running.ended, sequences(await one.running.after(6, 10))], [[6], true, []]);
+    t.same(
+      [sequences(await one.running.after(1, 10)), one.running.ended, sequences(await one.running.after(6, 10))],
+      [[6], true, []],
+    );
     // The end could not be logged either.
     const two = await begin();
     await open.responses.save(record({ id: two.saved.id, background: true }));
@@ -498,37 +727,65 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     elsewhere.publish('response.logged', { id: two.saved.id, ended: true });
     let told = await two.running.after(1, 10);
     for (; told?.length === 0; told = await two.running.after(1, 10)) await sleep(5);
-    t.same([told?.map(({ sequence, type }) => [sequence, type]), two.running.ended], [[[6, 'response.completed']], true]);
+    t.same(
+      [told?.map(({ sequence, type }) => [sequence, type]), two.running.ended],
+      [[[6, 'response.completed']], true],
+    );
     // It comes late, and a little at a time.
     const late = await begin();
     let woken = false;
-    leaving.push(late.running.watch(() => { woken = true; }));
+    leaving.push(
+      late.running.watch(() => {
+        woken = true;
+      }),
+    );
     elsewhere.publish('response.logged', { id: late.saved.id, ended: true });
     while (!woken) await sleep(1);
-    t.same([sequences(await late.running.after(1, 10)), late.running.ended], [[], false], 'nothing has ended that is not stored as that');
+    t.same(
+      [sequences(await late.running.after(1, 10)), late.running.ended],
+      [[], false],
+      'nothing has ended that is not stored as that',
+    );
     await open.responses.save(record({ id: late.saved.id, background: true }));
     await open.responses.appendEvents(late.saved.id, [event(6, 'response.output_text.done')]);
-    t.same([sequences(await late.running.after(5, 10)), sequences(await late.running.after(6, 10)), late.running.ended], [[6], [], false], 'where something came, more may');
+    t.same(
+      [sequences(await late.running.after(5, 10)), sequences(await late.running.after(6, 10)), late.running.ended],
+      [[6], [], false],
+      'where something came, more may',
+    );
     woken = false;
     elsewhere.publish('response.logged', { id: late.saved.id, ended: true, end: [event(7, 'response.completed')] });
     while (!woken) await sleep(1);
     await open.responses.delete('org_a', late.saved.id);
-    t.same([await late.running.after(6, 10), sequences(late.running.end)], [null, [7]], 'what is deleted meanwhile ends as it was told');
+    t.same(
+      [await late.running.after(6, 10), sequences(late.running.end)],
+      [null, [7]],
+      'what is deleted meanwhile ends as it was told',
+    );
     // Cut short.
     const three = await begin();
-    const failed = (await allOf(open.responses.failUnfinished(unfinishedResponses))).find(({ record: { id } }) => id === three.saved.id)!;
-    t.same(failed.record.output.map(({ item }) => (item as { content: { text: string }[] }).content[0]?.text), ['be'], 'nothing is put together across it');
+    const failed = (await allOf(open.responses.failUnfinished(unfinishedResponses))).find(
+      ({ record: { id } }) => id === three.saved.id,
+    )!;
+    t.same(
+      failed.record.output.map(({ item }) => (item as { content: { text: string }[] }).content[0]?.text),
+      ['be'],
+      'nothing is put together across it',
+    );
     t.same(sequences(await three.running.after(1, 10)), [6, 7]);
   });
 
   t.test('events of another thread: nothing follows the last', async (t) => {
     const saved = record({ background: true, status: 'queued', output: [] });
     await open.responses.save(saved);
-    await open.responses.appendEvents(saved.id, [0, 1].map((sequence) => ({ sequence, type: 'response.created', data: '{}' })));
+    await open.responses.appendEvents(
+      saved.id,
+      [0, 1].map((sequence) => ({ sequence, type: 'response.created', data: '{}' })),
+    );
     await allOf(open.responses.failUnfinished(unfinishedResponses));
     for (const after of [3, 4, 1_000]) {
       const late = await RemoteRun.open(open.responses, new LocalBus(), 'org_a', saved.id);
-      t.same([(await late.after(after, 10)), late.ended], [[], true], `nothing follows ${after}`);
+      t.same([await late.after(after, 10), late.ended], [[], true], `nothing follows ${after}`);
     }
   });
 
@@ -540,7 +797,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     for (let depth = 0; depth < 2_000; depth++) {
       const one = record({ previousId });
       saves.push(responses.save(one));
-      all.push(previousId = one.id);
+      all.push((previousId = one.id));
     }
     await Promise.all(saves);
     await responses.sweep();
@@ -550,7 +807,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.ok(chain.every(({ input, output }) => input.length === 1 && output.length === 1));
     const ms = spent();
     t.ok(ms < 3_000, `read in ${ms.toFixed(0)} ms`);
-    await responses.sweep();   // who read it has let go of it by then: it would erase what is deleted meanwhile, and nobody waits for that
+    await responses.sweep(); // who read it has let go of it by then: it would erase what is deleted meanwhile, and nobody waits for that
     const deleted = all.slice(0, -1).map((id) => responses.delete('org_a', id));
     t.equal(await responses.delete('org_a', previousId!), true);
     await Promise.all(deleted);

@@ -10,16 +10,28 @@ import type { ResponseRecord, StoredItem } from '../../src/storage/response-stor
 /** From the id alone: small ones, ones of hundreds of items, ones with images beyond what one transaction takes. */
 export function expected(id: string, previousId: string | null): ResponseRecord {
   const digest = createHash('sha256').update(id).digest();
-  const items = digest[0]! < 20 ? 400 : 1 + digest[1]! % 5;
+  const items = digest[0]! < 20 ? 400 : 1 + (digest[1]! % 5);
   const imageBytes = digest[2]! < 30 ? 1_500_000 : digest[2]! < 80 ? 1_000 : 0;
-  const input = Array.from({ length: items }, (_, index): StoredItem => ({
-    id: `${id}_in_${index}`, item: { id: `${id}_in_${index}`, text: digest.toString('hex') },
-    ...(index === 0 && imageBytes > 0 ? { images: [new Uint8Array(imageBytes).fill(digest[3]!)] } : {}),
-  }));
+  const input = Array.from(
+    { length: items },
+    (_, index): StoredItem => ({
+      id: `${id}_in_${index}`,
+      item: { id: `${id}_in_${index}`, text: digest.toString('hex') },
+      ...(index === 0 && imageBytes > 0 ? { images: [new Uint8Array(imageBytes).fill(digest[3]!)] } : {}),
+    }),
+  );
   const output = [{ id: `${id}_out`, item: { id: `${id}_out`, text: digest.toString('base64') } }];
   return {
-    id, organizationId: 'org_a', model: 'm', createdAt: Math.floor(Date.now() / 1000), status: 'completed', background: false, previousId,
-    resource: { id, status: 'completed', output: output.map(({ item }) => item) }, input, output,
+    id,
+    organizationId: 'org_a',
+    model: 'm',
+    createdAt: Math.floor(Date.now() / 1000),
+    status: 'completed',
+    background: false,
+    previousId,
+    resource: { id, status: 'completed', output: output.map(({ item }) => item) },
+    input,
+    output,
   };
 }
 
@@ -27,7 +39,7 @@ if (process.argv[2] !== undefined && import.meta.filename === process.argv[1]) {
   const responses = openResponseStore(await openStore(process.argv[2]), { retention_days: 30 });
   for (let writer = 0; writer < Number(process.argv[3]); writer++) {
     void (async () => {
-      for (let previousId: string | null = null; ;) {
+      for (let previousId: string | null = null; ; ) {
         const id = newResponseId();
         await responses.save(expected(id, previousId));
         writeSync(1, `${id} ${previousId ?? ''}\n`);

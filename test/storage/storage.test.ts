@@ -10,13 +10,14 @@ import { agreed, checkWhole, DamagedFile, emptyDatabase } from '../../src/storag
 import { openStore, SCHEMA_VERSION } from '../../src/storage/lmdb-store.js';
 
 /** Of this process. */
-const openFiles = (): string[] => readdirSync('/proc/self/fd').flatMap((fd) => {
-  try {
-    return [readlinkSync(join('/proc/self/fd', fd))];
-  } catch {
-    return [];                           // what listed them
-  }
-});
+const openFiles = (): string[] =>
+  readdirSync('/proc/self/fd').flatMap((fd) => {
+    try {
+      return [readlinkSync(join('/proc/self/fd', fd))];
+    } catch {
+      return []; // what listed them
+    }
+  });
 
 t.test('tables', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
@@ -26,24 +27,50 @@ t.test('tables', async (t) => {
   await table.put('b', { n: 2, bytes: new Uint8Array([1, 255]) });
   t.equal(await table.insert('a', { n: 1 }), true);
   t.equal(await table.insert('a', { n: 9 }), false);
-  await store.transaction(() => { void table.put('c', { n: 3 }); void table.remove('b'); });
-  t.same([...table.range()].map(({ key, value }) => [key, value.n]), [['a', 1], ['c', 3]]);
-  t.same([...table.range({ from: 'b', limit: 1 })].map(({ key }) => key), ['c']);
+  await store.transaction(() => {
+    void table.put('c', { n: 3 });
+    void table.remove('b');
+  });
+  t.same(
+    [...table.range()].map(({ key, value }) => [key, value.n]),
+    [
+      ['a', 1],
+      ['c', 3],
+    ],
+  );
+  t.same(
+    [...table.range({ from: 'b', limit: 1 })].map(({ key }) => key),
+    ['c'],
+  );
   t.equal(table.get('b'), undefined);
-  await t.rejects(store.transaction(() => { void table.put('d', { n: 4 }); throw new Error('no'); }));
+  await t.rejects(
+    store.transaction(() => {
+      void table.put('d', { n: 4 });
+      throw new Error('no');
+    }),
+  );
   t.equal(table.get('d'), undefined, 'a failed transaction writes nothing');
   await store.close();
   const again = await openStore(join(path, 'deep', 'er'));
   t.same(again.table<{ n: number }>('keys').get('a'), { n: 1 });
   await again.table<number>('meta').put('schema', SCHEMA_VERSION + 1);
   await again.close();
-  await t.rejects(openStore(join(path, 'deep', 'er')), { name: 'StorageError', message: new RegExp(`schema version ${SCHEMA_VERSION + 1}`) });
-  t.same(openFiles().filter((file) => file.startsWith(path)), [], 'what is closed, or was refused, has no file open');
+  await t.rejects(openStore(join(path, 'deep', 'er')), {
+    name: 'StorageError',
+    message: new RegExp(`schema version ${SCHEMA_VERSION + 1}`),
+  });
+  t.same(
+    openFiles().filter((file) => file.startsWith(path)),
+    [],
+    'what is closed, or was refused, has no file open',
+  );
 });
 
 t.test('what is being written when the store is closed is on disk, and told so', async (t) => {
   const said: string[] = [];
-  t.capture(console, 'warn', (...words: unknown[]) => { said.push(String(words[0])); });
+  t.capture(console, 'warn', (...words: unknown[]) => {
+    said.push(String(words[0]));
+  });
   for (let writes = 1; writes <= 6; writes++) {
     const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
     t.teardown(() => rmSync(path, { recursive: true, force: true }));
@@ -51,26 +78,37 @@ t.test('what is being written when the store is closed is on disk, and told so',
     const written = Array.from({ length: writes }, (_, at) => store.table<number>('keys').put(`k${at}`, at));
     if (writes % 2 === 0) await new Promise(setImmediate);
     const closed = store.close();
-    t.same((await Promise.allSettled([...written, closed])).filter(({ status }) => status === 'rejected'), [], `${writes} writes`);
+    t.same(
+      (await Promise.allSettled([...written, closed])).filter(({ status }) => status === 'rejected'),
+      [],
+      `${writes} writes`,
+    );
     const again = await openStore(path);
     t.equal([...again.table<number>('keys').range()].length, writes);
     await again.close();
   }
   await new Promise((resolve) => setTimeout(resolve, 20));
-  t.same(said, [], 'the library has nothing to warn of');   // and throws nothing into the event loop, which would fail this file
+  t.same(said, [], 'the library has nothing to warn of'); // and throws nothing into the event loop, which would fail this file
 });
 
 t.test('within a turn of the event loop one state is read, until it is renewed', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   const store = await openStore(path);
-  t.teardown(async () => { await store.close(); rmSync(path, { recursive: true, force: true }); });
+  t.teardown(async () => {
+    await store.close();
+    rmSync(path, { recursive: true, force: true });
+  });
   const table = store.table<number>('keys');
   const module = new URL('../../src/storage/lmdb-store.js', import.meta.url).href;
   t.equal(table.get('k'), undefined);
-  const { status } = spawnSync(process.execPath, ['--input-type=module', '-e', `
+  const { status } = spawnSync(process.execPath, [
+    '--input-type=module',
+    '-e',
+    `
     const store = await (await import(${JSON.stringify(module)})).openStore(${JSON.stringify(path)});
     await store.table('keys').put('k', 1);
-    await store.close();`]);
+    await store.close();`,
+  ]);
   t.same([status, table.get('k')], [0, undefined]);
   store.refresh();
   t.equal(table.get('k'), 1);
@@ -98,7 +136,10 @@ t.test('pages have any size that the library makes, and no other', async (t) => 
       if (other >= 512 && other <= 32_768 && other % 1_024 === 0) continue;
       bytes.writeUInt32LE(other, 24 + 24);
       writeFileSync(file, bytes);
-      t.throws(() => checkWhole(file), { name: 'DamagedFile', message: `is damaged: it says its pages have ${other} bytes` });
+      t.throws(() => checkWhole(file), {
+        name: 'DamagedFile',
+        message: `is damaged: it says its pages have ${other} bytes`,
+      });
     }
   }
   const exact = open({ path: join(path, 'exact'), pageSize: 4096, encoding: 'binary' });
@@ -135,23 +176,50 @@ t.test('of a file that is written meanwhile counts what two readings agree on', 
 t.test('keys alone, and backwards', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   const store = await openStore(path);
-  t.teardown(async () => { await store.close(); rmSync(path, { recursive: true, force: true }); });
+  t.teardown(async () => {
+    await store.close();
+    rmSync(path, { recursive: true, force: true });
+  });
   const table = store.table<number>('response-events');
-  await store.transaction(() => { for (const at of [3, 1, 20]) void table.put(['a', at], at); void table.put(['b', 1], 1); });
-  t.same([...table.keys({ from: ['a'], to: ['b'] })], [['a', 1], ['a', 3], ['a', 20]]);
+  await store.transaction(() => {
+    for (const at of [3, 1, 20]) void table.put(['a', at], at);
+    void table.put(['b', 1], 1);
+  });
+  t.same(
+    [...table.keys({ from: ['a'], to: ['b'] })],
+    [
+      ['a', 1],
+      ['a', 3],
+      ['a', 20],
+    ],
+  );
   t.same([...table.keys({ from: ['a', 19], to: ['a'], reverse: true, limit: 1 })], [['a', 3]]);
-  t.same([...table.range({ from: ['a', 3], to: ['a'], reverse: true })].map(({ value }) => value), [3, 1], 'from is inclusive, to exclusive');
+  t.same(
+    [...table.range({ from: ['a', 3], to: ['a'], reverse: true })].map(({ value }) => value),
+    [3, 1],
+    'from is inclusive, to exclusive',
+  );
 });
 
 t.test('a write that cannot be undoes its whole transaction', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   const store = await openStore(path);
-  t.teardown(async () => { await store.close(); rmSync(path, { recursive: true, force: true }); });
+  t.teardown(async () => {
+    await store.close();
+    rmSync(path, { recursive: true, force: true });
+  });
   const table = store.table<number>('responses');
-  await t.rejects(store.transaction(() => { void table.put('first', 1); void table.put('x'.repeat(3_000), 2); }));
+  await t.rejects(
+    store.transaction(() => {
+      void table.put('first', 1);
+      void table.put('x'.repeat(3_000), 2);
+    }),
+  );
   t.equal(table.get('first'), undefined);
   await t.rejects(table.put('x'.repeat(3_000), 2), 'outside of one it rejects');
-  await store.transaction(() => { void table.put('next', 1); });
+  await store.transaction(() => {
+    void table.put('next', 1);
+  });
   t.equal(table.get('next'), 1);
 });
 
@@ -169,8 +237,20 @@ t.test('a database of the release before', async (t) => {
   t.equal(store.table<number>('meta').get('schema'), SCHEMA_VERSION);
   t.same(store.table<{ n: number }>('organizations').get('k'), { n: 1 });
   const pages = [...store.table<object[]>('response-inputs').range()];
-  t.same(pages.map(({ key }) => key), [[id, 0], [id, 32], [id, 64], [id, 96]], 'inputs lie in pages since version 3');
-  t.same(pages.flatMap(({ value }) => value), rows);
+  t.same(
+    pages.map(({ key }) => key),
+    [
+      [id, 0],
+      [id, 32],
+      [id, 64],
+      [id, 96],
+    ],
+    'inputs lie in pages since version 3',
+  );
+  t.same(
+    pages.flatMap(({ value }) => value),
+    rows,
+  );
   await store.close();
 });
 

@@ -7,9 +7,19 @@ export async function isWhole(responses: ResponseStore, id: string, previousId?:
   const held = await responses.chain('org_a', id);
   held?.release();
   const record = held?.responses.at(-1);
-  if (record === undefined || (previousId !== undefined && held?.responses.at(-2)?.id !== (previousId ?? undefined))) return false;
+  if (record === undefined || (previousId !== undefined && held?.responses.at(-2)?.id !== (previousId ?? undefined)))
+    return false;
   const should = expected(id, null);
-  const plain = (items: ChainedResponse['input']) => JSON.stringify(items.map(({ item, images = [] }) => [item, images.map((bytes) => [bytes.length, bytes.every((byte) => byte === bytes[0]), bytes[0]])]));
-  return plain(record.input) === plain(should.input) && plain(record.output) === plain(should.output) &&
-    JSON.stringify((await responses.get('org_a', id))?.resource) === JSON.stringify(should.resource);
+  const plain = (items: ChainedResponse['input']) =>
+    JSON.stringify(
+      items.map(({ item, images = [] }) => [
+        item,
+        images.map((bytes) => [bytes.length, bytes.every((byte) => byte === bytes[0]), bytes[0]]),
+      ]),
+    );
+  return (
+    plain(record.input) === plain(should.input) &&
+    plain(record.output) === plain(should.output) &&
+    JSON.stringify((await responses.get('org_a', id))?.resource) === JSON.stringify(should.resource)
+  );
 }

@@ -14,23 +14,35 @@ const utcTime = (date: Date): Buffer => der(0x17, `${date.toISOString().replace(
 /** PEM texts; the certificate is its own authority and names these hosts. */
 export function selfSigned(hosts: readonly string[]): { key: string; cert: string } {
   const { publicKey, privateKey } = generateKeyPairSync('ec', {
-    namedCurve: 'prime256v1', publicKeyEncoding: { type: 'spki', format: 'der' }, privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+    namedCurve: 'prime256v1',
+    publicKeyEncoding: { type: 'spki', format: 'der' },
+    privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
   });
-  const algorithm = sequence(oid(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02));          // ecdsa-with-SHA256
-  const name = sequence(der(0x31, sequence(oid(0x55, 0x04, 0x03), der(0x0c, hosts[0]!))));   // CN
-  const names = sequence(...hosts.map((host) => der(0x82, host)));                           // dNSName
+  const algorithm = sequence(oid(0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02)); // ecdsa-with-SHA256
+  const name = sequence(der(0x31, sequence(oid(0x55, 0x04, 0x03), der(0x0c, hosts[0]!)))); // CN
+  const names = sequence(...hosts.map((host) => der(0x82, host))); // dNSName
   const extension = (id: readonly number[], value: Buffer): Buffer => sequence(oid(...id), der(0x04, value));
   const day = 86_400_000;
   const body = sequence(
-    der(0xa0, der(0x02, Uint8Array.of(2))),                                                  // version 3
-    der(0x02, Uint8Array.of(1)), algorithm, name,
-    sequence(utcTime(new Date(Date.now() - day)), utcTime(new Date(Date.now() + day))), name, publicKey,
-    der(0xa3, sequence(
-      extension([0x55, 0x1d, 0x11], names),
-      extension([0x55, 0x1d, 0x13], sequence(der(0x01, Uint8Array.of(0xff)))),               // CA: true
-    )),
+    der(0xa0, der(0x02, Uint8Array.of(2))), // version 3
+    der(0x02, Uint8Array.of(1)),
+    algorithm,
+    name,
+    sequence(utcTime(new Date(Date.now() - day)), utcTime(new Date(Date.now() + day))),
+    name,
+    publicKey,
+    der(
+      0xa3,
+      sequence(
+        extension([0x55, 0x1d, 0x11], names),
+        extension([0x55, 0x1d, 0x13], sequence(der(0x01, Uint8Array.of(0xff)))), // CA: true
+      ),
+    ),
   );
   const signature = sign('sha256', body, createPrivateKey(privateKey));
   const whole = sequence(body, algorithm, der(0x03, Uint8Array.of(0), signature));
-  return { key: privateKey, cert: `-----BEGIN CERTIFICATE-----\n${whole.toString('base64').replace(/.{64}/g, '$&\n')}\n-----END CERTIFICATE-----\n` };
+  return {
+    key: privateKey,
+    cert: `-----BEGIN CERTIFICATE-----\n${whole.toString('base64').replace(/.{64}/g, '$&\n')}\n-----END CERTIFICATE-----\n`,
+  };
 }

@@ -4,13 +4,28 @@ import { once } from 'node:events';
 import { Agent, request, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 
-interface Place { port: number; key: string }
+interface Place {
+  port: number;
+  key: string;
+}
 
-async function open({ port, key }: Place, path: string, body: object, agent: Agent | false): Promise<{ response: IncomingMessage; leave(): void }> {
-  const sent = request({ host: '127.0.0.1', port, method: 'POST', path, agent, headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' } });
+async function open(
+  { port, key }: Place,
+  path: string,
+  body: object,
+  agent: Agent | false,
+): Promise<{ response: IncomingMessage; leave(): void }> {
+  const sent = request({
+    host: '127.0.0.1',
+    port,
+    method: 'POST',
+    path,
+    agent,
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+  });
   sent.on('error', () => undefined);
   sent.end(JSON.stringify(body));
-  const [response] = await once(sent, 'response') as [IncomingMessage];
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
   return { response, leave: () => sent.destroy() };
 }
 
@@ -20,7 +35,12 @@ export async function post(place: Place, path: string, body: object): Promise<{ 
 }
 
 /** Resolves with the status; the answer goes on until `leave`, unread. */
-export async function hold(place: Place, path: string, body: object, agent: Agent | false = false): Promise<{ status: number; leave(): void }> {
+export async function hold(
+  place: Place,
+  path: string,
+  body: object,
+  agent: Agent | false = false,
+): Promise<{ status: number; leave(): void }> {
   const { response, leave } = await open(place, path, body, agent);
   response.on('error', () => undefined).resume();
   return { status: response.statusCode ?? 0, leave };

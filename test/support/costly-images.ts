@@ -2,29 +2,51 @@
 import { deflateSync } from 'node:zlib';
 import { pngChunk } from './png-chunk.js';
 
-const segment = (code: number, data: readonly number[]): Buffer => Buffer.from([0xff, code, (data.length + 2) >> 8, (data.length + 2) & 0xff, ...data]);
+const segment = (code: number, data: readonly number[]): Buffer =>
+  Buffer.from([0xff, code, (data.length + 2) >> 8, (data.length + 2) & 0xff, ...data]);
 /** A Huffman table of one code, 0, for the symbol 0. */
 const table = (id: number): Buffer => segment(0xc4, [id, 1, ...Array<number>(15).fill(0), 0]);
 /** So many bits of 0, filled up with ones. */
 function zeroBits(count: number): Buffer {
   const bits = Buffer.alloc(Math.ceil(count / 8));
-  if (count % 8 > 0) bits[bits.length - 1] = (1 << (8 - count % 8)) - 1;
+  if (count % 8 > 0) bits[bits.length - 1] = (1 << (8 - (count % 8))) - 1;
   return bits;
 }
 
 const repeated = (bytes: Buffer, count: number): Buffer => Buffer.alloc(bytes.length * count, bytes);
 
 /** A grey JPEG without errors. Progressive: each scan but the first covers all AC coefficients. Sequential: of two components, one for each scan. */
-export function jpegOfScans(side: number, scans: number, kind: 'progressive' | 'sequential' = 'progressive', before: Buffer = Buffer.alloc(0)): Buffer {
+export function jpegOfScans(
+  side: number,
+  scans: number,
+  kind: 'progressive' | 'sequential' = 'progressive',
+  before: Buffer = Buffer.alloc(0),
+): Buffer {
   const blocks = Math.ceil(side / 8) ** 2;
   const components = kind === 'progressive' ? [1] : [1, 2, 3];
-  const frame = segment(kind === 'progressive' ? 0xc2 : 0xc0, [8, side >> 8, side & 255, side >> 8, side & 255, components.length, ...components.flatMap((id) => [id, 0x11, 0])]);
+  const frame = segment(kind === 'progressive' ? 0xc2 : 0xc0, [
+    8,
+    side >> 8,
+    side & 255,
+    side >> 8,
+    side & 255,
+    components.length,
+    ...components.flatMap((id) => [id, 0x11, 0]),
+  ]);
   const scan = (at: number): Buffer => {
-    if (kind === 'sequential') return Buffer.concat([segment(0xda, [1, components[at % 3]!, 0, 0, 63, 0]), zeroBits(2 * blocks)]);
+    if (kind === 'sequential')
+      return Buffer.concat([segment(0xda, [1, components[at % 3]!, 0, 0, 63, 0]), zeroBits(2 * blocks)]);
     return Buffer.concat([segment(0xda, at === 0 ? [1, 1, 0, 0, 0, 0] : [1, 1, 0, 1, 63, 0]), zeroBits(blocks)]);
   };
   return Buffer.concat([
-    Buffer.from([0xff, 0xd8]), before, segment(0xdb, [0, ...Array<number>(64).fill(1)]), frame, table(0x00), table(0x10), ...Array.from({ length: scans }, (_, at) => scan(at)), Buffer.from([0xff, 0xd9]),
+    Buffer.from([0xff, 0xd8]),
+    before,
+    segment(0xdb, [0, ...Array<number>(64).fill(1)]),
+    frame,
+    table(0x00),
+    table(0x10),
+    ...Array.from({ length: scans }, (_, at) => scan(at)),
+    Buffer.from([0xff, 0xd9]),
   ]);
 }
 
@@ -33,7 +55,10 @@ export const jpegSegments = (code: number, count: number): Buffer => repeated(se
 
 /** `png` with this many comments, each of which decompresses to 8 MB. */
 export function pngWithComments(png: Buffer, count: number): Buffer {
-  const comment = pngChunk('zTXt', Buffer.concat([Buffer.from('k\0\0'), deflateSync(Buffer.alloc(7_900_000, 65), { level: 9 })]));
+  const comment = pngChunk(
+    'zTXt',
+    Buffer.concat([Buffer.from('k\0\0'), deflateSync(Buffer.alloc(7_900_000, 65), { level: 9 })]),
+  );
   return Buffer.concat([png.subarray(0, 33), repeated(comment, count), png.subarray(33)]);
 }
 
@@ -52,7 +77,15 @@ export function webpOfFrames(webp: Buffer, count: number): Buffer {
     head.writeUInt32LE(data.length, 4);
     return Buffer.concat([head, data]);
   };
-  const frame = chunk('ANMF', Buffer.concat([Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 100, 0, 0, 0]), webp.subarray(12)]));
-  const body = Buffer.concat([Buffer.from('WEBP'), chunk('VP8X', Buffer.from([2, 0, 0, 0, 0, 0, 0, 0, 0, 0])), chunk('ANIM', Buffer.alloc(6)), repeated(frame, count)]);
+  const frame = chunk(
+    'ANMF',
+    Buffer.concat([Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 100, 0, 0, 0]), webp.subarray(12)]),
+  );
+  const body = Buffer.concat([
+    Buffer.from('WEBP'),
+    chunk('VP8X', Buffer.from([2, 0, 0, 0, 0, 0, 0, 0, 0, 0])),
+    chunk('ANIM', Buffer.alloc(6)),
+    repeated(frame, count),
+  ]);
   return chunk('RIFF', body);
 }

@@ -7,24 +7,42 @@ export interface DashboardClient {
   /** The last answer's headers. */
   headers: Headers;
   /** Path under /dashboard/api. Headers given replace the client's own; '' leaves one out. */
-  fetch(path: string, init?: { method?: string; body?: unknown; headers?: Record<string, string>; signal?: AbortSignal }): Promise<Response>;
+  fetch(
+    path: string,
+    init?: { method?: string; body?: unknown; headers?: Record<string, string>; signal?: AbortSignal },
+  ): Promise<Response>;
   /** These fail with a DashboardError unless the answer is 200. */
   get<T>(path: string): Promise<T>;
   post<T>(path: string, body?: unknown): Promise<T>;
   patch<T>(path: string, body: unknown): Promise<T>;
   delete<T>(path: string): Promise<T>;
   /** A new user with an organization of their own, or with `invite` in another's. */
-  signUp(fields?: { email?: string; password?: string; name?: string; organization_name?: string; invite?: string; code?: string }): Promise<SignedUp>;
+  signUp(fields?: {
+    email?: string;
+    password?: string;
+    name?: string;
+    organization_name?: string;
+    invite?: string;
+    code?: string;
+  }): Promise<SignedUp>;
   login(email: string, password?: string): Promise<void>;
   logout(): Promise<void>;
 }
 
-export interface SignedUp { user: { id: string; email: string; operator: boolean }; organization: { id: string; name: string } }
+export interface SignedUp {
+  user: { id: string; email: string; operator: boolean };
+  organization: { id: string; name: string };
+}
 
 export const PASSWORD = 'a long enough password';
 
 export class DashboardError extends Error {
-  constructor(readonly status: number, readonly code: string, readonly param: string | null, message: string) {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    readonly param: string | null,
+    message: string,
+  ) {
     super(`${status} ${code}: ${message}`);
   }
 }
@@ -43,13 +61,15 @@ export function dashboardClient(url: string): DashboardClient {
   };
 
   const client: DashboardClient = {
-    url, cookie: null, headers: new Headers(),
+    url,
+    cookie: null,
+    headers: new Headers(),
 
     async fetch(path, { method = 'GET', body, headers = {}, signal } = {}) {
       const changing = method !== 'GET' && method !== 'HEAD';
       if (changing && client.cookie !== null && token === null && headers['x-csrf-token'] === undefined) {
         const me = await client.fetch('/me');
-        if (me.status === 200) token = (await me.json() as { csrf_token: string }).csrf_token;
+        if (me.status === 200) token = ((await me.json()) as { csrf_token: string }).csrf_token;
       }
       const all: Record<string, string> = {
         ...(client.cookie === null ? {} : { cookie: `theme=dark; sid=${client.cookie}` }),
@@ -60,7 +80,10 @@ export function dashboardClient(url: string): DashboardClient {
       };
       const sent = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== ''));
       const response = await fetch(`${url}/dashboard/api${path}`, {
-        method, headers: sent, ...(body === undefined ? {} : { body: JSON.stringify(body) }), ...(signal === undefined ? {} : { signal }),
+        method,
+        headers: sent,
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        ...(signal === undefined ? {} : { signal }),
       });
       client.headers = response.headers;
       for (const line of response.headers.getSetCookie()) {
@@ -77,9 +100,19 @@ export function dashboardClient(url: string): DashboardClient {
     patch: (path, body) => call('PATCH', path, body),
     delete: (path) => call('DELETE', path),
 
-    signUp: (fields = {}) => call('POST', '/signup', { email: `user${++users}@example.com`, password: PASSWORD, name: `User ${users}`, ...fields }),
-    login: async (email, password = PASSWORD) => { await call('POST', '/login', { email, password }); },
-    logout: async () => { await call('POST', '/logout'); },
+    signUp: (fields = {}) =>
+      call('POST', '/signup', {
+        email: `user${++users}@example.com`,
+        password: PASSWORD,
+        name: `User ${users}`,
+        ...fields,
+      }),
+    login: async (email, password = PASSWORD) => {
+      await call('POST', '/login', { email, password });
+    },
+    logout: async () => {
+      await call('POST', '/logout');
+    },
   };
   return client;
 }

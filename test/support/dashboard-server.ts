@@ -30,13 +30,17 @@ export interface DashboardServer {
 export async function startDashboard(settings: object = {}): Promise<DashboardServer> {
   const dataDir = mkdtempSync(join(tmpdir(), 'monolith-dashboard-'));
   const logs: string[] = [];
-  const start = (more: object): Promise<Server> => startServer(
-    configWith({ port: 0, data_dir: dataDir, model: { 'hal-1.0': embeddedModel }, ...more }),
-    { telemetry: createTelemetry({ format: 'json', level: 'warn', write: (line) => logs.push(line) }) },
-  );
+  const start = (more: object): Promise<Server> =>
+    startServer(configWith({ port: 0, data_dir: dataDir, model: { 'hal-1.0': embeddedModel }, ...more }), {
+      telemetry: createTelemetry({ format: 'json', level: 'warn', write: (line) => logs.push(line) }),
+    });
   const running: DashboardServer = {
-    server: await start(settings), dataDir, logs,
-    get url() { return running.server.url; },
+    server: await start(settings),
+    dataDir,
+    logs,
+    get url() {
+      return running.server.url;
+    },
     inside: (work) => work(folderDirectory(running.server).store),
     client: () => dashboardClient(running.server.url),
     restart: async (more = settings) => {

@@ -3,6 +3,9 @@
 import { isMainThread } from 'node:worker_threads';
 
 if (isMainThread) {
-  process.stdin.on('error', () => undefined).on('end', () => process.kill(process.pid, 'SIGKILL')).resume();
-  (process.stdin as unknown as { unref?(): void }).unref?.();   // it keeps nobody alive
+  process.stdin
+    .on('error', () => undefined)
+    .on('end', () => process.kill(process.pid, 'SIGKILL'))
+    .resume();
+  (process.stdin as unknown as { unref?(): void }).unref?.(); // it keeps nobody alive
 }

@@ -10,31 +10,59 @@ import { freePort } from './free-port.js';
 
 const PROGRAM = '/usr/sbin/haproxy';
 /** For tap: why such tests are left out, or false. */
-export const withoutHaproxy: string | false = existsSync(PROGRAM) ? false : 'there is no haproxy on this machine (Debian: apt-get install haproxy)';
+export const withoutHaproxy: string | false = existsSync(PROGRAM)
+  ? false
+  : 'there is no haproxy on this machine (Debian: apt-get install haproxy)';
 
-export interface Haproxy { readonly url: string; readonly port: number; log(): string; stop(): Promise<void> }
+export interface Haproxy {
+  readonly url: string;
+  readonly port: number;
+  log(): string;
+  stop(): Promise<void>;
+}
 
 /** Answers have `x-served-by`: the place in `ports` of who made them. */
 export async function startHaproxy(ports: readonly number[]): Promise<Haproxy> {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-haproxy-'));
   const port = await freePort();
   const path = join(folder, 'haproxy.cfg');
-  writeFileSync(path, readFileSync(join(root, 'deploy', 'haproxy.cfg'), 'utf8')
-    .replace('bind :8080', `bind 127.0.0.1:${port}`).replace('inter 500ms', 'inter 100ms')
-    .replace(/( +)server monolith1 [^]*$/, (_, indent: string) => `${indent}http-response set-header x-served-by %s\n${ports.map((one, at) => `${indent}server ${at} 127.0.0.1:${one}\n`).join('')}`));
-  const child = spawn('setpriv', ['--pdeathsig', 'KILL', PROGRAM, '-db', '-f', path], { stdio: ['ignore', 'pipe', 'pipe'] });
+  writeFileSync(
+    path,
+    readFileSync(join(root, 'deploy', 'haproxy.cfg'), 'utf8')
+      .replace('bind :8080', `bind 127.0.0.1:${port}`)
+      .replace('inter 500ms', 'inter 100ms')
+      .replace(
+        /( +)server monolith1 [^]*$/,
+        (_, indent: string) =>
+          `${indent}http-response set-header x-served-by %s\n${ports.map((one, at) => `${indent}server ${at} 127.0.0.1:${one}\n`).join('')}`,
+      ),
+  );
+  const child = spawn('setpriv', ['--pdeathsig', 'KILL', PROGRAM, '-db', '-f', path], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   let log = '';
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text: string) => { log += text; });
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      log += text;
+    });
   const ended = once(child, 'exit');
   const url = `http://127.0.0.1:${port}`;
   for (const end = Date.now() + 30_000; ; await new Promise((resolve) => setTimeout(resolve, 50))) {
-    if (await fetch(`${url}/healthz`).then(({ status }) => status === 200, () => false)) break;
+    if (
+      await fetch(`${url}/healthz`).then(
+        ({ status }) => status === 200,
+        () => false,
+      )
+    )
+      break;
     if (child.exitCode === null && Date.now() < end) continue;
     child.kill('SIGKILL');
     throw new Error(`haproxy does not serve:\n${log}`);
   }
   return {
-    url, port, log: () => log,
+    url,
+    port,
+    log: () => log,
     stop: async () => {
       child.kill('SIGKILL');
       await ended;

@@ -38,23 +38,43 @@ export interface TestHub {
   readonly repos: Map<string, HubRepo>;
   faults: Faults;
   /** Of every request: method, path, and what it brought. */
-  readonly seen: { method: string; url: string; origin: 'hub' | 'store'; range: string | null; authorization: string | null }[];
+  readonly seen: {
+    method: string;
+    url: string;
+    origin: 'hub' | 'store';
+    range: string | null;
+    authorization: string | null;
+  }[];
   commitOf(repo: string): string;
   close(): Promise<void>;
 }
 
 const LARGE = 1_000;
 const sha256 = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
-const gitHash = (bytes: Buffer): string => createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
+const gitHash = (bytes: Buffer): string =>
+  createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex');
 
 export async function startHub(repos: Record<string, HubRepo>): Promise<TestHub> {
   const all = new Map(Object.entries(repos));
-  const commitOf = (repo: string): string => createHash('sha1').update(Object.entries(all.get(repo)?.files ?? {}).map(([path, bytes]) => `${path} ${sha256(bytes)}`).join('\n')).digest('hex');
+  const commitOf = (repo: string): string =>
+    createHash('sha1')
+      .update(
+        Object.entries(all.get(repo)?.files ?? {})
+          .map(([path, bytes]) => `${path} ${sha256(bytes)}`)
+          .join('\n'),
+      )
+      .digest('hex');
   const hub: TestHub = { endpoint: '', repos: all, faults: {}, seen: [], commitOf, close: () => Promise.resolve() };
   let storeUrl = '';
 
   const note = (request: IncomingMessage, origin: 'hub' | 'store'): void => {
-    hub.seen.push({ method: request.method ?? '', url: request.url ?? '', origin, range: request.headers.range ?? null, authorization: request.headers.authorization ?? null });
+    hub.seen.push({
+      method: request.method ?? '',
+      url: request.url ?? '',
+      origin,
+      range: request.headers.range ?? null,
+      authorization: request.headers.authorization ?? null,
+    });
   };
   const refuse = (response: ServerResponse, status: number, code: string): void => {
     response.writeHead(status, { 'x-error-code': code, 'x-error-message': 'as the test wants it' }).end('{}');
@@ -69,28 +89,60 @@ export async function startHub(repos: Record<string, HubRepo>): Promise<TestHub>
     }
     const url = new URL(request.url ?? '/', hub.endpoint);
     const path = url.pathname.replace(/^\/mirror\//, '/');
-    const [, name = '', kind = '', revision = '', rest = ''] = /^\/(?:api\/models\/)?([^/]+\/[^/]+)\/(revision|tree|resolve)\/([^/]+)\/?(.*)$/.exec(path) ?? [];
+    const [, name = '', kind = '', revision = '', rest = ''] =
+      /^\/(?:api\/models\/)?([^/]+\/[^/]+)\/(revision|tree|resolve)\/([^/]+)\/?(.*)$/.exec(path) ?? [];
     const repo = all.get(name);
     if (repo === undefined) return refuse(response, 401, 'RepoNotFound');
     if (repo.gated === true && kind !== 'revision') return refuse(response, 403, 'GatedRepo');
-    if (repo.token !== undefined && request.headers.authorization !== `Bearer ${repo.token}`) return refuse(response, 401, 'RepoNotFound');
+    if (repo.token !== undefined && request.headers.authorization !== `Bearer ${repo.token}`)
+      return refuse(response, 401, 'RepoNotFound');
     const commit = commitOf(name);
     if (revision !== 'main' && revision !== commit) return refuse(response, 404, 'RevisionNotFound');
     const entries = Object.entries(repo.files);
     if (kind === 'revision') {
       const blobs = hub.faults.noTree !== 'names_alone' && url.searchParams.get('blobs') === 'true';
       response.setHeader('content-type', 'application/json');
-      response.end(JSON.stringify({ sha: commit, siblings: entries.map(([rfilename, bytes]) => ({ rfilename, ...(blobs ? { size: bytes.length, blobId: gitHash(bytes), ...(bytes.length >= LARGE ? { lfs: { sha256: sha256(bytes), size: bytes.length } } : {}) } : {}) })) }));
+      response.end(
+        JSON.stringify({
+          sha: commit,
+          siblings: entries.map(([rfilename, bytes]) => ({
+            rfilename,
+            ...(blobs
+              ? {
+                  size: bytes.length,
+                  blobId: gitHash(bytes),
+                  ...(bytes.length >= LARGE ? { lfs: { sha256: sha256(bytes), size: bytes.length } } : {}),
+                }
+              : {}),
+          })),
+        }),
+      );
       return;
     }
     if (kind === 'tree') {
       if (hub.faults.noTree !== undefined) return refuse(response, 404, 'EntryNotFound');
-      const page = Number(url.searchParams.get('cursor') ?? 0);      // three a page
+      const page = Number(url.searchParams.get('cursor') ?? 0); // three a page
       const list = [...entries, ...(hub.faults.extraPaths ?? []).map((extra) => [extra, Buffer.from('x')] as const)];
-      if ((page + 1) * 3 < list.length) response.setHeader('link', `<${url.origin}${url.pathname}?recursive=true&cursor=${page + 1}>; rel="next"`);
-      response.end(JSON.stringify([{ type: 'directory', path: 'sub', oid: 'd'.repeat(40) }, ...list.slice(page * 3, page * 3 + 3).map(([at, bytes]) => (bytes.length >= LARGE
-        ? { type: 'file', path: at, size: bytes.length, oid: gitHash(Buffer.from('pointer')), lfs: { oid: sha256(bytes), size: bytes.length, pointerSize: 134 } }
-        : { type: 'file', path: at, size: bytes.length, oid: gitHash(bytes) }))]));
+      if ((page + 1) * 3 < list.length)
+        response.setHeader('link', `<${url.origin}${url.pathname}?recursive=true&cursor=${page + 1}>; rel="next"`);
+      response.end(
+        JSON.stringify([
+          { type: 'directory', path: 'sub', oid: 'd'.repeat(40) },
+          ...list
+            .slice(page * 3, page * 3 + 3)
+            .map(([at, bytes]) =>
+              bytes.length >= LARGE
+                ? {
+                    type: 'file',
+                    path: at,
+                    size: bytes.length,
+                    oid: gitHash(Buffer.from('pointer')),
+                    lfs: { oid: sha256(bytes), size: bytes.length, pointerSize: 134 },
+                  }
+                : { type: 'file', path: at, size: bytes.length, oid: gitHash(bytes) },
+            ),
+        ]),
+      );
       return;
     }
     const file = decodeURIComponent(rest);
@@ -98,19 +150,27 @@ export async function startHub(repos: Record<string, HubRepo>): Promise<TestHub>
     if (bytes === undefined) return refuse(response, 404, 'EntryNotFound');
     response.setHeader('x-repo-commit', commit);
     if (bytes.length < LARGE) {
-      response.writeHead(200, { etag: `"${gitHash(bytes)}"`, 'content-length': bytes.length }).end(request.method === 'HEAD' ? undefined : bytes);
+      response
+        .writeHead(200, { etag: `"${gitHash(bytes)}"`, 'content-length': bytes.length })
+        .end(request.method === 'HEAD' ? undefined : bytes);
       return;
     }
-    response.writeHead(302, {
-      location: hub.faults.location ?? `${storeUrl}/${sha256(bytes)}?name=${encodeURIComponent(`${name}/${file}`)}`,
-      'x-linked-etag': `"${sha256(bytes)}"`, 'x-linked-size': bytes.length, etag: '"of the pointer"',
-    }).end();
+    response
+      .writeHead(302, {
+        location: hub.faults.location ?? `${storeUrl}/${sha256(bytes)}?name=${encodeURIComponent(`${name}/${file}`)}`,
+        'x-linked-etag': `"${sha256(bytes)}"`,
+        'x-linked-size': bytes.length,
+        etag: '"of the pointer"',
+      })
+      .end();
   };
 
   const store = (request: IncomingMessage, response: ServerResponse): void => {
     note(request, 'store');
     const [, hash = ''] = /^\/([0-9a-f]{64})/.exec(request.url ?? '') ?? [];
-    const found = [...all.values()].flatMap(({ files }) => Object.entries(files)).find(([, bytes]) => bytes.length >= LARGE && sha256(bytes) === hash);
+    const found = [...all.values()]
+      .flatMap(({ files }) => Object.entries(files))
+      .find(([, bytes]) => bytes.length >= LARGE && sha256(bytes) === hash);
     if (found === undefined) {
       response.writeHead(404).end();
       return;
@@ -123,13 +183,18 @@ export async function startHub(repos: Record<string, HubRepo>): Promise<TestHub>
       bytes = Buffer.from(bytes);
       bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] as number) ^ 1;
     }
-    const from = hub.faults.ignoresRanges === true ? 0 : Number(/^bytes=(\d+)-$/.exec(request.headers.range ?? '')?.[1] ?? 0);
+    const from =
+      hub.faults.ignoresRanges === true ? 0 : Number(/^bytes=(\d+)-$/.exec(request.headers.range ?? '')?.[1] ?? 0);
     if (from >= bytes.length) {
       response.writeHead(416, { 'content-range': `bytes */${bytes.length}` }).end();
       return;
     }
     const part = bytes.subarray(from);
-    response.writeHead(from > 0 ? 206 : 200, { 'content-length': part.length, ...(from > 0 ? { 'content-range': `bytes ${from}-${bytes.length - 1}/${bytes.length}` } : {}), etag: `"${hash}"` });
+    response.writeHead(from > 0 ? 206 : 200, {
+      'content-length': part.length,
+      ...(from > 0 ? { 'content-range': `bytes ${from}-${bytes.length - 1}/${bytes.length}` } : {}),
+      etag: `"${hash}"`,
+    });
     if (request.method === 'HEAD') {
       response.end();
       return;
@@ -155,10 +220,15 @@ export async function startHub(repos: Record<string, HubRepo>): Promise<TestHub>
   return Object.assign(hub, {
     endpoint: hubUrl,
     close: async () => {
-      await Promise.all(servers.map((server) => new Promise<void>((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      })));
+      await Promise.all(
+        servers.map(
+          (server) =>
+            new Promise<void>((resolve) => {
+              server.close(() => resolve());
+              server.closeAllConnections();
+            }),
+        ),
+      );
     },
   });
 }

@@ -5,7 +5,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import Provider from 'oidc-provider';
 
-export interface Person { sub: string; email?: string; email_verified?: boolean; name?: string }
+export interface Person {
+  sub: string;
+  email?: string;
+  email_verified?: boolean;
+  name?: string;
+}
 
 export interface OidcTestProvider {
   readonly issuer: string;
@@ -21,16 +26,30 @@ export interface OidcTestProvider {
 }
 
 export async function startOidcProvider(): Promise<OidcTestProvider> {
-  let handle: (request: IncomingMessage, response: ServerResponse) => void = (_, response) => { response.writeHead(503).end(); };
+  let handle: (request: IncomingMessage, response: ServerResponse) => void = (_, response) => {
+    response.writeHead(503).end();
+  };
   const http = createServer((request, response) => handle(request, response));
   await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
   const issuer = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
   const people = new Map<string, Person>();
   const running: OidcTestProvider = {
-    issuer, clientId: 'monolith', clientSecret: 'a secret of the provider', person: null, asked: null,
+    issuer,
+    clientId: 'monolith',
+    clientSecret: 'a secret of the provider',
+    person: null,
+    asked: null,
     register(redirectUri) {
       const provider = new Provider(issuer, {
-        clients: [{ client_id: running.clientId, client_secret: running.clientSecret, redirect_uris: [redirectUri], response_types: ['code'], grant_types: ['authorization_code'] }],
+        clients: [
+          {
+            client_id: running.clientId,
+            client_secret: running.clientSecret,
+            redirect_uris: [redirectUri],
+            response_types: ['code'],
+            grant_types: ['authorization_code'],
+          },
+        ],
         cookies: { keys: ['test'] },
         pkce: { required: () => true },
         claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['name'] },
@@ -57,13 +76,18 @@ export async function startOidcProvider(): Promise<OidcTestProvider> {
         }
         const { person } = running;
         if (person !== null) people.set(person.sub, person);
-        void provider.interactionFinished(request, response, person === null ? { error: 'access_denied', error_description: 'no' } : { login: { accountId: person.sub } });
+        void provider.interactionFinished(
+          request,
+          response,
+          person === null ? { error: 'access_denied', error_description: 'no' } : { login: { accountId: person.sub } },
+        );
       };
     },
-    close: () => new Promise((resolve) => {
-      http.close(() => resolve());
-      http.closeAllConnections();
-    }),
+    close: () =>
+      new Promise((resolve) => {
+        http.close(() => resolve());
+        http.closeAllConnections();
+      }),
   };
   return running;
 }

@@ -6,10 +6,15 @@ import { root } from '../e2e/monolith.js';
 
 export type Spec = 'openai' | 'openresponses';
 
-const files: Record<Spec, string> = { openai: 'openai-chat-responses.json', openresponses: 'openresponses-2026-04-24.json' };
+const files: Record<Spec, string> = {
+  openai: 'openai-chat-responses.json',
+  openresponses: 'openresponses-2026-04-24.json',
+};
 
 type Schema = Record<string, unknown>;
-interface Document { components: { schemas: Record<string, Schema> } }
+interface Document {
+  components: { schemas: Record<string, Schema> };
+}
 
 const loaded = new Map<Spec, Ajv2020>();
 const compiled = new Map<string, ValidateFunction>();
@@ -25,19 +30,27 @@ const changes: Record<Spec, ((schemas: Record<string, Schema>) => void)[]> = {
   openai: [
     allowNull,
     // `user` of a response is null where none was sent, as the vendor itself answers.
-    (schemas) => replaceIn(schemas['ModelResponseProperties'], 'user', { anyOf: [{ type: 'string' }, { type: 'null' }] }),
+    (schemas) =>
+      replaceIn(schemas['ModelResponseProperties'], 'user', { anyOf: [{ type: 'string' }, { type: 'null' }] }),
     // So is the description of a schema.
-    (schemas) => replaceIn(schemas['TextResponseFormatJsonSchema'], 'description', { anyOf: [{ type: 'string' }, { type: 'null' }] }),
+    (schemas) =>
+      replaceIn(schemas['TextResponseFormatJsonSchema'], 'description', {
+        anyOf: [{ type: 'string' }, { type: 'null' }],
+      }),
     // And `usage` until the end, as in the vendor's own events.
     (schemas) => {
       const parts = schemas['Response']?.['allOf'] as Schema[];
-      replaceIn(parts.find((part) => (part['properties'] as Schema | undefined)?.['usage'] !== undefined), 'usage',
-        { anyOf: [{ $ref: '#/components/schemas/ResponseUsage' }, { type: 'null' }] });
+      replaceIn(
+        parts.find((part) => (part['properties'] as Schema | undefined)?.['usage'] !== undefined),
+        'usage',
+        { anyOf: [{ $ref: '#/components/schemas/ResponseUsage' }, { type: 'null' }] },
+      );
     },
   ],
   openresponses: [
     // The resource's text.format.schema admits only null; the openai client needs the object.
-    (schemas) => replaceIn(schemas['JsonSchemaResponseFormat'], 'schema', { anyOf: [{ type: 'object' }, { type: 'null' }] }),
+    (schemas) =>
+      replaceIn(schemas['JsonSchemaResponseFormat'], 'schema', { anyOf: [{ type: 'object' }, { type: 'null' }] }),
   ],
 };
 
@@ -89,7 +102,9 @@ export function mismatch(spec: Spec, schema: string, value: unknown): string | n
 export function openResponsesEvents(): Map<string, string> {
   const events = new Map<string, string>();
   for (const [name, schema] of Object.entries(document('openresponses').components.schemas)) {
-    const type = (schema['properties'] as Record<string, Schema> | undefined)?.['type']?.['enum'] as string[] | undefined;
+    const type = (schema['properties'] as Record<string, Schema> | undefined)?.['type']?.['enum'] as
+      | string[]
+      | undefined;
     if (name.endsWith('StreamingEvent') && type?.[0] !== undefined) events.set(type[0], name);
   }
   return events;

@@ -5,9 +5,15 @@ import type { AddressInfo } from 'node:net';
 
 export type Fact = string | number | boolean | (string | number | boolean)[];
 export interface SeenSpan {
-  traceId: string; spanId: string; parentId: string; name: string; kind: number; traceState: string;
+  traceId: string;
+  spanId: string;
+  parentId: string;
+  name: string;
+  kind: number;
+  traceState: string;
   /** Milliseconds since 1970. */
-  start: number; end: number;
+  start: number;
+  end: number;
   facts: Record<string, Fact>;
   status: { code: number; message: string };
   resource: Record<string, Fact>;
@@ -32,16 +38,22 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
       receiver.requests.push({ path: request.url ?? '', headers: request.headers, body });
       if (receiver.behaviour === 'hangs') return;
       if (receiver.behaviour === 'takes') receiver.spans.push(...spansOf(body));
-      response.writeHead(receiver.behaviour === 'takes' ? 200 : 400, { 'content-type': 'application/x-protobuf' }).end();
+      response
+        .writeHead(receiver.behaviour === 'takes' ? 200 : 400, { 'content-type': 'application/x-protobuf' })
+        .end();
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const receiver: OtlpReceiver = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, spans: [], requests: [], behaviour: 'takes',
-    close: () => new Promise((resolve) => {
-      server.close(() => resolve());
-      server.closeAllConnections();
-    }),
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    spans: [],
+    requests: [],
+    behaviour: 'takes',
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
   };
   return receiver;
 }
@@ -65,19 +77,35 @@ function fieldsOf(bytes: Buffer): Fields {
     const key = Number(varint());
     let value: Buffer | bigint;
     switch (key & 7) {
-      case 0: value = varint(); break;
-      case 1: value = bytes.readBigUInt64LE(at); at += 8; break;
-      case 2: { const length = Number(varint()); value = bytes.subarray(at, at + length); at += length; break; }
-      case 5: value = BigInt(bytes.readUInt32LE(at)); at += 4; break;
-      default: throw new Error(`a protobuf field of wire type ${key & 7}`);
+      case 0:
+        value = varint();
+        break;
+      case 1:
+        value = bytes.readBigUInt64LE(at);
+        at += 8;
+        break;
+      case 2: {
+        const length = Number(varint());
+        value = bytes.subarray(at, at + length);
+        at += length;
+        break;
+      }
+      case 5:
+        value = BigInt(bytes.readUInt32LE(at));
+        at += 4;
+        break;
+      default:
+        throw new Error(`a protobuf field of wire type ${key & 7}`);
     }
-    fields.set(key >> 3, [...fields.get(key >> 3) ?? [], value]);
+    fields.set(key >> 3, [...(fields.get(key >> 3) ?? []), value]);
   }
   return fields;
 }
 
-const messages = (fields: Fields, number: number): Fields[] => (fields.get(number) ?? []).map((one) => fieldsOf(one as Buffer));
-const bytesOf = (fields: Fields, number: number): Buffer => (fields.get(number)?.[0] as Buffer | undefined) ?? Buffer.alloc(0);
+const messages = (fields: Fields, number: number): Fields[] =>
+  (fields.get(number) ?? []).map((one) => fieldsOf(one as Buffer));
+const bytesOf = (fields: Fields, number: number): Buffer =>
+  (fields.get(number)?.[0] as Buffer | undefined) ?? Buffer.alloc(0);
 const numberOf = (fields: Fields, number: number): bigint => (fields.get(number)?.[0] as bigint | undefined) ?? 0n;
 
 function valueOf(value: Fields): Fact {
@@ -92,19 +120,31 @@ function valueOf(value: Fields): Fact {
   return messages(messages(value, 5)[0] ?? new Map(), 1).map(valueOf) as (string | number | boolean)[];
 }
 
-const factsOf = (fields: Fields, number: number): Record<string, Fact> => Object.fromEntries(
-  messages(fields, number).map((pair) => [bytesOf(pair, 1).toString(), valueOf(messages(pair, 2)[0] ?? new Map())]));
+const factsOf = (fields: Fields, number: number): Record<string, Fact> =>
+  Object.fromEntries(
+    messages(fields, number).map((pair) => [bytesOf(pair, 1).toString(), valueOf(messages(pair, 2)[0] ?? new Map())]),
+  );
 
 function spansOf(body: Buffer): SeenSpan[] {
   return messages(fieldsOf(body), 1).flatMap((group) => {
     const resource = factsOf(messages(group, 1)[0] ?? new Map(), 1);
-    return messages(group, 2).flatMap((scope) => messages(scope, 2)).map((span) => {
-      const status = messages(span, 15)[0] ?? new Map();
-      return {
-        traceId: bytesOf(span, 1).toString('hex'), spanId: bytesOf(span, 2).toString('hex'), traceState: bytesOf(span, 3).toString(), parentId: bytesOf(span, 4).toString('hex'),
-        name: bytesOf(span, 5).toString(), kind: Number(numberOf(span, 6)), start: Number(numberOf(span, 7)) / 1e6, end: Number(numberOf(span, 8)) / 1e6,
-        facts: factsOf(span, 9), status: { code: Number(numberOf(status, 3)), message: bytesOf(status, 2).toString() }, resource,
-      };
-    });
+    return messages(group, 2)
+      .flatMap((scope) => messages(scope, 2))
+      .map((span) => {
+        const status = messages(span, 15)[0] ?? new Map();
+        return {
+          traceId: bytesOf(span, 1).toString('hex'),
+          spanId: bytesOf(span, 2).toString('hex'),
+          traceState: bytesOf(span, 3).toString(),
+          parentId: bytesOf(span, 4).toString('hex'),
+          name: bytesOf(span, 5).toString(),
+          kind: Number(numberOf(span, 6)),
+          start: Number(numberOf(span, 7)) / 1e6,
+          end: Number(numberOf(span, 8)) / 1e6,
+          facts: factsOf(span, 9),
+          status: { code: Number(numberOf(status, 3)), message: bytesOf(status, 2).toString() },
+          resource,
+        };
+      });
   });
 }

@@ -3,7 +3,16 @@
 
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
 import { freePort } from './free-port.js';
@@ -13,13 +22,18 @@ const PASSWORD = 'pass-word-of-tests';
 const START_MS = 60_000;
 
 /** Newest first. */
-const versions = (): string[] => (existsSync(INSTALLED) ? readdirSync(INSTALLED) : []).sort((a, b) => Number(b) - Number(a));
+const versions = (): string[] =>
+  (existsSync(INSTALLED) ? readdirSync(INSTALLED) : []).sort((a, b) => Number(b) - Number(a));
 
 /** The folder of its programs; null where Debian's package is not installed. */
-export const postgresPrograms = (): string | null => versions().map((version) => join(INSTALLED, version, 'bin')).find((folder) => existsSync(join(folder, 'initdb'))) ?? null;
+export const postgresPrograms = (): string | null =>
+  versions()
+    .map((version) => join(INSTALLED, version, 'bin'))
+    .find((folder) => existsSync(join(folder, 'initdb'))) ?? null;
 
 /** For tap: why such tests are left out, or false. */
-export const withoutPostgres: string | false = postgresPrograms() === null ? 'there is no PostgreSQL on this machine (Debian: apt-get install postgresql)' : false;
+export const withoutPostgres: string | false =
+  postgresPrograms() === null ? 'there is no PostgreSQL on this machine (Debian: apt-get install postgresql)' : false;
 
 export interface Postgres {
   readonly port: number;
@@ -39,7 +53,13 @@ export interface Postgres {
 }
 
 /** `durable`: with fsync, for tests of what a crash leaves. `settings`: further ones, as in postgresql.conf. */
-export async function startPostgres({ durable = false, settings = {} }: { durable?: boolean; settings?: Record<string, string> } = {}): Promise<Postgres> {
+export async function startPostgres({
+  durable = false,
+  settings = {},
+}: {
+  durable?: boolean;
+  settings?: Record<string, string>;
+} = {}): Promise<Postgres> {
   const programs = postgresPrograms();
   if (programs === null) throw new Error('PostgreSQL is not installed: apt-get install postgresql');
   const user = process.getuid?.() === 0 ? serviceUser() : null;
@@ -50,13 +70,41 @@ export async function startPostgres({ durable = false, settings = {} }: { durabl
   writeFileSync(join(folder, 'password'), PASSWORD);
   chmodSync(join(folder, 'password'), 0o600);
   if (user !== null) for (const path of [folder, join(folder, 'password')]) chownSync(path, user.uid, user.gid);
-  const made = spawnSync(join(programs, 'initdb'), ['--pgdata', data, '--username', 'monolith', '--pwfile', join(folder, 'password'), '--auth', 'scram-sha-256', '--encoding', 'UTF8', '--locale', 'C', '--no-sync', '--wal-segsize', '1'], { ...as, cwd: folder, encoding: 'utf8' });
+  const made = spawnSync(
+    join(programs, 'initdb'),
+    [
+      '--pgdata',
+      data,
+      '--username',
+      'monolith',
+      '--pwfile',
+      join(folder, 'password'),
+      '--auth',
+      'scram-sha-256',
+      '--encoding',
+      'UTF8',
+      '--locale',
+      'C',
+      '--no-sync',
+      '--wal-segsize',
+      '1',
+    ],
+    { ...as, cwd: folder, encoding: 'utf8' },
+  );
   if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr}`);
   const port = await freePort();
   const given: Record<string, string> = {
-    listen_addresses: '127.0.0.1', port: String(port), unix_socket_directories: '', max_connections: '100', shared_buffers: '32MB', log_min_messages: 'fatal',
-    dynamic_shared_memory_type: 'posix', max_wal_size: '64MB', autovacuum_naptime: '60s',
-    ...(durable ? {} : { fsync: 'off', full_page_writes: 'off' }), ...settings,
+    listen_addresses: '127.0.0.1',
+    port: String(port),
+    unix_socket_directories: '',
+    max_connections: '100',
+    shared_buffers: '32MB',
+    log_min_messages: 'fatal',
+    dynamic_shared_memory_type: 'posix',
+    max_wal_size: '64MB',
+    autovacuum_naptime: '60s',
+    ...(durable ? {} : { fsync: 'off', full_page_writes: 'off' }),
+    ...settings,
   };
   const words = Object.entries(given).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   let server: ChildProcess | null = null;
@@ -80,13 +128,26 @@ export async function startPostgres({ durable = false, settings = {} }: { durabl
         return;
       } catch (error) {
         if (Date.now() > end || server?.exitCode !== null) throw error;
-        await new Promise((done) => { setTimeout(done, 20); });
+        await new Promise((done) => {
+          setTimeout(done, 20);
+        });
       }
     }
   };
   const start = async (): Promise<void> => {
     // A shell beside it holds our end of a pipe: when that closes, the server is told to end.
-    server = spawn('/bin/sh', ['-c', '"$0" "$@" <&- & child=$!; (cat; kill -QUIT $child) <&3 >/dev/null 2>&1 & wait $child', join(programs, 'postgres'), '-D', data, ...words], { ...as, cwd: folder, stdio: ['ignore', 'ignore', 'ignore', 'pipe'] });
+    server = spawn(
+      '/bin/sh',
+      [
+        '-c',
+        '"$0" "$@" <&- & child=$!; (cat; kill -QUIT $child) <&3 >/dev/null 2>&1 & wait $child',
+        join(programs, 'postgres'),
+        '-D',
+        data,
+        ...words,
+      ],
+      { ...as, cwd: folder, stdio: ['ignore', 'ignore', 'ignore', 'pipe'] },
+    );
     server.unref();
     (server.stdio[3] as unknown as { unref(): void }).unref();
     await reachable();
@@ -100,18 +161,21 @@ export async function startPostgres({ durable = false, settings = {} }: { durabl
     ended.ref();
     const pid = running ? Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0]) : 0;
     // Told to end, it tells its processes; killed, it cannot.
-    for (const one of running && signal === 'SIGKILL' ? [pid, ...childrenOf(pid)] : running ? [pid] : []) process.kill(one, signal);
+    for (const one of running && signal === 'SIGKILL' ? [pid, ...childrenOf(pid)] : running ? [pid] : [])
+      process.kill(one, signal);
     await exited;
     ended.stdio[3]?.destroy();
   };
   const postgres: Postgres = {
-    port, url: urlOf('monolith'),
+    port,
+    url: urlOf('monolith'),
     async create(name = `test_${Math.random().toString(36).slice(2)}`) {
       await ask(urlOf('postgres'), `CREATE DATABASE ${name}`);
       return urlOf(name);
     },
-    ask, start,
-    kill: () => end('SIGQUIT'),                  // recovery follows
+    ask,
+    start,
+    kill: () => end('SIGQUIT'), // recovery follows
     crash: () => end('SIGKILL'),
     stop: () => end('SIGINT'),
     async close() {
@@ -130,13 +194,19 @@ export async function startPostgres({ durable = false, settings = {} }: { durabl
 }
 
 function serviceUser(): { uid: number; gid: number } {
-  const line = readFileSync('/etc/passwd', 'utf8').split('\n').find((one) => one.startsWith('postgres:'));
+  const line = readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .find((one) => one.startsWith('postgres:'));
   const [, , uid, gid] = line?.split(':') ?? [];
-  if (uid === undefined || gid === undefined) throw new Error('there is no user "postgres" that PostgreSQL could run as');
+  if (uid === undefined || gid === undefined)
+    throw new Error('there is no user "postgres" that PostgreSQL could run as');
   return { uid: Number(uid), gid: Number(gid) };
 }
 
 function childrenOf(pid: number): number[] {
   const { stdout } = spawnSync('ps', ['-o', 'pid=', '--ppid', String(pid)], { encoding: 'utf8' });
-  return stdout.split('\n').map(Number).filter((one) => one > 0);
+  return stdout
+    .split('\n')
+    .map(Number)
+    .filter((one) => one > 0);
 }

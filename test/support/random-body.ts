@@ -6,7 +6,7 @@ export type JsonSchema = { readonly [keyword: string]: unknown };
 export type Random = (below: number) => number;
 
 export function randomOf(seed: number): Random {
-  let state = (seed + 1) * 2_654_435_769 >>> 0;
+  let state = ((seed + 1) * 2_654_435_769) >>> 0;
   return (below) => {
     state ^= state << 13;
     state ^= state >>> 17;
@@ -32,9 +32,18 @@ export function randomBody(schema: JsonSchema | boolean, options: BodyOptions, d
   const { random, document } = options;
   const pick = <T>(list: readonly T[]): T => list[random(list.length)] as T;
   if (schema === false) throw new Error('no value fits the schema false');
-  if (schema === true || Object.keys(schema).every((keyword) => ANNOTATIONS.has(keyword))) return pick<unknown>([null, true, 0, 1.5, 'text', [], {}, { a: [1] }]);
-  for (const keyword of Object.keys(schema)) if (!KNOWN.has(keyword)) throw new Error(`the keyword ${keyword} is not known here`);
-  const { $ref: ref, anyOf, oneOf, allOf, not, ...rest } = schema as Record<string, unknown> & { anyOf?: JsonSchema[]; oneOf?: JsonSchema[]; allOf?: JsonSchema[] };
+  if (schema === true || Object.keys(schema).every((keyword) => ANNOTATIONS.has(keyword)))
+    return pick<unknown>([null, true, 0, 1.5, 'text', [], {}, { a: [1] }]);
+  for (const keyword of Object.keys(schema))
+    if (!KNOWN.has(keyword)) throw new Error(`the keyword ${keyword} is not known here`);
+  const {
+    $ref: ref,
+    anyOf,
+    oneOf,
+    allOf,
+    not,
+    ...rest
+  } = schema as Record<string, unknown> & { anyOf?: JsonSchema[]; oneOf?: JsonSchema[]; allOf?: JsonSchema[] };
   if (typeof ref === 'string') {
     return randomBody(merged(targetOf(ref, document), rest, document), options, depth);
   }
@@ -44,11 +53,16 @@ export function randomBody(schema: JsonSchema | boolean, options: BodyOptions, d
     const possible = branches.map((branch) => merged(branch, others, document)).filter((one) => !isImpossible(one));
     if (possible.length === 0) throw new NoValue(`no branch fits ${JSON.stringify(others)}`);
     for (let left = possible.length; left > 1; left--) possible.push(...possible.splice(random(left), 1));
-    const simple = possible.filter(({ type, const: one }) => one !== undefined || (type !== undefined && type !== 'object' && type !== 'array'));
+    const simple = possible.filter(
+      ({ type, const: one }) => one !== undefined || (type !== undefined && type !== 'object' && type !== 'array'),
+    );
     return firstOf(depth >= DEEPEST ? [...simple, ...possible] : possible, (one) => randomBody(one, options, depth));
   }
   if (allOf !== undefined) {
-    const all = allOf.reduce<JsonSchema>((so, one) => merged(so, one, document), { ...rest, ...(not === undefined ? {} : { not }) });
+    const all = allOf.reduce<JsonSchema>((so, one) => merged(so, one, document), {
+      ...rest,
+      ...(not === undefined ? {} : { not }),
+    });
     return randomBody(all, options, depth);
   }
   if (not !== undefined) {
@@ -60,25 +74,59 @@ export function randomBody(schema: JsonSchema | boolean, options: BodyOptions, d
   }
   if ('const' in rest) return rest['const'];
   if (Array.isArray(rest['enum'])) return pick(rest['enum'] as unknown[]);
-  const type = Array.isArray(rest['type']) ? pick(rest['type'] as string[]) : rest['type'] ?? (rest['properties'] === undefined ? 'string' : 'object');
+  const type = Array.isArray(rest['type'])
+    ? pick(rest['type'] as string[])
+    : (rest['type'] ?? (rest['properties'] === undefined ? 'string' : 'object'));
   switch (type) {
-    case 'null': return null;
-    case 'boolean': return random(2) === 0;
-    case 'integer': case 'number': return randomNumber(rest, random, type === 'integer');
-    case 'string': return randomText(rest, options);
+    case 'null':
+      return null;
+    case 'boolean':
+      return random(2) === 0;
+    case 'integer':
+    case 'number':
+      return randomNumber(rest, random, type === 'integer');
+    case 'string':
+      return randomText(rest, options);
     case 'array': {
-      const { minItems: least = 0, maxItems: most = Infinity, items = true } = rest as { minItems?: number; maxItems?: number; items?: JsonSchema | boolean };
+      const {
+        minItems: least = 0,
+        maxItems: most = Infinity,
+        items = true,
+      } = rest as { minItems?: number; maxItems?: number; items?: JsonSchema | boolean };
       const length = Math.min(most, least + (depth >= DEEPEST ? 0 : random(3)));
       return Array.from({ length }, () => randomBody(items, options, depth + 1));
     }
-    default: return randomObject(rest, options, depth);
+    default:
+      return randomObject(rest, options, depth);
   }
 }
 
 const ANNOTATIONS = new Set(['description', 'default', 'title', 'examples', '$schema', '$id', 'discriminator']);
 const KNOWN = new Set([
-  ...ANNOTATIONS, '$ref', 'anyOf', 'oneOf', 'allOf', 'not', 'const', 'enum', 'type', 'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'minLength', 'maxLength',
-  'pattern', 'minItems', 'maxItems', 'items', 'properties', 'required', 'additionalProperties', 'propertyNames', 'maxProperties',
+  ...ANNOTATIONS,
+  '$ref',
+  'anyOf',
+  'oneOf',
+  'allOf',
+  'not',
+  'const',
+  'enum',
+  'type',
+  'minimum',
+  'maximum',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
+  'minLength',
+  'maxLength',
+  'pattern',
+  'minItems',
+  'maxItems',
+  'items',
+  'properties',
+  'required',
+  'additionalProperties',
+  'propertyNames',
+  'maxProperties',
 ]);
 
 /** A branch was chosen that contradicts the rest of the schema. */
@@ -96,12 +144,18 @@ function firstOf<T>(list: readonly T[], make: (item: T) => unknown): unknown {
 }
 
 function targetOf(ref: string, document: JsonSchema): JsonSchema {
-  return ref.slice(2).split('/').reduce<unknown>((at, step) => (at as Record<string, unknown>)[step], document) as JsonSchema;
+  return ref
+    .slice(2)
+    .split('/')
+    .reduce<unknown>((at, step) => (at as Record<string, unknown>)[step], document) as JsonSchema;
 }
 
-const typesOf = ({ type }: JsonSchema): readonly string[] | undefined => (type === undefined ? undefined : [type as string | string[]].flat());
-const isImpossible = (schema: JsonSchema): boolean => typesOf(schema)?.length === 0 ||
-  (schema['const'] !== undefined && typesOf(schema)?.includes(schema['const'] === null ? 'null' : typeof schema['const']) === false);
+const typesOf = ({ type }: JsonSchema): readonly string[] | undefined =>
+  type === undefined ? undefined : [type as string | string[]].flat();
+const isImpossible = (schema: JsonSchema): boolean =>
+  typesOf(schema)?.length === 0 ||
+  (schema['const'] !== undefined &&
+    typesOf(schema)?.includes(schema['const'] === null ? 'null' : typeof schema['const']) === false);
 
 /** The conjunction of two schemas. Alternatives of both stay apart, in `allOf`. */
 function merged(first: JsonSchema, second: JsonSchema, document: JsonSchema): JsonSchema {
@@ -110,19 +164,37 @@ function merged(first: JsonSchema, second: JsonSchema, document: JsonSchema): Js
     return typeof ref === 'string' ? merged(targetOf(ref, document), rest, document) : schema;
   };
   const [a, b] = [resolved(first), resolved(second)];
-  const required = [...new Set([...(a['required'] as string[] | undefined) ?? [], ...(b['required'] as string[] | undefined) ?? []])];
-  const properties = { ...a['properties'] as object | undefined };
-  for (const [name, schema] of Object.entries(b['properties'] as Record<string, JsonSchema> | undefined ?? {})) {
+  const required = [
+    ...new Set([
+      ...((a['required'] as string[] | undefined) ?? []),
+      ...((b['required'] as string[] | undefined) ?? []),
+    ]),
+  ];
+  const properties = { ...(a['properties'] as object | undefined) };
+  for (const [name, schema] of Object.entries((b['properties'] as Record<string, JsonSchema> | undefined) ?? {})) {
     const known = (properties as Record<string, JsonSchema>)[name];
     Object.assign(properties, { [name]: known === undefined ? schema : { allOf: [known, schema] } });
   }
   const [types, others] = [typesOf(a), typesOf(b)];
-  const type = types === undefined || others === undefined ? types ?? others : types.filter((one) => others.includes(one) || (one === 'integer' && others.includes('number')));
-  const choices = ['anyOf', 'oneOf', 'not'].filter((keyword) => keyword in a && keyword in b).map((keyword) => ({ [keyword]: b[keyword] }));
-  const allOf = [...(a['allOf'] as JsonSchema[] | undefined) ?? [], ...(b['allOf'] as JsonSchema[] | undefined) ?? [], ...choices];
+  const type =
+    types === undefined || others === undefined
+      ? (types ?? others)
+      : types.filter((one) => others.includes(one) || (one === 'integer' && others.includes('number')));
+  const choices = ['anyOf', 'oneOf', 'not']
+    .filter((keyword) => keyword in a && keyword in b)
+    .map((keyword) => ({ [keyword]: b[keyword] }));
+  const allOf = [
+    ...((a['allOf'] as JsonSchema[] | undefined) ?? []),
+    ...((b['allOf'] as JsonSchema[] | undefined) ?? []),
+    ...choices,
+  ];
   const own = Object.fromEntries(Object.entries(b).filter(([keyword]) => !choices.some((one) => keyword in one)));
   return {
-    ...a, ...own, ...(required.length > 0 ? { required } : {}), ...(Object.keys(properties).length > 0 ? { properties } : {}), ...(type === undefined ? {} : { type }),
+    ...a,
+    ...own,
+    ...(required.length > 0 ? { required } : {}),
+    ...(Object.keys(properties).length > 0 ? { properties } : {}),
+    ...(type === undefined ? {} : { type }),
     ...(allOf.length > 0 ? { allOf } : {}),
   };
 }
@@ -130,12 +202,16 @@ function merged(first: JsonSchema, second: JsonSchema, document: JsonSchema): Js
 function excludes(not: JsonSchema, value: unknown): boolean {
   if ('const' in not) return value === not['const'];
   if (Array.isArray(not['enum'])) return (not['enum'] as unknown[]).includes(value);
-  if (typeof not['pattern'] === 'string') return typeof value === 'string' && new RegExp(not['pattern'], 'u').test(value);
+  if (typeof not['pattern'] === 'string')
+    return typeof value === 'string' && new RegExp(not['pattern'], 'u').test(value);
   if (Array.isArray(not['required'])) {
     const holds = (name: string): boolean => {
       const { type } = (not['properties'] as Record<string, JsonSchema> | undefined)?.[name] ?? {};
       const member = (value as Record<string, unknown>)[name];
-      return Object.hasOwn(value as object, name) && (type === undefined || type === (Array.isArray(member) ? 'array' : typeof member));
+      return (
+        Object.hasOwn(value as object, name) &&
+        (type === undefined || type === (Array.isArray(member) ? 'array' : typeof member))
+      );
     };
     return (not['required'] as string[]).every(holds);
   }
@@ -143,18 +219,35 @@ function excludes(not: JsonSchema, value: unknown): boolean {
   throw new Error(`"not" of ${JSON.stringify(not)} is not known here`);
 }
 
-function randomNumber({ minimum, maximum, exclusiveMinimum: above, exclusiveMaximum: below }: Record<string, unknown>, random: Random, whole: boolean): number {
+function randomNumber(
+  { minimum, maximum, exclusiveMinimum: above, exclusiveMaximum: below }: Record<string, unknown>,
+  random: Random,
+  whole: boolean,
+): number {
   const least = typeof minimum === 'number' ? minimum : typeof above === 'number' ? above + (whole ? 1 : 1e-6) : -1_000;
-  const most = typeof maximum === 'number' ? maximum : typeof below === 'number' ? below - (whole ? 1 : 1e-6) : Math.max(least, 0) + 100_000;
+  const most =
+    typeof maximum === 'number'
+      ? maximum
+      : typeof below === 'number'
+        ? below - (whole ? 1 : 1e-6)
+        : Math.max(least, 0) + 100_000;
   const kind = random(4);
   const value = kind === 0 ? least : kind === 1 ? most : least + (most - least) * (random(1_000) / 999);
   return whole ? Math.min(most, Math.max(least, Math.round(value))) : value;
 }
 
-function randomText({ minLength: least = 0, maxLength: most = Infinity, pattern }: { minLength?: number; maxLength?: number; pattern?: string }, { random }: BodyOptions): string {
+function randomText(
+  {
+    minLength: least = 0,
+    maxLength: most = Infinity,
+    pattern,
+  }: { minLength?: number; maxLength?: number; pattern?: string },
+  { random }: BodyOptions,
+): string {
   const [, prefix = ''] = /^\^(\w+)/.exec(pattern ?? '') ?? [];
   for (let attempt = 0; attempt < 1_000; attempt++) {
-    let text = prefix !== '' ? prefix : pattern === undefined && random(2) === 0 ? TEXTS[random(TEXTS.length)] as string : '';
+    let text =
+      prefix !== '' ? prefix : pattern === undefined && random(2) === 0 ? (TEXTS[random(TEXTS.length)] as string) : '';
     const wanted = random(20) === 0 && most < 1_000 ? most : least + random(6);
     while ([...text].length < wanted) text += LETTERS[random(LETTERS.length)] as string;
     text = [...text].slice(0, most).join('');
@@ -165,12 +258,23 @@ function randomText({ minLength: least = 0, maxLength: most = Infinity, pattern 
 
 function randomObject(schema: Record<string, unknown>, options: BodyOptions, depth: number): object {
   const { random, optional } = options;
-  const { properties = {}, required = [], additionalProperties: others, propertyNames: names, maxProperties: most = Infinity } = schema as {
-    properties?: Record<string, JsonSchema>; required?: string[]; additionalProperties?: JsonSchema | boolean; propertyNames?: JsonSchema; maxProperties?: number;
+  const {
+    properties = {},
+    required = [],
+    additionalProperties: others,
+    propertyNames: names,
+    maxProperties: most = Infinity,
+  } = schema as {
+    properties?: Record<string, JsonSchema>;
+    required?: string[];
+    additionalProperties?: JsonSchema | boolean;
+    propertyNames?: JsonSchema;
+    maxProperties?: number;
   };
   const found: [string, unknown][] = [];
   for (const [name, member] of Object.entries(properties)) {
-    if (required.includes(name) || (depth < DEEPEST && random(100) < optional)) found.push([name, randomBody(member, options, depth + 1)]);
+    if (required.includes(name) || (depth < DEEPEST && random(100) < optional))
+      found.push([name, randomBody(member, options, depth + 1)]);
   }
   if (typeof others === 'object' || (others !== false && Object.keys(properties).length === 0)) {
     for (let left = Math.min(random(3), most - found.length); left > 0; left--) {

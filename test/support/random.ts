@@ -13,7 +13,7 @@ export function randomFrom(seed: number): Random {
     state = (state + 0x9e3779b9) >>> 0;
     let bits = Math.imul(state ^ (state >>> 16), 0x21f0aaad);
     bits = Math.imul(bits ^ (bits >>> 15), 0x735a2d97);
-    return Math.floor(((bits ^ (bits >>> 15)) >>> 0) / 2 ** 32 * bound);
+    return Math.floor((((bits ^ (bits >>> 15)) >>> 0) / 2 ** 32) * bound);
   };
   return { below, pick: <T>(values: readonly T[]): T => values[below(values.length)] as T };
 }

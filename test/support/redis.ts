@@ -8,10 +8,14 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { freePort } from './free-port.js';
 
-const PROGRAM = ['/usr/bin/redis-server', '/usr/local/bin/redis-server', '/usr/bin/valkey-server'].find((path) => existsSync(path));
+const PROGRAM = ['/usr/bin/redis-server', '/usr/local/bin/redis-server', '/usr/bin/valkey-server'].find((path) =>
+  existsSync(path),
+);
 export const redisIsThere = (): boolean => PROGRAM !== undefined;
 /** For tap: why such tests are left out, or false. */
-export const withoutRedis: string | false = redisIsThere() ? false : 'there is no redis-server on this machine (Debian: apt-get install redis-server)';
+export const withoutRedis: string | false = redisIsThere()
+  ? false
+  : 'there is no redis-server on this machine (Debian: apt-get install redis-server)';
 
 export interface OwnRedis {
   readonly url: string;
@@ -35,9 +39,28 @@ export async function startRedis(): Promise<OwnRedis> {
   let child: ChildProcess;
   const clients = new Set<Redis>();
   const redis: OwnRedis = {
-    url: `redis://127.0.0.1:${port}`, port,
+    url: `redis://127.0.0.1:${port}`,
+    port,
     start: async () => {
-      child = spawn('setpriv', ['--pdeathsig', 'KILL', PROGRAM, '--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', '', '--appendonly', 'no'], { stdio: 'ignore' });
+      child = spawn(
+        'setpriv',
+        [
+          '--pdeathsig',
+          'KILL',
+          PROGRAM,
+          '--port',
+          String(port),
+          '--bind',
+          '127.0.0.1',
+          '--dir',
+          folder,
+          '--save',
+          '',
+          '--appendonly',
+          'no',
+        ],
+        { stdio: 'ignore' },
+      );
       const asked = new Redis(port, '127.0.0.1', { retryStrategy: () => 20, maxRetriesPerRequest: null });
       asked.on('error', () => undefined);
       await asked.ping();
@@ -48,8 +71,12 @@ export async function startRedis(): Promise<OwnRedis> {
       child.kill('SIGKILL');
       await once(child, 'exit');
     },
-    pause: () => { child.kill('SIGSTOP'); },
-    resume: () => { child.kill('SIGCONT'); },
+    pause: () => {
+      child.kill('SIGSTOP');
+    },
+    resume: () => {
+      child.kill('SIGCONT');
+    },
     client: () => {
       const client = new Redis(port, '127.0.0.1');
       client.on('error', () => undefined);

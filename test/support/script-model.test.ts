@@ -4,10 +4,17 @@ import { said, spoken, standardScripts, type Said } from './scripts.js';
 import { planOf } from './script-plan.js';
 import { startScripted } from './script-model.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 interface Answer {
-  choices: { finish_reason: string; message: { content: string | null; reasoning_content?: string; tool_calls?: { function: { name: string; arguments: string } }[] } }[];
+  choices: {
+    finish_reason: string;
+    message: {
+      content: string | null;
+      reasoning_content?: string;
+      tool_calls?: { function: { name: string; arguments: string } }[];
+    };
+  }[];
   usage: { completion_tokens: number };
 }
 
@@ -16,12 +23,28 @@ t.teardown(() => server.stop());
 
 async function ask(content: string, more: object = {}): Promise<Said & { finish: string; tokens: number }> {
   const response = await fetch(`${server.url}/v1/chat/completions`, {
-    method: 'POST', headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
-    body: JSON.stringify({ model: 'hal-1.0', messages: [{ role: 'user', content }], max_tokens: 100, reasoning_effort: 'low', ...more }),
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
+    body: JSON.stringify({
+      model: 'hal-1.0',
+      messages: [{ role: 'user', content }],
+      max_tokens: 100,
+      reasoning_effort: 'low',
+      ...more,
+    }),
   });
-  const { choices: [choice], usage } = await response.json() as Answer;
+  const {
+    choices: [choice],
+    usage,
+  } = (await response.json()) as Answer;
   const { content: text, reasoning_content: reasoning = '', tool_calls: calls = [] } = choice!.message;
-  return { content: text ?? '', reasoning, calls: calls.map((call) => call.function), finish: choice!.finish_reason, tokens: usage.completion_tokens };
+  return {
+    content: text ?? '',
+    reasoning,
+    calls: calls.map((call) => call.function),
+    finish: choice!.finish_reason,
+    tokens: usage.completion_tokens,
+  };
 }
 
 const endless = new Set(['L', 'Q', 'R']);
@@ -39,27 +62,46 @@ t.test('every script without calls is said as written, greedy and sampled', asyn
   }
 });
 
-const tools = ['get_weather', 'get_time', 'save_note', 'write_file'].map((name) => ({ type: 'function', function: { name, parameters: { type: 'object' } } }));
+const tools = ['get_weather', 'get_time', 'save_note', 'write_file'].map((name) => ({
+  type: 'function',
+  function: { name, parameters: { type: 'object' } },
+}));
 
 t.test('every script with calls is said as written, offered tools in any order', async (t) => {
   for (const letter of ['W', 'P', 'K', 'D', 'O'] as const) {
     const expected = said(letter);
     for (const more of [{ temperature: 0 }, { temperature: 1 }, { tools: tools.toReversed() }]) {
-      t.match(await ask(`${letter}: hello`, { tools, ...more }), { content: expected.content, calls: expected.calls, finish: 'tool_calls' }, letter);
+      t.match(
+        await ask(`${letter}: hello`, { tools, ...more }),
+        { content: expected.content, calls: expected.calls, finish: 'tool_calls' },
+        letter,
+      );
     }
   }
 });
 
 t.test('calls that are forced, and forbidden', async (t) => {
-  t.same((await ask('A: hello', { tools, tool_choice: 'required' })).calls.map((call) => call.arguments), ['{"location": "Paris"}']);
+  t.same(
+    (await ask('A: hello', { tools, tool_choice: 'required' })).calls.map((call) => call.arguments),
+    ['{"location": "Paris"}'],
+  );
   t.same((await ask('K: hello', { tools, tool_choice: 'required' })).calls, said('K').calls);
-  t.same((await ask('O: hello', { tools, tool_choice: { type: 'function', function: { name: 'save_note' } } })).calls, [{ name: 'save_note', arguments: '{}' }]);
-  t.match(await ask('W: hello', { tools, tool_choice: 'none' }), { content: 'I may call no tool.', calls: [], finish: 'stop' });
+  t.same((await ask('O: hello', { tools, tool_choice: { type: 'function', function: { name: 'save_note' } } })).calls, [
+    { name: 'save_note', arguments: '{}' },
+  ]);
+  t.match(await ask('W: hello', { tools, tool_choice: 'none' }), {
+    content: 'I may call no tool.',
+    calls: [],
+    finish: 'stop',
+  });
 });
 
 t.test('calls are cut as written', async (t) => {
   t.same(said('W').calls, [{ name: 'get_weather', arguments: '{"location": "Paris"}' }]);
-  t.same(said('P').calls.map((call) => call.arguments), ['{"location": "Paris"}', '{"location": "Rome"}']);
+  t.same(
+    said('P').calls.map((call) => call.arguments),
+    ['{"location": "Paris"}', '{"location": "Rome"}'],
+  );
   t.equal(JSON.parse(said('D').calls[0]!.arguments).text, 'Zoë says "hi" é\n}]{👋');
 });
 

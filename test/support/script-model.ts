@@ -82,20 +82,32 @@ export async function startScripted(settings: ScriptedSettings = {}): Promise<Mo
   });
 }
 
-interface Tensor extends TensorEntry { readonly data: Uint16Array | Float32Array }
+interface Tensor extends TensorEntry {
+  readonly data: Uint16Array | Float32Array;
+}
 
-const F32 = 0, F16 = 1;            // GGML's type numbers
-const MAGNITUDE = 16;              // of what stands in the residual stream: far above what the norm's epsilon changes
-const SHARPNESS = 8;               // of queries and keys
+const F32 = 0,
+  F16 = 1; // GGML's type numbers
+const MAGNITUDE = 16; // of what stands in the residual stream: far above what the norm's epsilon changes
+const SHARPNESS = 8; // of queries and keys
 
 /** What the attention heads look at, in their order. */
 const LOOKS = [1, 2, 4, 'anchor'] as const;
 // Two pairs of a head's dimensions serve the search for the latest anchor: one turns so slowly that it does not
 // turn, and lifts anchors above all else; the other falls with the distance, for the first few hundred tokens.
-const LIFTING = 0, FALLING = 1;
-const ANCHOR_KEY = 60, LIFT = 4_000, FALL = 3_500, FALLING_FREQUENCY = 0.003;
+const LIFTING = 0,
+  FALLING = 1;
+const ANCHOR_KEY = 60,
+  LIFT = 4_000,
+  FALL = 3_500,
+  FALLING_FREQUENCY = 0.003;
 
-interface Shape { vocabulary: number; head: number; width: number; classes: ReadonlyMap<number, number> }
+interface Shape {
+  vocabulary: number;
+  head: number;
+  width: number;
+  classes: ReadonlyMap<number, number>;
+}
 
 /** What a head copies is a token's class: 0 for the many that nobody asks about. */
 function shapeOf({ spellings, votes, anchors }: Plan): Shape {
@@ -111,11 +123,19 @@ function tensorsOf(plan: Plan): Tensor[] {
   const { vocabulary, head, width, classes } = shapeOf(plan);
   const heads = LOOKS.length;
   // The residual stream: the last token, a one, and what each head copied.
-  const one = vocabulary, copied = vocabulary + 1;
+  const one = vocabulary,
+    copied = vocabulary + 1;
   const tensors: Tensor[] = [];
-  const matrix = (name: string, columns: number, rows: number, set: (put: (row: number, column: number, value: number) => void) => void = () => {}): void => {
+  const matrix = (
+    name: string,
+    columns: number,
+    rows: number,
+    set: (put: (row: number, column: number, value: number) => void) => void = () => {},
+  ): void => {
     const data = new Uint16Array(columns * rows);
-    set((row, column, value) => { data[row * columns + column] = half(value); });
+    set((row, column, value) => {
+      data[row * columns + column] = half(value);
+    });
     tensors.push({ name, dims: [columns, rows], ggmlType: F16, bytes: data.byteLength, data });
   };
   const vector = (name: string, length: number, value: (at: number) => number): void => {
@@ -129,16 +149,22 @@ function tensorsOf(plan: Plan): Tensor[] {
       put(token, one, MAGNITUDE);
     }
   });
-  vector('blk.0.attn_norm.weight', width, () => Math.sqrt(2 / width));                // the token's two values become 1
+  vector('blk.0.attn_norm.weight', width, () => Math.sqrt(2 / width)); // the token's two values become 1
   matrix('blk.0.attn_q.weight', width, heads * head);
   matrix('blk.0.attn_k.weight', width, head, (put) => {
     for (const token of plan.anchors) for (const pair of [LIFTING, FALLING]) put(2 * pair, token, ANCHOR_KEY);
   });
-  matrix('blk.0.attn_v.weight', width, head, (put) => { for (let token = 0; token < vocabulary; token++) put(classes.get(token) ?? 0, token, 1); });
-  vector('blk.0.attn_q.bias', heads * head, (at) => query(LOOKS[Math.floor(at / head)]!, (at % head) >> 1, at % 2 === 1, head));
+  matrix('blk.0.attn_v.weight', width, head, (put) => {
+    for (let token = 0; token < vocabulary; token++) put(classes.get(token) ?? 0, token, 1);
+  });
+  vector('blk.0.attn_q.bias', heads * head, (at) =>
+    query(LOOKS[Math.floor(at / head)]!, (at % head) >> 1, at % 2 === 1, head),
+  );
   vector('blk.0.attn_k.bias', head, (at) => (at % 2 === 0 && at >> 1 > FALLING ? SHARPNESS : 0));
   vector('blk.0.attn_v.bias', head, () => 0);
-  matrix('blk.0.attn_output.weight', heads * head, width, (put) => { for (let at = 0; at < heads * head; at++) put(copied + at, at, MAGNITUDE); });
+  matrix('blk.0.attn_output.weight', heads * head, width, (put) => {
+    for (let at = 0; at < heads * head; at++) put(copied + at, at, MAGNITUDE);
+  });
   vector('blk.0.ffn_norm.weight', width, () => 1);
   matrix('blk.0.ffn_gate.weight', width, 32);
   matrix('blk.0.ffn_up.weight', width, 32);
@@ -152,7 +178,7 @@ function tensorsOf(plan: Plan): Tensor[] {
     }
   });
   // The reader divides the usual frequencies (base^(-2i/n)) by these.
-  vector('rope_freqs.weight', head / 2, (pair) => ROPE_BASE ** (-2 * pair / head) / frequency(pair));
+  vector('rope_freqs.weight', head / 2, (pair) => ROPE_BASE ** ((-2 * pair) / head) / frequency(pair));
   return tensors;
 }
 
@@ -184,7 +210,8 @@ function half(value: number): number {
 function metadataOf(plan: Plan, scripts: Readonly<Record<string, Script>>, options: ScriptModelOptions): Metadata {
   const { vocabulary, head, width } = shapeOf(plan);
   const count = (key: string, value: number) => [`llama.${key}`, { type: 'uint32', value }] as const;
-  const token = (key: string, spelling: string) => [`tokenizer.ggml.${key}_token_id`, { type: 'uint32', value: plan.spellings.indexOf(spelling) }] as const;
+  const token = (key: string, spelling: string) =>
+    [`tokenizer.ggml.${key}_token_id`, { type: 'uint32', value: plan.spellings.indexOf(spelling) }] as const;
   return [
     ['general.architecture', { type: 'string', value: 'llama' }],
     ['general.name', { type: 'string', value: 'script' }],
@@ -206,9 +233,14 @@ function metadataOf(plan: Plan, scripts: Readonly<Record<string, Script>>, optio
     ['tokenizer.ggml.tokens', { type: 'strings', value: plan.spellings }],
     ['tokenizer.ggml.token_type', { type: 'int32s', value: plan.types }],
     ['tokenizer.ggml.merges', { type: 'strings', value: [] }],
-    token('bos', '<|endoftext|>'), token('eos', '<|im_end|>'), token('padding', '<|endoftext|>'),
+    token('bos', '<|endoftext|>'),
+    token('eos', '<|im_end|>'),
+    token('padding', '<|endoftext|>'),
     ['tokenizer.ggml.add_bos_token', { type: 'bool', value: false }],
-    ['tokenizer.chat_template', { type: 'string', value: templateOf(plan, Object.keys(scripts), options.opensThinking ?? false) }],
+    [
+      'tokenizer.chat_template',
+      { type: 'string', value: templateOf(plan, Object.keys(scripts), options.opensThinking ?? false) },
+    ],
   ];
 }
 

@@ -2,7 +2,9 @@
 // last token alone does not tell. Knows nothing of weights or files; script-model.ts explains the whole.
 
 /** A part that is said again and again; what stands behind it is reached only when the engine ends the reasoning by force. */
-export interface Repeat { readonly repeat: readonly (string | Uint8Array)[] }
+export interface Repeat {
+  readonly repeat: readonly (string | Uint8Array)[];
+}
 
 /** A text, raw bytes (for characters split over tokens), or the spelling of one of `SPECIALS`: each is one token. */
 export type Piece = string | Uint8Array | Repeat;
@@ -20,7 +22,12 @@ export const selector = (letter: string, plain: boolean): string => `<|script:${
  * "If `token` stands there, `next` gains `weight`." 0: it is the last token; 1, 2, 4: it stands so many tokens
  * before the last one; 'anchor': it is the latest of the anchors.
  */
-export interface Vote { where: 0 | 1 | 2 | 4 | 'anchor'; token: number; next: number; weight: number }
+export interface Vote {
+  where: 0 | 1 | 2 | 4 | 'anchor';
+  token: number;
+  next: number;
+  weight: number;
+}
 
 export interface Plan {
   readonly spellings: readonly string[];
@@ -36,7 +43,12 @@ export interface Plan {
 // Weights are logits. What should be said next leads by at least 20, so that sampling at temperature 1 never
 // leaves the script. `SIGN`: a line feed or colon says what kind of thing comes next, `OWN` whose; both are
 // needed to beat the others of that kind, and what stands in for something that is not allowed beats `OWN` alone.
-const NEXT = 140, AFTER_SHARED = 115, SIGN_DEFAULT = 70, SIGN = 45, OWN = 45, INSTEAD = 70;
+const NEXT = 140,
+  AFTER_SHARED = 115,
+  SIGN_DEFAULT = 70,
+  SIGN = 45,
+  OWN = 45,
+  INSTEAD = 70;
 /** Single bytes are said where a script has them or a mask allows nothing else. */
 export const BYTE_HANDICAP = 400;
 const NAME_LEAD = 25;
@@ -48,13 +60,16 @@ const AFTER_CLOSE = ['Forty', '-two.'];
 const ARGUMENTS = [' {"loca', 'tion": "Pa', 'ris"}}\n', '</tool_call>'];
 const NO_CALL = ['I may call', ' no tool.'];
 
-interface Node { token: number; next: Node | null }
+interface Node {
+  token: number;
+  next: Node | null;
+}
 
 export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
   const spellings = [...byteCharacters, ...CONTROLS, ...MARKERS];
   const types: number[] = spellings.map((_, id) => (id < 256 ? 1 : id < 256 + CONTROLS.length ? 3 : 4));
   const ids = new Map(spellings.map((spelling, id) => [spelling, id]));
-  const uses = new Map<number, number>();      // how many nodes a token has; two or more: the token alone does not tell the next
+  const uses = new Map<number, number>(); // how many nodes a token has; two or more: the token alone does not tell the next
 
   const idOf = (spelling: string, type: number): number => {
     let id = ids.get(spelling);
@@ -74,11 +89,17 @@ export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
     const texts: string[] = [];
     for (let at = 0; at < pieces.length; at++) {
       let text = spelled(pieces[at]!);
-      while (!SPECIALS.has(text) && ids.has(text) && at + 1 < pieces.length && !SPECIALS.has(spelled(pieces[at + 1]!))) {
+      while (
+        !SPECIALS.has(text) &&
+        ids.has(text) &&
+        at + 1 < pieces.length &&
+        !SPECIALS.has(spelled(pieces[at + 1]!))
+      ) {
         text += spelled(pieces[++at]!);
       }
       const before = texts.at(-1);
-      if (!SPECIALS.has(text) && ids.has(text) && before !== undefined && !SPECIALS.has(before)) text = texts.pop()! + text;
+      if (!SPECIALS.has(text) && ids.has(text) && before !== undefined && !SPECIALS.has(before))
+        text = texts.pop()! + text;
       if (!SPECIALS.has(text)) idOf(text, 1);
       texts.push(text);
     }
@@ -86,7 +107,9 @@ export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
   };
   const chain = (pieces: readonly (string | Uint8Array)[]): Node[] => {
     const nodes = merged(pieces).map((spelling): Node => ({ token: idOf(spelling, 1), next: null }));
-    nodes.forEach((node, at) => { node.next = nodes[at + 1] ?? null; });
+    nodes.forEach((node, at) => {
+      node.next = nodes[at + 1] ?? null;
+    });
     for (const { token } of nodes) uses.set(token, (uses.get(token) ?? 0) + 1);
     return nodes;
   };
@@ -110,7 +133,12 @@ export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
   };
 
   const ready = [CONTINUATION, AFTER_CLOSE, ARGUMENTS, NO_CALL].map(build);
-  const [continuation, afterClose, callArguments, noCall] = ready.map((nodes) => nodes[0]!.token) as [number, number, number, number];
+  const [continuation, afterClose, callArguments, noCall] = ready.map((nodes) => nodes[0]!.token) as [
+    number,
+    number,
+    number,
+    number,
+  ];
   const built = Object.entries(scripts).map(([letter, script]) => ({ letter, nodes: build(script) }));
   for (const { letter } of built) {
     if (!/^[A-Z]$/.test(letter)) throw new Error(`a script's name is one letter A to Z, not ${JSON.stringify(letter)}`);
@@ -118,7 +146,12 @@ export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
 
   const votes = new Map<string, Vote>();
   const vote = (where: Vote['where'], token: number, next: number, weight: number): void => {
-    votes.set(`${where} ${token} ${next}`, { where, token, next, weight: next < 256 ? weight + BYTE_HANDICAP : weight });
+    votes.set(`${where} ${token} ${next}`, {
+      where,
+      token,
+      next,
+      weight: next < 256 ? weight + BYTE_HANDICAP : weight,
+    });
   };
   const follow = (token: number, next: Node | null): void => {
     if (next === null) return;
@@ -131,13 +164,16 @@ export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
     for (const { token, next } of nodes) {
       if (!isShared(token)) follow(token, next);
       else if (next !== null && isShared(next.token) && next.next !== null && next.token !== special('<|im_end|>')) {
-        throw new Error(`script ${where}: ${JSON.stringify(spellings[token])} and ${JSON.stringify(spellings[next.token])} both occur elsewhere; put a text of its own between them`);
+        throw new Error(
+          `script ${where}: ${JSON.stringify(spellings[token])} and ${JSON.stringify(spellings[next.token])} both occur elsewhere; put a text of its own between them`,
+        );
       }
     }
   };
-  const lineFeed = ids.get(spelled('\n'))!, colon = ids.get(spelled(':'))!;
+  const lineFeed = ids.get(spelled('\n'))!,
+    colon = ids.get(spelled(':'))!;
   for (let byte = 0; byte < 256; byte++) if (byte !== lineFeed && byte !== colon) vote(0, byte, continuation, INSTEAD);
-  vote(0, special('</tool_call>'), special('<|im_end|>'), SIGN);   // behind arguments that no script has
+  vote(0, special('</tool_call>'), special('<|im_end|>'), SIGN); // behind arguments that no script has
   vote(0, lineFeed, afterClose, SIGN_DEFAULT);
   vote(0, colon, callArguments, SIGN_DEFAULT);
 
@@ -205,7 +241,11 @@ export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
   }
   ready.forEach((nodes) => followAll('(built in)', nodes));
   for (const { anchor, tool } of calls) {
-    for (const [byte, weight] of nameWeights(tool, calls.map((call) => call.tool))) vote('anchor', anchor, ids.get(byte)!, weight - BYTE_HANDICAP);
+    for (const [byte, weight] of nameWeights(
+      tool,
+      calls.map((call) => call.tool),
+    ))
+      vote('anchor', anchor, ids.get(byte)!, weight - BYTE_HANDICAP);
   }
   return { spellings, types, votes: [...votes.values()], anchors, thinking };
 }

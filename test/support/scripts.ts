@@ -19,21 +19,76 @@ export const standardScripts = {
   B: ['To call, write ', '<tool', '_call>', ' and then', ' JSON.', ' Think with <th', 'ink>.'],
 
   /** A call behind a text. */
-  C: ['Before', ' it. ', '<tool_call>', '\n{"name": "get_we', 'ather", "arguments": {"location": "Ly', 'on"}}\n', '</tool_call>'],
+  C: [
+    'Before',
+    ' it. ',
+    '<tool_call>',
+    '\n{"name": "get_we',
+    'ather", "arguments": {"location": "Ly',
+    'on"}}\n',
+    '</tool_call>',
+  ],
 
   /** One call with nested arguments, escapes and characters split over tokens. */
-  D: ['<tool_call>', '\n{"name": "save_note', '", "arguments": {"te', 'xt": "Zo', bytes(0xc3), bytes(0xab, 0x20, 0x73, 0x61, 0x79, 0x73), ' \\"hi', '\\" \\u00e9', '\\', 'n}]{', bytes(0xf0, 0x9f), bytes(0x91, 0x8b, 0x22),
-    ', "n": [1, 2', '.50, {"a": nu', 'll}], "deep": {"b": {"c', '": ""}}}}', '\n', '</tool_call>'],
+  D: [
+    '<tool_call>',
+    '\n{"name": "save_note',
+    '", "arguments": {"te',
+    'xt": "Zo',
+    bytes(0xc3),
+    bytes(0xab, 0x20, 0x73, 0x61, 0x79, 0x73),
+    ' \\"hi',
+    '\\" \\u00e9',
+    '\\',
+    'n}]{',
+    bytes(0xf0, 0x9f),
+    bytes(0x91, 0x8b, 0x22),
+    ', "n": [1, 2',
+    '.50, {"a": nu',
+    'll}], "deep": {"b": {"c',
+    '": ""}}}}',
+    '\n',
+    '</tool_call>',
+  ],
 
   /** Characters of two to four bytes, split over tokens in the middle. */
-  E: ['Gr', bytes(0xc3), bytes(0xbc, 0xc3), bytes(0x9f, 0x65), ', ', bytes(0xe4, 0xb8), bytes(0x96, 0xe7), bytes(0x95, 0x8c), '! ',
-    bytes(0xf0), bytes(0x9f, 0x91), bytes(0x8b, 0xf0, 0x9f), bytes(0x8f, 0xbd, 0x20), bytes(0xf0, 0x9f, 0x87), bytes(0xab, 0xf0, 0x9f, 0x87), bytes(0xb7, 0x2e)],
+  E: [
+    'Gr',
+    bytes(0xc3),
+    bytes(0xbc, 0xc3),
+    bytes(0x9f, 0x65),
+    ', ',
+    bytes(0xe4, 0xb8),
+    bytes(0x96, 0xe7),
+    bytes(0x95, 0x8c),
+    '! ',
+    bytes(0xf0),
+    bytes(0x9f, 0x91),
+    bytes(0x8b, 0xf0, 0x9f),
+    bytes(0x8f, 0xbd, 0x20),
+    bytes(0xf0, 0x9f, 0x87),
+    bytes(0xab, 0xf0, 0x9f, 0x87),
+    bytes(0xb7, 0x2e),
+  ],
 
   /** JSON in a code fence: right in itself, and not what a schema asks for (under one, it cannot be said). */
   F: ['```js', 'on\n{"name": "Gr', 'ace", "age": 85}', '\n```', '\n'],
 
   /** Reasoning, then text. */
-  H: ['<think>', '\nThe user', ' wants a', ' number', '. Six', ' times seven', '.\n', '</think>', '\n\n', 'Forty', '-two', '!'],
+  H: [
+    '<think>',
+    '\nThe user',
+    ' wants a',
+    ' number',
+    '. Six',
+    ' times seven',
+    '.\n',
+    '</think>',
+    '\n\n',
+    'Forty',
+    '-two',
+    '!',
+  ],
 
   /** JSON in the wrong form: age is a text, and a property is missing. */
   I: ['{"na', 'me": "Alan', '", "ag', 'e": "forty-', 'one"}'],
@@ -42,27 +97,102 @@ export const standardScripts = {
   J: ['{"', 'name":"Ad', 'a",', '"age":3', '6,"tags":["ma', 'th","engi', 'nes"]}'],
 
   /** Reasoning, text and a call. */
-  K: ['<think>', '\nI need', ' the weather', ' first.', '\n', '</think>', '\n\n\n', 'Let me', ' look.', '\n\n',
-    '<tool_call>', '\n{"na', 'me": "get_', 'weather", "arg', 'uments": {"loca', 'tion": "Oslo"}', '}\n', '</tool_call>'],
+  K: [
+    '<think>',
+    '\nI need',
+    ' the weather',
+    ' first.',
+    '\n',
+    '</think>',
+    '\n\n\n',
+    'Let me',
+    ' look.',
+    '\n\n',
+    '<tool_call>',
+    '\n{"na',
+    'me": "get_',
+    'weather", "arg',
+    'uments": {"loca',
+    'tion": "Oslo"}',
+    '}\n',
+    '</tool_call>',
+  ],
 
   /** A story without end. */
-  L: ['Once', ' upon a time', { repeat: [' there was', ' a model', ' that told', ' a story', ' of', ' a machine', ' that', ' never came', ' to an end', ',', ' and in it'] }],
+  L: [
+    'Once',
+    ' upon a time',
+    {
+      repeat: [
+        ' there was',
+        ' a model',
+        ' that told',
+        ' a story',
+        ' of',
+        ' a machine',
+        ' that',
+        ' never came',
+        ' to an end',
+        ',',
+        ' and in it',
+      ],
+    },
+  ],
 
   /** A call whose syntax would break, were its arguments not held to their schema. */
-  M: ['<tool_call>', '\n{"name": "get_weather", "argu', 'ments": {"location": Par', 'is, }', ' oops', '\n', '</tool_call>'],
+  M: [
+    '<tool_call>',
+    '\n{"name": "get_weather", "argu',
+    'ments": {"location": Par',
+    'is, }',
+    ' oops',
+    '\n',
+    '</tool_call>',
+  ],
 
   /** A call without arguments. */
   O: ['<tool_call>', '\n{"name": "get_', 'time", "arguments": {', '}}\n', '</tool_call>'],
 
   /** Two calls at once. */
-  P: ['<tool_call>', '\n{"', 'name', '": "get_weather", "ar', 'guments', '": {"location": "Par', 'is"}}', '\n', '</tool_call>', '\n ',
-    '<tool_call>', '\n{"n', 'ame": "get_weather", "arguments":', ' {"location": "Ro', 'me"}}\n', '</tool_call>'],
+  P: [
+    '<tool_call>',
+    '\n{"',
+    'name',
+    '": "get_weather", "ar',
+    'guments',
+    '": {"location": "Par',
+    'is"}}',
+    '\n',
+    '</tool_call>',
+    '\n ',
+    '<tool_call>',
+    '\n{"n',
+    'ame": "get_weather", "arguments":',
+    ' {"location": "Ro',
+    'me"}}\n',
+    '</tool_call>',
+  ],
 
   /** A call whose arguments never end: for output caps. */
-  Q: ['<tool_call>', '\n{"name": "write_', 'file", "arguments": {"path": "a.', 'txt", "content": "', { repeat: ['line', ' of', ' text', ' and', ' another', '\\n'] }],
+  Q: [
+    '<tool_call>',
+    '\n{"name": "write_',
+    'file", "arguments": {"path": "a.',
+    'txt", "content": "',
+    { repeat: ['line', ' of', ' text', ' and', ' another', '\\n'] },
+  ],
 
   /** Reasoning without end: for budgets. */
-  R: ['<think>', '\nHmm', { repeat: [', let', ' me', ' think', ' about', ' it', ' once', ' more', '.'] }, '</think>', ' \n\n', 'Fine', ', it is', ' seven.'],
+  R: [
+    '<think>',
+    '\nHmm',
+    { repeat: [', let', ' me', ' think', ' about', ' it', ' once', ' more', '.'] },
+    '</think>',
+    ' \n\n',
+    'Fine',
+    ', it is',
+    ' seven.',
+  ],
 
   /** Something that may be a stop string, split over tokens: "one two STOP three". */
   S: ['one', ' two', ' ST', 'OP', ' three', ' STO', 'RE', ' four'],
@@ -74,7 +204,28 @@ export const standardScripts = {
   U: ['<tool_call>', '\n{"name": "no_such', '_tool", "arguments": {"x": ', '1}}\n', '</tool_call>'],
 
   /** One call, cut into odd pieces. */
-  W: ['<tool_call>', '\n', '{"', 'na', 'me"', ': "', 'get', '_weath', 'er', '", ', '"arguments"', ': {', '"loc', 'ation', '": "P', 'aris', '"', '}}', '\n', '</tool_call>'],
+  W: [
+    '<tool_call>',
+    '\n',
+    '{"',
+    'na',
+    'me"',
+    ': "',
+    'get',
+    '_weath',
+    'er',
+    '", ',
+    '"arguments"',
+    ': {',
+    '"loc',
+    'ation',
+    '": "P',
+    'aris',
+    '"',
+    '}}',
+    '\n',
+    '</tool_call>',
+  ],
 
   /** Nothing at all. */
   Z: [],
@@ -82,7 +233,11 @@ export const standardScripts = {
 
 const textOf = (piece: string | Uint8Array): Buffer => Buffer.from(piece as string);
 const flat = (script: Script): Buffer =>
-  Buffer.concat(script.flatMap((piece: Piece) => (typeof piece === 'object' && 'repeat' in piece ? piece.repeat : [piece])).map(textOf));
+  Buffer.concat(
+    script
+      .flatMap((piece: Piece) => (typeof piece === 'object' && 'repeat' in piece ? piece.repeat : [piece]))
+      .map(textOf),
+  );
 
 /** What a script says word for word, markers included. */
 export function spoken(script: Script): string {
@@ -99,9 +254,15 @@ export function said(script: keyof typeof standardScripts | Script): Said {
     rest = rest.slice(close + '</think>'.length);
   }
   const calls: Said['calls'] = [];
-  return { reasoning: reasoning.trim(), content: rest.replace(/<tool_call>\s*(\{.*?\})\s*<\/tool_call>/gs, (_, call: string) => {
-    const name = /^\{"name": "([^"]*)", "arguments": /.exec(call);
-    if (name !== null) calls.push({ name: name[1]!, arguments: call.slice(name[0].length, -1) });
-    return '';
-  }).trim(), calls };
+  return {
+    reasoning: reasoning.trim(),
+    content: rest
+      .replace(/<tool_call>\s*(\{.*?\})\s*<\/tool_call>/gs, (_, call: string) => {
+        const name = /^\{"name": "([^"]*)", "arguments": /.exec(call);
+        if (name !== null) calls.push({ name: name[1]!, arguments: call.slice(name[0].length, -1) });
+        return '';
+      })
+      .trim(),
+    calls,
+  };
 }

@@ -2,28 +2,63 @@
 // second process, which it asks in that format. `npm run test:upstream` sets it, for the suites that official clients run in.
 import type { UpstreamApi } from '../../src/config/upstream.js';
 
-export interface Start { args?: string[]; env?: Record<string, string> }
+export interface Start {
+  args?: string[];
+  env?: Record<string, string>;
+}
 
 /** The format in which models are asked that run in a second process; undefined: they run in the first. */
 export const askedIn = process.env['TEST_UPSTREAM'] as UpstreamApi | undefined;
 
 /** What a process with the engine of `start` needs: its models and how they are computed. Limits, storage and threads are the first one's. */
 export function engineOf({ args = [], env = {} }: Start): Start {
-  const isEngines = (name: string): boolean => /^(--)?(model|threads|engine|images|structured[-_]outputs|device|backend)([-_=]|$)/.test(name);
+  const isEngines = (name: string): boolean =>
+    /^(--)?(model|threads|engine|images|structured[-_]outputs|device|backend)([-_=]|$)/.test(name);
   return {
-    args: [...chosen(args, isEngines), '--limits-rpm', 'off', '--limits-tpm', 'off', '--limits-concurrency', 'off', '--limits-loop-ms', 'off', '--requests-days', '0'],
-    env: Object.fromEntries(Object.entries(env).filter(([name]) => isEngines(name.replace(/^MONOLITH_/, '').toLowerCase()))),
+    args: [
+      ...chosen(args, isEngines),
+      '--limits-rpm',
+      'off',
+      '--limits-tpm',
+      'off',
+      '--limits-concurrency',
+      'off',
+      '--limits-loop-ms',
+      'off',
+      '--requests-days',
+      '0',
+    ],
+    env: Object.fromEntries(
+      Object.entries(env).filter(([name]) => isEngines(name.replace(/^MONOLITH_/, '').toLowerCase())),
+    ),
   };
 }
 
 /** What `start` is where its models run on a server: the same, but for where they are. */
-export function askingOf({ args = [], env = {} }: Start, api: UpstreamApi, server: { url: string; key: string; models: readonly { id: string; images: boolean }[] }): Start {
+export function askingOf(
+  { args = [], env = {} }: Start,
+  api: UpstreamApi,
+  server: { url: string; key: string; models: readonly { id: string; images: boolean }[] },
+): Start {
   const set = JSON.parse(env['MONOLITH_MODELS'] ?? '{}') as Record<string, object>;
-  const upstreams = server.models.map(({ id, images }) => [id, {
-    ...set[id], upstream: { url: `${server.url}/v1`, api, key: server.key, images, ...(api === 'chat-completions' ? { structured_outputs: 'monolith' } : {}) },
-  }]);
+  const upstreams = server.models.map(({ id, images }) => [
+    id,
+    {
+      ...set[id],
+      upstream: {
+        url: `${server.url}/v1`,
+        api,
+        key: server.key,
+        images,
+        ...(api === 'chat-completions' ? { structured_outputs: 'monolith' } : {}),
+      },
+    },
+  ]);
   return {
-    args: [...chosen(args, (name) => name !== '--model'), ...server.models.flatMap(({ id }) => ['--model', `${id}=${server.url}/v1`])],
+    args: [
+      ...chosen(args, (name) => name !== '--model'),
+      ...server.models.flatMap(({ id }) => ['--model', `${id}=${server.url}/v1`]),
+    ],
     env: { ...env, MONOLITH_MODELS: JSON.stringify({ ...set, ...Object.fromEntries(upstreams) }) },
   };
 }
@@ -31,7 +66,7 @@ export function askingOf({ args = [], env = {} }: Start, api: UpstreamApi, serve
 /** Flags and what follows them, by name. */
 function chosen(args: readonly string[], isChosen: (name: string) => boolean): string[] {
   const kept: string[] = [];
-  for (let at = 0; at < args.length;) {
+  for (let at = 0; at < args.length; ) {
     let end = at + 1;
     while (end < args.length && !args[end]!.startsWith('--')) end++;
     if (isChosen(args[at]!.split('=')[0]!)) kept.push(...args.slice(at, end));

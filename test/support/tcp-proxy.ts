@@ -23,7 +23,10 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
   let slowMs = 0;
   const changes = new Set<() => void>();
   const sockets = new Set<Socket>();
-  const changed = (): Promise<void> => new Promise((resolve) => { changes.add(resolve); });
+  const changed = (): Promise<void> =>
+    new Promise((resolve) => {
+      changes.add(resolve);
+    });
   const isHeld = (answers: boolean): boolean => way === 'held' || (way === 'deaf' && answers);
 
   /** Until something can be carried. */
@@ -34,11 +37,14 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
 
   function carry(from: Socket, to: Socket, answers: boolean): void {
     let before: Promise<unknown> = Promise.resolve();
-    const then = (act: () => unknown): void => { before = before.then(() => passage(answers)).then(act, () => undefined); };
+    const then = (act: () => unknown): void => {
+      before = before.then(() => passage(answers)).then(act, () => undefined);
+    };
     from.on('data', (piece: Buffer) => {
       from.pause();
       then(async () => {
-        if (!to.destroyed && !to.write(piece)) await Promise.race([once(to, 'drain'), once(to, 'close')]).catch(() => undefined);
+        if (!to.destroyed && !to.write(piece))
+          await Promise.race([once(to, 'drain'), once(to, 'close')]).catch(() => undefined);
         from.resume();
       });
     });
@@ -57,7 +63,9 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
     carry(client, engine, false);
     carry(engine, client, true);
   });
-  const cut = (): void => { for (const socket of sockets) socket.resetAndDestroy(); };
+  const cut = (): void => {
+    for (const socket of sockets) socket.resetAndDestroy();
+  };
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   return {

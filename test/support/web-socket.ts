@@ -3,11 +3,26 @@ import { once } from 'node:events';
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { WebSocket, type ClientOptions } from 'ws';
 
-export interface WireError { type: 'error'; status: number; stream_id?: string; error: { type: string; code: string; message: string; param: string | null; headers?: Record<string, string> } }
-export interface WireEvent { type: string; sequence_number: number; stream_id?: string; [field: string]: unknown }
+export interface WireError {
+  type: 'error';
+  status: number;
+  stream_id?: string;
+  error: { type: string; code: string; message: string; param: string | null; headers?: Record<string, string> };
+}
+export interface WireEvent {
+  type: string;
+  sequence_number: number;
+  stream_id?: string;
+  [field: string]: unknown;
+}
 export type Received = WireEvent | WireError;
 
-const TERMINAL: ReadonlySet<string> = new Set(['response.completed', 'response.incomplete', 'response.failed', 'error']);
+const TERMINAL: ReadonlySet<string> = new Set([
+  'response.completed',
+  'response.incomplete',
+  'response.failed',
+  'error',
+]);
 
 export class Connection {
   readonly #received: Received[] = [];
@@ -28,23 +43,31 @@ export class Connection {
   }
 
   static async open(server: { port: number; key: string }, options: ClientOptions = {}): Promise<Connection> {
-    const socket = new WebSocket(`ws://127.0.0.1:${server.port}/v1/responses`, { ...options, headers: { authorization: `Bearer ${server.key}`, ...options.headers } });
+    const socket = new WebSocket(`ws://127.0.0.1:${server.port}/v1/responses`, {
+      ...options,
+      headers: { authorization: `Bearer ${server.key}`, ...options.headers },
+    });
     const connection = new Connection(socket);
     await once(socket, 'open');
     return connection;
   }
 
   send(message: object | string): void {
-    this.socket.send(typeof message === 'string' ? message : JSON.stringify({ type: 'response.create', model: 'hal-1.0', ...message }));
+    this.socket.send(
+      typeof message === 'string' ? message : JSON.stringify({ type: 'response.create', model: 'hal-1.0', ...message }),
+    );
   }
 
   /** The next message; rejects if the connection ends first, or after 20 seconds. */
   async next(): Promise<Received> {
-    for (const end = Date.now() + 20_000; this.#received.length === 0;) {
+    for (const end = Date.now() + 20_000; this.#received.length === 0; ) {
       if (this.ended || Date.now() > end) throw new Error(this.ended ? 'the connection has ended' : 'no message came');
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, 1_000);
-        this.#wake = () => { clearTimeout(timer); resolve(); };
+        this.#wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
       });
     }
     return this.#received.shift() as Received;
@@ -53,7 +76,8 @@ export class Connection {
   /** Every message up to the turn's last. */
   async rest(): Promise<Received[]> {
     const events: Received[] = [];
-    do events.push(await this.next()); while (!TERMINAL.has((events.at(-1) as Received).type));
+    do events.push(await this.next());
+    while (!TERMINAL.has((events.at(-1) as Received).type));
     return events;
   }
 
@@ -80,7 +104,15 @@ export class Connection {
   }
 }
 
-export interface Resource { id: string; status: string; output: { type: string; content?: { text: string }[] }[]; previous_response_id: string | null; usage: { input_tokens: number; input_tokens_details: { cached_tokens: number } }; error: { code: string } | null; incomplete_details: object | null }
+export interface Resource {
+  id: string;
+  status: string;
+  output: { type: string; content?: { text: string }[] }[];
+  previous_response_id: string | null;
+  usage: { input_tokens: number; input_tokens_details: { cached_tokens: number } };
+  error: { code: string } | null;
+  incomplete_details: object | null;
+}
 
 /** The resource of a turn's last event. */
 export function resourceOf(events: readonly Received[]): Resource {
@@ -90,14 +122,16 @@ export function resourceOf(events: readonly Received[]): Resource {
 }
 
 export function textOf({ output }: Pick<Resource, 'output'>): string {
-  return output.flatMap(({ type, content }) => (type === 'message' ? (content ?? []).map(({ text }) => text) : [])).join('');
+  return output
+    .flatMap(({ type, content }) => (type === 'message' ? (content ?? []).map(({ text }) => text) : []))
+    .join('');
 }
 
 /** The status a handshake is refused with. */
 export async function handshakeStatus(port: number, key: string): Promise<number | undefined> {
   const socket = new WebSocket(`ws://127.0.0.1:${port}/v1/responses`, { headers: { authorization: `Bearer ${key}` } });
   socket.on('error', () => undefined);
-  const [request, response] = await once(socket, 'unexpected-response') as [ClientRequest, IncomingMessage];
+  const [request, response] = (await once(socket, 'unexpected-response')) as [ClientRequest, IncomingMessage];
   request.destroy();
   return response.statusCode;
 }

@@ -5,7 +5,9 @@ import type { Telemetry } from '../../src/telemetry/types.js';
 
 async function scrape(telemetry: Telemetry): Promise<Map<string, number>> {
   const lines = (await telemetry.scrape()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
-  return new Map(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]));
+  return new Map(
+    lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]),
+  );
 }
 
 const labels = { model: 'm', endpoint: '/v1/chat/completions' };
@@ -23,7 +25,14 @@ t.test('a generation from start to end', async (t) => {
   meter.choiceFinished({ completionTokens: 1, reason: 'max_tokens', timings: { decodeMs: 0 } });
   meter.completed(200);
   const values = await scrape(telemetry);
-  for (const [name, count] of [['queue_seconds', 1], ['prefill_seconds', 1], ['time_to_first_token_seconds', 1], ['inter_token_seconds', 3], ['end_to_end_seconds', 1], ['completion_tokens', 2]] as const) {
+  for (const [name, count] of [
+    ['queue_seconds', 1],
+    ['prefill_seconds', 1],
+    ['time_to_first_token_seconds', 1],
+    ['inter_token_seconds', 3],
+    ['end_to_end_seconds', 1],
+    ['completion_tokens', 2],
+  ] as const) {
     t.equal(values.get(`monolith_${name}_count{${series}}`), count, name);
   }
   t.equal(values.get(`monolith_time_to_first_token_seconds_sum{${series}}`), 0.1);
@@ -36,9 +45,10 @@ t.test('a generation from start to end', async (t) => {
 t.test('times between tokens and delays of events are histograms like any other', async (t) => {
   const telemetry = createTelemetry({ format: 'json', level: 'silent' });
   t.teardown(() => telemetry.close());
-  const bounds = (values: Map<string, number>, name: string): [bound: string, count: number][] => [...values]
-    .filter(([key]) => key.startsWith(`monolith_${name}_bucket{`))
-    .map(([key, count]) => [/le="([^"]*)"/.exec(key)?.[1] ?? '', count]);
+  const bounds = (values: Map<string, number>, name: string): [bound: string, count: number][] =>
+    [...values]
+      .filter(([key]) => key.startsWith(`monolith_${name}_bucket{`))
+      .map(([key, count]) => [/le="([^"]*)"/.exec(key)?.[1] ?? '', count]);
   t.same(bounds(await scrape(telemetry), 'inter_token_seconds'), [], 'nothing before there is anything');
 
   telemetry.generation(labels).laterTokens(5, 30);
@@ -48,12 +58,19 @@ t.test('times between tokens and delays of events are histograms like any other'
   const values = await scrape(telemetry);
   const gaps = bounds(values, 'inter_token_seconds');
   t.equal(gaps.at(-1)?.join(), '+Inf,5');
-  t.same(gaps.map(([, count]) => count), gaps.map(([, count]) => count).sort((a, b) => a - b), 'counts are cumulative');
+  t.same(
+    gaps.map(([, count]) => count),
+    gaps.map(([, count]) => count).sort((a, b) => a - b),
+    'counts are cumulative',
+  );
   t.equal(new Map(gaps).get('0.0025'), 0, 'five tokens after 30 ms came every 6 ms');
   const sum = values.get(`monolith_inter_token_seconds_sum{${series}}`) ?? 0;
   t.ok(Math.abs(sum - 0.03) < 1e-9);
   const delays = new Map(bounds(values, 'event_delay_seconds'));
-  t.same(['0.0001', '0.00025', '0.003', '0.005', '1', '+Inf'].map((bound) => delays.get(bound)), [0, 1, 1, 2, 2, 3]);
+  t.same(
+    ['0.0001', '0.00025', '0.003', '0.005', '1', '+Inf'].map((bound) => delays.get(bound)),
+    [0, 1, 1, 2, 2, 3],
+  );
   t.equal(values.get('monolith_event_delay_seconds_count'), 3);
   t.ok(Math.abs((values.get('monolith_event_delay_seconds_sum') ?? 0) - 20.0052) < 1e-9);
 });
@@ -71,10 +88,29 @@ t.test('engine totals follow the engine', async (t) => {
   const telemetry = createTelemetry({ format: 'json', level: 'silent' });
   t.teardown(() => telemetry.close());
   let preemptions = 3;
-  telemetry.observeEngines(() => [{
-    model: 'm', waiting: 2, running: 1, pagesTotal: 10, pagesFree: 4, pagesCached: 5, kvUsedBytes: 4096, lastStepAgeMs: 7, promptTokens: 6, promptTokensCached: 1, preemptions,
-    steps: 1, prefillTokens: 2, decodeTokens: 3, guessedTokens: 9, guessedRight: 4, cancelledQueued: 0, cancelledPrefill: 0, cancelledDecode: 0,
-  }]);
+  telemetry.observeEngines(() => [
+    {
+      model: 'm',
+      waiting: 2,
+      running: 1,
+      pagesTotal: 10,
+      pagesFree: 4,
+      pagesCached: 5,
+      kvUsedBytes: 4096,
+      lastStepAgeMs: 7,
+      promptTokens: 6,
+      promptTokensCached: 1,
+      preemptions,
+      steps: 1,
+      prefillTokens: 2,
+      decodeTokens: 3,
+      guessedTokens: 9,
+      guessedRight: 4,
+      cancelledQueued: 0,
+      cancelledPrefill: 0,
+      cancelledDecode: 0,
+    },
+  ]);
   t.equal((await scrape(telemetry)).get('monolith_preemptions_total{model="m"}'), 3);
   preemptions = 5;
   const values = await scrape(telemetry);
@@ -88,24 +124,52 @@ t.test('engine totals follow the engine', async (t) => {
 });
 
 t.test('log lines for people', (t) => {
-  t.equal(readable('{"level":"info","time":"2026-01-02T03:04:05.678Z","msg":"request","status":200,"ms":1.23456,"code":null,"name":"a b"}'),
-    '03:04:05.678 info  request  status=200 ms=1.23 name="a b"\n');
+  t.equal(
+    readable(
+      '{"level":"info","time":"2026-01-02T03:04:05.678Z","msg":"request","status":200,"ms":1.23456,"code":null,"name":"a b"}',
+    ),
+    '03:04:05.678 info  request  status=200 ms=1.23 name="a b"\n',
+  );
   const lines: string[] = [];
   const log = createLog({ format: 'text', level: 'warn', write: (line) => lines.push(line) });
   log.info({}, 'quiet');
   log.error({ err: new Error('broken') }, 'failed');
   t.equal(lines.length, 1);
   t.match(lines[0], /error failed\nError: broken\n/);
-  log.error({ err: new Error('read \u001b]0;owned\u0007\u009b2J'), of: '\u001b[31m' }, 'failed \u001b[2J\nlike another line');
-  t.match(lines[1], /error failed {2}\[2J like another line {2}of=.*\nError: read {2}\]0;owned {2}2J\n/, 'what a client sent is in errors too');
+  log.error(
+    { err: new Error('read \u001b]0;owned\u0007\u009b2J'), of: '\u001b[31m' },
+    'failed \u001b[2J\nlike another line',
+  );
+  t.match(
+    lines[1],
+    /error failed {2}\[2J like another line {2}of=.*\nError: read {2}\]0;owned {2}2J\n/,
+    'what a client sent is in errors too',
+  );
   t.notMatch(lines[1], /(?!\n)\p{Cc}/u, 'nothing steers the terminal');
   t.end();
 });
 
 t.test('the names that boards made for vLLM read', async (t) => {
   const engine = {
-    model: 'm "1"', waiting: 2, running: 3, pagesTotal: 100, pagesFree: 40, pagesCached: 35, kvUsedBytes: 4096, lastStepAgeMs: 0, promptTokens: 900, promptTokensCached: 600,
-    preemptions: 1, steps: 5, prefillTokens: 300, decodeTokens: 77, guessedTokens: 0, guessedRight: 0, cancelledQueued: 0, cancelledPrefill: 0, cancelledDecode: 0,
+    model: 'm "1"',
+    waiting: 2,
+    running: 3,
+    pagesTotal: 100,
+    pagesFree: 40,
+    pagesCached: 35,
+    kvUsedBytes: 4096,
+    lastStepAgeMs: 0,
+    promptTokens: 900,
+    promptTokensCached: 600,
+    preemptions: 1,
+    steps: 5,
+    prefillTokens: 300,
+    decodeTokens: 77,
+    guessedTokens: 0,
+    guessedRight: 0,
+    cancelledQueued: 0,
+    cancelledPrefill: 0,
+    cancelledDecode: 0,
   };
   for (const metricNames of ['both', 'monolith', 'vllm'] as const) {
     const telemetry = createTelemetry({ format: 'json', level: 'silent', metricNames });
@@ -122,23 +186,55 @@ t.test('the names that boards made for vLLM read', async (t) => {
       meter.completed(200);
     }
     const values = await scrape(telemetry);
-    t.equal([...values.keys()].some((name) => name.startsWith('monolith_')), metricNames !== 'vllm');
+    t.equal(
+      [...values.keys()].some((name) => name.startsWith('monolith_')),
+      metricNames !== 'vllm',
+    );
     const theirs = [...values.keys()].filter((name) => name.startsWith('vllm:'));
     t.equal(theirs.length > 0, metricNames !== 'monolith');
     if (metricNames === 'monolith') continue;
-    const of = (name: string, more = ''): number | undefined => values.get(`vllm:${name}{model_name="m \\"1\\"",engine="0"${more}}`);
+    const of = (name: string, more = ''): number | undefined =>
+      values.get(`vllm:${name}{model_name="m \\"1\\"",engine="0"${more}}`);
     // Endpoints are added up.
-    for (const [name, count] of [['time_to_first_token_seconds', 2], ['inter_token_latency_seconds', 6], ['time_per_output_token_seconds', 6], ['e2e_request_latency_seconds', 2],
-      ['request_queue_time_seconds', 2], ['request_prefill_time_seconds', 2], ['request_decode_time_seconds', 4], ['request_time_per_output_token_seconds', 4], ['request_prompt_tokens', 2], ['request_generation_tokens', 4], ['request_max_num_generation_tokens', 4]] as const) {
+    for (const [name, count] of [
+      ['time_to_first_token_seconds', 2],
+      ['inter_token_latency_seconds', 6],
+      ['time_per_output_token_seconds', 6],
+      ['e2e_request_latency_seconds', 2],
+      ['request_queue_time_seconds', 2],
+      ['request_prefill_time_seconds', 2],
+      ['request_decode_time_seconds', 4],
+      ['request_time_per_output_token_seconds', 4],
+      ['request_prompt_tokens', 2],
+      ['request_generation_tokens', 4],
+      ['request_max_num_generation_tokens', 4],
+    ] as const) {
       t.equal(of(`${name}_count`), count, name);
       t.equal(of(`${name}_bucket`, ',le="+Inf"'), count, name);
     }
     t.ok(Math.abs((of('time_to_first_token_seconds_sum') ?? 0) - 0.2) < 1e-9);
     t.equal(of('time_to_first_token_seconds_bucket', ',le="0.05"'), 0);
     t.equal(of('time_to_first_token_seconds_bucket', ',le="0.1"'), 2);
-    t.match({ stop: of('request_success_total', ',finished_reason="stop"'), length: of('request_success_total', ',finished_reason="length"') }, { stop: 2, length: 2 });
-    t.match([of('num_requests_running'), of('num_requests_waiting'), of('kv_cache_usage_perc'), of('num_preemptions_total')], [3, 2, 0.25, 1]);
-    t.match([of('prefix_cache_queries_total'), of('prefix_cache_hits_total'), of('prompt_tokens_total'), of('generation_tokens_total')], [900, 600, 900, 77]);
+    t.match(
+      {
+        stop: of('request_success_total', ',finished_reason="stop"'),
+        length: of('request_success_total', ',finished_reason="length"'),
+      },
+      { stop: 2, length: 2 },
+    );
+    t.match(
+      [of('num_requests_running'), of('num_requests_waiting'), of('kv_cache_usage_perc'), of('num_preemptions_total')],
+      [3, 2, 0.25, 1],
+    );
+    t.match(
+      [
+        of('prefix_cache_queries_total'),
+        of('prefix_cache_hits_total'),
+        of('prompt_tokens_total'),
+        of('generation_tokens_total'),
+      ],
+      [900, 600, 900, 77],
+    );
     t.equal(of('cache_config_info', ',block_size="16",num_gpu_blocks="100",enable_prefix_caching="True"'), 1);
   }
 });

@@ -6,8 +6,17 @@ import { collectAll, HeapRest, TAKES_OVER } from '../../src/threads/heap-rest.js
 
 t.test('a minute after the last request, and once', (t) => {
   const work = { inFlight: 0, answered: 0 };
-  let now = 0, collections = 0, able = true;
-  const rest = new HeapRest(work, () => { collections++; return able; }, () => now);
+  let now = 0,
+    collections = 0,
+    able = true;
+  const rest = new HeapRest(
+    work,
+    () => {
+      collections++;
+      return able;
+    },
+    () => now,
+  );
   t.teardown(() => rest.close());
   const after = (seconds: number): number => {
     now += seconds * 1_000;
@@ -33,18 +42,33 @@ t.test('a minute after the last request, and once', (t) => {
   t.end();
 });
 
-t.test('everything that can go has gone, and nobody else can ask for that', { skip: TAKES_OVER ? false : 'V8 does it by itself' }, async (t) => {
-  const make = (): WeakRef<object> => new WeakRef({ of: 'nobody' });
-  const refs = Array.from({ length: 100 }, make);
-  await new Promise((turn) => { setImmediate(turn); });   // what is referred to so lives to the end of its turn
-  collectAll();
-  t.ok(refs.filter((ref) => ref.deref() !== undefined).length < 5, 'one may be on the stack still');
-  t.equal((globalThis as { gc?: unknown }).gc, undefined);
-});
+t.test(
+  'everything that can go has gone, and nobody else can ask for that',
+  { skip: TAKES_OVER ? false : 'V8 does it by itself' },
+  async (t) => {
+    const make = (): WeakRef<object> => new WeakRef({ of: 'nobody' });
+    const refs = Array.from({ length: 100 }, make);
+    await new Promise((turn) => {
+      setImmediate(turn);
+    }); // what is referred to so lives to the end of its turn
+    collectAll();
+    t.ok(refs.filter((ref) => ref.deref() !== undefined).length < 5, 'one may be on the stack still');
+    t.equal((globalThis as { gc?: unknown }).gc, undefined);
+  },
+);
 
-t.test('threads that collect at once are in nobody\'s way', { skip: TAKES_OVER ? false : 'V8 does it by itself' }, async (t) => {
-  const module = new URL('../../src/threads/heap-rest.js', import.meta.url).href;
-  const work = `import(${JSON.stringify(module)}).then(({ collectAll }) => { let done = 0; for (let at = 0; at < 60; at++) if (collectAll()) done++; require('node:worker_threads').parentPort.postMessage(done); })`;
-  const done = await Promise.all(Array.from({ length: 4 }, async () => ((await once(new Worker(work, { eval: true }), 'message')) as [number])[0]));
-  t.ok(done.every((count) => count > 0), `${done.join(', ')} of 60`);
-});
+t.test(
+  "threads that collect at once are in nobody's way",
+  { skip: TAKES_OVER ? false : 'V8 does it by itself' },
+  async (t) => {
+    const module = new URL('../../src/threads/heap-rest.js', import.meta.url).href;
+    const work = `import(${JSON.stringify(module)}).then(({ collectAll }) => { let done = 0; for (let at = 0; at < 60; at++) if (collectAll()) done++; require('node:worker_threads').parentPort.postMessage(done); })`;
+    const done = await Promise.all(
+      Array.from({ length: 4 }, async () => ((await once(new Worker(work, { eval: true }), 'message')) as [number])[0]),
+    );
+    t.ok(
+      done.every((count) => count > 0),
+      `${done.join(', ')} of 60`,
+    );
+  },
+);

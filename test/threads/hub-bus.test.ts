@@ -7,7 +7,9 @@ import { eventually } from '../e2e/monolith.js';
 /** A hub and its workers' ends, all on this thread: messages cross real ports. */
 function star(t: Test, workers: number): { hub: HubBus; ends: PortBus[]; errors: string[] } {
   const errors: string[] = [];
-  const onError = (error: unknown): void => { errors.push((error as Error).message); };
+  const onError = (error: unknown): void => {
+    errors.push((error as Error).message);
+  };
   const hub = new HubBus({ threads: workers, onError });
   const ends = Array.from({ length: workers }, (_, at) => {
     const { port1, port2 } = new MessageChannel();
@@ -27,7 +29,10 @@ function star(t: Test, workers: number): { hub: HubBus; ends: PortBus[]; errors:
 t.test('what is published reaches every other thread, and not its own', async (t) => {
   const { hub, ends } = star(t, 3);
   const heard: string[] = [];
-  for (const [at, bus] of [hub, ...ends].entries()) bus.on('response.logged', ({ id, ended }) => { heard.push(`${at}:${id}:${ended}`); });
+  for (const [at, bus] of [hub, ...ends].entries())
+    bus.on('response.logged', ({ id, ended }) => {
+      heard.push(`${at}:${id}:${ended}`);
+    });
   hub.publish('response.logged', { id: 'a', ended: false });
   ends[1]?.publish('response.logged', { id: 'b', ended: true });
   await eventually(() => heard.length >= 6);
@@ -48,8 +53,14 @@ t.test('whoever is asked answers: those without a listener, and those too late, 
 t.test('of several listeners the last one answers; one that has stopped does not', async (t) => {
   const { hub, ends } = star(t, 1);
   const calls: string[] = [];
-  ends[0]?.on('response.cancel', () => { calls.push('first'); return false; });
-  const stop = ends[0]?.on('response.cancel', () => { calls.push('second'); return true; });
+  ends[0]?.on('response.cancel', () => {
+    calls.push('first');
+    return false;
+  });
+  const stop = ends[0]?.on('response.cancel', () => {
+    calls.push('second');
+    return true;
+  });
   t.same(await hub.ask('response.cancel', { id: 'x' }), [true]);
   stop?.();
   t.same(await hub.ask('response.cancel', { id: 'x' }), [false]);
@@ -58,7 +69,9 @@ t.test('of several listeners the last one answers; one that has stopped does not
 
 t.test('a listener that fails, and an answer that cannot be cloned, are reported and no answer', async (t) => {
   const { hub, ends, errors } = star(t, 2);
-  ends[0]?.on('metrics.collect', () => { throw new Error('broken listener'); });
+  ends[0]?.on('metrics.collect', () => {
+    throw new Error('broken listener');
+  });
   ends[1]?.on('metrics.collect', () => () => undefined);
   t.same(await hub.ask('metrics.collect', {}, 1_000), []);
   t.equal(errors[0], 'broken listener');

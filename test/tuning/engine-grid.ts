@@ -5,7 +5,11 @@ import type { TuneSettings } from '../../src/wire/tuning.js';
 import { simulate } from './engine-surface.js';
 import type { Surface } from './engine-surface.js';
 
-export const RANGES = { max_batch_tokens: { min: 1, max: 4_096 }, max_sequences: { min: 1, max: 256 }, step_ms: { min: 0, max: 60_000 } };
+export const RANGES = {
+  max_batch_tokens: { min: 1, max: 4_096 },
+  max_sequences: { min: 1, max: 256 },
+  step_ms: { min: 0, max: 60_000 },
+};
 export const MOST_LOAD = 128;
 export const REQUESTS = 100;
 
@@ -44,16 +48,28 @@ export class SimulatedEngine implements HeldEngine {
 export function measuring(surface: Surface, engine: SimulatedEngine, worse: () => number = () => 1): Measure {
   return ({ load, seed }) => {
     const { throughput, ttft, itl, seconds } = simulate(surface, engine.inForce, load, REQUESTS, seed);
-    const verdicts = [{ name: 'ttft', limit: surface.ttftMs, value: ttft * worse() }, { name: 'itl', limit: surface.itlMs, value: itl * worse() }]
-      .map((verdict) => ({ ...verdict, met: verdict.value <= verdict.limit }));
+    const verdicts = [
+      { name: 'ttft', limit: surface.ttftMs, value: ttft * worse() },
+      { name: 'itl', limit: surface.itlMs, value: itl * worse() },
+    ].map((verdict) => ({ ...verdict, met: verdict.value <= verdict.limit }));
     return Promise.resolve({
-      seconds, throughput, goodput: throughput * (verdicts.every(({ met }) => met) ? 1 : 0.5), outputTokensPerSecond: throughput * surface.answer,
-      ttftMs: [ttft / 2, ttft], itlMs: [itl / 2, itl], verdicts, stopped: false, errors: {},
+      seconds,
+      throughput,
+      goodput: throughput * (verdicts.every(({ met }) => met) ? 1 : 0.5),
+      outputTokensPerSecond: throughput * surface.answer,
+      ttftMs: [ttft / 2, ttft],
+      itlMs: [itl / 2, itl],
+      verdicts,
+      stopped: false,
+      errors: {},
     });
   };
 }
 
-export interface Truth { readonly throughput: number; readonly worst: number }
+export interface Truth {
+  readonly throughput: number;
+  readonly worst: number;
+}
 
 /** Of one point, by many requests. */
 export function truth(surface: Surface, settings: TuneSettings, load: number): Truth {
@@ -65,17 +81,32 @@ export function truth(surface: Surface, settings: TuneSettings, load: number): T
 export const TOLERANCE = 1.1;
 
 /** The best of every combination: those that looked best, by many requests. `seconds`: what measuring them all took. */
-export function exhaustive(surface: Surface, steps: Readonly<Record<string, number>>): { points: number; seconds: number; best: number } {
-  const space = new Space([{ name: 'max_batch_tokens', min: 16, max: 4_096 }, { name: 'max_sequences', min: 1, max: 256 }, { name: 'step_ms', min: 5, max: 1_000 }, { name: 'load', min: 1, max: MOST_LOAD }]);
+export function exhaustive(
+  surface: Surface,
+  steps: Readonly<Record<string, number>>,
+): { points: number; seconds: number; best: number } {
+  const space = new Space([
+    { name: 'max_batch_tokens', min: 16, max: 4_096 },
+    { name: 'max_sequences', min: 1, max: 256 },
+    { name: 'step_ms', min: 5, max: 1_000 },
+    { name: 'load', min: 1, max: MOST_LOAD },
+  ]);
   const points = space.grid(steps);
   let seconds = 0;
-  const met = points.flatMap((point, at) => {
-    const settings = point as unknown as TuneSettings;
-    const load = point['load'] as number;
-    const one = simulate(surface, settings, load, REQUESTS, 90_000 + at);
-    seconds += one.seconds;
-    return one.ttft <= surface.ttftMs && one.itl <= surface.itlMs ? [{ settings, load, throughput: one.throughput }] : [];
-  }).sort((a, b) => b.throughput - a.throughput).slice(0, 6);
-  const best = met.map(({ settings, load }) => truth(surface, settings, load)).filter(({ worst }) => worst <= TOLERANCE);
+  const met = points
+    .flatMap((point, at) => {
+      const settings = point as unknown as TuneSettings;
+      const load = point['load'] as number;
+      const one = simulate(surface, settings, load, REQUESTS, 90_000 + at);
+      seconds += one.seconds;
+      return one.ttft <= surface.ttftMs && one.itl <= surface.itlMs
+        ? [{ settings, load, throughput: one.throughput }]
+        : [];
+    })
+    .sort((a, b) => b.throughput - a.throughput)
+    .slice(0, 6);
+  const best = met
+    .map(({ settings, load }) => truth(surface, settings, load))
+    .filter(({ worst }) => worst <= TOLERANCE);
   return { points: points.length, seconds, best: Math.max(...best.map(({ throughput }) => throughput)) };
 }

@@ -6,24 +6,52 @@ import { randomFrom } from '../../src/shared/random.js';
 import type { Random } from '../../src/shared/random.js';
 import type { TuneSettings } from '../../src/wire/tuning.js';
 
-export interface Machine { readonly stepMs: number; readonly rowMs: number; readonly contextMs: number }
+export interface Machine {
+  readonly stepMs: number;
+  readonly rowMs: number;
+  readonly contextMs: number;
+}
 export interface Surface {
   readonly machine: Machine;
   /** Means, and how far lengths scatter about them. */
-  readonly prompt: number; readonly answer: number; readonly spread: number;
-  readonly ttftMs: number; readonly itlMs: number; readonly percentile: number;
+  readonly prompt: number;
+  readonly answer: number;
+  readonly spread: number;
+  readonly ttftMs: number;
+  readonly itlMs: number;
+  readonly percentile: number;
 }
 
-interface Sequence { readonly arrived: number; prompt: number; left: number; length: number; lastAt: number; isAnswered: boolean }
+interface Sequence {
+  readonly arrived: number;
+  prompt: number;
+  left: number;
+  length: number;
+  lastAt: number;
+  isAnswered: boolean;
+}
 
-const drawn = (mean: number, spread: number, random: Random): number => Math.max(1, Math.round(mean * Math.exp(spread * (random() + random() + random() - 1.5) * 2)));
+const drawn = (mean: number, spread: number, random: Random): number =>
+  Math.max(1, Math.round(mean * Math.exp(spread * (random() + random() + random() - 1.5) * 2)));
 
-export interface Simulated { throughput: number; ttft: number; itl: number; seconds: number }
+export interface Simulated {
+  throughput: number;
+  ttft: number;
+  itl: number;
+  seconds: number;
+}
 
 /** `concurrency` clients, each of which asks again when it was answered, until `requests` are; what began together is not counted. */
-export function simulate({ machine, prompt, answer, spread, percentile }: Surface, settings: TuneSettings, concurrency: number, requests: number, seed: number): Simulated {
+export function simulate(
+  { machine, prompt, answer, spread, percentile }: Surface,
+  settings: TuneSettings,
+  concurrency: number,
+  requests: number,
+  seed: number,
+): Simulated {
   const random = randomFrom(seed);
-  const cost = (rows: number, context: number): number => machine.stepMs + machine.rowMs * rows + machine.contextMs * context;
+  const cost = (rows: number, context: number): number =>
+    machine.stepMs + machine.rowMs * rows + machine.contextMs * context;
   const fresh = (arrived: number): Sequence => {
     const length = drawn(prompt, spread, random);
     return { arrived, prompt: length, left: drawn(answer, spread, random), length, lastAt: arrived, isAnswered: false };
@@ -36,14 +64,18 @@ export function simulate({ machine, prompt, answer, spread, percentile }: Surfac
   while (done < requests + concurrency) {
     while (running.length < settings.max_sequences && waiting.length > 0) running.push(waiting.shift() as Sequence);
     let served = running.filter((one) => one.prompt === 0);
-    if (served.length > settings.max_batch_tokens) served = served.sort((a, b) => a.lastAt - b.lastAt).slice(0, settings.max_batch_tokens);   // they take turns
+    if (served.length > settings.max_batch_tokens)
+      served = served.sort((a, b) => a.lastAt - b.lastAt).slice(0, settings.max_batch_tokens); // they take turns
     const context = served.reduce((sum, { length }) => sum + length, 0);
     let rows = served.length;
     const begun: Sequence[] = [];
     for (const one of running) {
       if (one.prompt === 0) continue;
       // The bound holds where others wait for tokens.
-      const bound = served.length > 0 ? Math.max(1, Math.floor((settings.step_ms - cost(rows, context)) / machine.rowMs)) : Infinity;
+      const bound =
+        served.length > 0
+          ? Math.max(1, Math.floor((settings.step_ms - cost(rows, context)) / machine.rowMs))
+          : Infinity;
       const take = Math.min(one.prompt, settings.max_batch_tokens - rows, bound);
       if (take <= 0) break;
       one.prompt -= take;
@@ -63,11 +95,32 @@ export function simulate({ machine, prompt, answer, spread, percentile }: Surfac
     running = running.filter(({ left }) => left > 0);
   }
   const at = (values: readonly number[]): number => percentileOf(Float64Array.from(values).sort(), percentile);
-  return { throughput: requests / (now - warmAt) * 1_000, ttft: at(ttft), itl: at(itl), seconds: (now - warmAt) / 1_000 };
+  return {
+    throughput: (requests / (now - warmAt)) * 1_000,
+    ttft: at(ttft),
+    itl: at(itl),
+    seconds: (now - warmAt) / 1_000,
+  };
 }
 
 /** Two machines, two workloads: short questions on a GPU, long texts on a processor. */
 export const SURFACES: Readonly<Record<'conversation' | 'documents', Surface>> = {
-  conversation: { machine: { stepMs: 9, rowMs: 0.02, contextMs: 0.00025 }, prompt: 220, answer: 60, spread: 0.5, ttftMs: 250, itlMs: 30, percentile: 99 },
-  documents: { machine: { stepMs: 40, rowMs: 0.7, contextMs: 0.0015 }, prompt: 600, answer: 30, spread: 0.4, ttftMs: 6_000, itlMs: 150, percentile: 95 },
+  conversation: {
+    machine: { stepMs: 9, rowMs: 0.02, contextMs: 0.00025 },
+    prompt: 220,
+    answer: 60,
+    spread: 0.5,
+    ttftMs: 250,
+    itlMs: 30,
+    percentile: 99,
+  },
+  documents: {
+    machine: { stepMs: 40, rowMs: 0.7, contextMs: 0.0015 },
+    prompt: 600,
+    answer: 30,
+    spread: 0.4,
+    ttftMs: 6_000,
+    itlMs: 150,
+    percentile: 95,
+  },
 };

@@ -8,7 +8,10 @@ import type { Observation } from '../../src/tuning/search.js';
 import { rounded, Space } from '../../src/tuning/space.js';
 import type { Point } from '../../src/tuning/space.js';
 
-const KNOBS = [{ name: 'a', min: 1, max: 1_000 }, { name: 'b', min: 10, max: 40 }];
+const KNOBS = [
+  { name: 'a', min: 1, max: 1_000 },
+  { name: 'b', min: 10, max: 40 },
+];
 
 t.test('the box: whole numbers of two digits on a logarithmic scale', async (t) => {
   const space = new Space(KNOBS);
@@ -16,10 +19,24 @@ t.test('the box: whole numbers of two digits on a logarithmic scale', async (t) 
   t.same(space.point([0, 1]), { a: 1, b: 40 });
   t.same(space.point([0.5, 0.5]), { a: 32, b: 20 });
   t.same(space.unit({ a: 1_000, b: 5 }), [1, 0], 'what lies outside comes to the edge');
-  t.same(space.grid({ a: 3, b: 2 }).map(({ a, b }) => [a, b]), [[1, 10], [1, 40], [32, 10], [32, 40], [1_000, 10], [1_000, 40]]);
+  t.same(
+    space.grid({ a: 3, b: 2 }).map(({ a, b }) => [a, b]),
+    [
+      [1, 10],
+      [1, 40],
+      [32, 10],
+      [32, 40],
+      [1_000, 10],
+      [1_000, 40],
+    ],
+  );
   t.equal(new Space([{ name: 'a', min: 1, max: 2 }]).grid({ a: 5 }).length, 2, 'no point twice');
   const spread = space.spread(8, randomFrom(1));
-  t.same(spread.map((point) => Math.floor((space.unit(point)[0] as number) * 7.999)).sort(), [0, 1, 2, 3, 4, 5, 6, 7], 'each part once');
+  t.same(
+    spread.map((point) => Math.floor((space.unit(point)[0] as number) * 7.999)).sort(),
+    [0, 1, 2, 3, 4, 5, 6, 7],
+    'each part once',
+  );
   t.throws(() => new Space([{ name: 'a', min: 0, max: 2 }]), /a: 0 to 2/);
 });
 
@@ -28,7 +45,10 @@ t.test('the process: near at hand it knows, far away it doubts, and noise it ave
   const inputs = Array.from({ length: 40 }, () => [random() * 0.7, random()]);
   // The second input is of no account.
   const f = ([x = 0]: readonly number[]): number => 100 + 20 * Math.sin(6 * x);
-  const process = GaussianProcess.fit(inputs, inputs.map((input) => f(input) + 2 * normal(random)));
+  const process = GaussianProcess.fit(
+    inputs,
+    inputs.map((input) => f(input) + 2 * normal(random)),
+  );
   for (const x of [0.1, 0.3, 0.5, 0.65]) {
     const { mean, deviation } = process.at([x, 0.5]);
     t.ok(Math.abs(mean - f([x])) < 3 * deviation && deviation < 2.5, `${x}: ${mean} ± ${deviation} for ${f([x])}`);
@@ -37,7 +57,11 @@ t.test('the process: near at hand it knows, far away it doubts, and noise it ave
   const [first = 0, second = 0] = process.parameters;
   t.ok(second > first + 0.7, 'its length is the longer one');
   t.same(GaussianProcess.fit([[0.5]], [3]).at([0.5]).mean, 3);
-  t.equal(GaussianProcess.fit([[0.1], [0.1], [0.9]], [1, 1, 1]).at([0.4]).mean, 1, 'of what is all the same, and twice the same input');
+  t.equal(
+    GaussianProcess.fit([[0.1], [0.1], [0.9]], [1, 1, 1]).at([0.4]).mean,
+    1,
+    'of what is all the same, and twice the same input',
+  );
 });
 
 t.test('what is asked for: seeded, within the box, never twice, and with what is fixed', async (t) => {
@@ -60,25 +84,58 @@ t.test('what is asked for: seeded, within the box, never twice, and with what is
 });
 
 t.test('a small box is gone through, not gone round in', async (t) => {
-  const search = new Search({ knobs: [{ name: 'a', min: 1, max: 3 }, { name: 'b', min: 10, max: 11 }], seed: 3, spread: 2 });
+  const search = new Search({
+    knobs: [
+      { name: 'a', min: 1, max: 3 },
+      { name: 'b', min: 10, max: 11 },
+    ],
+    seed: 3,
+    spread: 2,
+  });
   for (let at = 0; at < 6; at++) {
     const point = search.ask();
-    search.tell({ point, throughput: 1 + (point['a'] as number), goodput: 1 + (point['a'] as number), ratios: [0.5], stopped: false });
+    search.tell({
+      point,
+      throughput: 1 + (point['a'] as number),
+      goodput: 1 + (point['a'] as number),
+      ratios: [0.5],
+      stopped: false,
+    });
   }
   t.equal(new Set(search.observations.map(({ point }) => search.space.key(point))).size, 6);
 });
 
 t.test('what is ranked meets every objective each time', async (t) => {
   const search = new Search({ knobs: KNOBS, seed: 1 });
-  for (const [a, ratio, stopped] of [[10, 0.5, false], [20, 0.9, false], [20, 1.1, false], [30, 0.5, true], [40, 2, false], [12, 0.4, false]] as const) {
+  for (const [a, ratio, stopped] of [
+    [10, 0.5, false],
+    [20, 0.9, false],
+    [20, 1.1, false],
+    [30, 0.5, true],
+    [40, 2, false],
+    [12, 0.4, false],
+  ] as const) {
     search.tell({ point: { a, b: 20 }, throughput: a, goodput: a, ratios: [ratio], stopped });
   }
-  t.same(search.ranked().map(({ a }) => a), [12, 10]);
+  t.same(
+    search.ranked().map(({ a }) => a),
+    [12, 10],
+  );
   t.same(search.ranked({ b: 30 }), []);
 });
 
 t.test('the front: what no other beats', async (t) => {
-  t.same(frontOf([[1, 5], [2, 4], [2, 5], [3, 3], [3, 3], [9, 9]]), [true, true, false, true, true, false]);
+  t.same(
+    frontOf([
+      [1, 5],
+      [2, 4],
+      [2, 5],
+      [3, 3],
+      [3, 3],
+      [9, 9],
+    ]),
+    [true, true, false, true, true, false],
+  );
   t.same(frontOf([]), []);
 });
 
@@ -87,7 +144,13 @@ t.test('what counts is good answers: of what meets the objectives, not what answ
   const measure = (point: Point): Observation => {
     const a = point['a'] as number;
     const throughput = 10 + Math.log(a);
-    return { point, throughput, goodput: throughput * Math.min(1, Math.max(0, 1 - Math.log(a / 100) / Math.log(8))), ratios: [a / 900], stopped: false };
+    return {
+      point,
+      throughput,
+      goodput: throughput * Math.min(1, Math.max(0, 1 - Math.log(a / 100) / Math.log(8))),
+      ratios: [a / 900],
+      stopped: false,
+    };
   };
   const search = new Search({ knobs: KNOBS, seed: 3 });
   for (let at = 0; at < 16; at++) search.tell(measure(search.ask()));

@@ -7,11 +7,24 @@ import type { TuneRun } from '../../src/wire/tuning.js';
 import { exhaustive, measuring, MOST_LOAD, SimulatedEngine, TOLERANCE, truth } from './engine-grid.js';
 import { SURFACES } from './engine-surface.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 const BEFORE = { max_batch_tokens: 256, max_sequences: 32, step_ms: 250 };
 const plan = (more: Partial<TunePlan> = {}): TunePlan => ({
-  id: 'tun_1', model: 'hal-1.0', by: 'test', startedAt: '2026-01-01T00:00:00.000Z', objectives: [], workload: '', loadKind: 'concurrency', minLoad: 1, maxLoad: MOST_LOAD, trials: 48, trialSeconds: 1, seed: 1, apply: false, ...more,
+  id: 'tun_1',
+  model: 'hal-1.0',
+  by: 'test',
+  startedAt: '2026-01-01T00:00:00.000Z',
+  objectives: [],
+  workload: '',
+  loadKind: 'concurrency',
+  minLoad: 1,
+  maxLoad: MOST_LOAD,
+  trials: 48,
+  trialSeconds: 1,
+  seed: 1,
+  apply: false,
+  ...more,
 });
 const never = new AbortController().signal;
 
@@ -25,7 +38,9 @@ for (const [name, surface] of Object.entries(SURFACES)) {
       if (best === null) throw new Error(`seed ${seed}: ${result?.says ?? 'no result'}`);
       const seconds = trials.reduce((sum, trial) => sum + trial.seconds, 0);
       const found = truth(surface, best.settings, best.load);
-      t.comment(`seed ${seed}: ${trials.length} of ${grid.points} measurements, ${(seconds / grid.seconds * 100).toFixed(1)} percent of the time, ${(found.throughput / grid.best * 100).toFixed(1)} percent of the best, ${JSON.stringify(best.settings)} at ${best.load}`);
+      t.comment(
+        `seed ${seed}: ${trials.length} of ${grid.points} measurements, ${((seconds / grid.seconds) * 100).toFixed(1)} percent of the time, ${((found.throughput / grid.best) * 100).toFixed(1)} percent of the best, ${JSON.stringify(best.settings)} at ${best.load}`,
+      );
       t.ok(found.throughput >= 0.95 * grid.best, 'as good');
       t.ok(found.worst <= TOLERANCE, `objectives are met: ${found.worst.toFixed(3)}`);
       t.ok(seconds <= 0.1 * grid.seconds, `in ${seconds.toFixed(0)} of ${grid.seconds.toFixed(0)} s`);
@@ -42,18 +57,28 @@ t.test('stopped, failed or taken away: the old settings come back, what was meas
     const stop = new AbortController();
     const measure = measuring(documents, engine);
     let seen = 0;
-    const run = await tune(plan(), engine, async (asked) => {
-      if (++seen === 5) {
-        if (end === 'fail') throw new Error('The server does not answer.');
-        if (end === 'stop') stop.abort();
-        else engine.taken.abort(new Error('An operator changed the settings.'));
-        asked.signal.throwIfAborted();
-      }
-      return await measure(asked);
-    }, stop.signal, () => undefined);
+    const run = await tune(
+      plan(),
+      engine,
+      async (asked) => {
+        if (++seen === 5) {
+          if (end === 'fail') throw new Error('The server does not answer.');
+          if (end === 'stop') stop.abort();
+          else engine.taken.abort(new Error('An operator changed the settings.'));
+          asked.signal.throwIfAborted();
+        }
+        return await measure(asked);
+      },
+      stop.signal,
+      () => undefined,
+    );
     t.same(engine.inForce, BEFORE, end);
     t.equal(engine.released, 1);
-    t.match(run, { state: end === 'stop' ? 'stopped' : 'failed', error: { stop: /Stopped/, take: /operator changed/, fail: /does not answer/ }[end], result: null });
+    t.match(run, {
+      state: end === 'stop' ? 'stopped' : 'failed',
+      error: { stop: /Stopped/, take: /operator changed/, fail: /does not answer/ }[end],
+      result: null,
+    });
     t.ok(run.ended_at);
     t.equal(run.trials.length, 4);
   }
@@ -62,7 +87,13 @@ t.test('stopped, failed or taken away: the old settings come back, what was meas
 t.test('what is found is kept on request, after it was measured once more', async (t) => {
   const engine = new SimulatedEngine(BEFORE);
   const seen: TuneRun[] = [];
-  const { result, trials } = await tune(plan({ apply: true, trials: 40 }), engine, measuring(documents, engine), never, (run) => seen.push(structuredClone(run)));
+  const { result, trials } = await tune(
+    plan({ apply: true, trials: 40 }),
+    engine,
+    measuring(documents, engine),
+    never,
+    (run) => seen.push(structuredClone(run)),
+  );
   t.equal(result?.outcome, 'applied');
   t.same(engine.kept, result?.best?.settings);
   t.same(engine.inForce, engine.kept);
@@ -76,7 +107,9 @@ t.test('objectives that are missed when it counts: the old settings are back', a
   const engine = new SimulatedEngine(BEFORE);
   let trials = 0;
   const measure = measuring(documents, engine, () => (trials >= 37 ? 2 : 1));
-  const { result } = await tune(plan({ apply: true, trials: 40 }), engine, measure, never, (run) => { trials = run.trials.length; });
+  const { result } = await tune(plan({ apply: true, trials: 40 }), engine, measure, never, (run) => {
+    trials = run.trials.length;
+  });
   t.equal(result?.outcome, 'rolled_back');
   t.match(result?.says, /missed ttft|missed itl/);
   t.same(engine.kept, BEFORE);
@@ -85,8 +118,17 @@ t.test('objectives that are missed when it counts: the old settings are back', a
 
 t.test('objectives that nothing meets, and settings that cannot be bettered', async (t) => {
   const engine = new SimulatedEngine(BEFORE);
-  const hopeless = await tune(plan({ trials: LEAST_TRIALS }), engine, measuring({ ...documents, ttftMs: 1 }, engine), never, () => undefined);
-  t.match(hopeless, { state: 'done', result: { outcome: 'nothing_meets', best: null, current: null, says: /Nearest: max_batch_tokens/ } });
+  const hopeless = await tune(
+    plan({ trials: LEAST_TRIALS }),
+    engine,
+    measuring({ ...documents, ttftMs: 1 }, engine),
+    never,
+    () => undefined,
+  );
+  t.match(hopeless, {
+    state: 'done',
+    result: { outcome: 'nothing_meets', best: null, current: null, says: /Nearest: max_batch_tokens/ },
+  });
   const found = await tune(plan(), engine, measuring(documents, engine), never, () => undefined);
   const good = new SimulatedEngine(found.result?.best?.settings ?? BEFORE);
   const again = await tune(plan({ seed: 2, apply: true }), good, measuring(documents, good), never, () => undefined);

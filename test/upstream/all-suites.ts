@@ -10,8 +10,10 @@ const TRUNCATION = 'of truncation auto nothing is left out where the vocabulary 
 const QUEUE = 'who waits for a place of the engine waits in the second process, whose limits are set there';
 const THINKING = 'a budget of thinking in tokens is told as an effort';
 const COUNT = 'what is too long to be counted there is estimated';
-const SCHEMA = 'what a schema may say is decided there: a refusal comes in its words and with the places of its form, under the code of all refusals there';
-const LEFT_OUT = 'the chat completions form does not say what of a schema that is not strict was left out (it is a header of ours)';
+const SCHEMA =
+  'what a schema may say is decided there: a refusal comes in its words and with the places of its form, under the code of all refusals there';
+const LEFT_OUT =
+  'the chat completions form does not say what of a schema that is not strict was left out (it is a header of ours)';
 
 const GAUGES = 'it watches the engine by the numbers of its own process';
 
@@ -34,13 +36,18 @@ const SUITES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   'ai-sdk': {},
   'open-responses': {},
-  'responses-create': { 'only preparing the prefix cache': CACHE, 'too long for the context: automatic truncation keeps what matters': TRUNCATION },
+  'responses-create': {
+    'only preparing the prefix cache': CACHE,
+    'too long for the context: automatic truncation keeps what matters': TRUNCATION,
+  },
   'responses-stored': {},
   'responses-stored-chain': {},
   'responses-background': {},
   'responses-background-threads': {},
   'responses-compact': {
-    'a window longer than the context is summarised in pieces': TRUNCATION, 'a client that leaves': GAUGES, 'input_tokens counts what a response would': COUNT,
+    'a window longer than the context is summarised in pieces': TRUNCATION,
+    'a client that leaves': GAUGES,
+    'input_tokens counts what a response would': COUNT,
   },
   'responses-socket': { 'a turn that only prepares': CACHE, 'limits count when a turn starts': GAUGES },
   agents: {},
@@ -60,22 +67,34 @@ for (const [suite, differs] of Object.entries(SUITES)) {
   if (only.length > 0 && !only.includes(suite)) continue;
   const begun = performance.now();
   const { stdout, signal } = spawnSync(process.execPath, [join(root, 'build', 'test', 'e2e', `${suite}.test.js`)], {
-    cwd: root, encoding: 'utf8', timeout: 600_000, maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'inherit'],
+    cwd: root,
+    encoding: 'utf8',
+    timeout: 600_000,
+    maxBuffer: 1 << 28,
+    stdio: ['ignore', 'pipe', 'inherit'],
     env: { ...process.env, TEST_UPSTREAM: process.env['TEST_UPSTREAM'] ?? 'chat-completions', TAP_TIMEOUT: '300' },
   });
   const lines = stdout.split('\n').flatMap((line) => {
-    const [, not, name] = (NESTED.has(suite) ? /^ {4}(not )?ok \d+ - (.*?) # time=.*$/ : /^(not )?ok \d+ - (.*?)(?: # time=.*)?$/).exec(line) ?? [];
+    const [, not, name] =
+      (NESTED.has(suite) ? /^ {4}(not )?ok \d+ - (.*?) # time=.*$/ : /^(not )?ok \d+ - (.*?)(?: # time=.*)?$/).exec(
+        line,
+      ) ?? [];
     return name === undefined ? [] : [{ failed: not !== undefined, name }];
   });
   const failed = lines.filter(({ failed: isFailed }) => isFailed).map(({ name }) => name);
   const wrong = [
     ...failed.filter((name) => differs[name] === undefined).map((name) => `failed: ${name}`),
-    ...Object.keys(differs).filter((name) => !failed.includes(name)).map((name) => `differs no more: ${name}`),
+    ...Object.keys(differs)
+      .filter((name) => !failed.includes(name))
+      .map((name) => `differs no more: ${name}`),
     ...(signal === null && lines.length > 0 && /^1\.\.\d+$/m.test(stdout) ? [] : ['did not run to its end']),
   ];
   faults += wrong.length;
-  process.stdout.write(`${wrong.length === 0 ? 'as expected' : 'WRONG      '}  ${suite}: ${lines.length - failed.length} of ${lines.length} as with its own engine (${Math.round((performance.now() - begun) / 1_000)} s)\n`);
-  for (const name of failed.filter((one) => differs[one] !== undefined)) process.stdout.write(`    differs: ${name}: ${differs[name]}\n`);
+  process.stdout.write(
+    `${wrong.length === 0 ? 'as expected' : 'WRONG      '}  ${suite}: ${lines.length - failed.length} of ${lines.length} as with its own engine (${Math.round((performance.now() - begun) / 1_000)} s)\n`,
+  );
+  for (const name of failed.filter((one) => differs[one] !== undefined))
+    process.stdout.write(`    differs: ${name}: ${differs[name]}\n`);
   for (const what of wrong) process.stdout.write(`    ${what}\n`);
 }
 process.exitCode = faults === 0 ? 0 : 1;

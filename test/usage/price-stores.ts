@@ -5,8 +5,13 @@ import type { Budget, BudgetStore } from '../../src/usage/budget-store.js';
 import type { PriceStore } from '../../src/usage/price-store.js';
 
 const ACTOR: Actor = { type: 'operator_api', id: null, email: null, ip: null };
-const note = (action: string): { actor: Actor; action: string; detail: Record<string, unknown> } => ({ actor: ACTOR, action, detail: {} });
-const actions = async (audit: AuditLog, of: string | null): Promise<string[]> => (await audit.list(of, 100, null)).data.map(({ action }) => action).sort();
+const note = (action: string): { actor: Actor; action: string; detail: Record<string, unknown> } => ({
+  actor: ACTOR,
+  action,
+  detail: {},
+});
+const actions = async (audit: AuditLog, of: string | null): Promise<string[]> =>
+  (await audit.list(of, 100, null)).data.map(({ action }) => action).sort();
 
 export function priceStoreTests(open: (t: Test) => Promise<{ prices: PriceStore; audit: AuditLog }>): void {
   t.test('PriceStore: replaced as a whole, with its entry', async (t) => {
@@ -30,9 +35,16 @@ export function budgetStoreTests(open: (t: Test) => Promise<{ budgets: BudgetSto
     t.equal(await budgets.tell('org_a', '2026-11', 80), false, 'there is none');
     await budgets.set('org_a', budget, note('set'));
     await budgets.set('org_b', budget, null);
-    t.same([...await budgets.all()].map(([id]) => id).sort(), ['org_a', 'org_b']);
+    t.same([...(await budgets.all())].map(([id]) => id).sort(), ['org_a', 'org_b']);
     t.same((await Promise.all([1, 2, 3].map(() => budgets.tell('org_a', '2026-11', 80)))).sort(), [false, false, true]);
-    t.same([await budgets.tell('org_a', '2026-11', 100), await budgets.tell('org_a', '2026-11', 80), await budgets.tell('org_a', '2026-12', 80)], [true, false, true]);
+    t.same(
+      [
+        await budgets.tell('org_a', '2026-11', 100),
+        await budgets.tell('org_a', '2026-11', 80),
+        await budgets.tell('org_a', '2026-12', 80),
+      ],
+      [true, false, true],
+    );
     t.match(await budgets.get('org_a'), { ...budget, told: { month: '2026-12', percent: 80 } });
     await budgets.set('org_a', null, note('taken'));
     t.equal(await budgets.get('org_a'), null);

@@ -33,21 +33,56 @@ t.test('rows, sums of the hour and of the month; failures and refusals', async (
   const { store, usages } = await storeFor(t);
   const usage = new UsageRecorder(usages, quiet, () => NOW);
   usage.finished(finished());
-  usage.finished(finished());   // one request may be several generations
-  usage.finished(finished({ status: 'failed', errorCode: 'model_error', outputTokens: 3, reasoningTokens: 0, images: 0 }));
-  usage.rejected({ organizationId: 'org_a', keyId: 'key_a', model: 'hal-1.0', endpoint: '/v1/chat/completions', status: 429, code: 'rpm_limit_exceeded' });
-  usage.rejected({ organizationId: 'org_a', keyId: 'key_a', model: null, endpoint: '/v1/chat/completions', status: 404, code: 'model_not_found' });
+  usage.finished(finished()); // one request may be several generations
+  usage.finished(
+    finished({ status: 'failed', errorCode: 'model_error', outputTokens: 3, reasoningTokens: 0, images: 0 }),
+  );
+  usage.rejected({
+    organizationId: 'org_a',
+    keyId: 'key_a',
+    model: 'hal-1.0',
+    endpoint: '/v1/chat/completions',
+    status: 429,
+    code: 'rpm_limit_exceeded',
+  });
+  usage.rejected({
+    organizationId: 'org_a',
+    keyId: 'key_a',
+    model: null,
+    endpoint: '/v1/chat/completions',
+    status: 404,
+    code: 'model_not_found',
+  });
   t.same([...store.table('usage-rows').keys()], [], 'not at once');
   await usage.flush();
   t.equal([...store.table('usage-rows').keys()].length, 3);
-  const [[, row] = []] = [...store.table<FinishedUsage>('usage-rows').range()].map(({ key, value }) => [key, value] as const);
+  const [[, row] = []] = [...store.table<FinishedUsage>('usage-rows').range()].map(
+    ({ key, value }) => [key, value] as const,
+  );
   t.same(row, finished());
   t.same(await usages.monthTokens(['org_a', 'org_b'], '2026-11'), [110 + 110 + 103, 0]);
   const { rows, next } = await usages.rows(query(), 10, null);
-  t.same(rows, [{
-    bucket_start: '2026-11-21T10:00:00.000Z', model: null, api_key_id: null, endpoint: null, requests: 3, errors: 2, rate_limited: 1,
-    input_tokens: 300, cached_tokens: 180, output_tokens: 23, reasoning_tokens: 8, images: 2, answered: 3, first_token_ms: 60, duration_ms: 150, decode_ms: 90, cost: null,
-  }]);
+  t.same(rows, [
+    {
+      bucket_start: '2026-11-21T10:00:00.000Z',
+      model: null,
+      api_key_id: null,
+      endpoint: null,
+      requests: 3,
+      errors: 2,
+      rate_limited: 1,
+      input_tokens: 300,
+      cached_tokens: 180,
+      output_tokens: 23,
+      reasoning_tokens: 8,
+      images: 2,
+      answered: 3,
+      first_token_ms: 60,
+      duration_ms: 150,
+      decode_ms: 90,
+      cost: null,
+    },
+  ]);
   t.equal(next, null);
   await usage.close();
 });
@@ -65,13 +100,25 @@ t.test('a disk that is full: kept for later, bounded, never thrown', async (t) =
   let full = true;
   const errors: string[] = [];
   const failing: Store = {
-    table: (name) => store.table(name), close: () => store.close(), refresh: () => store.refresh(),
+    table: (name) => store.table(name),
+    close: () => store.close(),
+    refresh: () => store.refresh(),
     transaction: (work) => (full ? Promise.reject(new Error('no space')) : store.transaction(work)),
   };
-  const usage = new UsageRecorder(new LmdbUsageStore(failing), { ...quiet, error: (_fields, message) => errors.push(message) });
+  const usage = new UsageRecorder(new LmdbUsageStore(failing), {
+    ...quiet,
+    error: (_fields, message) => errors.push(message),
+  });
   for (let i = 0; i < 60_000; i++) usage.finished(finished());
   await usage.flush();
-  t.same(errors, ['usage is told faster than it can be recorded: some is dropped', 'usage cannot be recorded now; it is tried again'], 'said once each');
+  t.same(
+    errors,
+    [
+      'usage is told faster than it can be recorded: some is dropped',
+      'usage cannot be recorded now; it is tried again',
+    ],
+    'said once each',
+  );
   full = false;
   await usage.flush();
   t.match((await usages.rows(query(), 10, null)).rows, [{ requests: 50_000 }]);
@@ -81,22 +128,57 @@ t.test('a disk that is full: kept for later, bounded, never thrown', async (t) =
 t.test('the sweep goes by the settings', async (t) => {
   const { usages } = await storeFor(t);
   const DAY = 24 * 3_600_000;
-  for (const days of [0, 89, 91, 800]) await usages.record([{ usage: finished({ endedAt: NOW - days * DAY }), at: NOW - days * DAY }]);
-  const sweep = new UsageSweep(usages, { row_days: 90, aggregate_days: 730 }, (error) => { throw error; });
+  for (const days of [0, 89, 91, 800])
+    await usages.record([{ usage: finished({ endedAt: NOW - days * DAY }), at: NOW - days * DAY }]);
+  const sweep = new UsageSweep(usages, { row_days: 90, aggregate_days: 730 }, (error) => {
+    throw error;
+  });
   t.equal(await sweep.run(NOW), 2 + 1 + 1 + 1);
   await sweep.close();
 });
 
 t.test('which answers are refusals', (t) => {
-  const generating = new Map([['/v1/messages', '/v1/messages'], ['/playground', '/v1/chat/completions']]);
+  const generating = new Map([
+    ['/v1/messages', '/v1/messages'],
+    ['/playground', '/v1/chat/completions'],
+  ]);
   const record = (more: object): Parameters<typeof rejectionOf>[0] => ({
-    requestId: 'req_1', clientRequestId: null, method: 'POST', path: '/v1/messages', status: 429, failure: { status: 429, code: 'rpm_limit_exceeded' }, outcome: 'refused', organizationId: 'org_a', keyId: 'key_a',
-    durationMs: 1, aborted: false, fields: { model: 'hal-1.0' }, ...more,
+    requestId: 'req_1',
+    clientRequestId: null,
+    method: 'POST',
+    path: '/v1/messages',
+    status: 429,
+    failure: { status: 429, code: 'rpm_limit_exceeded' },
+    outcome: 'refused',
+    organizationId: 'org_a',
+    keyId: 'key_a',
+    durationMs: 1,
+    aborted: false,
+    fields: { model: 'hal-1.0' },
+    ...more,
   });
-  t.same(rejectionOf(record({}), generating), { organizationId: 'org_a', keyId: 'key_a', model: 'hal-1.0', endpoint: '/v1/messages', status: 429, code: 'rpm_limit_exceeded' });
+  t.same(rejectionOf(record({}), generating), {
+    organizationId: 'org_a',
+    keyId: 'key_a',
+    model: 'hal-1.0',
+    endpoint: '/v1/messages',
+    status: 429,
+    code: 'rpm_limit_exceeded',
+  });
   t.match(rejectionOf(record({ method: 'WEBSOCKET', fields: {} }), generating), { model: null });
-  t.match(rejectionOf(record({ path: '/playground' }), generating), { endpoint: '/v1/chat/completions' }, 'as what it is another way to');
-  for (const other of [{ status: 200, failure: null }, { path: '/v1/models' }, { organizationId: null }, { method: 'GET' }, { status: 0, failure: null }, { fields: { admitted: true } }]) {
+  t.match(
+    rejectionOf(record({ path: '/playground' }), generating),
+    { endpoint: '/v1/chat/completions' },
+    'as what it is another way to',
+  );
+  for (const other of [
+    { status: 200, failure: null },
+    { path: '/v1/models' },
+    { organizationId: null },
+    { method: 'GET' },
+    { status: 0, failure: null },
+    { fields: { admitted: true } },
+  ]) {
     t.equal(rejectionOf(record(other), generating), null);
   }
   t.end();

@@ -28,7 +28,10 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
   const { page } = window;
   const ask = async (apiKey: string, model = 'tycho-1.0'): Promise<string | null> => {
     const client = new OpenAI({ apiKey, baseURL: `${server.url}/v1`, maxRetries: 0 });
-    return (await client.chat.completions.create({ model, messages: [{ role: 'user', content: 'Hello' }] })).choices[0]?.message.content ?? null;
+    return (
+      (await client.chat.completions.create({ model, messages: [{ role: 'user', content: 'Hello' }] })).choices[0]
+        ?.message.content ?? null
+    );
   };
   let secret = '';
 
@@ -71,7 +74,7 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     await page.getByText('shown this once', { exact: false }).waitFor();
     await screenshots(page, 'key-secret', { fullPage: false, few: true });
     for (let i = 0; i < 3; i++) await page.keyboard.press('Escape');
-    await page.locator('[data-secret]').waitFor();   // Escape does not lose the secret: a browser that closes the dialog all the same opens it again
+    await page.locator('[data-secret]').waitFor(); // Escape does not lose the secret: a browser that closes the dialog all the same opens it again
     await page.getByRole('tab', { name: 'Python' }).click();
     t.match(await page.getByRole('tabpanel').innerText(), /client = OpenAI\(base_url="http.*\/v1", api_key="sk-/);
     secret = await takeSecret(page);
@@ -81,7 +84,10 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     await t.rejects(ask(secret, 'hal-1.0'), /403/, 'for the model it was made for');
     await page.reload();
     await page.getByRole('rowheader', { name: 'production' }).waitFor();
-    t.match(await page.getByRole('row', { name: /production/ }).innerText(), /Active[\s\S]*tycho-1\.0[\s\S]*in 3 months/);
+    t.match(
+      await page.getByRole('row', { name: /production/ }).innerText(),
+      /Active[\s\S]*tycho-1\.0[\s\S]*in 3 months/,
+    );
     await screenshots(page, 'keys');
     await noneWrong(t, window, 'keys');
   });
@@ -90,14 +96,26 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     for (let i = 0; i < 4; i++) await ask(secret);
     await go(page, 'Usage');
     const requests = (): Promise<string> => page.locator('.stat', { hasText: 'Requests' }).locator('dd').innerText();
-    t.ok(await eventually(async () => {
-      await page.reload();
-      await page.getByRole('heading', { name: /^(Over time|Nothing in this range)$/ }).waitFor();
-      return await page.locator('.stat').count() > 0 && await requests() === '5';
-    }, 20_000), 'five requests');
-    t.match(await page.getByRole('row', { name: /tycho-1\.0/ }).first().innerText(), /tycho-1\.0\s+5\s/);
+    t.ok(
+      await eventually(async () => {
+        await page.reload();
+        await page.getByRole('heading', { name: /^(Over time|Nothing in this range)$/ }).waitFor();
+        return (await page.locator('.stat').count()) > 0 && (await requests()) === '5';
+      }, 20_000),
+      'five requests',
+    );
+    t.match(
+      await page
+        .getByRole('row', { name: /tycho-1\.0/ })
+        .first()
+        .innerText(),
+      /tycho-1\.0\s+5\s/,
+    );
     await page.getByRole('radio', { name: 'By key' }).check();
-    await page.getByRole('rowheader', { name: /production \(sk-/ }).first().waitFor();
+    await page
+      .getByRole('rowheader', { name: /production \(sk-/ })
+      .first()
+      .waitFor();
     const latency = page.getByRole('table', { name: 'Latency' });
     await latency.getByRole('rowheader', { name: /production \(sk-/ }).waitFor();
     t.match(await latency.innerText(), /p99[\s\S]*production \(sk-.*\s5\s/, 'percentiles of the five');
@@ -105,10 +123,17 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     await page.getByLabel('Measure').selectOption('requests');
     await page.locator('canvas').waitFor();
     await page.getByText('Show as a table').click();
-    t.match(await page.getByRole('region', { name: 'Requests over time, as a table' }).innerText(), /5/, 'the chart as a table');
+    t.match(
+      await page.getByRole('region', { name: 'Requests over time, as a table' }).innerText(),
+      /5/,
+      'the chart as a table',
+    );
     await page.getByText('Show as a table').click();
     await screenshots(page, 'usage');
-    const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'CSV' }).click()]);
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('link', { name: 'CSV' }).click(),
+    ]);
     t.equal(download.suggestedFilename(), 'usage.csv');
     await noneWrong(t, window, 'usage');
     await go(page, 'Overview');
@@ -122,8 +147,11 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     const meter = page.getByRole('meter', { name: 'Requests per minute, tycho-1.0' });
     await meter.waitFor();
     t.equal(await meter.getAttribute('aria-valuemax'), '30');
-    await Promise.all([ask(secret), ask(secret), ask(secret)]);   // given back over six seconds
-    t.ok(await eventually(async () => Number(await meter.getAttribute('aria-valuenow')) >= 1), 'requests of this minute');
+    await Promise.all([ask(secret), ask(secret), ask(secret)]); // given back over six seconds
+    t.ok(
+      await eventually(async () => Number(await meter.getAttribute('aria-valuenow')) >= 1),
+      'requests of this minute',
+    );
     await page.getByText('tokens, no cap').waitFor();
     await screenshots(page, 'limits');
     await noneWrong(t, window, 'limits');
@@ -133,11 +161,23 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     await go(page, 'API keys');
     await page.getByRole('button', { name: 'Edit production' }).click();
     const dialog = page.getByRole('dialog');
-    t.equal(await dialog.getByRole('group', { name: 'Every model' }).getByLabel('Requests per minute').inputValue(), '100', 'as it is');
+    t.equal(
+      await dialog.getByRole('group', { name: 'Every model' }).getByLabel('Requests per minute').inputValue(),
+      '100',
+      'as it is',
+    );
     await dialog.getByLabel('hal-1.0').check();
     await dialog.getByRole('button', { name: 'Save' }).click();
     await page.getByText('Key saved').waitFor();
-    t.ok(await eventually(() => ask(secret, 'hal-1.0').then(() => true, () => false)), 'another model within seconds');
+    t.ok(
+      await eventually(() =>
+        ask(secret, 'hal-1.0').then(
+          () => true,
+          () => false,
+        ),
+      ),
+      'another model within seconds',
+    );
 
     await page.getByRole('button', { name: 'Rotate production' }).click();
     await page.getByLabel('The old one goes on working for').selectOption('0');
@@ -146,7 +186,15 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     await page.locator('[data-secret]').waitFor();
     const next = await takeSecret(page);
     t.ok(await ask(next), 'the new secret works');
-    t.ok(await eventually(() => ask(secret).then(() => false, (error: { status?: number }) => error.status === 401)), 'the old one not any more');
+    t.ok(
+      await eventually(() =>
+        ask(secret).then(
+          () => false,
+          (error: { status?: number }) => error.status === 401,
+        ),
+      ),
+      'the old one not any more',
+    );
 
     const revoke = page.getByRole('button', { name: 'Revoke production' });
     await revoke.focus();
@@ -159,9 +207,17 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     await revoke.click();
     await page.getByRole('button', { name: 'Revoke key' }).click();
     await page.getByRole('rowheader', { name: 'production' }).waitFor({ state: 'detached' });
-    t.ok(await eventually(() => ask(next).then(() => false, (error: { status?: number }) => error.status === 401)), 'a revoked key is refused');
+    t.ok(
+      await eventually(() =>
+        ask(next).then(
+          () => false,
+          (error: { status?: number }) => error.status === 401,
+        ),
+      ),
+      'a revoked key is refused',
+    );
     await page.getByRole('radio', { name: 'All (3)' }).check();
-    t.ok(await eventually(async () => await page.getByText('Revoked', { exact: true }).count() === 2));
+    t.ok(await eventually(async () => (await page.getByText('Revoked', { exact: true }).count()) === 2));
     await screenshots(page, 'keys-revoked', { few: true });
     await noneWrong(t, window, 'keys');
   });

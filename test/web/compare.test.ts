@@ -11,17 +11,49 @@ import { openOwned } from '../support/owned-server.js';
 test('what was said comes back as it was kept', (t) => {
   const turns: Turn[] = [
     { kind: 'user', id: 4, text: 'What is this?', pictures: [{ name: 'dot.png', dataUrl: 'data:,' }] },
-    { kind: 'answer', id: 5, results: { call_1: '14 C' }, answer: {
-      state: 'done', model: 'hal-1.0', text: 'A dot', reasoning: 'hm', calls: [{ id: 'call_1', name: 'look', arguments: '{}' }], tokens: [], finishReason: 'stop',
-      usage: { prompt: 9, cached: 1, completion: 2, reasoning: 1 }, problem: null, sentAt: 100, firstAt: 150, answeredAt: 160, endedAt: 300,
-    } },
+    {
+      kind: 'answer',
+      id: 5,
+      results: { call_1: '14 C' },
+      answer: {
+        state: 'done',
+        model: 'hal-1.0',
+        text: 'A dot',
+        reasoning: 'hm',
+        calls: [{ id: 'call_1', name: 'look', arguments: '{}' }],
+        tokens: [],
+        finishReason: 'stop',
+        usage: { prompt: 9, cached: 1, completion: 2, reasoning: 1 },
+        problem: null,
+        sentAt: 100,
+        firstAt: 150,
+        answeredAt: 160,
+        endedAt: 300,
+      },
+    },
   ];
   const kept = contentOf({ ...NO_SETTINGS, system: 'Be brief', model: 'hal-1.0' }, [{ model: 'hal-1.0', turns }]);
-  t.match(settingsOf({ ...kept, settings: { ...kept.settings, unheard: 'of' } }), { system: 'Be brief', model: 'hal-1.0' });
+  t.match(settingsOf({ ...kept, settings: { ...kept.settings, unheard: 'of' } }), {
+    system: 'Be brief',
+    model: 'hal-1.0',
+  });
   t.notOk('unheard' in settingsOf({ ...kept, settings: { unheard: 'of' } }));
   const [user, answer] = turnsOf(kept.columns[0]!.turns);
   t.match(user, { kind: 'user', id: 1, text: 'What is this?\n[1 picture not kept]', pictures: [] });
-  t.match(answer, { kind: 'answer', id: 2, results: { call_1: '14 C' }, answer: { state: 'done', text: 'A dot', reasoning: 'hm', calls: [{ name: 'look' }], sentAt: 0, firstAt: 50, endedAt: 200 } });
+  t.match(answer, {
+    kind: 'answer',
+    id: 2,
+    results: { call_1: '14 C' },
+    answer: {
+      state: 'done',
+      text: 'A dot',
+      reasoning: 'hm',
+      calls: [{ name: 'look' }],
+      sentAt: 0,
+      firstAt: 50,
+      endedAt: 200,
+    },
+  });
   t.end();
 });
 
@@ -42,7 +74,11 @@ test('models side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => 
   await composer.press('Enter');
   for (const name of ['hal-1.0', 'clarke-1.0']) {
     await column(name).getByText('世界').waitFor();
-    t.match(await column(name).getByLabel('Usage').innerText(), /Completion\s*[1-9][\s\S]*TTFT[\s\S]*Total/, `${name}: what it took`);
+    t.match(
+      await column(name).getByLabel('Usage').innerText(),
+      /Completion\s*[1-9][\s\S]*TTFT[\s\S]*Total/,
+      `${name}: what it took`,
+    );
   }
   await page.getByRole('button', { name: 'Add a model to compare' }).click();
   await column('tycho-1.0').waitFor();
@@ -51,11 +87,19 @@ test('models side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => 
   for (const name of ['hal-1.0', 'clarke-1.0', 'tycho-1.0']) await column(name).getByText('Once upon a time').waitFor();
   await page.keyboard.press('Escape');
   for (const name of ['hal-1.0', 'clarke-1.0', 'tycho-1.0']) await column(name).getByText('Stopped by you').waitFor();
-  t.equal(await column('tycho-1.0').getByRole('article', { name: 'You' }).count(), 1, 'who came later was asked the last alone');
+  t.equal(
+    await column('tycho-1.0').getByRole('article', { name: 'You' }).count(),
+    1,
+    'who came later was asked the last alone',
+  );
   await screenshots(page, 'playground-compare', { fullPage: false });
   await page.getByRole('button', { name: 'Remove clarke-1.0' }).click();
   await column('clarke-1.0').waitFor({ state: 'detached' });
-  t.equal(await column('tycho-1.0').getByRole('article', { name: 'You' }).count(), 1, 'what was said stays with its model');
+  t.equal(
+    await column('tycho-1.0').getByRole('article', { name: 'You' }).count(),
+    1,
+    'what was said stays with its model',
+  );
   await noneWrong(t, opened, 'side by side');
 
   await t.test('kept, shared, opened by a member, by nobody else', async (t) => {
@@ -76,10 +120,19 @@ test('models side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => 
     await screenshots(page, 'playground-presets', { fullPage: false, few: true });
     await page.keyboard.press('Escape');
 
-    const { data: [talk] } = await owner.get<{ data: { id: string; name: string }[] }>(`/organizations/${organization.id}/playground/saved`);
-    const { url } = await owner.post<InviteObject>(`/organizations/${organization.id}/invites`, { email: 'grace@example.com', role: 'developer' });
+    const {
+      data: [talk],
+    } = await owner.get<{ data: { id: string; name: string }[] }>(`/organizations/${organization.id}/playground/saved`);
+    const { url } = await owner.post<InviteObject>(`/organizations/${organization.id}/invites`, {
+      email: 'grace@example.com',
+      role: 'developer',
+    });
     const grace = owned.client();
-    await grace.signUp({ email: 'grace@example.com', name: 'Grace', invite: new URL(url as string).searchParams.get('token') as string });
+    await grace.signUp({
+      email: 'grace@example.com',
+      name: 'Grace',
+      invite: new URL(url as string).searchParams.get('token') as string,
+    });
     const member = await openWindow(browser, server.url);
     await signIn(member, server.url, grace.cookie);
     const link = `/dashboard/shared/${organization.id}/${talk!.id}`;

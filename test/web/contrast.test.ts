@@ -5,7 +5,12 @@ import { test } from 'tap';
 import { root } from '../e2e/monolith.js';
 
 const tokens = readFileSync(join(root, 'src/dashboard/web/src/styles/tokens.css'), 'utf8');
-const colours = new Map([...tokens.matchAll(/--([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)/g)].map(([, name, light, dark]) => [name as string, { light: light as string, dark: dark as string }]));
+const colours = new Map(
+  [...tokens.matchAll(/--([\w-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)/g)].map(([, name, light, dark]) => [
+    name as string,
+    { light: light as string, dark: dark as string },
+  ]),
+);
 
 function luminance(colour: string): number {
   const [r = 0, g = 0, b = 0] = [1, 3, 5].map((at) => {
@@ -22,10 +27,21 @@ function contrast(a: string, b: string): number {
 
 const grounds = ['bg', 'surface', 'surface-2'];
 const pairs: [ink: string, ground: string, least: number][] = [
-  ...['text', 'text-2', 'accent', 'danger'].flatMap((ink) => grounds.map((ground): [string, string, number] => [ink, ground, 4.5])),
-  ['on-accent', 'accent', 4.5], ['on-accent', 'accent-hover', 4.5], ['on-danger', 'danger', 4.5], ['on-danger', 'danger-hover', 4.5], ['bg', 'text', 4.5],
-  ...['accent', 'danger', 'warn', 'ok'].flatMap((tone): [string, string, number][] => [[tone, `${tone}-soft`, 4.5], ['text', `${tone}-soft`, 4.5]]),
-  ...['border-strong', 'focus'].flatMap((edge) => ['bg', 'surface'].map((ground): [string, string, number] => [edge, ground, 3])),
+  ...['text', 'text-2', 'accent', 'danger'].flatMap((ink) =>
+    grounds.map((ground): [string, string, number] => [ink, ground, 4.5]),
+  ),
+  ['on-accent', 'accent', 4.5],
+  ['on-accent', 'accent-hover', 4.5],
+  ['on-danger', 'danger', 4.5],
+  ['on-danger', 'danger-hover', 4.5],
+  ['bg', 'text', 4.5],
+  ...['accent', 'danger', 'warn', 'ok'].flatMap((tone): [string, string, number][] => [
+    [tone, `${tone}-soft`, 4.5],
+    ['text', `${tone}-soft`, 4.5],
+  ]),
+  ...['border-strong', 'focus'].flatMap((edge) =>
+    ['bg', 'surface'].map((ground): [string, string, number] => [edge, ground, 3]),
+  ),
   ...['accent', 'warn', 'danger'].map((fill): [string, string, number] => [fill, 'surface-3', 3]),
   ...Array.from({ length: 8 }, (_, i): [string, string, number] => [`series-${i}`, 'surface', 3]),
 ];

@@ -7,13 +7,23 @@ import { go, noBrowser, noneWrong, openSignedIn, PHONE, screenshots, WIDE } from
 import { openOwned } from '../support/owned-server.js';
 
 test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
-  const { server: { url }, owner, organization, close } = await openOwned();
+  const {
+    server: { url },
+    owner,
+    organization,
+    close,
+  } = await openOwned();
   t.teardown(close);
   const window = await openSignedIn(t, url, owner.cookie);
   const { page } = window;
-  const { secret } = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, { name: 'production' });
+  const { secret } = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, {
+    name: 'production',
+  });
   const openai = new OpenAI({ apiKey: secret, baseURL: `${url}/v1`, maxRetries: 0 });
-  const ask = (content: string, model = 'tycho-1.0'): Promise<unknown> => openai.chat.completions.create({ model, messages: [{ role: 'user', content }], temperature: 0.7 }).catch(() => null);
+  const ask = (content: string, model = 'tycho-1.0'): Promise<unknown> =>
+    openai.chat.completions
+      .create({ model, messages: [{ role: 'user', content }], temperature: 0.7 })
+      .catch(() => null);
 
   await t.test('requests: what became of each, filtered, and one of them opened', async (t) => {
     await page.goto('/dashboard/requests');
@@ -28,11 +38,14 @@ test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
     t.equal(await rows.count(), 8, 'seven and the head');
     await screenshots(page, 'requests');
     await page.getByLabel('Outcome').selectOption('refused');
-    t.ok(await eventually(async () => await rows.count() === 2), 'the refused one');
+    t.ok(await eventually(async () => (await rows.count()) === 2), 'the refused one');
     await page.getByLabel('Outcome').selectOption('cancelled');
     await page.getByText('Nothing matches').waitFor();
     await page.getByLabel('Outcome').selectOption('');
-    await page.getByRole('button', { name: /^Open req_/ }).nth(1).click();
+    await page
+      .getByRole('button', { name: /^Open req_/ })
+      .nth(1)
+      .click();
     const dialog = page.getByRole('dialog', { name: 'Request' });
     await dialog.getByRole('region', { name: 'Timings' }).getByText('Answer').waitFor();
     await dialog.getByText('temperature').waitFor();
@@ -51,20 +64,34 @@ test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
     await ask('H: how much in all?');
     await page.waitForTimeout(500);
     await go(page, 'Requests');
-    t.ok(await eventually(async () => await page.getByRole('table', { name: 'Requests' }).getByRole('row').count() === 9), 'the newest one is there');
-    await page.getByRole('button', { name: /^Open req_/ }).first().click();
+    t.ok(
+      await eventually(
+        async () => (await page.getByRole('table', { name: 'Requests' }).getByRole('row').count()) === 9,
+      ),
+      'the newest one is there',
+    );
+    await page
+      .getByRole('button', { name: /^Open req_/ })
+      .first()
+      .click();
     const said = page.getByRole('dialog').getByRole('region', { name: 'Prompt and answer' });
     await said.getByText('H: how much in all?').waitFor();
     await said.getByText('Forty-two!').waitFor();
     await screenshots(page, 'request-text', { fullPage: false, few: true });
     await page.keyboard.press('Escape');
     await go(page, 'All requests');
-    await page.getByRole('button', { name: /^Open req_/ }).first().click();
+    await page
+      .getByRole('button', { name: /^Open req_/ })
+      .first()
+      .click();
     await page.getByRole('dialog').getByRole('region', { name: 'Parameters' }).waitFor();
     t.equal(await page.getByText('Forty-two!').count(), 0, 'operators see none of it');
     await page.keyboard.press('Escape');
     await page.getByLabel('Organization', { exact: true }).selectOption(organization.id);
-    await page.getByRole('button', { name: /^Open req_/ }).first().waitFor();
+    await page
+      .getByRole('button', { name: /^Open req_/ })
+      .first()
+      .waitFor();
     await screenshots(page, 'operator-requests', { few: true });
     await noneWrong(t, window, 'operator requests');
   });
@@ -117,13 +144,19 @@ test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
 
   await t.test('live: the past by range, closer by dragging, who sends it, what was changed', async (t) => {
     await owner.patch('/operator/tunables/tycho-1.0', { max_sequences: 3 });
-    const busy = setInterval(() => { void ask('A: one'); void ask('H: how much?'); }, 400);
+    const busy = setInterval(() => {
+      void ask('A: one');
+      void ask('H: how much?');
+    }, 400);
     t.teardown(() => clearInterval(busy));
     await page.goto('/dashboard/operator/live');
     await page.getByText('Live', { exact: true }).waitFor();
     t.equal(await page.locator('.tile', { hasText: 'Preemptions' }).count(), 0, 'no tile for what has not happened');
-    await page.locator('.chart-key', { has: page.locator('.chart-limit') }).first().waitFor();
-    await page.waitForTimeout(12_000);   // a sum is written every ten seconds
+    await page
+      .locator('.chart-key', { has: page.locator('.chart-limit') })
+      .first()
+      .waitFor();
+    await page.waitForTimeout(12_000); // a sum is written every ten seconds
     await page.getByRole('region', { name: 'Changes' }).getByText('engine.tunables_changed').waitFor();
     await screenshots(page, 'live-now');
     await page.getByRole('radio', { name: '1 h', exact: true }).check();
@@ -141,7 +174,10 @@ test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
     await page.getByRole('button', { name: 'Reset zoom' }).click();
     await page.getByRole('figure', { name: /^Tokens per second, last hour/ }).waitFor();
     await page.setViewportSize(PHONE);
-    t.ok(await eventually(async () => await page.locator('.live-chart').count() === 3), 'on a phone one chart of each kind');
+    t.ok(
+      await eventually(async () => (await page.locator('.live-chart').count()) === 3),
+      'on a phone one chart of each kind',
+    );
     await page.getByLabel('Chart of the engine').selectOption('KV pages');
     await page.getByRole('figure', { name: /^KV pages/ }).waitFor();
     await noneWrong(t, window, 'live');

@@ -13,7 +13,9 @@ import { startHub } from '../support/hub-server.js';
 test('the first minute', { skip: noBrowser, timeout: 240_000 }, async (t) => {
   const hub = await startHub({ 'acme/tiny-GGUF': { files: { 'tiny-Q8_0.gguf': readFileSync(embeddedModel) } } });
   const folder = mkdtempSync(join(tmpdir(), 'monolith-first-'));
-  const server = await startMonolith({ env: { HF_ENDPOINT: hub.endpoint, HF_HUB_CACHE: join(folder, 'hub'), MONOLITH_ACCOUNTS_SIGNUP: 'open' } });
+  const server = await startMonolith({
+    env: { HF_ENDPOINT: hub.endpoint, HF_HUB_CACHE: join(folder, 'hub'), MONOLITH_ACCOUNTS_SIGNUP: 'open' },
+  });
   const owner = dashboardClient(server.url);
   await owner.signUp({ email: 'owner@example.com' });
   const browser = await openBrowser();
@@ -29,14 +31,31 @@ test('the first minute', { skip: noBrowser, timeout: 240_000 }, async (t) => {
   await t.test('the playground says what its models are, and suggests what they can answer', async (t) => {
     await page.goto('/dashboard/playground');
     await page.getByText('A small demonstration model, trained here').waitFor();
-    for (const idea of ['Hello!', 'Who are you?', 'What is the capital of France?', 'What is 7 plus 5?', 'List three fruits.']) t.equal(await page.getByRole('button', { name: idea, exact: true }).count(), 1, idea);
+    for (const idea of [
+      'Hello!',
+      'Who are you?',
+      'What is the capital of France?',
+      'What is 7 plus 5?',
+      'List three fruits.',
+    ])
+      t.equal(await page.getByRole('button', { name: idea, exact: true }).count(), 1, idea);
     t.equal(await overflow(page), 0);
     await screenshots(page, 'playground-first', { fullPage: false });
     await page.setViewportSize(PHONE);
-    t.equal(await page.getByRole('region', { name: 'Messages' }).evaluate((box: { scrollWidth: number; clientWidth: number }) => box.scrollWidth - box.clientWidth), 0, 'on a phone nothing of it is cut off');
+    t.equal(
+      await page
+        .getByRole('region', { name: 'Messages' })
+        .evaluate((box: { scrollWidth: number; clientWidth: number }) => box.scrollWidth - box.clientWidth),
+      0,
+      'on a phone nothing of it is cut off',
+    );
     await page.setViewportSize(WIDE);
     await page.getByRole('button', { name: 'Hello!', exact: true }).click();
-    await page.getByRole('article', { name: /^Answer of/ }).last().getByLabel('Usage').waitFor();
+    await page
+      .getByRole('article', { name: /^Answer of/ })
+      .last()
+      .getByLabel('Usage')
+      .waitFor();
   });
 
   await t.test('an operator fetches a real one, and sees what it would take', async (t) => {

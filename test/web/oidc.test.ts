@@ -6,7 +6,15 @@ import { startOidcProvider } from '../support/oidc-provider.js';
 
 test('signing in by a provider', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   const provider = await startOidcProvider();
-  const dashboard = await startDashboard({ oidc: { issuer: provider.issuer, client_id: provider.clientId, client_secret: provider.clientSecret, name: 'Example ID', signup: 'open' } });
+  const dashboard = await startDashboard({
+    oidc: {
+      issuer: provider.issuer,
+      client_id: provider.clientId,
+      client_secret: provider.clientSecret,
+      name: 'Example ID',
+      signup: 'open',
+    },
+  });
   provider.register(`${dashboard.url}/dashboard/api/oidc/callback`);
   const browser = await openBrowser();
   t.teardown(async () => {
@@ -32,6 +40,10 @@ test('signing in by a provider', { skip: noBrowser, timeout: 300_000 }, async (t
   await page.getByRole('heading', { name: 'Sign-in with Example ID' }).waitFor();
   t.equal(await page.getByLabel('Current password').count(), 0, 'there is none to change');
   await page.getByText('Linked', { exact: true }).waitFor();
-  t.same(window.problems.splice(0).filter((problem) => !problem.startsWith(`request to ${provider.issuer}/`)), [], 'nothing but the provider was asked');
+  t.same(
+    window.problems.splice(0).filter((problem) => !problem.startsWith(`request to ${provider.issuer}/`)),
+    [],
+    'nothing but the provider was asked',
+  );
   await noneWrong(t, window, 'profile');
 });

@@ -13,30 +13,55 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
   const { owner, server } = owned;
   t.teardown(() => owned.close());
   const guest = owned.client();
-  const { organization: other } = await guest.signUp({ email: 'grace@example.com', name: 'Grace', organization_name: 'Harbour' });
-  const { browser, page, problems } = await openSignedIn(t, server.url, owner.cookie, { reducedMotion: 'no-preference' });
+  const { organization: other } = await guest.signUp({
+    email: 'grace@example.com',
+    name: 'Grace',
+    organization_name: 'Harbour',
+  });
+  const { browser, page, problems } = await openSignedIn(t, server.url, owner.cookie, {
+    reducedMotion: 'no-preference',
+  });
 
   await t.test('live: figures and charts move while requests run', async (t) => {
     await page.goto('/dashboard/operator/live');
     await page.getByText('Live', { exact: true }).waitFor();
-    const tile = (label: string): Promise<string> => page.locator('.tile', { hasText: label }).first().locator('dd').innerText();
+    const tile = (label: string): Promise<string> =>
+      page.locator('.tile', { hasText: label }).first().locator('dd').innerText();
     const chart = page.locator('.live-chart', { hasText: 'Tokens per second' });
     await chart.locator('canvas').waitFor();
-    const picture = (): Promise<string> => chart.locator('canvas').evaluate((canvas: { toDataURL(): string }) => canvas.toDataURL());
+    const picture = (): Promise<string> =>
+      chart.locator('canvas').evaluate((canvas: { toDataURL(): string }) => canvas.toDataURL());
     t.match(await tile('Decode'), /^0/);
     const idle = await picture();
     const stop = new AbortController();
-    const stories = Array.from({ length: 3 }, () => fetch(`${server.url}/v1/chat/completions`, {
-      method: 'POST', signal: stop.signal, headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
-      body: JSON.stringify({ model: 'hal-1.0', stream: true, reasoning_effort: 'none', messages: [{ role: 'user', content: 'L: on and on' }] }),
-    }).then(async (response) => { await response.text(); }).catch(() => undefined));
+    const stories = Array.from({ length: 3 }, () =>
+      fetch(`${server.url}/v1/chat/completions`, {
+        method: 'POST',
+        signal: stop.signal,
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
+        body: JSON.stringify({
+          model: 'hal-1.0',
+          stream: true,
+          reasoning_effort: 'none',
+          messages: [{ role: 'user', content: 'L: on and on' }],
+        }),
+      })
+        .then(async (response) => {
+          await response.text();
+        })
+        .catch(() => undefined),
+    );
     t.ok(await eventually(async () => /^3/.test(await tile('Running'))), 'three are running');
     t.ok(await eventually(async () => Number((await tile('Decode')).replace(/\D.*$/s, '')) > 0), 'tokens per second');
     t.ok(await eventually(async () => /ms/.test(await tile('ITL'))), 'inter-token latency');
     t.ok(await eventually(async () => !/^0%/.test(await tile('KV pages used'))), 'pages are in use');
     t.match(await chart.locator('.live-now').innerText(), /[\d.,]+ prefill, [\d.,]+ decode/, 'the chart in words');
-    t.ok(await eventually(async () => await picture() !== idle), 'the chart has moved');
-    t.equal(await page.getByRole('figure', { name: /^Tokens per second, last 5 minutes\. Now: / }).count(), 1, 'and for screen readers');
+    t.ok(await eventually(async () => (await picture()) !== idle), 'the chart has moved');
+    t.equal(
+      await page.getByRole('figure', { name: /^Tokens per second, last 5 minutes\. Now: / }).count(),
+      1,
+      'and for screen readers',
+    );
     await screenshots(page, 'operator-live');
 
     await page.getByRole('button', { name: 'Pause' }).click();
@@ -55,7 +80,8 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     const field = page.getByLabel('Concurrent sequences', { exact: true });
     const row = page.locator('.tunable', { has: field });
     const before = await owner.get<EngineTunables>('/operator/tunables/hal-1.0');
-    const valueOf = (engine: EngineTunables): number => engine.tunables.find(({ name }) => name === 'max_sequences')!.value;
+    const valueOf = (engine: EngineTunables): number =>
+      engine.tunables.find(({ name }) => name === 'max_sequences')!.value;
     t.equal(Number(await field.inputValue()), valueOf(before));
     await field.fill('0');
     await row.getByText(/^A number from/).waitFor();
@@ -68,15 +94,33 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await screenshots(page, 'operator-tunables');
 
     const stop = new AbortController();
-    const stories = Array.from({ length: 4 }, () => fetch(`${server.url}/v1/chat/completions`, {
-      method: 'POST', signal: stop.signal, headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
-      body: JSON.stringify({ model: 'hal-1.0', stream: true, reasoning_effort: 'none', messages: [{ role: 'user', content: 'L: on' }] }),
-    }).then(async (response) => { await response.text(); }).catch(() => undefined));
-    const running = async (): Promise<number> => Math.max(...[...await server.metrics()].filter(([name]) => name.startsWith('monolith_sequences_running')).map(([, value]) => value));
-    t.ok(await eventually(async () => await running() === 2), 'two of four run');
+    const stories = Array.from({ length: 4 }, () =>
+      fetch(`${server.url}/v1/chat/completions`, {
+        method: 'POST',
+        signal: stop.signal,
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
+        body: JSON.stringify({
+          model: 'hal-1.0',
+          stream: true,
+          reasoning_effort: 'none',
+          messages: [{ role: 'user', content: 'L: on' }],
+        }),
+      })
+        .then(async (response) => {
+          await response.text();
+        })
+        .catch(() => undefined),
+    );
+    const running = async (): Promise<number> =>
+      Math.max(
+        ...[...(await server.metrics())]
+          .filter(([name]) => name.startsWith('monolith_sequences_running'))
+          .map(([, value]) => value),
+      );
+    t.ok(await eventually(async () => (await running()) === 2), 'two of four run');
     await row.getByRole('button', { name: 'Reset to default' }).click();
     await page.getByText(new RegExp(`is now ${valueOf(before)}`)).waitFor();
-    t.ok(await eventually(async () => await running() === 4), 'then all');
+    t.ok(await eventually(async () => (await running()) === 4), 'then all');
     stop.abort();
     await Promise.all(stories);
     await row.getByRole('slider').focus();
@@ -103,13 +147,27 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.getByRole('button', { name: 'Save limits' }).click();
     await page.getByText('Limits of Harbour saved').waitFor();
     const changed = await of();
-    t.match(changed, { overrides: { 'hal-1.0': { rpm: 12, tpm: null } }, monthly_token_cap: 5_000_000, limits: { 'hal-1.0': { rpm: 12, tpm: null } } });
+    t.match(changed, {
+      overrides: { 'hal-1.0': { rpm: 12, tpm: null } },
+      monthly_token_cap: 5_000_000,
+      limits: { 'hal-1.0': { rpm: 12, tpm: null } },
+    });
     await screenshots(page, 'operator-organization');
     await page.getByRole('button', { name: 'Suspend' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Suspend' }).click();
     await page.getByText(/^Suspended: every request/).waitFor();
     t.equal((await of()).status, 'suspended');
-    t.equal((await refusal(guest.post(`/organizations/${other.id}/playground`, { model: 'hal-1.0', messages: [{ role: 'user', content: 'A' }] }))).code, 'organization_suspended');
+    t.equal(
+      (
+        await refusal(
+          guest.post(`/organizations/${other.id}/playground`, {
+            model: 'hal-1.0',
+            messages: [{ role: 'user', content: 'A' }],
+          }),
+        )
+      ).code,
+      'organization_suspended',
+    );
     await page.getByRole('button', { name: 'Resume' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Resume' }).click();
     await page.getByText(/is active again/).waitFor();
@@ -117,7 +175,10 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
   });
 
   await t.test('users: lock, make operator, link for a new password', async (t) => {
-    const of = async (): Promise<OperatorUser> => (await owner.get<{ data: OperatorUser[] }>('/operator/users')).data.find(({ email }) => email === 'grace@example.com')!;
+    const of = async (): Promise<OperatorUser> =>
+      (await owner.get<{ data: OperatorUser[] }>('/operator/users')).data.find(
+        ({ email }) => email === 'grace@example.com',
+      )!;
     await page.goto('/dashboard/operator/users');
     await page.getByRole('button', { name: 'Lock Grace', exact: true }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Lock' }).click();
@@ -153,7 +214,11 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await dialog.getByRole('button', { name: 'Save' }).click();
     await dialog.waitFor({ state: 'detached' });
     await page.getByText('tycho-1.0 is deprecated').waitFor();
-    t.match(await owner.get('/operator/models/tycho-1.0'), { lifecycle: 'deprecated', successor: 'clarke-1.0', retires_at: new RegExp(`^${proposed}`) });
+    t.match(await owner.get('/operator/models/tycho-1.0'), {
+      lifecycle: 'deprecated',
+      successor: 'clarke-1.0',
+      retires_at: new RegExp(`^${proposed}`),
+    });
     await screenshots(page, 'operator-models');
     await page.getByRole('button', { name: 'Change tycho-1.0' }).click();
     await dialog.getByRole('radio', { name: 'Active' }).check();
@@ -165,21 +230,38 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.goto('/dashboard/operator/models');
     await page.getByRole('button', { name: 'Unload clarke-1.0' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Unload' }).click();
-    await page.getByRole('button', { name: 'Load clarke-1.0', exact: true }).click();      // there once it is unloaded
-    await page.getByRole('button', { name: 'Unload clarke-1.0' }).waitFor();               // and once it is ready again
+    await page.getByRole('button', { name: 'Load clarke-1.0', exact: true }).click(); // there once it is unloaded
+    await page.getByRole('button', { name: 'Unload clarke-1.0' }).waitFor(); // and once it is ready again
     t.match(await owner.get('/operator/models/clarke-1.0'), { state: 'ready' });
   });
 
   await t.test('usage of all, and nothing of it for others', async (t) => {
-    t.ok(await eventually(async () => {
-      await page.goto('/dashboard/operator/usage');
-      return await page.getByRole('cell', { name: 'hal-1.0' }).first().waitFor({ timeout: 1500 }).then(() => true, () => false);
-    }));
+    t.ok(
+      await eventually(async () => {
+        await page.goto('/dashboard/operator/usage');
+        return await page
+          .getByRole('cell', { name: 'hal-1.0' })
+          .first()
+          .waitFor({ timeout: 1500 })
+          .then(
+            () => true,
+            () => false,
+          );
+      }),
+    );
     await screenshots(page, 'operator-usage');
     await page.setViewportSize({ width: 360, height: 740 });
-    for (const path of ['live', 'tunables', 'organizations', `organizations?org=${other.id}`, 'users', 'models', 'usage']) {
+    for (const path of [
+      'live',
+      'tunables',
+      'organizations',
+      `organizations?org=${other.id}`,
+      'users',
+      'models',
+      'usage',
+    ]) {
       await page.goto(`/dashboard/operator/${path}`);
-      await page.waitForLoadState('networkidle', { timeout: 700 }).catch(() => undefined);      // the live page's stream never is
+      await page.waitForLoadState('networkidle', { timeout: 700 }).catch(() => undefined); // the live page's stream never is
       t.equal(await overflow(page), 0, `${path} at 360 pixels`);
     }
     await page.setViewportSize({ width: 1280, height: 800 });

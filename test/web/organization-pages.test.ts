@@ -4,12 +4,27 @@ import OpenAI from 'openai';
 import { test } from 'tap';
 import type { CreatedApiKey } from '../../src/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
-import { go, noBrowser, noneWrong, openSignedIn, openWindow, overflow, PHONE, screenshots, WIDE } from '../support/browser.js';
+import {
+  go,
+  noBrowser,
+  noneWrong,
+  openSignedIn,
+  openWindow,
+  overflow,
+  PHONE,
+  screenshots,
+  WIDE,
+} from '../support/browser.js';
 import { PASSWORD } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 
 test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, async (t) => {
-  const { server: { url }, owner, organization, close } = await openOwned();
+  const {
+    server: { url },
+    owner,
+    organization,
+    close,
+  } = await openOwned();
   t.teardown(close);
   const window = await openSignedIn(t, url, owner.cookie);
   const { browser, page } = window;
@@ -22,18 +37,32 @@ test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, asyn
     await screenshots(page, 'models');
     await noneWrong(t, window, 'models');
 
-    const { secret } = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, { name: 'production' });
+    const { secret } = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, {
+      name: 'production',
+    });
     const client = new OpenAI({ apiKey: secret, baseURL: `${url}/v1`, maxRetries: 0 });
     const response = await client.responses.create({ model: 'tycho-1.0', input: 'Hello' });
     await go(page, 'Stored responses');
     await page.getByText('stores each response by default').waitFor();
     await page.getByRole('rowheader', { name: response.id }).waitFor();
     await screenshots(page, 'responses');
-    const next = await client.responses.create({ model: 'tycho-1.0', input: 'Hello again', previous_response_id: response.id });
+    const next = await client.responses.create({
+      model: 'tycho-1.0',
+      input: 'Hello again',
+      previous_response_id: response.id,
+    });
     await page.reload();
     await page.getByRole('button', { name: next.id, exact: true }).click();
     await page.getByRole('dialog').getByText('Hello again').waitFor();
-    t.same(await page.getByRole('dialog').getByRole('heading', { level: 3 }).allInnerTexts().then((heads) => heads.filter((head) => head === 'User').length), 2, 'the chain as a conversation');
+    t.same(
+      await page
+        .getByRole('dialog')
+        .getByRole('heading', { level: 3 })
+        .allInnerTexts()
+        .then((heads) => heads.filter((head) => head === 'User').length),
+      2,
+      'the chain as a conversation',
+    );
     await screenshots(page, 'response', { fullPage: false, few: true });
     await noneWrong(t, window, 'a stored response');
     await page.getByRole('button', { name: 'Close', exact: true }).last().click();
@@ -121,7 +150,12 @@ test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, asyn
     await page.getByLabel('to confirm').fill('Renamed');
     await confirm.click();
     await page.getByText('Renamed deleted').waitFor();
-    t.ok(await eventually(async () => !/Renamed/.test(await page.getByRole('combobox', { name: 'Organization' }).innerText())), 'it is no choice any more');
+    t.ok(
+      await eventually(
+        async () => !/Renamed/.test(await page.getByRole('combobox', { name: 'Organization' }).innerText()),
+      ),
+      'it is no choice any more',
+    );
     await noneWrong(t, window, 'settings');
   });
 
@@ -129,15 +163,33 @@ test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, asyn
     await page.goto('/dashboard/keys');
     await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor();
     await page.keyboard.press('Tab');
-    t.equal(await page.evaluate('document.activeElement.textContent'), 'Skip to the content', 'first comes the way past the navigation');
+    t.equal(
+      await page.evaluate('document.activeElement.textContent'),
+      'Skip to the content',
+      'first comes the way past the navigation',
+    );
     await page.keyboard.press('Enter');
-    t.ok(await eventually(async () => await page.evaluate('document.activeElement.id') === 'main'));
+    t.ok(await eventually(async () => (await page.evaluate('document.activeElement.id')) === 'main'));
     await go(page, 'Limits');
-    t.ok(await eventually(async () => await page.evaluate('document.activeElement.tagName') === 'H1'), 'the focus goes with the page');
-    t.ok(await eventually(async () => await page.title() === 'Limits · Monolith'));
+    t.ok(
+      await eventually(async () => (await page.evaluate('document.activeElement.tagName')) === 'H1'),
+      'the focus goes with the page',
+    );
+    t.ok(await eventually(async () => (await page.title()) === 'Limits · Monolith'));
 
     await page.setViewportSize({ width: 360, height: 700 });
-    for (const path of ['', '/keys', '/usage', '/limits', '/models', '/members', '/settings', '/profile', '/audit-log', '/responses']) {
+    for (const path of [
+      '',
+      '/keys',
+      '/usage',
+      '/limits',
+      '/models',
+      '/members',
+      '/settings',
+      '/profile',
+      '/audit-log',
+      '/responses',
+    ]) {
       await page.goto(`/dashboard${path}`);
       await page.getByRole('heading', { level: 1 }).waitFor();
       await page.locator('[aria-busy=true], .skeleton').first().waitFor({ state: 'detached' });

@@ -11,51 +11,108 @@ import type { AnswerTurn, Turn } from '../../src/dashboard/web/src/playground/co
 import { Dialogue } from '../../src/dashboard/web/src/playground/dialogue.js';
 import { draftsOf, limitProblem, overridesOf } from '../../src/dashboard/web/src/operator/limit-drafts.js';
 import { blocksOf, inlinesOf } from '../../src/dashboard/web/src/playground/markdown.js';
-import { EXAMPLE_SCHEMA, EXAMPLE_TOOLS, NO_SETTINGS, readSettings, stopsOf } from '../../src/dashboard/web/src/playground/settings.js';
+import {
+  EXAMPLE_SCHEMA,
+  EXAMPLE_TOOLS,
+  NO_SETTINGS,
+  readSettings,
+  stopsOf,
+} from '../../src/dashboard/web/src/playground/settings.js';
 import { levelOf, percent } from '../../src/dashboard/web/src/playground/token-levels.js';
 import { cpuTime } from '../support/cpu-time.js';
 
-const chunk = (delta: object, finish: string | null = null): string => JSON.stringify({ id: 'chatcmpl-1', choices: [{ index: 0, delta, finish_reason: finish }], usage: null });
-const usage = JSON.stringify({ id: 'chatcmpl-1', choices: [], usage: { prompt_tokens: 20, completion_tokens: 11, prompt_tokens_details: { cached_tokens: 16 }, completion_tokens_details: { reasoning_tokens: 4 } } });
+const chunk = (delta: object, finish: string | null = null): string =>
+  JSON.stringify({ id: 'chatcmpl-1', choices: [{ index: 0, delta, finish_reason: finish }], usage: null });
+const usage = JSON.stringify({
+  id: 'chatcmpl-1',
+  choices: [],
+  usage: {
+    prompt_tokens: 20,
+    completion_tokens: 11,
+    prompt_tokens_details: { cached_tokens: 16 },
+    completion_tokens_details: { reasoning_tokens: 4 },
+  },
+});
 
 function play(pieces: readonly [number, string][], start: Answer = sent('m', 1000)): Answer {
   return pieces.reduce((answer, [at, data]) => received(answer, data, at), start);
 }
 
-const withCalls = (): Answer => play([
-  [1010, chunk({ role: 'assistant', content: '' })],
-  [1100, chunk({ reasoning_content: 'I need' })],
-  [1150, chunk({ reasoning_content: ' it.' })],
-  [1300, chunk({ content: 'Let me look.' })],
-  [1310, chunk({ tool_calls: [{ index: 0, id: 'call_a', type: 'function', function: { name: 'get_weather', arguments: '' } }] })],
-  [1320, chunk({ tool_calls: [{ index: 0, function: { arguments: '{"loc' } }] })],
-  [1330, chunk({ tool_calls: [{ index: 0, function: { arguments: 'ation":"Oslo"}' } }] })],
-  [1340, chunk({ tool_calls: [{ index: 1, id: 'call_b', type: 'function', function: { name: 'get_time', arguments: '' } }] })],
-  [1350, chunk({ tool_calls: [{ index: 1, function: { arguments: '{}' } }] })],
-  [1590, chunk({}, 'tool_calls')],
-  [1600, usage],
-  [1600, '[DONE]'],
-]);
+const withCalls = (): Answer =>
+  play([
+    [1010, chunk({ role: 'assistant', content: '' })],
+    [1100, chunk({ reasoning_content: 'I need' })],
+    [1150, chunk({ reasoning_content: ' it.' })],
+    [1300, chunk({ content: 'Let me look.' })],
+    [
+      1310,
+      chunk({
+        tool_calls: [{ index: 0, id: 'call_a', type: 'function', function: { name: 'get_weather', arguments: '' } }],
+      }),
+    ],
+    [1320, chunk({ tool_calls: [{ index: 0, function: { arguments: '{"loc' } }] })],
+    [1330, chunk({ tool_calls: [{ index: 0, function: { arguments: 'ation":"Oslo"}' } }] })],
+    [
+      1340,
+      chunk({
+        tool_calls: [{ index: 1, id: 'call_b', type: 'function', function: { name: 'get_time', arguments: '' } }],
+      }),
+    ],
+    [1350, chunk({ tool_calls: [{ index: 1, function: { arguments: '{}' } }] })],
+    [1590, chunk({}, 'tool_calls')],
+    [1600, usage],
+    [1600, '[DONE]'],
+  ]);
 
 test('an answer that is JSON is shown as JSON, also while it comes', (t) => {
-  t.same(blocksOf('{"a":[1,2]}'), [{ kind: 'code', language: 'json', text: '{\n  "a": [\n    1,\n    2\n  ]\n}', closed: true }]);
+  t.same(blocksOf('{"a":[1,2]}'), [
+    { kind: 'code', language: 'json', text: '{\n  "a": [\n    1,\n    2\n  ]\n}', closed: true },
+  ]);
   t.same(blocksOf(' [{"a":'), [{ kind: 'code', language: 'json', text: '[{"a":', closed: false }]);
-  for (const prose of ['[1] says otherwise.', '{name}, hello', '[a](b)', 'So: {"a":1}', '["quoted" words] open']) t.equal(blocksOf(prose)[0]?.kind, 'text', prose);
+  for (const prose of ['[1] says otherwise.', '{name}, hello', '[a](b)', 'So: {"a":1}', '["quoted" words] open'])
+    t.equal(blocksOf(prose)[0]?.kind, 'text', prose);
   t.end();
 });
 
 test('tokens are gathered with their probabilities, stop sequences read a line each', (t) => {
-  const token = (text: string, logprob: number): object => ({ token: text, logprob, top_logprobs: [{ token: 'x', logprob: -1 }] });
-  const piece = (text: string, logprobs: object[]): string => JSON.stringify({ choices: [{ index: 0, delta: { content: text }, logprobs: { content: logprobs }, finish_reason: null }] });
-  const { tokens, text } = play([[1, piece('He', [token('H', -0.1), token('e', -2)])], [2, piece('y', [token('y', 0)])], [3, chunk({}, 'stop')], [3, '[DONE]']]);
+  const token = (text: string, logprob: number): object => ({
+    token: text,
+    logprob,
+    top_logprobs: [{ token: 'x', logprob: -1 }],
+  });
+  const piece = (text: string, logprobs: object[]): string =>
+    JSON.stringify({
+      choices: [{ index: 0, delta: { content: text }, logprobs: { content: logprobs }, finish_reason: null }],
+    });
+  const { tokens, text } = play([
+    [1, piece('He', [token('H', -0.1), token('e', -2)])],
+    [2, piece('y', [token('y', 0)])],
+    [3, chunk({}, 'stop')],
+    [3, '[DONE]'],
+  ]);
   t.equal(tokens.map((one) => one.token).join(''), text);
   t.same([0, -0.4, -1, -2, -9].map(levelOf), ['sure', 'likely', 'open', 'doubtful', 'unlikely']);
   t.same([0, -0.693, -4, -20].map(percent), ['100 %', '50 %', '1.8 %', '< 0.1 %']);
   t.same(stopsOf('END\n\n\\n\\n\na\\\\n'), ['END', '\n\n', 'a\\n']);
-  t.match(readSettings({ ...NO_SETTINGS, model: 'm', topK: '40', stop: 'END', logprobs: '5' }), { fields: { top_k: 40, stop: ['END'], logprobs: true, top_logprobs: 5 } });
-  t.match(readSettings({ ...NO_SETTINGS, model: 'm', topK: '1.5', stop: 'x\n'.repeat(17) }), { problems: { topK: /whole/, stop: /At most 16/ } });
-  const body: ChatBody = { model: 'm', messages: [{ role: 'user', content: 'x' }], stream: true, stream_options: { include_usage: true }, top_k: 40, stop: ['END'] };
-  t.match(codeFor('python', body, 'http://h'), /extra_body=\{\s*"top_k": 40,?\s*\}/, 'under the name that the client takes');
+  t.match(readSettings({ ...NO_SETTINGS, model: 'm', topK: '40', stop: 'END', logprobs: '5' }), {
+    fields: { top_k: 40, stop: ['END'], logprobs: true, top_logprobs: 5 },
+  });
+  t.match(readSettings({ ...NO_SETTINGS, model: 'm', topK: '1.5', stop: 'x\n'.repeat(17) }), {
+    problems: { topK: /whole/, stop: /At most 16/ },
+  });
+  const body: ChatBody = {
+    model: 'm',
+    messages: [{ role: 'user', content: 'x' }],
+    stream: true,
+    stream_options: { include_usage: true },
+    top_k: 40,
+    stop: ['END'],
+  };
+  t.match(
+    codeFor('python', body, 'http://h'),
+    /extra_body=\{\s*"top_k": 40,?\s*\}/,
+    'under the name that the client takes',
+  );
   t.match(codeFor('anthropic', body, 'http://h'), /top_k: 40,[\s\S]*stop_sequences: \['END'\]/);
   t.end();
 });
@@ -63,9 +120,16 @@ test('tokens are gathered with their probabilities, stop sequences read a line e
 test('chunks become an answer', (t) => {
   const answer = withCalls();
   t.match(answer, {
-    state: 'done', text: 'Let me look.', reasoning: 'I need it.', finishReason: 'tool_calls',
-    usage: { prompt: 20, cached: 16, completion: 11, reasoning: 4 }, problem: null,
-    calls: [{ id: 'call_a', name: 'get_weather', arguments: '{"location":"Oslo"}' }, { id: 'call_b', name: 'get_time', arguments: '{}' }],
+    state: 'done',
+    text: 'Let me look.',
+    reasoning: 'I need it.',
+    finishReason: 'tool_calls',
+    usage: { prompt: 20, cached: 16, completion: 11, reasoning: 4 },
+    problem: null,
+    calls: [
+      { id: 'call_a', name: 'get_weather', arguments: '{"location":"Oslo"}' },
+      { id: 'call_b', name: 'get_time', arguments: '{}' },
+    ],
   });
   t.same(timing(answer, 9e9), { ttftMs: 100, thinkingMs: 200, tokensPerS: 20, totalMs: 600 });
   t.equal(received(answer, chunk({ content: 'late' }), 1700), answer, 'nothing is added after the end');
@@ -76,13 +140,26 @@ test('chunks become an answer', (t) => {
 });
 
 test('answers that end otherwise', (t) => {
-  const begun = play([[1100, chunk({ content: 'One' })], [1110, chunk({ tool_calls: [{ index: 0, id: 'c', function: { name: 'f', arguments: '{"' } }] })]]);
+  const begun = play([
+    [1100, chunk({ content: 'One' })],
+    [1110, chunk({ tool_calls: [{ index: 0, id: 'c', function: { name: 'f', arguments: '{"' } }] })],
+  ]);
   t.match(stopped(begun, 1200), { state: 'stopped', text: 'One', calls: [], endedAt: 1200 }, 'half a call is none');
   t.match(ended(begun, 1200), { state: 'failed', problem: { message: /connection was lost/ } });
-  t.match(received(begun, '{"error":{"message":"Broken.","type":"internal_error","param":null,"code":"model_error"}}', 1200), { state: 'failed', problem: { message: 'Broken.', code: 'model_error' }, text: 'One' });
+  t.match(
+    received(begun, '{"error":{"message":"Broken.","type":"internal_error","param":null,"code":"model_error"}}', 1200),
+    { state: 'failed', problem: { message: 'Broken.', code: 'model_error' }, text: 'One' },
+  );
   const problem = { message: 'Busy.', code: 'capacity_exhausted', param: null, status: 503, requestId: 'req_1' };
   t.same(failed(sent('m', 1), problem, 2).problem, problem);
-  t.match(play([[2, chunk({}, 'stop')], [3, '[DONE]']]), { state: 'done', text: '' }, 'nothing said is an answer too');
+  t.match(
+    play([
+      [2, chunk({}, 'stop')],
+      [3, '[DONE]'],
+    ]),
+    { state: 'done', text: '' },
+    'nothing said is an answer too',
+  );
   t.throws(() => received(begun, 'no json', 1200), SyntaxError);
   t.end();
 });
@@ -98,13 +175,30 @@ test('turns become messages', (t) => {
   t.same(openCalls(list), ['call_b']);
   (list[1] as AnswerTurn).results = { call_a: '14 C', call_b: '' };
   t.same(openCalls(list), [], 'an empty result is one');
-  list.push({ kind: 'answer', id: 3, answer: failed(sent('m', 1), { message: 'x', code: null, param: null, status: 500, requestId: null }, 2), results: {} });
+  list.push({
+    kind: 'answer',
+    id: 3,
+    answer: failed(sent('m', 1), { message: 'x', code: null, param: null, status: 500, requestId: null }, 2),
+    results: {},
+  });
   t.same(messagesOf('Be brief.', list), [
     { role: 'system', content: 'Be brief.' },
-    { role: 'user', content: [{ type: 'image_url', image_url: { url: picture.dataUrl } }, { type: 'text', text: 'Hello "you"\n\'there\'' }] },
-    { role: 'assistant', content: 'Let me look.', reasoning_content: 'I need it.', tool_calls: [
-      { id: 'call_a', type: 'function', function: { name: 'get_weather', arguments: '{"location":"Oslo"}' } },
-      { id: 'call_b', type: 'function', function: { name: 'get_time', arguments: '{}' } }] },
+    {
+      role: 'user',
+      content: [
+        { type: 'image_url', image_url: { url: picture.dataUrl } },
+        { type: 'text', text: 'Hello "you"\n\'there\'' },
+      ],
+    },
+    {
+      role: 'assistant',
+      content: 'Let me look.',
+      reasoning_content: 'I need it.',
+      tool_calls: [
+        { id: 'call_a', type: 'function', function: { name: 'get_weather', arguments: '{"location":"Oslo"}' } },
+        { id: 'call_b', type: 'function', function: { name: 'get_time', arguments: '{}' } },
+      ],
+    },
     { role: 'tool', tool_call_id: 'call_a', content: '14 C' },
     { role: 'tool', tool_call_id: 'call_b', content: '' },
   ]);
@@ -115,16 +209,50 @@ test('turns become messages', (t) => {
 
 test('settings are read or say what is wrong', (t) => {
   t.same(readSettings({ ...NO_SETTINGS, model: 'm' }), { fields: { model: 'm' } }, 'nothing set, nothing sent');
-  t.match(readSettings({ ...NO_SETTINGS, model: 'm', temperature: '0.5', topP: '1', maxTokens: '100', seed: '-7', effort: 'low', tools: EXAMPLE_TOOLS, format: 'json_schema', schema: EXAMPLE_SCHEMA }), {
-    fields: {
-      model: 'm', temperature: 0.5, top_p: 1, max_completion_tokens: 100, seed: -7, reasoning_effort: 'low',
-      tools: [{ type: 'function', function: { name: 'get_weather', parameters: { type: 'object' } } }],
-      response_format: { type: 'json_schema', json_schema: { name: 'answer', strict: true } },
+  t.match(
+    readSettings({
+      ...NO_SETTINGS,
+      model: 'm',
+      temperature: '0.5',
+      topP: '1',
+      maxTokens: '100',
+      seed: '-7',
+      effort: 'low',
+      tools: EXAMPLE_TOOLS,
+      format: 'json_schema',
+      schema: EXAMPLE_SCHEMA,
+    }),
+    {
+      fields: {
+        model: 'm',
+        temperature: 0.5,
+        top_p: 1,
+        max_completion_tokens: 100,
+        seed: -7,
+        reasoning_effort: 'low',
+        tools: [{ type: 'function', function: { name: 'get_weather', parameters: { type: 'object' } } }],
+        response_format: { type: 'json_schema', json_schema: { name: 'answer', strict: true } },
+      },
     },
-  });
-  t.same(Object.keys((readSettings({ ...NO_SETTINGS, temperature: '3', topP: 'x', maxTokens: '0', seed: '1.5', tools: '{', format: 'json_schema' }) as { problems: object }).problems).sort(),
-    ['maxTokens', 'model', 'schema', 'seed', 'temperature', 'tools', 'topP']);
-  const problemOf = (tools: string): unknown => (readSettings({ ...NO_SETTINGS, model: 'm', tools }) as { problems: { tools: string } }).problems.tools;
+  );
+  t.same(
+    Object.keys(
+      (
+        readSettings({
+          ...NO_SETTINGS,
+          temperature: '3',
+          topP: 'x',
+          maxTokens: '0',
+          seed: '1.5',
+          tools: '{',
+          format: 'json_schema',
+        }) as { problems: object }
+      ).problems,
+    ).sort(),
+    ['maxTokens', 'model', 'schema', 'seed', 'temperature', 'tools', 'topP'],
+  );
+  const problemOf = (tools: string): unknown =>
+    (readSettings({ ...NO_SETTINGS, model: 'm', tools }) as { problems: { tools: string } }).problems.tools;
   t.match(problemOf('[{"type":"function","function":{"name":"no spaces"}}]'), /needs a name/);
   t.match(problemOf('[{"name":"a"},{"name":"a"}]'), /Two tools are named a/);
   t.match(problemOf('[1]'), /not an object/);
@@ -136,9 +264,22 @@ test('settings are read or say what is wrong', (t) => {
 test('the code says the same in every language', (t) => {
   const list = turns();
   (list[1] as AnswerTurn).results = { call_a: '14 C', call_b: 'noon' };
-  const settings = readSettings({ ...NO_SETTINGS, model: 'hal-1.0', temperature: '0.5', effort: 'minimal', tools: EXAMPLE_TOOLS, format: 'json_schema', schema: EXAMPLE_SCHEMA });
+  const settings = readSettings({
+    ...NO_SETTINGS,
+    model: 'hal-1.0',
+    temperature: '0.5',
+    effort: 'minimal',
+    tools: EXAMPLE_TOOLS,
+    format: 'json_schema',
+    schema: EXAMPLE_SCHEMA,
+  });
   if (!('fields' in settings)) throw new Error('not read');
-  const body: ChatBody = { ...settings.fields, messages: messagesOf('Be brief.', list), stream: true, stream_options: { include_usage: true } };
+  const body: ChatBody = {
+    ...settings.fields,
+    messages: messagesOf('Be brief.', list),
+    stream: true,
+    stream_options: { include_usage: true },
+  };
   const code = Object.fromEntries(LANGUAGES.map(({ id }) => [id, codeFor(id, body, 'https://models.example')]));
   for (const { id } of LANGUAGES) {
     t.match(code[id], /MONOLITH_API_KEY/, `${id} takes the key from the environment`);
@@ -149,10 +290,16 @@ test('the code says the same in every language', (t) => {
   t.same(json.messages.slice(2), body.messages.slice(2), 'curl sends the body');
   t.same({ ...json, messages: [] }, { ...body, messages: [] });
   for (const language of ['javascript', 'anthropic'] as const) {
-    const check = spawnSync(process.execPath, ['--check', '--input-type=module'], { input: code[language]!, encoding: 'utf8' });
+    const check = spawnSync(process.execPath, ['--check', '--input-type=module'], {
+      input: code[language]!,
+      encoding: 'utf8',
+    });
     t.equal(check.status, 0, check.stderr || `${language} parses`);
   }
-  const python = spawnSync('python3', ['-c', 'import ast,sys; ast.parse(sys.stdin.read())'], { input: code['python']!, encoding: 'utf8' });
+  const python = spawnSync('python3', ['-c', 'import ast,sys; ast.parse(sys.stdin.read())'], {
+    input: code['python']!,
+    encoding: 'utf8',
+  });
   if (python.error === undefined) t.equal(python.status, 0, python.stderr || 'python parses');
   t.match(code['anthropic'], /thinking: \{ type: 'adaptive' \}/);
   t.match(code['anthropic'], /effort: 'low'/, 'that format has no minimal');
@@ -164,7 +311,9 @@ test('the code says the same in every language', (t) => {
 test('literals', (t) => {
   const hostile = { "it's": ['a\n"b"', '\u2028', "'", '\\', '`${x}`'], 'x-y': { n: null, t: true, f: 1.5, e: [] } };
   t.same(Function(`return ${scriptOf(hostile, 0)}`)(), hostile);
-  const python = spawnSync('python3', ['-c', `import json; print(json.dumps(${pythonOf(hostile, 0)}))`], { encoding: 'utf8' });
+  const python = spawnSync('python3', ['-c', `import json; print(json.dumps(${pythonOf(hostile, 0)}))`], {
+    encoding: 'utf8',
+  });
   if (python.error === undefined) t.same(JSON.parse(python.stdout), hostile);
   t.end();
 });
@@ -175,9 +324,19 @@ test('markdown: code apart from text, nothing else', (t) => {
     { kind: 'code', language: 'js', text: 'let a = 1;\n\n<b>', closed: true },
     { kind: 'text', text: 'Done.' },
   ]);
-  t.match(blocksOf('~~~~\n```\n~~~'), [{ kind: 'code', text: '```\n~~~', closed: false }], 'a fence ends with its own kind, at least as long');
+  t.match(
+    blocksOf('~~~~\n```\n~~~'),
+    [{ kind: 'code', text: '```\n~~~', closed: false }],
+    'a fence ends with its own kind, at least as long',
+  );
   t.same(blocksOf(''), []);
-  t.same(inlinesOf('Use `a < b`, ``x`y``.'), [{ code: false, text: 'Use ' }, { code: true, text: 'a < b' }, { code: false, text: ', ' }, { code: true, text: 'x`y' }, { code: false, text: '.' }]);
+  t.same(inlinesOf('Use `a < b`, ``x`y``.'), [
+    { code: false, text: 'Use ' },
+    { code: true, text: 'a < b' },
+    { code: false, text: ', ' },
+    { code: true, text: 'x`y' },
+    { code: false, text: '.' },
+  ]);
   t.same(inlinesOf('a `open\nnext` line'), [{ code: false, text: 'a `open\nnext` line' }]);
   const spent = cpuTime();
   const hostile = '`'.repeat(50_000) + 'a`'.repeat(50_000);
@@ -199,11 +358,18 @@ test('a dialogue: say, stop, results, again, clear', async (t) => {
       const body2 = new ReadableStream<Uint8Array>({
         async start(controller) {
           const send = (data: string): void => controller.enqueue(Buffer.from(`data: ${data}\n\n`));
-          signal.addEventListener('abort', () => { try { controller.error(new DOMException('aborted', 'AbortError')); } catch { /* over */ } });
+          signal.addEventListener('abort', () => {
+            try {
+              controller.error(new DOMException('aborted', 'AbortError'));
+            } catch {
+              /* over */
+            }
+          });
           send(chunk({ content: 'One' }));
           if (hold !== null) await hold;
           if (signal.aborted) return;
-          if (!hasTool && body.tools !== undefined) send(chunk({ tool_calls: [{ index: 0, id: 'call_a', function: { name: 'f', arguments: '{}' } }] }));
+          if (!hasTool && body.tools !== undefined)
+            send(chunk({ tool_calls: [{ index: 0, id: 'call_a', function: { name: 'f', arguments: '{}' } }] }));
           send(chunk({}, 'stop'));
           send('[DONE]');
           controller.close();
@@ -211,19 +377,29 @@ test('a dialogue: say, stop, results, again, clear', async (t) => {
       });
       return new Response(body2, { headers: { 'x-request-id': 'req_1' } });
     },
-    problemOf: (error) => ({ message: (error as Error).message, code: 'rpm_limit_exceeded', param: null, status: 429, requestId: 'req_9' }),
+    problemOf: (error) => ({
+      message: (error as Error).message,
+      code: 'rpm_limit_exceeded',
+      param: null,
+      status: 429,
+      requestId: 'req_9',
+    }),
   });
   const ask = { system: '', fields: { model: 'm' } };
   const last = (): AnswerTurn => dialogue.state().turns.at(-1) as AnswerTurn;
   let changes = 0;
-  const unsubscribe = dialogue.subscribe(() => { changes++; });
+  const unsubscribe = dialogue.subscribe(() => {
+    changes++;
+  });
   await dialogue.say('Hi', [], ask);
   t.match(last().answer, { state: 'done', text: 'One' });
   t.ok(changes >= 3, 'it is told of each piece');
   t.equal(dialogue.state(), dialogue.state(), 'the same state until something changes');
 
   let release = (): void => undefined;
-  hold = new Promise((done) => { release = done; });
+  hold = new Promise((done) => {
+    release = done;
+  });
   const running = dialogue.say('More', [], ask);
   while (last().answer.text === '') await new Promise((done) => setTimeout(done, 1));
   t.equal(dialogue.state().running, true);
@@ -238,7 +414,11 @@ test('a dialogue: say, stop, results, again, clear', async (t) => {
 
   const tools = { system: '', fields: { model: 'm', tools: [{ type: 'function' as const, function: { name: 'f' } }] } };
   await dialogue.regenerate(tools);
-  t.same(bodies.at(-1)!.messages.map(({ role }) => role), ['user', 'assistant', 'user'], 'the stopped answer is dropped');
+  t.same(
+    bodies.at(-1)!.messages.map(({ role }) => role),
+    ['user', 'assistant', 'user'],
+    'the stopped answer is dropped',
+  );
   t.same(openCalls(dialogue.state().turns), ['call_a']);
   await dialogue.giveResults({ call_a: '14 C' }, tools);
   t.match(bodies.at(-1)!.messages.at(-1), { role: 'tool', tool_call_id: 'call_a', content: '14 C' });

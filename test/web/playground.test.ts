@@ -13,7 +13,9 @@ import { dashboardClient } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 
 test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
-  const owned = await openOwned({ env: { MONOLITH_MODELS: JSON.stringify({ 'clarke-1.0': { image_input: 'note' } }) } });
+  const owned = await openOwned({
+    env: { MONOLITH_MODELS: JSON.stringify({ 'clarke-1.0': { image_input: 'note' } }) },
+  });
   t.teardown(() => owned.close());
   const { page, problems } = await openSignedIn(t, owned.server.url, owned.owner.cookie);
 
@@ -24,15 +26,25 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await composer.fill(text);
     await composer.press('Enter');
   };
-  const finished = async (): Promise<void> => { await answer().getByLabel('Usage').waitFor(); };
+  const finished = async (): Promise<void> => {
+    await answer().getByLabel('Usage').waitFor();
+  };
 
   await t.test('an empty room says what it is for, and whom one speaks to', async (t) => {
     await page.goto('/dashboard/playground');
     await page.getByRole('heading', { name: 'Say something to hal-1.0' }).waitFor();
-    t.same(await settings.getByLabel('Model', { exact: true }).locator('option').allTextContents(), ['hal-1.0', 'clarke-1.0', 'tycho-1.0']);
+    t.same(await settings.getByLabel('Model', { exact: true }).locator('option').allTextContents(), [
+      'hal-1.0',
+      'clarke-1.0',
+      'tycho-1.0',
+    ]);
     t.equal(await page.getByRole('button', { name: 'Send' }).isDisabled(), true);
     t.equal(await page.getByText(/reads text only/).count(), 0, 'not under every message');
-    t.match(await page.getByRole('button', { name: /^Add pictures/ }).getAttribute('title'), 'hal-1.0 reads text only', 'but where pictures are added');
+    t.match(
+      await page.getByRole('button', { name: /^Add pictures/ }).getAttribute('title'),
+      'hal-1.0 reads text only',
+      'but where pictures are added',
+    );
     t.equal(await overflow(page), 0);
     await screenshots(page, 'playground-empty', { fullPage: false });
   });
@@ -42,14 +54,14 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await finished();
     t.match(await answer().innerText(), /Forty-two!/);
     const thinking = answer().getByRole('button', { name: /^Thought/ });
-    t.ok(await eventually(async () => await thinking.getAttribute('aria-expanded') === 'false'));
+    t.ok(await eventually(async () => (await thinking.getAttribute('aria-expanded')) === 'false'));
     t.notMatch(await answer().innerText(), /Six times seven/);
     await thinking.focus();
     await page.keyboard.press('Enter');
     await answer().getByText('The user wants a number. Six times seven.').waitFor();
     const facts = await answer().getByLabel('Usage').innerText();
     for (const fact of ['Prompt', 'Cached', 'Completion', 'Reasoning', 'TTFT', 'Total']) t.match(facts, fact);
-    await page.getByText('The answer is complete.').waitFor({ state: 'attached' });   // screen readers are told
+    await page.getByText('The answer is complete.').waitFor({ state: 'attached' }); // screen readers are told
   });
 
   await t.test('several turns; text of the model never becomes part of the page', async (t) => {
@@ -60,7 +72,11 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await finished();
     t.match(await answer().locator('pre').innerText(), /"name": "Grace"/, 'a fence is a block of code');
     t.equal(await page.locator('article.user').last().innerText(), 'F: an <img src=x onerror=alert(1)>\nsecond line');
-    t.match(await answer().getByLabel('Usage').innerText(), /Cached\s*[1-9]/, 'the first turn is found in the prefix cache');
+    t.match(
+      await answer().getByLabel('Usage').innerText(),
+      /Cached\s*[1-9]/,
+      'the first turn is found in the prefix cache',
+    );
     await page.getByRole('button', { name: 'Edit this message' }).last().click();
     await page.getByLabel('Edit the message').fill('E: greet');
     await page.getByLabel('Edit the message').press('Enter');
@@ -76,11 +92,24 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await say('L: a story');
     await answer().getByText('Once upon a time').waitFor();
     await page.getByRole('button', { name: 'Stop' }).waitFor();
-    t.ok(await eventually(async () => [...await owned.server.metrics()].some(([name, value]) => name.startsWith('monolith_sequences_running') && value > 0)));
+    t.ok(
+      await eventually(async () =>
+        [...(await owned.server.metrics())].some(
+          ([name, value]) => name.startsWith('monolith_sequences_running') && value > 0,
+        ),
+      ),
+    );
     await page.keyboard.press('Escape');
     await answer().getByText('Stopped by you').waitFor();
-    t.ok(await eventually(async () => [...await owned.server.metrics()].every(([name, value]) => !name.startsWith('monolith_sequences_running') || value === 0)), 'the engine stopped too');
-    await page.getByRole('button', { name: 'Clear' }).click();      // what was said until then may fill the context
+    t.ok(
+      await eventually(async () =>
+        [...(await owned.server.metrics())].every(
+          ([name, value]) => !name.startsWith('monolith_sequences_running') || value === 0,
+        ),
+      ),
+      'the engine stopped too',
+    );
+    await page.getByRole('button', { name: 'Clear' }).click(); // what was said until then may fill the context
     await say('L: another');
     await answer().getByText('Once upon a time').waitFor();
     await page.getByRole('button', { name: 'Stop' }).click();
@@ -110,14 +139,20 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
   });
 
   await t.test('the code does the same', async (t) => {
-    const { secret } = await owned.owner.post<ApiKeyObject & { secret: string }>(`/organizations/${owned.organization.id}/api-keys`, { name: 'code' });
+    const { secret } = await owned.owner.post<ApiKeyObject & { secret: string }>(
+      `/organizations/${owned.organization.id}/api-keys`,
+      { name: 'code' },
+    );
     await page.getByRole('button', { name: 'View code' }).click();
     const dialog = page.getByRole('dialog', { name: 'The same in code' });
     const codeOf = async (label: string): Promise<string> => {
       await dialog.getByRole('tab', { name: label, exact: true }).click();
       return await dialog.getByRole('region').innerText();
     };
-    const curl = await codeOf('curl'), javascript = await codeOf('JavaScript (openai)'), anthropic = await codeOf('JavaScript (@anthropic-ai/sdk)'), python = await codeOf('Python (openai)');
+    const curl = await codeOf('curl'),
+      javascript = await codeOf('JavaScript (openai)'),
+      anthropic = await codeOf('JavaScript (@anthropic-ai/sdk)'),
+      python = await codeOf('Python (openai)');
     await screenshots(page, 'playground-code', { fullPage: false });
     await page.keyboard.press('Escape');
     await dialog.waitFor({ state: 'detached' });
@@ -125,14 +160,23 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     // Within the repository, so that the clients' packages are found.
     const folder = mkdtempSync(join(root, 'build', 'code-'));
     t.teardown(() => rmSync(folder, { recursive: true }));
-    const run = (command: string, args: string[]): Promise<string> => new Promise((resolve) => {
-      const child = spawn(command, args, { cwd: folder, env: { ...process.env, MONOLITH_API_KEY: secret }, timeout: 60_000 });
-      let output = '';
-      child.stdout.on('data', (data) => { output += data; });
-      child.stderr.on('data', (data) => { output += data; });
-      child.on('close', () => resolve(output));
-      child.on('error', (error) => resolve(error.message));
-    });
+    const run = (command: string, args: string[]): Promise<string> =>
+      new Promise((resolve) => {
+        const child = spawn(command, args, {
+          cwd: folder,
+          env: { ...process.env, MONOLITH_API_KEY: secret },
+          timeout: 60_000,
+        });
+        let output = '';
+        child.stdout.on('data', (data) => {
+          output += data;
+        });
+        child.stderr.on('data', (data) => {
+          output += data;
+        });
+        child.on('close', () => resolve(output));
+        child.on('error', (error) => resolve(error.message));
+      });
     writeFileSync(join(folder, 'openai.mjs'), javascript);
     writeFileSync(join(folder, 'anthropic.mjs'), anthropic);
     t.match(await run(process.execPath, ['openai.mjs']), 'It is 14 degrees in Paris.');
@@ -158,13 +202,22 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await composer.press('Enter');
     await answer().getByText('Cut at the limit').waitFor();
     t.match(await answer().getByLabel('Usage').innerText(), /Completion\s*3,000[\s\S]*tokens\/s/);
-    await page.getByRole('button', { name: 'Clear' }).click();      // the story fills the context
+    await page.getByRole('button', { name: 'Clear' }).click(); // the story fills the context
     await settings.getByLabel('Max output tokens').fill('');
     await settings.getByRole('radio', { name: 'JSON Schema' }).check();
-    t.match(await settings.getByLabel('JSON Schema').last().inputValue(), /"properties"/, 'with an example to start from');
+    t.match(
+      await settings.getByLabel('JSON Schema').last().inputValue(),
+      /"properties"/,
+      'with an example to start from',
+    );
     const sent = page.waitForRequest((request) => request.url().endsWith('/playground'));
     await say('J: a person');
-    t.match((await sent).postDataJSON(), { temperature: 0, reasoning_effort: 'none', stream: true, response_format: { type: 'json_schema', json_schema: { strict: true } } });
+    t.match((await sent).postDataJSON(), {
+      temperature: 0,
+      reasoning_effort: 'none',
+      stream: true,
+      response_format: { type: 'json_schema', json_schema: { strict: true } },
+    });
     await finished();
     const text = await answer().locator('.answer-text .code-block code').innerText();
     t.same(JSON.parse(text), { name: 'Ada', age: 36, tags: ['math', 'engines'] });
@@ -175,38 +228,48 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     t.equal(await settings.getByLabel('Temperature').inputValue(), '');
   });
 
-  await t.test('token probabilities: each token on its ground, what else might have stood there on hover', async (t) => {
-    await settings.getByLabel('Token probabilities').selectOption('With 5 alternatives');
-    await say('E: greet');
-    await finished();
-    const tokens = answer().locator('.token');
-    t.ok(await tokens.count() > 2, 'one for each');
-    await tokens.nth(1).hover();
-    const facts = answer().locator('.token-facts');
-    await facts.getByRole('list', { name: 'Alternatives' }).waitFor();
-    t.ok(await facts.getByRole('listitem').count() >= 4);
-    t.match(await facts.innerText(), /\d %|%/, 'with how probable each was');
-    t.match(await tokens.nth(1).getAttribute('class'), /chosen/);
-    await screenshots(page, 'playground-tokens', { fullPage: false, few: true });
-    await page.getByRole('group', { name: 'Tokens with their probabilities' }).focus();
-    await page.keyboard.press('ArrowRight');
-    t.match(await tokens.nth(2).getAttribute('class'), /chosen/, 'by the keyboard too');
-    await settings.getByRole('button', { name: 'Reset to defaults' }).click();
-  });
+  await t.test(
+    'token probabilities: each token on its ground, what else might have stood there on hover',
+    async (t) => {
+      await settings.getByLabel('Token probabilities').selectOption('With 5 alternatives');
+      await say('E: greet');
+      await finished();
+      const tokens = answer().locator('.token');
+      t.ok((await tokens.count()) > 2, 'one for each');
+      await tokens.nth(1).hover();
+      const facts = answer().locator('.token-facts');
+      await facts.getByRole('list', { name: 'Alternatives' }).waitFor();
+      t.ok((await facts.getByRole('listitem').count()) >= 4);
+      t.match(await facts.innerText(), /\d %|%/, 'with how probable each was');
+      t.match(await tokens.nth(1).getAttribute('class'), /chosen/);
+      await screenshots(page, 'playground-tokens', { fullPage: false, few: true });
+      await page.getByRole('group', { name: 'Tokens with their probabilities' }).focus();
+      await page.keyboard.press('ArrowRight');
+      t.match(await tokens.nth(2).getAttribute('class'), /chosen/, 'by the keyboard too');
+      await settings.getByRole('button', { name: 'Reset to defaults' }).click();
+    },
+  );
 
   await t.test('pictures: refused with the reason, or shown and sent', async (t) => {
     const drop = async (name: string, type: string, bytes: number[]): Promise<void> => {
       const file = `new File([new Uint8Array(${JSON.stringify(bytes)})], ${JSON.stringify(name)}, { type: ${JSON.stringify(type)} })`;
-      const data = await page.evaluateHandle(`(() => { const transfer = new DataTransfer(); transfer.items.add(${file}); return transfer; })()`);
+      const data = await page.evaluateHandle(
+        `(() => { const transfer = new DataTransfer(); transfer.items.add(${file}); return transfer; })()`,
+      );
       await page.getByRole('form', { name: 'Your message' }).dispatchEvent('drop', { dataTransfer: data });
     };
-    const png = [...Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==', 'base64')];
+    const png = [
+      ...Buffer.from(
+        'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+        'base64',
+      ),
+    ];
     await drop('dot.png', 'image/png', png);
     await page.getByText('hal-1.0 reads text only: it cannot be given pictures.').waitFor();
     // No model here has eyes; clarke-1.0 takes pictures all the same, so the page is told that it sees.
     await page.route('**/models', async (route) => {
       const response = await route.fetch();
-      const body = await response.json() as { data: { id: string; input_modalities: string[] }[] };
+      const body = (await response.json()) as { data: { id: string; input_modalities: string[] }[] };
       for (const model of body.data) if (model.id === 'clarke-1.0') model.input_modalities.push('image');
       await route.fulfill({ response, json: body });
     });
@@ -219,9 +282,23 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.getByRole('button', { name: 'Remove dot.png' }).waitFor();
     const sent = page.waitForRequest((request) => request.url().endsWith('/playground'));
     await say('A: what is this?');
-    t.match((await sent).postDataJSON(), { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: /^data:image\/png;base64,iVBOR/ } }, { type: 'text', text: 'A: what is this?' }] }] });
+    t.match((await sent).postDataJSON(), {
+      messages: [
+        {
+          role: 'user',
+          content: [
+            { type: 'image_url', image_url: { url: /^data:image\/png;base64,iVBOR/ } },
+            { type: 'text', text: 'A: what is this?' },
+          ],
+        },
+      ],
+    });
     await finished();
-    t.equal(await page.locator('article.user img').evaluate((image: { naturalWidth: number }) => image.naturalWidth), 1, 'the policy lets it be shown');
+    t.equal(
+      await page.locator('article.user img').evaluate((image: { naturalWidth: number }) => image.naturalWidth),
+      1,
+      'the policy lets it be shown',
+    );
     await page.unroute('**/models');
   });
 
@@ -231,7 +308,10 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.reload();
     for (let turn = 0; turn < 2; turn++) {
       await say('A: x');
-      await answer().getByText(/Total|request req_/).first().waitFor();
+      await answer()
+        .getByText(/Total|request req_/)
+        .first()
+        .waitFor();
     }
     const alert = answer().getByRole('alert');
     t.match(await alert.innerText(), /rpm_limit_exceeded/);
@@ -269,7 +349,9 @@ test('the playground with the models of the repository', { skip: noBrowser, time
   await page.goto('/dashboard/playground');
   const models = page.getByLabel('Settings', { exact: true }).getByLabel('Model', { exact: true });
   await models.waitFor();
-  for (const [index, name] of (await models.locator('option').evaluateAll((options: { value: string }[]) => options.map(({ value }) => value))).entries()) {
+  for (const [index, name] of (
+    await models.locator('option').evaluateAll((options: { value: string }[]) => options.map(({ value }) => value))
+  ).entries()) {
     await models.selectOption(name);
     await page.getByLabel('Max output tokens').fill('40');
     await page.getByLabel('Message', { exact: true }).fill('What is the capital of France?');
@@ -283,7 +365,7 @@ test('the playground with the models of the repository', { skip: noBrowser, time
   await page.goto('/dashboard/operator/live');
   const engines = page.getByRole('radiogroup', { name: 'Engine' }).getByRole('radio');
   await engines.first().waitFor();
-  t.ok(await eventually(async () => await engines.count() === 3), 'an engine for each');
+  t.ok(await eventually(async () => (await engines.count()) === 3), 'an engine for each');
   await engines.last().check();
   await page.getByRole('figure', { name: /^KV pages/ }).waitFor();
   t.same(problems, []);

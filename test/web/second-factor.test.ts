@@ -88,11 +88,14 @@ test('the second factor', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   await noneWrong(t, window, 'profile');
 
   const user = await openWindow(browser, dashboard.url);
-  await dashboard.client().signUp({ email: 'bob@example.com', name: 'Bob' }).then(async ({ organization }) => {
-    const bob = dashboard.client();
-    await bob.login('bob@example.com');
-    await bob.delete(`/organizations/${organization.id}`);
-  });
+  await dashboard
+    .client()
+    .signUp({ email: 'bob@example.com', name: 'Bob' })
+    .then(async ({ organization }) => {
+      const bob = dashboard.client();
+      await bob.login('bob@example.com');
+      await bob.delete(`/organizations/${organization.id}`);
+    });
   await user.page.goto('/dashboard/profile');
   await user.page.getByLabel('E-mail').fill('bob@example.com');
   await user.page.getByLabel('Password').fill(PASSWORD);

@@ -13,7 +13,9 @@ test('a fetched model is served from the page', { skip: noBrowser, timeout: 120_
   const folder = mkdtempSync(join(tmpdir(), 'monolith-serve-page-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   writeScriptModel(join(folder, 'script.gguf'));
-  const hub = await startHub({ 'acme/Tiny-GGUF': { files: { 'tiny-F16.gguf': readFileSync(join(folder, 'script.gguf')) } } });
+  const hub = await startHub({
+    'acme/Tiny-GGUF': { files: { 'tiny-F16.gguf': readFileSync(join(folder, 'script.gguf')) } },
+  });
   t.teardown(() => hub.close());
   const owned = await openOwned({ env: { HF_ENDPOINT: hub.endpoint, HF_HUB_CACHE: join(folder, 'hub') } });
   t.teardown(() => owned.close());
@@ -50,5 +52,8 @@ test('a fetched model is served from the page', { skip: noBrowser, timeout: 120_
   await dialog.getByRole('button', { name: 'Unserve' }).click();
   await page.getByText('tiny is served no more').waitFor();
   await page.getByRole('button', { name: 'Unserve tiny' }).waitFor({ state: 'detached' });
-  t.same((await owned.owner.get<{ data: { id: string }[] }>('/operator/models')).data.map(({ id }) => id), ['hal-1.0', 'clarke-1.0', 'tycho-1.0']);
+  t.same(
+    (await owned.owner.get<{ data: { id: string }[] }>('/operator/models')).data.map(({ id }) => id),
+    ['hal-1.0', 'clarke-1.0', 'tycho-1.0'],
+  );
 });

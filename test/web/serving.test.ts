@@ -14,14 +14,22 @@ import type { Exchange } from '../../src/http/exchange.js';
 import { notBuilt } from '../support/browser.js';
 import { startDashboard } from '../support/dashboard-server.js';
 
-interface Answer { status: number; headers: IncomingHttpHeaders; body: Buffer }
+interface Answer {
+  status: number;
+  headers: IncomingHttpHeaders;
+  body: Buffer;
+}
 
 // fetch would decompress.
 function get(url: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Answer> {
   return new Promise((resolve, reject) => {
     request(url, { headers, method }, (response) => {
       const parts: Buffer[] = [];
-      response.on('data', (part: Buffer) => parts.push(part)).on('end', () => resolve({ status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(parts) }));
+      response
+        .on('data', (part: Buffer) => parts.push(part))
+        .on('end', () =>
+          resolve({ status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(parts) }),
+        );
     }).on('error', reject);
   });
 }
@@ -35,13 +43,26 @@ test('the page is served', { skip: notBuilt }, async (t) => {
   t.equal(index.status, 200);
   t.equal(index.headers['content-type'], 'text/html; charset=utf-8');
   t.equal(index.headers['cache-control'], 'no-cache');
-  t.equal(index.headers['content-security-policy'],
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'");
-  t.match(index.headers, { 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer', 'cross-origin-opener-policy': 'same-origin', vary: 'Accept-Encoding' });
+  t.equal(
+    index.headers['content-security-policy'],
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+  );
+  t.match(index.headers, {
+    'x-content-type-options': 'nosniff',
+    'referrer-policy': 'no-referrer',
+    'cross-origin-opener-policy': 'same-origin',
+    vary: 'Accept-Encoding',
+  });
   t.notOk(index.headers['access-control-allow-origin'], 'no other page may read it');
   const html = index.body.toString();
   t.notMatch(html, /<script(?![^>]* src=)|<style|style=|https?:\/\//, 'nothing inline, nothing from elsewhere');
-  for (const path of ['/', '/dashboard/', '/dashboard/keys', '/dashboard/operator/live', '/dashboard/signup?invite=x']) {
+  for (const path of [
+    '/',
+    '/dashboard/',
+    '/dashboard/keys',
+    '/dashboard/operator/live',
+    '/dashboard/signup?invite=x',
+  ]) {
     t.equal((await get(url + path)).body.toString(), html, `${path} is the page`);
   }
 
@@ -52,7 +73,10 @@ test('the page is served', { skip: notBuilt }, async (t) => {
     t.equal(plain.status, 200);
     t.equal(plain.headers['cache-control'], 'public, max-age=31536000, immutable');
     t.notOk(plain.headers['content-encoding']);
-    t.match(plain.headers['content-type'], path.endsWith('.js') ? /^text\/javascript/ : path.endsWith('.css') ? /^text\/css/ : /^image\/svg/);
+    t.match(
+      plain.headers['content-type'],
+      path.endsWith('.js') ? /^text\/javascript/ : path.endsWith('.css') ? /^text\/css/ : /^image\/svg/,
+    );
     const br = await get(url + path, { 'accept-encoding': 'gzip, deflate, br' });
     t.equal(br.headers['content-encoding'], 'br');
     t.ok(brotliDecompressSync(br.body).equals(plain.body), 'the same');
@@ -65,17 +89,27 @@ test('the page is served', { skip: notBuilt }, async (t) => {
     t.equal(head.body.length, 0);
   }
 
-  for (const path of ['/dashboard/assets/gone-12345678.js', '/dashboard/assets/..%2findex.html', '/dashboard/favicon.ico', '/dashboard/api', '/dashboard/a/b']) {
+  for (const path of [
+    '/dashboard/assets/gone-12345678.js',
+    '/dashboard/assets/..%2findex.html',
+    '/dashboard/favicon.ico',
+    '/dashboard/api',
+    '/dashboard/a/b',
+  ]) {
     const answer = await get(url + path);
     t.equal(answer.status, 404, path);
     t.equal((JSON.parse(answer.body.toString()) as { error: { code: string } }).error.code, 'unknown_endpoint');
   }
   t.equal((await get(`${url}/dashboard`, {}, 'POST')).status, 404, 'it is only read');
   const description = JSON.parse((await get(`${url}/openapi.json`)).body.toString()) as { paths: object };
-  t.notOk(Object.keys(description.paths).some((path) => path.startsWith('/dashboard')), 'no interface for programs');
+  t.notOk(
+    Object.keys(description.paths).some((path) => path.startsWith('/dashboard')),
+    'no interface for programs',
+  );
 
   await dashboard.restart({ dashboard: { enabled: false } });
-  for (const path of ['/', '/dashboard', assets[0] as string]) t.equal((await get(dashboard.url + path)).status, 404, `${path} is not there when it is switched off`);
+  for (const path of ['/', '/dashboard', assets[0] as string])
+    t.equal((await get(dashboard.url + path)).status, 404, `${path} is not there when it is switched off`);
 });
 
 test('a page that was not built says how', (t) => {
@@ -87,9 +121,22 @@ test('a page that was not built says how', (t) => {
 });
 
 test('Accept-Encoding', (t) => {
-  const both: PageFile = { contentType: '', plain: Buffer.from(''), coded: { br: Buffer.from(''), gzip: Buffer.from('') } };
+  const both: PageFile = {
+    contentType: '',
+    plain: Buffer.from(''),
+    coded: { br: Buffer.from(''), gzip: Buffer.from('') },
+  };
   const cases: [string, string | null][] = [
-    ['', null], ['identity', null], ['gzip', 'gzip'], ['gzip;q=0.5, br;q=1.0', 'br'], ['BR', 'br'], ['*', 'br'], ['br;q=0, *', 'gzip'], ['gzip;q=0', null], ['deflate, zstd', null], ['br ; q=0.0', null],
+    ['', null],
+    ['identity', null],
+    ['gzip', 'gzip'],
+    ['gzip;q=0.5, br;q=1.0', 'br'],
+    ['BR', 'br'],
+    ['*', 'br'],
+    ['br;q=0, *', 'gzip'],
+    ['gzip;q=0', null],
+    ['deflate, zstd', null],
+    ['br ; q=0.0', null],
   ];
   for (const [header, wanted] of cases) t.equal(codingFor(both, header), wanted, header);
   t.equal(codingFor({ ...both, coded: {} }, 'br, gzip'), null, 'what is not smaller is sent as it is');

@@ -13,7 +13,8 @@ import { ofEngine, Samples } from '../../src/dashboard/web/src/live/samples.js';
 import type { EngineSample, LiveSample } from '../../src/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 
-const text = '\uFEFF: keep-alive\n\nevent: sample\ndata: {"a":1}\n\ndata: é👋\r\ndata:second\r\n\r\ndata\rdata: x\r\r: c\nid: 7\nretry: 5\nevent: nothing\n\ndata: last\n\n';
+const text =
+  '\uFEFF: keep-alive\n\nevent: sample\ndata: {"a":1}\n\ndata: é👋\r\ndata:second\r\n\r\ndata\rdata: x\r\r: c\nid: 7\nretry: 5\nevent: nothing\n\ndata: last\n\n';
 const wanted: ServerEvent[] = [
   { event: 'sample', data: '{"a":1}' },
   { event: 'message', data: 'é👋\nsecond' },
@@ -35,16 +36,27 @@ test('events come out the same however the bytes are split', async (t) => {
     if (JSON.stringify(events) !== JSON.stringify(wanted)) t.same(events, wanted, `pieces of ${size} bytes`);
   }
   t.same(new EventParser().push('data: unfinished\n'), [], 'an event without its end is none');
-  t.throws(() => new EventParser().push('x'.repeat(16 * 1024 * 1024 + 1)), { name: 'StreamError' }, 'what never ends is not kept');
+  t.throws(
+    () => new EventParser().push('x'.repeat(16 * 1024 * 1024 + 1)),
+    { name: 'StreamError' },
+    'what never ends is not kept',
+  );
 });
 
 test('a reader that stops cancels the body; silence is an error, comments are not', async (t) => {
   let cancelled = false;
   const endless = new ReadableStream<Uint8Array>({
-    pull: (controller) => { controller.enqueue(Buffer.from('data: x\n\n')); },
-    cancel: () => { cancelled = true; },
+    pull: (controller) => {
+      controller.enqueue(Buffer.from('data: x\n\n'));
+    },
+    cancel: () => {
+      cancelled = true;
+    },
   });
-  for await (const event of readEvents(endless)) { t.equal(event.data, 'x'); break; }
+  for await (const event of readEvents(endless)) {
+    t.equal(event.data, 'x');
+    break;
+  }
   t.ok(cancelled);
 
   let timer: NodeJS.Timeout | undefined;
@@ -58,7 +70,12 @@ test('a reader that stops cancels the body; silence is an error, comments are no
     },
   });
   const seen: string[] = [];
-  await t.rejects((async () => { for await (const { data } of readEvents(commented, { idleMs: 100 })) seen.push(data); })(), { name: 'StreamError' });
+  await t.rejects(
+    (async () => {
+      for await (const { data } of readEvents(commented, { idleMs: 100 })) seen.push(data);
+    })(),
+    { name: 'StreamError' },
+  );
   t.same(seen, ['there'], 'four comments 30 ms apart kept it open');
 });
 
@@ -67,15 +84,26 @@ test('a followed stream is opened again after a loss, and a refusal is final', a
   const open: ServerResponse[] = [];
   const server = createServer((_, response) => {
     calls++;
-    if (calls === 2) { response.writeHead(503, { 'retry-after': '0' }).end('{"error":{"message":"Busy."}}'); return; }
-    if (calls === 4) { response.writeHead(403, { 'content-type': 'application/json' }).end('{"error":{"message":"Operators only."}}'); return; }
+    if (calls === 2) {
+      response.writeHead(503, { 'retry-after': '0' }).end('{"error":{"message":"Busy."}}');
+      return;
+    }
+    if (calls === 4) {
+      response.writeHead(403, { 'content-type': 'application/json' }).end('{"error":{"message":"Operators only."}}');
+      return;
+    }
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     response.write(`event: sample\ndata: ${calls}\n\n`);
     if (calls === 1) setTimeout(() => response.destroy(), 20);
     else open.push(response);
   });
-  await new Promise<void>((done) => { server.listen(0, '127.0.0.1', done); });
-  t.teardown(() => { server.closeAllConnections(); server.close(); });
+  await new Promise<void>((done) => {
+    server.listen(0, '127.0.0.1', done);
+  });
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const data: string[] = [];
   const states: string[] = [];
@@ -83,8 +111,13 @@ test('a followed stream is opened again after a loss, and a refusal is final', a
   const stop = follow({
     open: (signal) => fetch(url, { signal }),
     onEvent: (event) => data.push(event.data),
-    onConnection: (connection) => { last = connection; states.push(connection.state); },
-    firstPauseMs: 20, longestPauseMs: 50, idleMs: 1000,
+    onConnection: (connection) => {
+      last = connection;
+      states.push(connection.state);
+    },
+    firstPauseMs: 20,
+    longestPauseMs: 50,
+    idleMs: 1000,
   });
   t.ok(await eventually(() => data.length === 2));
   t.same(data, ['1', '3']);
@@ -95,7 +128,12 @@ test('a followed stream is opened again after a loss, and a refusal is final', a
   stop();
 
   const before = calls;
-  const end = follow({ open: (signal) => fetch(url, { signal }), onEvent: (event) => data.push(event.data), onConnection: () => undefined, firstPauseMs: 10 });
+  const end = follow({
+    open: (signal) => fetch(url, { signal }),
+    onEvent: (event) => data.push(event.data),
+    onConnection: () => undefined,
+    firstPauseMs: 10,
+  });
   t.ok(await eventually(() => calls === before + 1 && open.length === 2));
   const closed = new Promise((done) => open[1]!.once('close', done));
   end();
@@ -106,7 +144,10 @@ test('a followed stream is opened again after a loss, and a refusal is final', a
 test('a ring keeps the newest', (t) => {
   const ring = new Ring<number>(3);
   for (let n = 1; n <= 5; n++) ring.push(n);
-  t.same(ring.map((n) => n), [3, 4, 5]);
+  t.same(
+    ring.map((n) => n),
+    [3, 4, 5],
+  );
   t.same([ring.at(0), ring.at(-1), ring.at(3), ring.at(-4), ring.length], [3, 5, undefined, undefined, 3]);
   ring.clear();
   t.same([ring.length, ring.at(-1)], [0, undefined]);
@@ -115,8 +156,17 @@ test('a ring keeps the newest', (t) => {
 });
 
 const sampleAt = (second: number, running: number | null): LiveSample => ({
-  at: new Date(second * 1000).toISOString(), requests: 0, rejected_429: 0, rejected_503: 0, errors: 0, cancelled: 0, in_flight: 0,
-  rss_bytes: 0, loop_lag_ms: 0, http_threads: 1, viewers: 1,
+  at: new Date(second * 1000).toISOString(),
+  requests: 0,
+  rejected_429: 0,
+  rejected_503: 0,
+  errors: 0,
+  cancelled: 0,
+  in_flight: 0,
+  rss_bytes: 0,
+  loop_lag_ms: 0,
+  http_threads: 1,
+  viewers: 1,
   engines: running === null ? [] : [{ model: 'a', running } as EngineSample],
 });
 
@@ -127,8 +177,12 @@ test('samples: history again after a reconnection, gaps, engines that come later
   t.notOk(samples.receive({ event: 'sample', data: JSON.stringify(sampleAt(3, 2)) }), 'known already');
   t.notOk(samples.receive({ event: 'message', data: 'x' }), 'none of ours');
   t.ok(samples.receive({ event: 'history', data: JSON.stringify([sampleAt(2, 1), sampleAt(3, 2), sampleAt(9, 3)]) }));
-  t.same(samples.columns([ofEngine('a', ({ running }) => running)]), [[1, 2, 3, 4, 9], [null, 1, 2, null, 3]]);
-  for (let second = 10; second < 14; second++) samples.receive({ event: 'sample', data: JSON.stringify(sampleAt(second, second)) });
+  t.same(samples.columns([ofEngine('a', ({ running }) => running)]), [
+    [1, 2, 3, 4, 9],
+    [null, 1, 2, null, 3],
+  ]);
+  for (let second = 10; second < 14; second++)
+    samples.receive({ event: 'sample', data: JSON.stringify(sampleAt(second, second)) });
   t.equal(samples.length, 5);
   t.equal(samples.engines()[0]!.running, 13);
   t.end();

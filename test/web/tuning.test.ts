@@ -3,12 +3,22 @@
 import t, { test } from 'tap';
 import type { ListPage } from '../../src/wire/dashboard.js';
 import type { TuneRunSummary } from '../../src/wire/tuning.js';
-import { figure, frontOf, linearAxis, logAxis, progressOf, secondsLeft, spotsOf, startOf, FIRST_DRAFT } from '../../src/dashboard/web/src/operator/tuning-view.js';
+import {
+  figure,
+  frontOf,
+  linearAxis,
+  logAxis,
+  progressOf,
+  secondsLeft,
+  spotsOf,
+  startOf,
+  FIRST_DRAFT,
+} from '../../src/dashboard/web/src/operator/tuning-view.js';
 import { eventually } from '../e2e/monolith.js';
 import { noBrowser, noneWrong, openSignedIn, screenshots } from '../support/browser.js';
 import { openOwned } from '../support/owned-server.js';
 
-t.setTimeout(300_000);     // for a busy machine
+t.setTimeout(300_000); // for a busy machine
 
 test('what the page shows of a run, in figures', async (t) => {
   t.same([1234.5, 99.94, 0.01234, 0].map(figure), ['1,235', '99.9', '0.0123', '0']);
@@ -16,13 +26,46 @@ test('what the page shows of a run, in figures', async (t) => {
   t.same(linearAxis([]), { min: 0, max: 1, ticks: [0, 0.5, 1] });
   t.same(logAxis([30, 180]), { min: 20, max: 200, ticks: [20, 50, 100, 200] });
   t.same(logAxis([0.5, 90_000]).ticks, [1, 10, 100, 1_000, 10_000, 100_000]);
-  const trial = { number: 1, phase: 'search' as const, settings: { max_batch_tokens: 1, max_sequences: 1, step_ms: 1 }, load: 1, seconds: 2, throughput: 1, goodput: 1, output_tokens_per_s: 1, ttft_ms: [1, 9] as [number, number], itl_ms: null, verdicts: [], met: true, stopped: false, errors: {}, front: true };
-  t.same(spotsOf([trial, { ...trial, stopped: true }, { ...trial, ttft_ms: null }]).map(({ x, y }) => [x, y]), [[9, 1]]);
-  t.same(frontOf(spotsOf([trial, { ...trial, ttft_ms: [1, 5], goodput: 0.5 }, { ...trial, front: false }])).map(({ x }) => x), [5, 9]);
+  const trial = {
+    number: 1,
+    phase: 'search' as const,
+    settings: { max_batch_tokens: 1, max_sequences: 1, step_ms: 1 },
+    load: 1,
+    seconds: 2,
+    throughput: 1,
+    goodput: 1,
+    output_tokens_per_s: 1,
+    ttft_ms: [1, 9] as [number, number],
+    itl_ms: null,
+    verdicts: [],
+    met: true,
+    stopped: false,
+    errors: {},
+    front: true,
+  };
+  t.same(
+    spotsOf([trial, { ...trial, stopped: true }, { ...trial, ttft_ms: null }]).map(({ x, y }) => [x, y]),
+    [[9, 1]],
+  );
+  t.same(
+    frontOf(spotsOf([trial, { ...trial, ttft_ms: [1, 5], goodput: 0.5 }, { ...trial, front: false }])).map(
+      ({ x }) => x,
+    ),
+    [5, 9],
+  );
   t.equal(secondsLeft({ state: 'running', trials: [trial], trials_planned: 16, trial_s: 1 }), 30);
   t.equal(secondsLeft({ state: 'done', trials: [], trials_planned: 16, trial_s: 1 }), null);
   t.equal(progressOf({ state: 'running', trials_done: 4, trials_planned: 16 }), 0.25);
-  t.same(startOf({ ...FIRST_DRAFT, model: 'm', workload: 'fixed', maxLoad: ' 8 ' }), { model: 'm', slo: 'ttft_p99=500ms,itl_p99=50ms', workload: { kind: 'fixed', prompt_tokens: 256, output_tokens: 64 }, load: 'concurrency', max_load: 8, trials: 40, trial_s: 10, apply: false });
+  t.same(startOf({ ...FIRST_DRAFT, model: 'm', workload: 'fixed', maxLoad: ' 8 ' }), {
+    model: 'm',
+    slo: 'ttft_p99=500ms,itl_p99=50ms',
+    workload: { kind: 'fixed', prompt_tokens: 256, output_tokens: 64 },
+    load: 'concurrency',
+    max_load: 8,
+    trials: 40,
+    trial_s: 10,
+    apply: false,
+  });
 });
 
 test('tuning runs', { skip: noBrowser, timeout: 300_000 }, async (t) => {
@@ -31,12 +74,15 @@ test('tuning runs', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   const { owner, server } = owned;
   const opened = await openSignedIn(t, server.url, owner.cookie);
   const { page } = opened;
-  const runs = async (): Promise<TuneRunSummary[]> => (await owner.get<ListPage<TuneRunSummary>>('/operator/tuning')).data;
+  const runs = async (): Promise<TuneRunSummary[]> =>
+    (await owner.get<ListPage<TuneRunSummary>>('/operator/tuning')).data;
 
   await page.goto('/dashboard/operator/tuning');
   await page.getByText('No runs yet').waitFor();
   const form = page.getByRole('form', { name: 'Start a run' });
-  const fill = async (label: string, value: string): Promise<void> => { await form.getByLabel(label, { exact: true }).fill(value); };
+  const fill = async (label: string, value: string): Promise<void> => {
+    await form.getByLabel(label, { exact: true }).fill(value);
+  };
   await form.getByLabel('Workload').selectOption('fixed');
   await fill('Prompt tokens', '30');
   await fill('Answer tokens', '6');
@@ -51,7 +97,10 @@ test('tuning runs', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   // Watched, and stopped.
   await form.getByRole('button', { name: 'Start' }).click();
   await page.getByText('Running').first().waitFor();
-  await page.getByText(/^[1-9]\d* of 16 measurements/).first().waitFor();
+  await page
+    .getByText(/^[1-9]\d* of 16 measurements/)
+    .first()
+    .waitFor();
   t.equal(await form.getByRole('button', { name: 'Start' }).isDisabled(), true, 'one at a time');
   await page.getByRole('img', { name: /^Goodput against .*: \d+ measurements$/ }).waitFor();
   await page.getByRole('button', { name: 'Stop' }).click();
@@ -65,7 +114,7 @@ test('tuning runs', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   await page.getByRole('table', { name: 'Before and found' }).getByText('As it was').waitFor();
   await page.getByText('16 measurements', { exact: true }).click();
   t.equal(await page.getByRole('table', { name: 'Measurements' }).getByRole('row').count(), 17);
-  t.ok(await page.locator('.front-met').count() > 0);
+  t.ok((await page.locator('.front-met').count()) > 0);
   await screenshots(page, 'operator-tuning');
 
   // Compared; the address keeps what is shown.

@@ -24,7 +24,10 @@ export class InviteTable {
 
   private readonly secrets: Table<Uint8Array>;
 
-  constructor(private readonly store: Store, private readonly now: () => number = Date.now) {
+  constructor(
+    private readonly store: Store,
+    private readonly now: () => number = Date.now,
+  ) {
     this.invites = store.table('invites');
     this.organizationOf = store.table('invites');
     this.secrets = store.table('secrets');
@@ -32,7 +35,9 @@ export class InviteTable {
 
   /** Youngest first. */
   list(organizationId: string): Invite[] {
-    return [...this.invites.range({ from: [organizationId], to: [organizationId, '\uffff'] })].map(({ value }) => inviteOf(value)).sort((a, b) => b.createdAt - a.createdAt);
+    return [...this.invites.range({ from: [organizationId], to: [organizationId, '\uffff'] })]
+      .map(({ value }) => inviteOf(value))
+      .sort((a, b) => b.createdAt - a.createdAt);
   }
 
   get(organizationId: string, id: string): Invite | undefined {
@@ -51,7 +56,17 @@ export class InviteTable {
     if (others.length >= MAX_INVITES) return null;
     for (const other of others) if (other.email === email && this.state(other) === 'pending') this.revoke(other);
     const now = this.now();
-    const invite: Invite = { id: newAccountId('inv'), organizationId, email, role, createdBy, createdAt: now, expiresAt: now + INVITE_MS, acceptedAt: null, revokedAt: null };
+    const invite: Invite = {
+      id: newAccountId('inv'),
+      organizationId,
+      email,
+      role,
+      createdBy,
+      createdAt: now,
+      expiresAt: now + INVITE_MS,
+      acceptedAt: null,
+      revokedAt: null,
+    };
     this.put(invite);
     void this.organizationOf.put(['id', invite.id], organizationId);
     return invite;
@@ -99,7 +114,8 @@ export class InviteTable {
   sweep(): Promise<void> {
     const before = this.now() - INVITES_KEPT_MS;
     return walk(this.store, this.invites, { from: ['org_'], to: ['org_\uffff'] }, (invite) => {
-      if (Math.min(invite.expiresAt, invite.acceptedAt ?? Infinity, invite.revokedAt ?? Infinity) < before) this.remove(invite);
+      if (Math.min(invite.expiresAt, invite.acceptedAt ?? Infinity, invite.revokedAt ?? Infinity) < before)
+        this.remove(invite);
     });
   }
 

@@ -20,7 +20,9 @@ export class MembershipTable {
 
   /** Oldest first. */
   ofOrganization(organizationId: string): Membership[] {
-    return [...this.memberships.range(below(organizationId))].map(({ value }) => value).sort((a, b) => a.createdAt.localeCompare(b.createdAt));
+    return [...this.memberships.range(below(organizationId))]
+      .map(({ value }) => value)
+      .sort((a, b) => a.createdAt.localeCompare(b.createdAt));
   }
 
   /** Oldest first. */

@@ -55,12 +55,20 @@ export class OrganizationTable {
 
   /** Those whose keys alone are left, deleted before this moment. */
   deletedBefore(time: number): Organization[] {
-    return this.all().filter((one) => one.erased === true && one.keysErased !== true && Date.parse(one.deletedAt ?? '') < time);
+    return this.all().filter(
+      (one) => one.erased === true && one.keysErased !== true && Date.parse(one.deletedAt ?? '') < time,
+    );
   }
 
   /** Within a transaction. */
   create(name: string): Organization {
-    const organization: Organization = { id: newAccountId('org'), tenant: this.newNumber(), name, status: 'active', createdAt: new Date().toISOString() };
+    const organization: Organization = {
+      id: newAccountId('org'),
+      tenant: this.newNumber(),
+      name,
+      status: 'active',
+      createdAt: new Date().toISOString(),
+    };
     void this.organizations.put(organization.id, organization);
     return organization;
   }
@@ -77,7 +85,8 @@ export class OrganizationTable {
   /** Within a transaction. */
   markDeleted(id: string): void {
     const organization = this.get(id);
-    if (organization !== undefined) void this.organizations.put(id, { ...organization, status: 'suspended', deletedAt: new Date().toISOString() });
+    if (organization !== undefined)
+      void this.organizations.put(id, { ...organization, status: 'suspended', deletedAt: new Date().toISOString() });
   }
 
   /** Within a transaction: what is gone of a deleted one. */

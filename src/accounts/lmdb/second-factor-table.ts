@@ -7,7 +7,7 @@ export interface SecondFactorRow {
   /** Null: off. */
   readonly factor: SecondFactor | null;
   /** Shown, not proved yet. */
-  readonly proposal: { readonly sealed: string; readonly until: number } | null;   // milliseconds
+  readonly proposal: { readonly sealed: string; readonly until: number } | null; // milliseconds
 }
 
 const NONE: SecondFactorRow = Object.freeze({ factor: null, proposal: null });

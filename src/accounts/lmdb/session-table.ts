@@ -12,7 +12,10 @@ export class SessionTable {
   private readonly byHash: Table<Session>;
   private readonly byUser: Table<string>;
 
-  constructor(private readonly store: Store, private readonly now: () => number = Date.now) {
+  constructor(
+    private readonly store: Store,
+    private readonly now: () => number = Date.now,
+  ) {
     this.byHash = store.table('sessions');
     this.byUser = store.table('sessions');
   }
@@ -23,7 +26,14 @@ export class SessionTable {
     for (const { hash } of others.slice(MAX_SESSIONS - 1)) this.remove(hash);
     const secret = newCookie();
     const now = this.now();
-    const session: Session = { id: newAccountId('sess'), userId, createdAt: now, lastSeenAt: now, ip, userAgent: shownUserAgent(userAgent) };
+    const session: Session = {
+      id: newAccountId('sess'),
+      userId,
+      createdAt: now,
+      lastSeenAt: now,
+      ip,
+      userAgent: shownUserAgent(userAgent),
+    };
     const hash = sessionHash(secret);
     void this.byHash.put(['hash', hash], session);
     void this.byUser.put(['user', userId, session.id], hash);
@@ -33,7 +43,7 @@ export class SessionTable {
   /** The session of a cookie as long as it lasts. */
   find(secret: string): Session | undefined {
     if (!isCookie(secret)) return undefined;
-    this.store.refresh();   // what was answered by another thread is there, for all that this request reads, even if this event-loop turn began before
+    this.store.refresh(); // what was answered by another thread is there, for all that this request reads, even if this event-loop turn began before
     const session = this.byHash.get(['hash', sessionHash(secret)]);
     return session === undefined || this.isOver(session) ? undefined : session;
   }
@@ -43,10 +53,13 @@ export class SessionTable {
     const now = this.now();
     if (now - session.lastSeenAt < SEEN_MS) return;
     const hash = sessionHash(secret);
-    void this.store.transaction(() => {
-      const current = this.byHash.get(['hash', hash]);
-      if (current !== undefined && current.lastSeenAt < now) void this.byHash.put(['hash', hash], { ...current, lastSeenAt: now });
-    }).catch(() => undefined);
+    void this.store
+      .transaction(() => {
+        const current = this.byHash.get(['hash', hash]);
+        if (current !== undefined && current.lastSeenAt < now)
+          void this.byHash.put(['hash', hash], { ...current, lastSeenAt: now });
+      })
+      .catch(() => undefined);
   }
 
   /** Last used first. */

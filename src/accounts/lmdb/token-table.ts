@@ -11,7 +11,10 @@ export class TokenTable {
   private readonly tokens: Table<Token>;
   private readonly hashes: Table<string>;
 
-  constructor(private readonly store: Store, private readonly now: () => number = Date.now) {
+  constructor(
+    private readonly store: Store,
+    private readonly now: () => number = Date.now,
+  ) {
     this.tokens = store.table('tokens');
     this.hashes = store.table('tokens');
   }
@@ -21,7 +24,13 @@ export class TokenTable {
     this.removeOf(userId, purpose);
     const token = newToken();
     const hash = tokenHash(token);
-    void this.tokens.put(['hash', hash], { userId, purpose, expiresAt: this.now() + TOKEN_MS, mailed, ...(email === undefined ? {} : { email }) });
+    void this.tokens.put(['hash', hash], {
+      userId,
+      purpose,
+      expiresAt: this.now() + TOKEN_MS,
+      mailed,
+      ...(email === undefined ? {} : { email }),
+    });
     void this.hashes.put(['user', userId, purpose], hash);
     return token;
   }
@@ -57,8 +66,13 @@ export class TokenTable {
 
   /** Erases what is over, in short transactions. */
   sweep(): Promise<void> {
-    return walk(this.store, this.tokens, { from: ['hash'], to: ['hash', '\uffff'] }, ({ userId, purpose, expiresAt }) => {
-      if (expiresAt <= this.now()) this.removeOf(userId, purpose);
-    });
+    return walk(
+      this.store,
+      this.tokens,
+      { from: ['hash'], to: ['hash', '\uffff'] },
+      ({ userId, purpose, expiresAt }) => {
+        if (expiresAt <= this.now()) this.removeOf(userId, purpose);
+      },
+    );
   }
 }

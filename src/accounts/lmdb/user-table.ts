@@ -5,7 +5,12 @@ import { newAccountId } from '../../ids.js';
 import type { Store, Table } from '../../storage/store.js';
 import type { User } from '../users.js';
 
-export interface NewUser { email: string; name: string; passwordHash: string; operator: boolean }
+export interface NewUser {
+  email: string;
+  name: string;
+  passwordHash: string;
+  operator: boolean;
+}
 
 /** Longer ones nobody has, and keys of the database have a bound. */
 const MAX_EMAIL = 320;
@@ -32,19 +37,29 @@ export class UserTable {
 
   /** Nobody has signed up yet. */
   get none(): boolean {
-    return [...this.users.keys({ limit: 1 })].length === 0;   // to its end: a walk that is left open keeps one of the database's few readers
+    return [...this.users.keys({ limit: 1 })].length === 0; // to its end: a walk that is left open keeps one of the database's few readers
   }
 
   /** By id, from after `after`. */
   list(limit: number, after: string | null): User[] {
     const found = this.users.range(after === null ? { limit } : { from: after, limit: limit + 1 });
-    return [...found].map(({ value }) => value).filter(({ id }) => id !== after).slice(0, limit);
+    return [...found]
+      .map(({ value }) => value)
+      .filter(({ id }) => id !== after)
+      .slice(0, limit);
   }
 
   /** Within a transaction. Null if the address is taken. */
   create(user: NewUser): User | null {
     if (this.byEmail.get(user.email) !== undefined) return null;
-    const created: User = { id: newAccountId('user'), ...user, emailVerified: false, locked: false, createdAt: new Date().toISOString(), lastLoginAt: null };
+    const created: User = {
+      id: newAccountId('user'),
+      ...user,
+      emailVerified: false,
+      locked: false,
+      createdAt: new Date().toISOString(),
+      lastLoginAt: null,
+    };
     void this.users.put(created.id, created);
     void this.byEmail.put(created.email, created.id);
     return created;
@@ -80,7 +95,7 @@ export class UserTable {
 
   /** Whether anybody else is an operator and may sign in. */
   hasOtherOperator(id: string): boolean {
-    for (let after: string | null = null; ;) {
+    for (let after: string | null = null; ; ) {
       const page: User[] = this.list(PAGE, after);
       if (page.some((user) => user.id !== id && user.operator && !user.locked)) return true;
       if (page.length < PAGE) return false;

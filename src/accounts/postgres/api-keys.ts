@@ -22,11 +22,13 @@ export class PostgresApiKeys implements ApiKeys {
   constructor(private readonly work: AccountWork) {}
 
   async get(organizationId: string, id: string): Promise<KeyRecord | null> {
-    return await keyById(this.work.sql, organizationId, id) ?? null;
+    return (await keyById(this.work.sql, organizationId, id)) ?? null;
   }
 
   async all(): Promise<KeyRecord[]> {
-    return (await this.work.sql.query<KeyRow>(`SELECT ${KEY_COLUMNS} FROM api_keys ORDER BY created_at, id`)).map(keyOf);
+    return (await this.work.sql.query<KeyRow>(`SELECT ${KEY_COLUMNS} FROM api_keys ORDER BY created_at, id`)).map(
+      keyOf,
+    );
   }
 
   async page(organizationId: string, limit: number, after: string | null): Promise<Slice<KeyRecord> | null> {
@@ -34,10 +36,15 @@ export class PostgresApiKeys implements ApiKeys {
     if (last === null) return null;
     const rows = await this.work.sql.query<KeyRow>(
       `SELECT ${KEY_COLUMNS} FROM api_keys WHERE organization_id = $1 AND (created_at, id) < ($2, $3) ORDER BY created_at DESC, id DESC LIMIT $4`,
-      [organizationId, last === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(last.createdAt), last?.id ?? '', limit + 1],
+      [
+        organizationId,
+        last === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(last.createdAt),
+        last?.id ?? '',
+        limit + 1,
+      ],
     );
     const data = rows.slice(0, limit).map(keyOf);
-    return { data, next: rows.length > limit ? data.at(-1)?.id ?? null : null };
+    return { data, next: rows.length > limit ? (data.at(-1)?.id ?? null) : null };
   }
 
   async create(organizationId: string, fields: NewKey, actor: Actor | null): Promise<CreatedKey> {
@@ -48,7 +55,8 @@ export class PostgresApiKeys implements ApiKeys {
   }
 
   async first(organizationId: string, fields: NewKey): Promise<CreatedKey | null> {
-    const isAny = async (sql: Queryable): Promise<boolean> => (await sql.query('SELECT 1 FROM api_keys LIMIT 1')).length > 0;
+    const isAny = async (sql: Queryable): Promise<boolean> =>
+      (await sql.query('SELECT 1 FROM api_keys LIMIT 1')).length > 0;
     if (await isAny(this.work.sql)) return null;
     const { secret, publicId } = newApiKey();
     const key = await this.#record(organizationId, fields, secret, publicId);
@@ -62,10 +70,11 @@ export class PostgresApiKeys implements ApiKeys {
 
   async accept(organizationId: string, name: string, secret: string): Promise<void> {
     const key = await this.#record(organizationId, { name }, secret, null);
-    const isThere = async (sql: Queryable): Promise<boolean> => (await sql.query('SELECT 1 FROM api_keys WHERE hash = $1', [key.hash])).length > 0;
+    const isThere = async (sql: Queryable): Promise<boolean> =>
+      (await sql.query('SELECT 1 FROM api_keys WHERE hash = $1', [key.hash])).length > 0;
     if (await isThere(this.work.sql)) return;
     await this.work.changeSeen(organizationId, async (sql) => {
-      if (!await isThere(sql)) await insert(sql, key, null, this.work.now());
+      if (!(await isThere(sql))) await insert(sql, key, null, this.work.now());
     });
   }
 
@@ -77,12 +86,21 @@ export class PostgresApiKeys implements ApiKeys {
       const active = await countValidKeys(sql, organizationId, now);
       const next = changedKey(key, change, () => active, now);
       await putKey(sql, next);
-      await noteAudit(sql, organizationId, actor, 'api_key.changed', id, { name: next.name, fields: Object.keys(given(change)) });
+      await noteAudit(sql, organizationId, actor, 'api_key.changed', id, {
+        name: next.name,
+        fields: Object.keys(given(change)),
+      });
       return next;
     });
   }
 
-  async rotate(organizationId: string, id: string, overlapS: number, actor: Actor, createdBy: string | null): Promise<CreatedKey | null> {
+  async rotate(
+    organizationId: string,
+    id: string,
+    overlapS: number,
+    actor: Actor,
+    createdBy: string | null,
+  ): Promise<CreatedKey | null> {
     const made = newApiKey();
     const hash = await this.#hash(made.secret);
     const successor = await this.work.changeSeen(organizationId, async (sql) => {
@@ -99,7 +117,11 @@ export class PostgresApiKeys implements ApiKeys {
       const { next, before } = successorOf(key, { id: newAccountId('key'), ...made, hash, createdBy }, overlapS, now);
       await putKey(sql, next);
       await putKey(sql, before);
-      await noteAudit(sql, organizationId, actor, 'api_key.rotated', key.id, { name: key.name, successor: next.id, overlap_seconds: overlapS });
+      await noteAudit(sql, organizationId, actor, 'api_key.rotated', key.id, {
+        name: key.name,
+        successor: next.id,
+        overlap_seconds: overlapS,
+      });
       return next;
     });
     return successor === null ? null : { key: successor, secret: made.secret };
@@ -118,29 +140,46 @@ export class PostgresApiKeys implements ApiKeys {
 
   /** Every key of an organization that is going away, a little at a time. */
   async revokeAll(organizationId: string): Promise<void> {
-    for (let more = true; more;) {
-      more = await this.work.changeSeen(organizationId, async (sql) => await sql.execute(
-        `UPDATE api_keys SET revoked = true, revoked_at = least(revoked_at, $2) WHERE id IN (
-           SELECT id FROM api_keys WHERE organization_id = $1 AND NOT revoked LIMIT $3)`, [organizationId, this.work.now(), SLICE],
-      ) === SLICE);
+    for (let more = true; more; ) {
+      more = await this.work.changeSeen(
+        organizationId,
+        async (sql) =>
+          (await sql.execute(
+            `UPDATE api_keys SET revoked = true, revoked_at = least(revoked_at, $2) WHERE id IN (
+           SELECT id FROM api_keys WHERE organization_id = $1 AND NOT revoked LIMIT $3)`,
+            [organizationId, this.work.now(), SLICE],
+          )) === SLICE,
+      );
     }
   }
 
   /** Every key of an organization that is gone, a little at a time. */
   async eraseAll(organizationId: string): Promise<void> {
-    for (let more = true; more;) {
-      more = await this.work.changeSeen(organizationId, async (sql) => await sql.execute(
-        'DELETE FROM api_keys WHERE id IN (SELECT id FROM api_keys WHERE organization_id = $1 LIMIT $2)', [organizationId, SLICE],
-      ) === SLICE);
+    for (let more = true; more; ) {
+      more = await this.work.changeSeen(
+        organizationId,
+        async (sql) =>
+          (await sql.execute(
+            'DELETE FROM api_keys WHERE id IN (SELECT id FROM api_keys WHERE organization_id = $1 LIMIT $2)',
+            [organizationId, SLICE],
+          )) === SLICE,
+      );
     }
   }
 
   async #record(organizationId: string, fields: NewKey, text: string, publicId: string | null): Promise<KeyRecord> {
-    return newKeyRecord(organizationId, fields, { id: newAccountId('key'), secret: text, publicId, hash: await this.#hash(text) });
+    return newKeyRecord(organizationId, fields, {
+      id: newAccountId('key'),
+      secret: text,
+      publicId,
+      hash: await this.#hash(text),
+    });
   }
 
   async #hash(text: string): Promise<Uint8Array> {
-    return new Uint8Array(keyedHash(await ensureSecret(this.work.sql, 'api-keys'), Buffer.from(keyDigest(text), 'hex')));
+    return new Uint8Array(
+      keyedHash(await ensureSecret(this.work.sql, 'api-keys'), Buffer.from(keyDigest(text), 'hex')),
+    );
   }
 }
 
@@ -148,5 +187,10 @@ async function insert(sql: Queryable, key: KeyRecord, actor: Actor | null, now: 
   if (key.createdBy !== null) checkMaker((await membership(sql, key.organizationId, key.createdBy))?.role);
   await makeRoomForKey(sql, key.organizationId, now);
   await putKey(sql, key);
-  if (actor !== null) await noteAudit(sql, key.organizationId, actor, 'api_key.created', key.id, { name: key.name, models: key.models, scopes: key.scopes });
+  if (actor !== null)
+    await noteAudit(sql, key.organizationId, actor, 'api_key.created', key.id, {
+      name: key.name,
+      models: key.models,
+      scopes: key.scopes,
+    });
 }

@@ -5,20 +5,36 @@ import type { Queryable } from '../../storage/postgres/database.js';
 import { ATTEMPTS_MS, capped, hashOfWhose, isTooLong, MAX_ATTEMPTS, tooMany } from '../attempts.js';
 import type { AttemptKind, Attempts, Counted } from '../attempts.js';
 
-interface Row { whose: string; count: number; until: number }
+interface Row {
+  whose: string;
+  count: number;
+  until: number;
+}
 
 export class PostgresAttempts implements Attempts {
-  constructor(private readonly database: { query: Queryable['query']; transaction<T>(work: (sql: Queryable) => Promise<T>): Promise<T> }, private readonly now: () => number = Date.now) {}
+  constructor(
+    private readonly database: {
+      query: Queryable['query'];
+      transaction<T>(work: (sql: Queryable) => Promise<T>): Promise<T>;
+    },
+    private readonly now: () => number = Date.now,
+  ) {}
 
   async count(kind: AttemptKind, whose: readonly string[]): Promise<void> {
     const keys = whose.map(hashOfWhose).sort();
     const now = this.now();
     const most = MAX_ATTEMPTS[kind];
     // Read first, without writing: a client that keeps trying after a refusal must cost next to nothing.
-    const found = await this.database.query<Row>('SELECT whose, count, until FROM attempts WHERE kind = $1 AND whose = ANY($2) AND until > $3', [kind, keys, now]);
+    const found = await this.database.query<Row>(
+      'SELECT whose, count, until FROM attempts WHERE kind = $1 AND whose = ANY($2) AND until > $3',
+      [kind, keys, now],
+    );
     if (found.some((row) => isTooLong(row, now))) await this.#cap(kind, keys, now);
     const early = found.map((row) => ({ ...row, ...capped(row, now) }));
-    refuse(early.filter(({ count }) => count >= most), now);
+    refuse(
+      early.filter(({ count }) => count >= most),
+      now,
+    );
     await this.database.transaction(async (sql) => {
       const rows = await sql.query<Row>(
         `INSERT INTO attempts (kind, whose, count, until) SELECT $1::text, whose, 1, $4::bigint FROM unnest($2::text[]) AS asked (whose) ORDER BY whose
@@ -28,20 +44,30 @@ export class PostgresAttempts implements Attempts {
          RETURNING whose, count, until`,
         [kind, keys, now, now + ATTEMPTS_MS],
       );
-      refuse(rows.filter(({ count }) => count > most), now);   // nothing of it stays
+      refuse(
+        rows.filter(({ count }) => count > most),
+        now,
+      ); // nothing of it stays
     });
   }
 
   async counted(kind: AttemptKind, whose: string): Promise<Counted> {
     const now = this.now();
-    const [row] = await this.database.query<Counted>('SELECT count, until FROM attempts WHERE kind = $1 AND whose = $2 AND until > $3', [kind, hashOfWhose(whose), now]);
+    const [row] = await this.database.query<Counted>(
+      'SELECT count, until FROM attempts WHERE kind = $1 AND whose = $2 AND until > $3',
+      [kind, hashOfWhose(whose), now],
+    );
     if (row === undefined) return { count: 0, until: now + ATTEMPTS_MS };
     if (isTooLong(row, now)) await this.#cap(kind, [hashOfWhose(whose)], now);
     return capped(row, now);
   }
 
   async #cap(kind: AttemptKind, keys: readonly string[], now: number): Promise<void> {
-    await this.database.query('UPDATE attempts SET until = $3 WHERE kind = $1 AND whose = ANY($2) AND until > $3', [kind, keys, now + ATTEMPTS_MS]);
+    await this.database.query('UPDATE attempts SET until = $3 WHERE kind = $1 AND whose = ANY($2) AND until > $3', [
+      kind,
+      keys,
+      now + ATTEMPTS_MS,
+    ]);
   }
 
   async sweep(): Promise<void> {
@@ -57,7 +83,10 @@ function refuse(over: readonly Row[], now: number): void {
 export async function forgiveAttempts(sql: Queryable, kind: AttemptKind, whose: readonly string[]): Promise<void> {
   const keys = whose.map(hashOfWhose);
   await sql.query('SELECT 1 FROM attempts WHERE kind = $1 AND whose = ANY($2) ORDER BY whose FOR UPDATE', [kind, keys]);
-  await sql.query('UPDATE attempts SET count = count - 1 WHERE kind = $1 AND whose = ANY($2) AND count > 0', [kind, keys]);
+  await sql.query('UPDATE attempts SET count = count - 1 WHERE kind = $1 AND whose = ANY($2) AND count > 0', [
+    kind,
+    keys,
+  ]);
 }
 
 /** Within a unit of work: as if nothing had been tried. */

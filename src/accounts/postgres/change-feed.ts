@@ -14,7 +14,8 @@ const LOOK_MS = 300;
 const ANSWER_MS = 1_000;
 
 /** Of a notification: whose keys and limits are to be read again, and the version since then. */
-export const changeMessage = (version: number, organizationId: string): string => `accounts ${version} ${organizationId}`;
+export const changeMessage = (version: number, organizationId: string): string =>
+  `accounts ${version} ${organizationId}`;
 
 export interface ChangeFeedOptions {
   /** Null: something that nobody has told of. */
@@ -39,7 +40,10 @@ export class ChangeFeed implements KeyTrust {
   #closed = false;
   readonly #now: () => number;
 
-  constructor(private readonly sql: Queryable, private readonly options: ChangeFeedOptions) {
+  constructor(
+    private readonly sql: Queryable,
+    private readonly options: ChangeFeedOptions,
+  ) {
     this.#now = options.now ?? (() => performance.now());
   }
 
@@ -78,7 +82,15 @@ export class ChangeFeed implements KeyTrust {
 
   /** Reads the version: what was committed before now has been heard of when this resolves, unless it is away then. Never rejects. */
   async look(): Promise<void> {
-    if (await within(ANSWER_MS, this.#asked ??= this.#ask().finally(() => { this.#asked = null; }))) return;
+    if (
+      await within(
+        ANSWER_MS,
+        (this.#asked ??= this.#ask().finally(() => {
+          this.#asked = null;
+        })),
+      )
+    )
+      return;
     this.#isAway(new Error(`no answer within ${ANSWER_MS} ms`));
   }
 
@@ -86,7 +98,9 @@ export class ChangeFeed implements KeyTrust {
   async #ask(): Promise<void> {
     const asked = this.#now();
     try {
-      const [row] = await this.sql.query<{ version: number; now: number }>(`SELECT version, ${DATABASE_NOW} AS now FROM accounts_state`);
+      const [row] = await this.sql.query<{ version: number; now: number }>(
+        `SELECT version, ${DATABASE_NOW} AS now FROM accounts_state`,
+      );
       if (row !== undefined) this.options.clock?.sample(asked, row.now);
       const version = row?.version ?? 0;
       // While it was gone anything may have come to pass, another server in its place included.
@@ -125,7 +139,9 @@ export class ChangeFeed implements KeyTrust {
 /** Whether it was over by then. */
 async function within(ms: number, asked: Promise<void>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<boolean>((resolve) => { timer = setTimeout(() => resolve(false), ms).unref(); });
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(false), ms).unref();
+  });
   try {
     return await Promise.race([asked.then(() => true), late]);
   } finally {

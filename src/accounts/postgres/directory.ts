@@ -45,7 +45,11 @@ export class PostgresDirectory implements SweptDirectory {
    * `changes` receives each change to keys and organizations that this process makes; changes by other processes arrive through a
    * ChangeFeed. `now`: the database's clock, so that all processes agree when a key, session, link or lockout ends.
    */
-  constructor(database: Database, changes: Pick<AccountChanges, 'tell'>, readonly now: () => number = Date.now) {
+  constructor(
+    database: Database,
+    changes: Pick<AccountChanges, 'tell'>,
+    readonly now: () => number = Date.now,
+  ) {
     this.work = new AccountWork(database, (organizationId) => changes.tell(organizationId), now);
     this.audit = new PostgresAuditLog(this.work, now);
     this.attempts = new PostgresAttempts(database, now);

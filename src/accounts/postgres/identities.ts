@@ -14,7 +14,10 @@ export class PostgresIdentities implements Identities {
   constructor(private readonly work: AccountWork) {}
 
   async userOf(identity: ForeignIdentity): Promise<User | null> {
-    const [row] = await this.work.sql.query<UserRow>(`SELECT ${USER_COLUMNS} FROM users WHERE id = (SELECT user_id FROM identities WHERE hash = $1)`, [identityHash(identity)]);
+    const [row] = await this.work.sql.query<UserRow>(
+      `SELECT ${USER_COLUMNS} FROM users WHERE id = (SELECT user_id FROM identities WHERE hash = $1)`,
+      [identityHash(identity)],
+    );
     return row === undefined ? null : userOf(row);
   }
 
@@ -25,7 +28,7 @@ export class PostgresIdentities implements Identities {
   link(user: User, identity: ForeignIdentity, actor: Actor): Promise<boolean> {
     return this.work.change(async (sql) => {
       const owner = await identityOwner(sql, identity);
-      if (owner !== undefined || await userById(sql, user.id) === undefined) return owner === user.id;
+      if (owner !== undefined || (await userById(sql, user.id)) === undefined) return owner === user.id;
       await putIdentity(sql, user.id, identity);
       await noteAudit(sql, null, actor, 'user.identity_linked', user.id, { issuer: identity.issuer });
       return true;
@@ -34,8 +37,14 @@ export class PostgresIdentities implements Identities {
 
   unlink(user: User, actor: Actor): Promise<boolean> {
     return this.work.change(async (sql) => {
-      const removed = await sql.query<{ issuer: string }>('DELETE FROM identities WHERE user_id = $1 RETURNING issuer', [user.id]);
-      if (removed.length > 0) await noteAudit(sql, null, actor, 'user.identity_unlinked', user.id, { issuers: removed.map(({ issuer }) => issuer) });
+      const removed = await sql.query<{ issuer: string }>(
+        'DELETE FROM identities WHERE user_id = $1 RETURNING issuer',
+        [user.id],
+      );
+      if (removed.length > 0)
+        await noteAudit(sql, null, actor, 'user.identity_unlinked', user.id, {
+          issuers: removed.map(({ issuer }) => issuer),
+        });
       return removed.length > 0;
     });
   }
@@ -43,12 +52,18 @@ export class PostgresIdentities implements Identities {
 
 /** The user it is of; undefined: nobody's. */
 export async function identityOwner(sql: Queryable, identity: ForeignIdentity): Promise<string | undefined> {
-  return (await sql.query<{ user_id: string }>('SELECT user_id FROM identities WHERE hash = $1', [identityHash(identity)]))[0]?.user_id;
+  return (
+    await sql.query<{ user_id: string }>('SELECT user_id FROM identities WHERE hash = $1', [identityHash(identity)])
+  )[0]?.user_id;
 }
 
 /** Within a unit of work. */
 export async function putIdentity(sql: Queryable, userId: string, identity: ForeignIdentity): Promise<void> {
-  await sql.query('INSERT INTO identities (hash, user_id, issuer) VALUES ($1, $2, $3)', [identityHash(identity), userId, identity.issuer]);
+  await sql.query('INSERT INTO identities (hash, user_id, issuer) VALUES ($1, $2, $3)', [
+    identityHash(identity),
+    userId,
+    identity.issuer,
+  ]);
 }
 
 /** Within a unit of work: all of the user's. */

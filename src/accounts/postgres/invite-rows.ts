@@ -8,29 +8,64 @@ import { INVITE_MS, invalidInvite, MAX_INVITES } from '../invites.js';
 import type { Invite, ShownInvite } from '../invites.js';
 import { ensureSecret } from './secret-rows.js';
 
-interface InviteRow { id: string; organization_id: string; email: string; role: Role; created_by: string | null; created_at: number; expires_at: number; accepted_at: number | null; revoked_at: number | null }
+interface InviteRow {
+  id: string;
+  organization_id: string;
+  email: string;
+  role: Role;
+  created_by: string | null;
+  created_at: number;
+  expires_at: number;
+  accepted_at: number | null;
+  revoked_at: number | null;
+}
 
 const COLUMNS = 'id, organization_id, email, role, created_by, created_at, expires_at, accepted_at, revoked_at';
 
 const inviteOf = (row: InviteRow): Invite => ({
-  id: row.id, organizationId: row.organization_id, email: row.email, role: row.role, createdBy: row.created_by, createdAt: row.created_at, expiresAt: row.expires_at, acceptedAt: row.accepted_at, revokedAt: row.revoked_at,
+  id: row.id,
+  organizationId: row.organization_id,
+  email: row.email,
+  role: row.role,
+  createdBy: row.created_by,
+  createdAt: row.created_at,
+  expiresAt: row.expires_at,
+  acceptedAt: row.accepted_at,
+  revokedAt: row.revoked_at,
 });
 
 /** Youngest first. */
 export async function invitesOf(sql: Queryable, organizationId: string): Promise<Invite[]> {
-  return (await sql.query<InviteRow>(`SELECT ${COLUMNS} FROM invites WHERE organization_id = $1 ORDER BY created_at DESC, id`, [organizationId])).map(inviteOf);
+  return (
+    await sql.query<InviteRow>(
+      `SELECT ${COLUMNS} FROM invites WHERE organization_id = $1 ORDER BY created_at DESC, id`,
+      [organizationId],
+    )
+  ).map(inviteOf);
 }
 
 export async function inviteById(sql: Queryable, organizationId: string, id: string): Promise<Invite | undefined> {
-  const [row] = await sql.query<InviteRow>(`SELECT ${COLUMNS} FROM invites WHERE organization_id = $1 AND id = $2`, [organizationId, id]);
+  const [row] = await sql.query<InviteRow>(`SELECT ${COLUMNS} FROM invites WHERE organization_id = $1 AND id = $2`, [
+    organizationId,
+    id,
+  ]);
   return row === undefined ? undefined : inviteOf(row);
 }
 
 /** One that is pending for the same address gives way. Null if there are too many. */
-export async function createInvite(sql: Queryable, now: number, organizationId: string, email: string, role: Role, createdBy: string): Promise<Invite | null> {
+export async function createInvite(
+  sql: Queryable,
+  now: number,
+  organizationId: string,
+  email: string,
+  role: Role,
+  createdBy: string,
+): Promise<Invite | null> {
   const others = await invitesOf(sql, organizationId);
   if (others.length >= MAX_INVITES) return null;
-  for (const other of others) if (other.email === email && inviteState(other, now) === 'pending') await endInvite(sql, now, other.id, 'revoked_at');
+  for (const other of others)
+    if (other.email === email && inviteState(other, now) === 'pending')
+      await endInvite(sql, now, other.id, 'revoked_at');
   const [row] = await sql.query<InviteRow>(
     `INSERT INTO invites (id, organization_id, email, role, created_by, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING ${COLUMNS}`,
     [newAccountId('inv'), organizationId, email, role, createdBy, now, now + INVITE_MS],
@@ -39,15 +74,34 @@ export async function createInvite(sql: Queryable, now: number, organizationId: 
 }
 
 /** What this user made and, as `own`, may not have made. Returns those. */
-export async function endOutlived(sql: Queryable, now: number, organizationId: string, userId: string, own: Role | undefined): Promise<Invite[]> {
-  const made = await sql.query<InviteRow>(`SELECT ${COLUMNS} FROM invites WHERE organization_id = $1 AND created_by = $2 ORDER BY created_at, id`, [organizationId, userId]);
+export async function endOutlived(
+  sql: Queryable,
+  now: number,
+  organizationId: string,
+  userId: string,
+  own: Role | undefined,
+): Promise<Invite[]> {
+  const made = await sql.query<InviteRow>(
+    `SELECT ${COLUMNS} FROM invites WHERE organization_id = $1 AND created_by = $2 ORDER BY created_at, id`,
+    [organizationId, userId],
+  );
   const over = outlived(made.map(inviteOf), userId, own, now);
   for (const { id } of over) await endInvite(sql, now, id, 'revoked_at');
   return over;
 }
 
-export async function endInvite(sql: Queryable, now: number, id: string, how: 'accepted_at' | 'revoked_at'): Promise<void> {
-  await sql.query(how === 'accepted_at' ? 'UPDATE invites SET accepted_at = $2 WHERE id = $1' : 'UPDATE invites SET revoked_at = $2 WHERE id = $1', [id, now]);
+export async function endInvite(
+  sql: Queryable,
+  now: number,
+  id: string,
+  how: 'accepted_at' | 'revoked_at',
+): Promise<void> {
+  await sql.query(
+    how === 'accepted_at'
+      ? 'UPDATE invites SET accepted_at = $2 WHERE id = $1'
+      : 'UPDATE invites SET revoked_at = $2 WHERE id = $1',
+    [id, now],
+  );
 }
 
 export async function showInvites(sql: Queryable, now: number, invites: readonly Invite[]): Promise<ShownInvite[]> {

@@ -5,7 +5,14 @@ import type { Queryable } from '../../storage/postgres/database.js';
 import type { Role } from '../../wire/dashboard.js';
 import type { Actor } from '../audit.js';
 import { inviteState } from '../invite-links.js';
-import { checkInviting, invitedAlready, inviteOfAnother, noSuchInvite, organizationGone, tooManyInvites } from '../invites.js';
+import {
+  checkInviting,
+  invitedAlready,
+  inviteOfAnother,
+  noSuchInvite,
+  organizationGone,
+  tooManyInvites,
+} from '../invites.js';
 import type { Invite, Invites, ShownInvite } from '../invites.js';
 import { checkBelonging, checkMembers, knownPerson } from '../members.js';
 import type { OrganizationView } from '../organizations.js';
@@ -13,19 +20,38 @@ import { sliceOf } from '../slice.js';
 import type { Slice } from '../slice.js';
 import type { User } from '../users.js';
 import { noteAudit } from './audit-log.js';
-import { createInvite, endInvite, endOutlived, inviteById, inviteOfLink, invitesOf, showInvites } from './invite-rows.js';
+import {
+  createInvite,
+  endInvite,
+  endOutlived,
+  inviteById,
+  inviteOfLink,
+  invitesOf,
+  showInvites,
+} from './invite-rows.js';
 import { countBelonging, countMembers, membership, putMember } from './member-rows.js';
 import { organizationById } from './organization-rows.js';
 import { userById, userWithEmail } from './user-rows.js';
 import type { AccountWork } from './work.js';
 
 /** Within a unit of work: a member's role is `own` from now on; undefined: they are none any more. What they may not have made is revoked. */
-export async function revokeOutlived(sql: Queryable, now: number, organizationId: string, userId: string, own: Role | undefined, actor: Actor): Promise<void> {
-  for (const { id, email } of await endOutlived(sql, now, organizationId, userId, own)) await noteAudit(sql, organizationId, actor, 'invite.revoked', id, { email });
+export async function revokeOutlived(
+  sql: Queryable,
+  now: number,
+  organizationId: string,
+  userId: string,
+  own: Role | undefined,
+  actor: Actor,
+): Promise<void> {
+  for (const { id, email } of await endOutlived(sql, now, organizationId, userId, own))
+    await noteAudit(sql, organizationId, actor, 'invite.revoked', id, { email });
 }
 
 export class PostgresInvites implements Invites {
-  constructor(private readonly work: AccountWork, private readonly now: () => number = Date.now) {}
+  constructor(
+    private readonly work: AccountWork,
+    private readonly now: () => number = Date.now,
+  ) {}
 
   async page(organizationId: string, limit: number, after: string | null): Promise<Slice<ShownInvite> | null> {
     const page = sliceOf(await invitesOf(this.work.sql, organizationId), limit, after, ({ id }) => id);
@@ -36,7 +62,8 @@ export class PostgresInvites implements Invites {
     return this.work.change(async (sql) => {
       checkInviting((await membership(sql, organizationId, by))?.role, role);
       const known = await userWithEmail(sql, email);
-      if (known !== undefined && await membership(sql, organizationId, known.id) !== undefined) throw invitedAlready();
+      if (known !== undefined && (await membership(sql, organizationId, known.id)) !== undefined)
+        throw invitedAlready();
       const made = await createInvite(sql, this.now(), organizationId, email, role, by);
       if (made === null) throw tooManyInvites();
       await noteAudit(sql, organizationId, actor, 'invite.created', made.id, { email, role });
@@ -66,14 +93,18 @@ export class PostgresInvites implements Invites {
       const invite = await inviteOfLink(sql, this.now(), token);
       if (invite.email !== knownPerson(await userById(sql, user.id)).email) throw inviteOfAnother();
       const organization = await organizationOf(sql, invite);
-      if (organization.status === 'suspended') throw apiError('organization_suspended', 'The organization is suspended.');
+      if (organization.status === 'suspended')
+        throw apiError('organization_suspended', 'The organization is suspended.');
       checkMembers(await countMembers(sql, organization.id));
       checkBelonging(await countBelonging(sql, user.id));
       await endInvite(sql, this.now(), invite.id, 'accepted_at');
       // Who joined meanwhile by another way keeps the role they have.
-      if (await membership(sql, organization.id, user.id) === undefined) {
+      if ((await membership(sql, organization.id, user.id)) === undefined) {
         await putMember(sql, organization.id, user.id, invite.role);
-        await noteAudit(sql, organization.id, actor, 'member.joined', user.id, { role: invite.role, email: user.email });
+        await noteAudit(sql, organization.id, actor, 'member.joined', user.id, {
+          role: invite.role,
+          email: user.email,
+        });
       }
       return organization;
     });

@@ -8,9 +8,22 @@ import { besides, ORGANIZATION_BESIDE, organizationOf, settingsOf } from './orga
 import { secretOf } from './secret-rows.js';
 import type { AccountWork } from './work.js';
 
-interface Ends { revoked: boolean; revoked_at: number | null; expires_at: number | null }
-interface Standings extends Ends { status: Organization['status']; deleted_at: number | null; id: string | null }
-interface Found extends Ends { id: string; models: string[]; scopes: KeyRecord['scopes']; limits: KeyRecord['limits'] }
+interface Ends {
+  revoked: boolean;
+  revoked_at: number | null;
+  expires_at: number | null;
+}
+interface Standings extends Ends {
+  status: Organization['status'];
+  deleted_at: number | null;
+  id: string | null;
+}
+interface Found extends Ends {
+  id: string;
+  models: string[];
+  scopes: KeyRecord['scopes'];
+  limits: KeyRecord['limits'];
+}
 
 export class PostgresKeyStore implements KeyStore {
   #secret: Buffer | undefined;
@@ -18,8 +31,8 @@ export class PostgresKeyStore implements KeyStore {
   constructor(private readonly work: AccountWork) {}
 
   async find(digest: string): Promise<KeyHolder | undefined> {
-    this.#secret ??= await secretOf(this.work.sql, 'api-keys');   // it never changes
-    if (this.#secret === undefined) return undefined;             // no key has been made yet
+    this.#secret ??= await secretOf(this.work.sql, 'api-keys'); // it never changes
+    if (this.#secret === undefined) return undefined; // no key has been made yet
     const [row] = await this.work.sql.query<Found>(
       `SELECT api_keys.id, api_keys.revoked, api_keys.revoked_at, api_keys.expires_at, api_keys.models, api_keys.scopes, api_keys.limits, ${ORGANIZATION_BESIDE}
        FROM api_keys JOIN organizations ON organizations.id = api_keys.organization_id WHERE api_keys.hash = $1`,
@@ -29,8 +42,11 @@ export class PostgresKeyStore implements KeyStore {
     const organization = besides(row);
     return {
       // The keys of a deleted organization are revoked.
-      ...endsOf(row), keyId: row.id, revoked: row.revoked || organization.deleted_at !== null,
-      suspended: organization.status === 'suspended', identity: identityFor(organizationOf(organization), settingsOf(organization), row),
+      ...endsOf(row),
+      keyId: row.id,
+      revoked: row.revoked || organization.deleted_at !== null,
+      suspended: organization.status === 'suspended',
+      identity: identityFor(organizationOf(organization), settingsOf(organization), row),
     };
   }
 
@@ -48,7 +64,7 @@ export class PostgresKeyStore implements KeyStore {
   }
 
   async noteLastUsed(times: Iterable<readonly [keyId: string, at: number]>): Promise<void> {
-    const sorted = [...times].sort(([a], [b]) => (a < b ? -1 : 1));   // rows are locked in one order
+    const sorted = [...times].sort(([a], [b]) => (a < b ? -1 : 1)); // rows are locked in one order
     await this.work.sql.execute(
       `UPDATE api_keys SET last_used_at = used.at FROM (SELECT id, at FROM unnest($1::text[], $2::bigint[]) AS given (id, at)) AS used
        WHERE api_keys.id = used.id AND (api_keys.last_used_at IS NULL OR api_keys.last_used_at < used.at)`,
@@ -57,4 +73,8 @@ export class PostgresKeyStore implements KeyStore {
   }
 }
 
-const endsOf = (row: Ends): KeyEnds => ({ revoked: row.revoked, overlapEndsAt: row.revoked_at ?? Infinity, expiresAt: row.expires_at ?? Infinity });
+const endsOf = (row: Ends): KeyEnds => ({
+  revoked: row.revoked,
+  overlapEndsAt: row.revoked_at ?? Infinity,
+  expiresAt: row.expires_at ?? Infinity,
+});

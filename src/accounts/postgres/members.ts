@@ -18,7 +18,10 @@ import type { AccountWork } from './work.js';
 type MemberRow = MembershipRow & { email: string | null; name: string | null; last_login_at: number | null };
 
 export class PostgresMembers implements Members {
-  constructor(private readonly work: AccountWork, private readonly now: () => number = Date.now) {}
+  constructor(
+    private readonly work: AccountWork,
+    private readonly now: () => number = Date.now,
+  ) {}
 
   async of(organizationId: string, userId: string): Promise<OwnOrganization | null> {
     return (await ownOrganizations(this.work.sql, userId, organizationId))[0] ?? null;
@@ -39,7 +42,7 @@ export class PostgresMembers implements Members {
       const before = knownMember(await membership(sql, organizationId, userId));
       checkOwner(own, role, before.role);
       if (before.role === role) return before;
-      if (role !== 'owner' && await isLastOwner(sql, organizationId, userId)) throw lastOwner('role');
+      if (role !== 'owner' && (await isLastOwner(sql, organizationId, userId))) throw lastOwner('role');
       await noteAudit(sql, organizationId, actor, 'member.role_changed', userId, { from: before.role, to: role });
       await revokeOutlived(sql, this.now(), organizationId, userId, role, actor);
       return await putMember(sql, organizationId, userId, role);
@@ -58,7 +61,10 @@ export class PostgresMembers implements Members {
       if (await isLastOwner(sql, organizationId, userId)) throw lastOwner('user');
       await removeMember(sql, organizationId, userId);
       if (!leaving) await endSessions(sql, userId);
-      await noteAudit(sql, organizationId, actor, leaving ? 'member.left' : 'member.removed', userId, { role: member.role, email: (await userById(sql, userId))?.email ?? null });
+      await noteAudit(sql, organizationId, actor, leaving ? 'member.left' : 'member.removed', userId, {
+        role: member.role,
+        email: (await userById(sql, userId))?.email ?? null,
+      });
       await revokeOutlived(sql, this.now(), organizationId, userId, undefined, actor);
     });
   }
@@ -69,8 +75,14 @@ export class PostgresMembers implements Members {
       `SELECT memberships.organization_id, memberships.user_id, memberships.role, memberships.created_at, users.email, users.name, users.last_login_at
        FROM memberships LEFT JOIN users ON users.id = memberships.user_id
        WHERE memberships.organization_id = $1 AND memberships.user_id = coalesce($2, memberships.user_id)
-       ORDER BY memberships.created_at, memberships.user_id`, [organizationId, userId],
+       ORDER BY memberships.created_at, memberships.user_id`,
+      [organizationId, userId],
     );
-    return rows.map((row) => ({ ...membershipOf(row), email: row.email ?? '', name: row.name ?? '', lastLoginAt: dateOrNull(row.last_login_at) }));
+    return rows.map((row) => ({
+      ...membershipOf(row),
+      email: row.email ?? '',
+      name: row.name ?? '',
+      lastLoginAt: dateOrNull(row.last_login_at),
+    }));
   }
 }

@@ -19,11 +19,14 @@ import { changeUserEmail, hasOtherOperator, removeUser, userById, userWithEmail 
 import type { AccountWork } from './work.js';
 
 export class PostgresOwnAccount implements OwnAccount {
-  constructor(private readonly work: AccountWork, private readonly now: () => number = Date.now) {}
+  constructor(
+    private readonly work: AccountWork,
+    private readonly now: () => number = Date.now,
+  ) {}
 
   emailToken(user: User, email: string, actor: Actor): Promise<string> {
     return this.work.change(async (sql) => {
-      if (await userWithEmail(sql, email) !== undefined) throw emailTaken();
+      if ((await userWithEmail(sql, email)) !== undefined) throw emailTaken();
       await noteAudit(sql, null, actor, 'user.email_change_asked', user.id, { to: email });
       return await createToken(sql, this.now(), user.id, 'new-email', true, email);
     });
@@ -47,11 +50,16 @@ export class PostgresOwnAccount implements OwnAccount {
       // Of those that are deleted there are no memberships any more.
       const memberships = await sql.query<{ organization_id: string; role: Role; name: string | null }>(
         `SELECT memberships.organization_id, memberships.role, organizations.name FROM memberships LEFT JOIN organizations ON organizations.id = memberships.organization_id
-         WHERE memberships.user_id = $1 ORDER BY memberships.created_at, memberships.organization_id`, [user.id],
+         WHERE memberships.user_id = $1 ORDER BY memberships.created_at, memberships.organization_id`,
+        [user.id],
       );
       const orphaned: string[] = [];
-      for (const { organization_id: id, name } of memberships) if (await isLastOwner(sql, id, user.id)) orphaned.push(name ?? id);
-      checkLeaving(orphaned, (await userById(sql, user.id))?.operator === true && !await hasOtherOperator(sql, user.id));
+      for (const { organization_id: id, name } of memberships)
+        if (await isLastOwner(sql, id, user.id)) orphaned.push(name ?? id);
+      checkLeaving(
+        orphaned,
+        (await userById(sql, user.id))?.operator === true && !(await hasOtherOperator(sql, user.id)),
+      );
       for (const { organization_id: id, role } of memberships) {
         await removeMember(sql, id, user.id);
         await noteAudit(sql, id, actor, 'member.left', user.id, { role, email: user.email });
@@ -68,7 +76,13 @@ export class PostgresOwnAccount implements OwnAccount {
 }
 
 /** Links that went to the old address are void. */
-async function change(sql: Queryable, { id, email: before }: User, email: string, verified: boolean, actor: Actor): Promise<ChangedEmail> {
+async function change(
+  sql: Queryable,
+  { id, email: before }: User,
+  email: string,
+  verified: boolean,
+  actor: Actor,
+): Promise<ChangedEmail> {
   const user = await changeUserEmail(sql, id, email, verified);
   if (user === undefined) throw emailTaken();
   await removeTokens(sql, id);

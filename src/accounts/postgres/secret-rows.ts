@@ -11,11 +11,15 @@ export async function secretOf(sql: Queryable, name: SecretName): Promise<Buffer
 }
 
 /** Made if there is none; of many who ask at once all get the same. */
-export async function ensureSecret(sql: Queryable, name: SecretName, make = (): Buffer => randomBytes(32)): Promise<Buffer> {
+export async function ensureSecret(
+  sql: Queryable,
+  name: SecretName,
+  make = (): Buffer => randomBytes(32),
+): Promise<Buffer> {
   const known = await secretOf(sql, name);
   if (known !== undefined) return known;
   await sql.query('INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING', [name, make()]);
-  return await secretOf(sql, name) as Buffer;
+  return (await secretOf(sql, name)) as Buffer;
 }
 
 export async function removeSecret(sql: Queryable, name: SecretName): Promise<void> {

@@ -3,10 +3,25 @@
 
 import { newAccountId } from '../../ids.js';
 import type { Queryable } from '../../storage/postgres/database.js';
-import { MAX_SESSIONS, newCookie, SEEN_MS, SESSION_IDLE_MS, SESSION_MS, sessionHash, shownUserAgent } from '../sessions.js';
+import {
+  MAX_SESSIONS,
+  newCookie,
+  SEEN_MS,
+  SESSION_IDLE_MS,
+  SESSION_MS,
+  sessionHash,
+  shownUserAgent,
+} from '../sessions.js';
 import type { Session } from '../sessions.js';
 
-export interface SessionRow { id: string; user_id: string; created_at: number; last_seen_at: number; ip: string; user_agent: string }
+export interface SessionRow {
+  id: string;
+  user_id: string;
+  created_at: number;
+  last_seen_at: number;
+  ip: string;
+  user_agent: string;
+}
 
 export const SESSION_COLUMNS = 'id, user_id, created_at, last_seen_at, ip, user_agent';
 /** Of a row that lasts; $1: now less the longest time of all, $2: now less the longest unused. */
@@ -15,11 +30,22 @@ export const LASTS = 'sessions.created_at > $1 AND sessions.last_seen_at > $2';
 export const lastingFrom = (now: number): [number, number] => [now - SESSION_MS, now - SESSION_IDLE_MS];
 
 export const sessionOf = (row: SessionRow): Session => ({
-  id: row.id, userId: row.user_id, createdAt: row.created_at, lastSeenAt: row.last_seen_at, ip: row.ip, userAgent: row.user_agent,
+  id: row.id,
+  userId: row.user_id,
+  createdAt: row.created_at,
+  lastSeenAt: row.last_seen_at,
+  ip: row.ip,
+  userAgent: row.user_agent,
 });
 
 /** Resolves to the cookie's value. */
-export async function beginSession(sql: Queryable, now: number, userId: string, ip: string, userAgent: string): Promise<string> {
+export async function beginSession(
+  sql: Queryable,
+  now: number,
+  userId: string,
+  ip: string,
+  userAgent: string,
+): Promise<string> {
   // Beside this one there are at most MAX_SESSIONS - 1: those unused for longest make room, and what is over goes too.
   await sql.query(
     `DELETE FROM sessions WHERE user_id = $3 AND id NOT IN (
@@ -37,12 +63,18 @@ export async function beginSession(sql: Queryable, now: number, userId: string, 
 /** That it is used, now and then: no failure of the request. */
 export async function noteSeen(sql: Queryable, now: number, cookie: string, { lastSeenAt }: Session): Promise<void> {
   if (now - lastSeenAt < SEEN_MS) return;
-  await sql.query('UPDATE sessions SET last_seen_at = $2 WHERE hash = $1 AND last_seen_at < $2', [sessionHash(cookie), now]);
+  await sql.query('UPDATE sessions SET last_seen_at = $2 WHERE hash = $1 AND last_seen_at < $2', [
+    sessionHash(cookie),
+    now,
+  ]);
 }
 
 /** Last used first. */
 export async function sessionsOf(sql: Queryable, now: number, userId: string): Promise<Session[]> {
-  const rows = await sql.query<SessionRow>(`SELECT ${SESSION_COLUMNS} FROM sessions WHERE ${LASTS} AND user_id = $3 ORDER BY last_seen_at DESC, id`, [...lastingFrom(now), userId]);
+  const rows = await sql.query<SessionRow>(
+    `SELECT ${SESSION_COLUMNS} FROM sessions WHERE ${LASTS} AND user_id = $3 ORDER BY last_seen_at DESC, id`,
+    [...lastingFrom(now), userId],
+  );
   return rows.map(sessionOf);
 }
 

@@ -9,27 +9,54 @@ import { accountGone } from '../tokens.js';
 import type { User } from '../users.js';
 import { forgetAttempts, forgiveAttempts } from './attempts.js';
 import { noteAudit } from './audit-log.js';
-import { beginSession, endSession, endSessionOfCookie, endSessions, LASTS, lastingFrom, noteSeen, sessionOf, sessionsOf } from './session-rows.js';
+import {
+  beginSession,
+  endSession,
+  endSessionOfCookie,
+  endSessions,
+  LASTS,
+  lastingFrom,
+  noteSeen,
+  sessionOf,
+  sessionsOf,
+} from './session-rows.js';
 import { createToken, findToken, removeToken, useToken } from './token-rows.js';
 import { changeUser, userById, userOf, userWithEmail } from './user-rows.js';
 import type { UserRow } from './user-rows.js';
 import type { AccountWork } from './work.js';
 
-type FoundRow = UserRow & { session_id: string; session_created_at: number; session_seen_at: number; session_ip: string; session_agent: string };
+type FoundRow = UserRow & {
+  session_id: string;
+  session_created_at: number;
+  session_seen_at: number;
+  session_ip: string;
+  session_agent: string;
+};
 
 export class PostgresSignIns implements SignIns {
-  constructor(private readonly work: AccountWork, private readonly now: () => number = Date.now) {}
+  constructor(
+    private readonly work: AccountWork,
+    private readonly now: () => number = Date.now,
+  ) {}
 
   async find(cookie: string): Promise<SignedIn | null> {
     if (!isCookie(cookie)) return null;
     const [row] = await this.work.sql.query<FoundRow>(
       `SELECT users.*, sessions.id AS session_id, sessions.created_at AS session_created_at, sessions.last_seen_at AS session_seen_at, sessions.ip AS session_ip, sessions.user_agent AS session_agent
-       FROM sessions JOIN users ON users.id = sessions.user_id WHERE ${LASTS} AND sessions.hash = $3 AND NOT users.locked`, [...lastingFrom(this.now()), sessionHash(cookie)],
+       FROM sessions JOIN users ON users.id = sessions.user_id WHERE ${LASTS} AND sessions.hash = $3 AND NOT users.locked`,
+      [...lastingFrom(this.now()), sessionHash(cookie)],
     );
     if (row === undefined) return null;
     return {
       user: userOf(row),
-      session: sessionOf({ id: row.session_id, user_id: row.id, created_at: row.session_created_at, last_seen_at: row.session_seen_at, ip: row.session_ip, user_agent: row.session_agent }),
+      session: sessionOf({
+        id: row.session_id,
+        user_id: row.id,
+        created_at: row.session_created_at,
+        last_seen_at: row.session_seen_at,
+        ip: row.session_ip,
+        user_agent: row.session_agent,
+      }),
     };
   }
 
@@ -38,10 +65,16 @@ export class PostgresSignIns implements SignIns {
   }
 
   async withEmail(email: string): Promise<User | null> {
-    return await userWithEmail(this.work.sql, email) ?? null;
+    return (await userWithEmail(this.work.sql, email)) ?? null;
   }
 
-  begin(known: User, upgraded: string | null, client: Client, before: string | null, counted: CountedLogin | null): Promise<{ user: User; cookie: string } | Refused> {
+  begin(
+    known: User,
+    upgraded: string | null,
+    client: Client,
+    before: string | null,
+    counted: CountedLogin | null,
+  ): Promise<{ user: User; cookie: string } | Refused> {
     return this.work.change(async (sql) => {
       const current = await userById(sql, known.id);
       if (current === undefined || !isAsKnown(current, known)) return 'changed';
@@ -51,8 +84,14 @@ export class PostgresSignIns implements SignIns {
         await forgetAttempts(sql, 'login', counted.email);
       }
       if (before !== null) await endSessionOfCookie(sql, before);
-      const user = await changeUser(sql, known.id, { lastLoginAt: Date.now(), ...(upgraded === null ? {} : { passwordHash: upgraded }) });
-      return { user: user ?? current, cookie: await beginSession(sql, this.now(), known.id, client.ip, client.userAgent) };
+      const user = await changeUser(sql, known.id, {
+        lastLoginAt: Date.now(),
+        ...(upgraded === null ? {} : { passwordHash: upgraded }),
+      });
+      return {
+        user: user ?? current,
+        cookie: await beginSession(sql, this.now(), known.id, client.ip, client.userAgent),
+      };
     });
   }
 
@@ -75,7 +114,7 @@ export class PostgresSignIns implements SignIns {
   rename(user: User, name: string, actor: Actor): Promise<User | null> {
     return this.work.change(async (sql) => {
       await noteAudit(sql, null, actor, 'user.renamed', user.id, { from: user.name, to: name });
-      return await changeUser(sql, user.id, { name }) ?? null;
+      return (await changeUser(sql, user.id, { name })) ?? null;
     });
   }
 
@@ -89,7 +128,7 @@ export class PostgresSignIns implements SignIns {
       const changed = await changeUser(sql, userId, { passwordHash, ...(mailed ? { emailVerified: true } : {}) });
       if (changed === undefined) throw accountGone();
       await endSessions(sql, userId);
-      await removeToken(sql, userId, 'new-email');   // whoever knew the old password may have asked for another address
+      await removeToken(sql, userId, 'new-email'); // whoever knew the old password may have asked for another address
       await forgetAttempts(sql, 'password', userId);
       await noteAudit(sql, null, actorOf(changed, ip), 'user.password_reset', userId);
       return changed;

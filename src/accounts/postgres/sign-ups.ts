@@ -22,20 +22,28 @@ import { beginSession } from './session-rows.js';
 import { changeUser, createUser, noUsers } from './user-rows.js';
 import type { AccountWork } from './work.js';
 
-interface Home { organization: OrganizationView; role: Role }
+interface Home {
+  organization: OrganizationView;
+  role: Role;
+}
 
 export class PostgresSignUps implements SignUps {
-  constructor(private readonly work: AccountWork, private readonly now: () => number = Date.now) {}
+  constructor(
+    private readonly work: AccountWork,
+    private readonly now: () => number = Date.now,
+  ) {}
 
   awaitsFirst(): Promise<boolean> {
     return noUsers(this.work.sql);
   }
 
   async firstCode(): Promise<string | null> {
-    if (!await noUsers(this.work.sql)) return null;
-    return this.work.change(async (sql) => (
-      await noUsers(sql) ? (await ensureSecret(sql, 'setup-code', () => Buffer.from(base62(SETUP_CODE_CHARACTERS)))).toString() : null
-    ));
+    if (!(await noUsers(this.work.sql))) return null;
+    return this.work.change(async (sql) =>
+      (await noUsers(sql))
+        ? (await ensureSecret(sql, 'setup-code', () => Buffer.from(base62(SETUP_CODE_CHARACTERS)))).toString()
+        : null,
+    );
   }
 
   async check(policy: SignUpPolicy, wish: SignUp): Promise<void> {
@@ -45,23 +53,36 @@ export class PostgresSignUps implements SignUps {
   signUp(policy: SignUpPolicy, wish: SignUp, passwordHash: string, client: Client): Promise<SignedUp> {
     return this.work.change(async (sql) => {
       const allowed = await this.#permission(sql, policy, wish);
-      const user = await createUser(sql, { email: wish.email, name: wish.name, passwordHash, operator: allowed.as === 'first' });
+      const user = await createUser(sql, {
+        email: wish.email,
+        name: wish.name,
+        passwordHash,
+        operator: allowed.as === 'first',
+      });
       if (user === null) throw signUpTaken();
       const actor = { type: 'user', id: user.id, email: user.email, ip: client.ip } as const;
       if (wish.identity !== undefined) {
-        if (await identityOwner(sql, wish.identity) !== undefined) throw personKnown();   // somebody was quicker
+        if ((await identityOwner(sql, wish.identity)) !== undefined) throw personKnown(); // somebody was quicker
         await putIdentity(sql, user.id, wish.identity);
         await changeUser(sql, user.id, { emailVerified: true });
         await noteAudit(sql, null, actor, 'user.identity_linked', user.id, { issuer: wish.identity.issuer });
       }
-      const { organization, role } = allowed.as === 'invited' ? await this.#joined(sql, allowed.invite) : await own(sql, allowed.as === 'first', wish, actor);
+      const { organization, role } =
+        allowed.as === 'invited'
+          ? await this.#joined(sql, allowed.invite)
+          : await own(sql, allowed.as === 'first', wish, actor);
       await putMember(sql, organization.id, user.id, role);
       await noteAudit(sql, organization.id, actor, 'member.joined', user.id, { role, email: user.email });
       if (user.operator) {
         await removeSecret(sql, 'setup-code');
         await noteAudit(sql, null, actor, 'operator.first_user', user.id);
       }
-      return { user, organization, role, cookie: await beginSession(sql, this.now(), user.id, client.ip, client.userAgent) };
+      return {
+        user,
+        organization,
+        role,
+        cookie: await beginSession(sql, this.now(), user.id, client.ip, client.userAgent),
+      };
     });
   }
 
@@ -69,12 +90,21 @@ export class PostgresSignUps implements SignUps {
     const isFirst = await noUsers(sql);
     const code = isFirst ? await secretOf(sql, 'setup-code') : undefined;
     const invite = isFirst || wish.invite === null ? null : await inviteOfLink(sql, this.now(), wish.invite);
-    return permission({ isFirst, hasCode: (given) => code !== undefined && isSame(Buffer.from(given), code), invite: () => invite as Invite }, policy, wish);
+    return permission(
+      {
+        isFirst,
+        hasCode: (given) => code !== undefined && isSame(Buffer.from(given), code),
+        invite: () => invite as Invite,
+      },
+      policy,
+      wish,
+    );
   }
 
   async #joined(sql: Queryable, invite: Invite): Promise<Home> {
     const organization = await organizationById(sql, invite.organizationId);
-    if (organization === undefined || organization.status === 'suspended') throw apiError('organization_suspended', 'The organization is suspended.');
+    if (organization === undefined || organization.status === 'suspended')
+      throw apiError('organization_suspended', 'The organization is suspended.');
     checkMembers(await countMembers(sql, organization.id));
     await endInvite(sql, this.now(), invite.id, 'accepted_at');
     return { organization, role: invite.role };
@@ -84,7 +114,7 @@ export class PostgresSignUps implements SignUps {
 async function own(sql: Queryable, first: boolean, wish: SignUp, actor: Actor): Promise<Home> {
   // Keys that were made at the first start or by the command line become the first user's.
   const [oldest] = first ? await organizationsInOrder(sql, 1) : [];
-  if (oldest !== undefined && await countMembers(sql, oldest.id) === 0) {
+  if (oldest !== undefined && (await countMembers(sql, oldest.id)) === 0) {
     const organization = await changeOrganization(sql, oldest.id, { name: wish.organizationName ?? oldest.name });
     if (organization !== undefined) return { organization, role: 'owner' };
   }

@@ -5,10 +5,23 @@ import type { Queryable } from '../../storage/postgres/database.js';
 import { invalidLink, newToken, TOKEN_MS, tokenHash } from '../tokens.js';
 import type { Token, TokenPurpose } from '../tokens.js';
 
-interface TokenRow { user_id: string; purpose: TokenPurpose; expires_at: number; mailed: boolean; email: string | null }
+interface TokenRow {
+  user_id: string;
+  purpose: TokenPurpose;
+  expires_at: number;
+  mailed: boolean;
+  email: string | null;
+}
 
 /** What is returned is stored nowhere. */
-export async function createToken(sql: Queryable, now: number, userId: string, purpose: TokenPurpose, mailed: boolean, email: string | null = null): Promise<string> {
+export async function createToken(
+  sql: Queryable,
+  now: number,
+  userId: string,
+  purpose: TokenPurpose,
+  mailed: boolean,
+  email: string | null = null,
+): Promise<string> {
   const token = newToken();
   await sql.query(
     `INSERT INTO link_tokens (user_id, purpose, hash, expires_at, mailed, email) VALUES ($1, $2, $3, $4, $5, $6)
@@ -21,10 +34,17 @@ export async function createToken(sql: Queryable, now: number, userId: string, p
 /** Rejects with ApiError 400 invalid_token. */
 export async function findToken(sql: Queryable, now: number, token: string, purpose: TokenPurpose): Promise<Token> {
   const [row] = await sql.query<TokenRow>(
-    'SELECT user_id, purpose, expires_at, mailed, email FROM link_tokens WHERE hash = $1 AND purpose = $2 AND expires_at > $3', [tokenHash(token), purpose, now],
+    'SELECT user_id, purpose, expires_at, mailed, email FROM link_tokens WHERE hash = $1 AND purpose = $2 AND expires_at > $3',
+    [tokenHash(token), purpose, now],
   );
   if (row === undefined) throw invalidLink();
-  return { userId: row.user_id, purpose: row.purpose, expiresAt: row.expires_at, mailed: row.mailed, ...(row.email === null ? {} : { email: row.email }) };
+  return {
+    userId: row.user_id,
+    purpose: row.purpose,
+    expiresAt: row.expires_at,
+    mailed: row.mailed,
+    ...(row.email === null ? {} : { email: row.email }),
+  };
 }
 
 /** As findToken(), and never again. */

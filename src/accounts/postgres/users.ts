@@ -15,13 +15,16 @@ export class PostgresUsers implements Users {
   constructor(private readonly work: AccountWork) {}
 
   async get(id: string): Promise<User | null> {
-    return await userById(this.work.sql, id) ?? null;
+    return (await userById(this.work.sql, id)) ?? null;
   }
 
   async page(limit: number, after: string | null): Promise<Slice<ListedUser>> {
-    const found = await this.work.sql.query<UserRow>(`SELECT ${USER_COLUMNS} FROM users WHERE id > $1 ORDER BY id LIMIT $2`, [after ?? '', limit + 1]);
+    const found = await this.work.sql.query<UserRow>(
+      `SELECT ${USER_COLUMNS} FROM users WHERE id > $1 ORDER BY id LIMIT $2`,
+      [after ?? '', limit + 1],
+    );
     const data = found.slice(0, limit).map(userOf);
-    return { data: await this.#listed(data), next: found.length > limit ? data.at(-1)?.id ?? null : null };
+    return { data: await this.#listed(data), next: found.length > limit ? (data.at(-1)?.id ?? null) : null };
   }
 
   async change(id: string, rights: UserRights, by: string | null, actor: Actor): Promise<ListedUser> {
@@ -32,10 +35,14 @@ export class PostgresUsers implements Users {
       const next = changedRights(user, rights, by, () => other);
       if (next === null) return user;
       const { locked, operator } = next;
-      if (locked !== user.locked) await noteAudit(sql, null, actor, locked ? 'user.locked' : 'user.unlocked', id, { email: user.email });
-      if (operator !== user.operator) await noteAudit(sql, null, actor, operator ? 'user.operator_granted' : 'user.operator_withdrawn', id, { email: user.email });
+      if (locked !== user.locked)
+        await noteAudit(sql, null, actor, locked ? 'user.locked' : 'user.unlocked', id, { email: user.email });
+      if (operator !== user.operator)
+        await noteAudit(sql, null, actor, operator ? 'user.operator_granted' : 'user.operator_withdrawn', id, {
+          email: user.email,
+        });
       if (locked && !user.locked) await endSessions(sql, id);
-      return await changeUser(sql, id, next) ?? user;
+      return (await changeUser(sql, id, next)) ?? user;
     });
     return (await this.#listed([changed]))[0] as ListedUser;
   }
@@ -44,8 +51,12 @@ export class PostgresUsers implements Users {
     const rows = await this.work.sql.query<{ user_id: string; id: string; name: string; role: Role }>(
       `SELECT memberships.user_id, organizations.id, organizations.name, memberships.role FROM memberships
        JOIN organizations ON organizations.id = memberships.organization_id WHERE memberships.user_id = ANY($1) AND organizations.deleted_at IS NULL
-       ORDER BY memberships.created_at, memberships.organization_id`, [users.map(({ id }) => id)],
+       ORDER BY memberships.created_at, memberships.organization_id`,
+      [users.map(({ id }) => id)],
     );
-    return users.map((user) => ({ user, organizations: rows.filter((row) => row.user_id === user.id).map(({ id, name, role }) => ({ id, name, role })) }));
+    return users.map((user) => ({
+      user,
+      organizations: rows.filter((row) => row.user_id === user.id).map(({ id, name, role }) => ({ id, name, role })),
+    }));
   }
 }

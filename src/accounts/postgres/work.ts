@@ -11,7 +11,11 @@ export class AccountWork {
    * `changed` is called after the commit of each change that key and organization lookups must see. `now`: milliseconds since 1970,
    * by the database's clock.
    */
-  constructor(readonly database: Database, private readonly changed: (organizationId: string) => void, readonly now: () => number = Date.now) {}
+  constructor(
+    readonly database: Database,
+    private readonly changed: (organizationId: string) => void,
+    readonly now: () => number = Date.now,
+  ) {}
 
   /** For reads of one statement. */
   get sql(): Queryable {
@@ -30,7 +34,9 @@ export class AccountWork {
   async changeSeen<T>(organizationId: string, work: (sql: Queryable) => Promise<T>): Promise<T> {
     const result = await this.change(async (sql) => {
       const done = await work(sql);
-      const [{ version = 0 } = {}] = await sql.query<{ version: number }>('UPDATE accounts_state SET version = version + 1 RETURNING version');
+      const [{ version = 0 } = {}] = await sql.query<{ version: number }>(
+        'UPDATE accounts_state SET version = version + 1 RETURNING version',
+      );
       await sql.query('SELECT pg_notify($1, $2)', [CHANNEL, changeMessage(version, organizationId)]);
       return done;
     });

@@ -43,11 +43,15 @@ export class Leases {
   // No Maps: each request comes and goes in both.
   readonly #open = new Roster<Lease>();
   readonly #unsettled = new Roster<Unsettled>();
-  #evicted = 0;                    // so many were left to time
+  #evicted = 0; // so many were left to time
   #sequence = 0;
 
   /** `owner`: of this process and thread alone. */
-  constructor(private readonly link: () => RedisLink, private readonly owner: string, private readonly leaseMs: number) {}
+  constructor(
+    private readonly link: () => RedisLink,
+    private readonly owner: string,
+    private readonly leaseMs: number,
+  ) {}
 
   get size(): number {
     return this.#open.size;
@@ -89,7 +93,7 @@ export class Leases {
       await this.link().run('hold', some, [this.leaseMs, ...their]);
     };
     for (const lease of [...this.#open]) {
-      if (lease.place === null) continue;   // ended while the others were told
+      if (lease.place === null) continue; // ended while the others were told
       lease.told = true;
       for (const key of lease.keys) {
         keys.push(key);
@@ -104,7 +108,8 @@ export class Leases {
   async settleAll(): Promise<void> {
     while (this.#unsettled.size > 0) {
       const all = [...this.#unsettled];
-      for (let at = 0; at < all.length; at += AT_ONCE) await Promise.all(all.slice(at, at + AT_ONCE).map((one) => this.#tell(one, true)));
+      for (let at = 0; at < all.length; at += AT_ONCE)
+        await Promise.all(all.slice(at, at + AT_ONCE).map((one) => this.#tell(one, true)));
     }
   }
 
@@ -117,7 +122,7 @@ export class Leases {
   }
 
   async #tell(one: Unsettled, again: boolean): Promise<void> {
-    if (one.place === null) return;   // told while the others were
+    if (one.place === null) return; // told while the others were
     const { id, n, keys, tokens, tookMs, gates } = one.settlement;
     await this.link().run('settle', keys, [id, n, again ? 1 : 0, tokens, tookMs, ...gates]);
     this.#settled(one);

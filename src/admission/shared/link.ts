@@ -43,7 +43,9 @@ const LONGEST_PAUSE_MS = 1_000;
 /** Calls that wait for an answer at once; more fail, and cut the link. */
 const MOST_WAITING = 100_000;
 
-const HASHES = Object.fromEntries(Object.entries(SCRIPTS).map(([name, text]) => [name, createHash('sha1').update(text).digest('hex')])) as Record<ScriptName, string>;
+const HASHES = Object.fromEntries(
+  Object.entries(SCRIPTS).map(([name, text]) => [name, createHash('sha1').update(text).digest('hex')]),
+) as Record<ScriptName, string>;
 
 export class RedisLink {
   #redis: Redis | null = null;
@@ -53,15 +55,24 @@ export class RedisLink {
   readonly #waiting = new Roster<(error: Error) => void>();
   #dropped: () => void = () => undefined;
   #closing: () => void = () => undefined;
-  readonly #close = new Promise<void>((resolve) => { this.#closing = resolve; });
+  readonly #close = new Promise<void>((resolve) => {
+    this.#closing = resolve;
+  });
 
   constructor(private readonly options: LinkOptions) {}
 
   /** Begins to connect, for as long as it is open. Resolves once it is up; rejects with LinkDown if it is not within `withinMs`. */
   async open(withinMs: number): Promise<void> {
-    const up = new Promise<void>((resolve) => { void this.#keepConnected(resolve); });
+    const up = new Promise<void>((resolve) => {
+      void this.#keepConnected(resolve);
+    });
     const late = new AbortController();
-    await Promise.race([up, sleep(withinMs, undefined, { signal: late.signal }).then(() => { throw new LinkDown(this.#reason); })]).finally(() => late.abort());
+    await Promise.race([
+      up,
+      sleep(withinMs, undefined, { signal: late.signal }).then(() => {
+        throw new LinkDown(this.#reason);
+      }),
+    ]).finally(() => late.abort());
   }
 
   /** Connected and attached. */
@@ -101,22 +112,29 @@ export class RedisLink {
         reject(error);
       };
       // A busy event loop comes to timers before it reads its sockets: an answer that is there by then is in time.
-      const timer = setTimeout(() => setImmediate(() => {
-        if (isOver) return;
-        over('late');
-        reject(new LinkDown(`no answer within ${this.options.timeoutMs} ms`));
-        this.#drop(redis, `no answer within ${this.options.timeoutMs} ms`);
-      }), this.options.timeoutMs);
+      const timer = setTimeout(
+        () =>
+          setImmediate(() => {
+            if (isOver) return;
+            over('late');
+            reject(new LinkDown(`no answer within ${this.options.timeoutMs} ms`));
+            this.#drop(redis, `no answer within ${this.options.timeoutMs} ms`);
+          }),
+        this.options.timeoutMs,
+      );
       const place = this.#waiting.add(fail);
-      this.#send(redis, script, keys, args).then((answer) => {
-        if (isOver) return;
-        over('answered');
-        resolve(answer);
-      }, (error: Error) => {
-        if (isOver) return;
-        fail(new LinkDown(error.message));
-        this.#drop(redis, error.message);   // what it refuses (read only, no memory left, loading) it refuses of others too
-      });
+      this.#send(redis, script, keys, args).then(
+        (answer) => {
+          if (isOver) return;
+          over('answered');
+          resolve(answer);
+        },
+        (error: Error) => {
+          if (isOver) return;
+          fail(new LinkDown(error.message));
+          this.#drop(redis, error.message); // what it refuses (read only, no memory left, loading) it refuses of others too
+        },
+      );
     });
   }
 
@@ -129,18 +147,25 @@ export class RedisLink {
     this.#closing();
   }
 
-  async #send(redis: Redis, script: ScriptName, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
+  async #send(
+    redis: Redis,
+    script: ScriptName,
+    keys: readonly string[],
+    args: readonly (string | number)[],
+  ): Promise<unknown> {
     try {
       return await redis.evalsha(HASHES[script], keys.length, ...keys, ...args);
     } catch (error) {
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-      return redis.eval(SCRIPTS[script], keys.length, ...keys, ...args);   // which it knows from then on
+      return redis.eval(SCRIPTS[script], keys.length, ...keys, ...args); // which it knows from then on
     }
   }
 
   async #keepConnected(up: () => void): Promise<void> {
     for (let pause = FIRST_PAUSE_MS; !this.#closed; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
-      const dropped = new Promise<void>((resolve) => { this.#dropped = resolve; });
+      const dropped = new Promise<void>((resolve) => {
+        this.#dropped = resolve;
+      });
       try {
         const redis = await this.#connect();
         await this.options.attach();
@@ -161,19 +186,37 @@ export class RedisLink {
 
   async #connect(): Promise<Redis> {
     const redis = new Redis(this.options.url, {
-      lazyConnect: true, retryStrategy: () => null, maxRetriesPerRequest: 0, enableOfflineQueue: false, autoResendUnfulfilledCommands: false,
-      connectTimeout: CONNECT_MS, connectionName: 'monolith', disableClientInfo: true, protocol: 2,
+      lazyConnect: true,
+      retryStrategy: () => null,
+      maxRetriesPerRequest: 0,
+      enableOfflineQueue: false,
+      autoResendUnfulfilledCommands: false,
+      connectTimeout: CONNECT_MS,
+      connectionName: 'monolith',
+      disableClientInfo: true,
+      protocol: 2,
     });
     let reason: string = CLOSED;
-    redis.on('error', (error: Error) => { reason = error.message; });
+    redis.on('error', (error: Error) => {
+      reason = error.message;
+    });
     redis.on('close', () => this.#drop(redis, reason));
     const late = new AbortController();
     try {
-      await Promise.race([redis.connect(), sleep(CONNECT_MS, undefined, { signal: late.signal }).then(() => { throw new LinkDown(`not ready within ${CONNECT_MS} ms`); })]);
+      await Promise.race([
+        redis.connect(),
+        sleep(CONNECT_MS, undefined, { signal: late.signal }).then(() => {
+          throw new LinkDown(`not ready within ${CONNECT_MS} ms`);
+        }),
+      ]);
     } catch (error) {
       redis.disconnect();
       const said = reason === CLOSED && error instanceof Error ? error.message : reason;
-      throw new LinkDown(CUT.test(said) ? `it was closed before it was ready (${said}): Redis does so in protected mode to who comes from another machine; it wants a password, or protected-mode no` : said);
+      throw new LinkDown(
+        CUT.test(said)
+          ? `it was closed before it was ready (${said}): Redis does so in protected mode to who comes from another machine; it wants a password, or protected-mode no`
+          : said,
+      );
     } finally {
       late.abort();
     }
@@ -189,7 +232,7 @@ export class RedisLink {
     const wasUp = this.#up;
     this.#up = false;
     redis.disconnect();
-    const waiting = [...this.#waiting];   // each leaves by itself
+    const waiting = [...this.#waiting]; // each leaves by itself
     for (const fail of waiting) fail(new LinkDown(reason));
     if (wasUp && !this.#closed) this.options.lost(reason);
     this.#dropped();

@@ -41,7 +41,9 @@ export interface AdmittedElsewhere {
   monthUsed: number | null;
 }
 /** It, entered here as well. */
-export interface Mirrored { leave(end: { tokens: number; refunded: boolean }): void }
+export interface Mirrored {
+  leave(end: { tokens: number; refunded: boolean }): void;
+}
 
 export class OwnShare {
   /** Its limits are parts. */
@@ -53,9 +55,18 @@ export class OwnShare {
   /** What organizations had used of their month when this process began to count alone. */
   readonly #usedBefore = new Map<string, number>();
 
-  constructor(settings: Config['limits'], private readonly options: OwnShareOptions) {
+  constructor(
+    settings: Config['limits'],
+    private readonly options: OwnShareOptions,
+  ) {
     const { processes, buffer, ledger, storedMonth, wall } = options;
-    this.local = new LocalAdmission(settings, { buffer, wall, storedMonth, part: (limits) => processes.partOf(limits), ...(ledger === undefined ? {} : { ledger }) });
+    this.local = new LocalAdmission(settings, {
+      buffer,
+      wall,
+      storedMonth,
+      part: (limits) => processes.partOf(limits),
+      ...(ledger === undefined ? {} : { ledger }),
+    });
     this.#table = new RecordTable(buffer, { now: process.hrtime.bigint, month: () => monthNumber(wall()), ledger });
     this.#counters = new Counters(this.#table);
     this.#months = new MonthUse(this.#table, storedMonth, wall);
@@ -69,11 +80,19 @@ export class OwnShare {
     if (counted !== null) return counted.then(() => this.reserve(request));
     for (const { whose, limits } of this.#gates.of(identity, model)) {
       const { rpm, tpm, concurrency } = limits;
-      if (promptTokens.exact && tpm !== null && promptTokens.tokens > tpm) throw promptTooLong(whose, model, promptTokens.tokens, tpm, (shape) => this.local.headers(identity, model, shape));
-      if ([rpm, tpm, concurrency].some((limit) => limit !== null && this.options.processes.part(limit) === 0)) throw noPart(whose, model);
+      if (promptTokens.exact && tpm !== null && promptTokens.tokens > tpm)
+        throw promptTooLong(whose, model, promptTokens.tokens, tpm, (shape) =>
+          this.local.headers(identity, model, shape),
+        );
+      if ([rpm, tpm, concurrency].some((limit) => limit !== null && this.options.processes.part(limit) === 0))
+        throw noPart(whose, model);
     }
     // A prompt beyond this process's part takes all of it, and what it takes beyond is waited for afterwards.
-    return this.local.reserve({ ...request, identity: { ...identity, monthlyTokenCap: null }, promptTokens: { tokens: promptTokens.tokens, exact: false } });
+    return this.local.reserve({
+      ...request,
+      identity: { ...identity, monthlyTokenCap: null },
+      promptTokens: { tokens: promptTokens.tokens, exact: false },
+    });
   }
 
   mirror({ gates, seen, reserved, n, organizationId, monthUsed }: AdmittedElsewhere): Mirrored {
@@ -81,7 +100,7 @@ export class OwnShare {
     if (monthUsed !== null) this.#months.saw(organizationId, monthUsed);
     const records = gates.map(({ key }, at) => {
       const record = this.#table.enter(key, n, null);
-      if (record < 0) return -1;   // then its buckets count as full here
+      if (record < 0) return -1; // then its buckets count as full here
       const { rpmUs, tpmUs } = seen[at] as GateSeen;
       this.#table.store(record, 'rpm', now + BigInt(Math.round(rpmUs * 1000)));
       this.#table.store(record, 'tpm', now + BigInt(Math.round(tpmUs * 1000)));
@@ -105,7 +124,9 @@ export class OwnShare {
 
   /** Every record whose buckets are not full. Walks all memory. */
   forEachAhead(visit: (key: Int32Array, rpmUs: number, tpmUs: number) => void): void {
-    this.#table.forEachAhead(process.hrtime.bigint(), (key, rpm, tpm) => visit(key, Number(rpm) / 1000, Number(tpm) / 1000));
+    this.#table.forEachAhead(process.hrtime.bigint(), (key, rpm, tpm) =>
+      visit(key, Number(rpm) / 1000, Number(tpm) / 1000),
+    );
   }
 
   /** The engine is asked again. */
@@ -122,14 +143,26 @@ export class OwnShare {
     const before = this.#usedBefore.get(organizationId) ?? used;
     if (this.#usedBefore.size < MOST_MONTHS) this.#usedBefore.set(organizationId, before);
     else if (!this.#usedBefore.has(organizationId)) throw countsFull();
-    if (used >= cap) throw capUsed(cap, monthNumber(this.options.wall()), (shape) => this.local.headers({ ...identity, organizationId, monthlyTokenCap: cap }, model, shape));
-    if (used - before >= this.options.processes.part(cap - before)) throw unreachable(`this organization has used this process's part of the ${cap} tokens of its month`);
+    if (used >= cap)
+      throw capUsed(cap, monthNumber(this.options.wall()), (shape) =>
+        this.local.headers({ ...identity, organizationId, monthlyTokenCap: cap }, model, shape),
+      );
+    if (used - before >= this.options.processes.part(cap - before))
+      throw unreachable(`this organization has used this process's part of the ${cap} tokens of its month`);
     return null;
   }
 }
 
 /** `what`: of what that follows. */
 export const unreachable = (what: string): ApiError =>
-  apiError('capacity_exhausted', `The counters that all processes share cannot be reached at the moment, and ${what}. The request can be retried.`, null, { retryAfterMs: 1_000 });
+  apiError(
+    'capacity_exhausted',
+    `The counters that all processes share cannot be reached at the moment, and ${what}. The request can be retried.`,
+    null,
+    { retryAfterMs: 1_000 },
+  );
 
-const noPart = (whose: Gate['whose'], model: string): ApiError => unreachable(`the limit of the ${whose} on ${model} is too small to be divided among the processes: others have all of it`);
+const noPart = (whose: Gate['whose'], model: string): ApiError =>
+  unreachable(
+    `the limit of the ${whose} on ${model} is too small to be divided among the processes: others have all of it`,
+  );

@@ -158,7 +158,7 @@ return all
 `;
 
 /** Keys: processes. Arguments: this one. */
-const LEAVE = 'return redis.call(\'ZREM\', KEYS[1], ARGV[1])';
+const LEAVE = "return redis.call('ZREM', KEYS[1], ARGV[1])";
 
 /** Keys: month. Arguments: how long it is kept, in ms. What is settled from now on is counted. */
 const CLAIM_MONTH = `
@@ -167,7 +167,7 @@ return redis.call('PEXPIRE', KEYS[1], ARGV[1])
 `;
 
 /** Keys: month. Arguments: tokens that were stored of it. */
-const BEGIN_MONTH = 'return redis.call(\'HSETNX\', KEYS[1], \'base\', ARGV[1])';
+const BEGIN_MONTH = "return redis.call('HSETNX', KEYS[1], 'base', ARGV[1])";
 
 /** Keys: months. Arguments: tokens used of each while nobody could say so. */
 const ADD_MONTHS = `
@@ -176,8 +176,16 @@ return #KEYS
 `;
 
 export const SCRIPTS = {
-  reserve: RESERVE, settle: SETTLE, look: LOOK, hold: HOLD, floor: FLOOR, join: JOIN, leave: LEAVE,
-  claim_month: CLAIM_MONTH, begin_month: BEGIN_MONTH, add_months: ADD_MONTHS,
+  reserve: RESERVE,
+  settle: SETTLE,
+  look: LOOK,
+  hold: HOLD,
+  floor: FLOOR,
+  join: JOIN,
+  leave: LEAVE,
+  claim_month: CLAIM_MONTH,
+  begin_month: BEGIN_MONTH,
+  add_months: ADD_MONTHS,
 } as const;
 export type ScriptName = keyof typeof SCRIPTS;
 

@@ -8,7 +8,12 @@ import type { WireShape } from '../../errors.js';
 const MINUTE_US = 60_000_000;
 
 /** What the buckets miss in µs, what is unfinished, and how long requests take in ms. */
-export interface GateSeen { rpmUs: number; tpmUs: number; count: number; meanMs: number }
+export interface GateSeen {
+  rpmUs: number;
+  tpmUs: number;
+  count: number;
+  meanMs: number;
+}
 
 /** Four values of each gate, as the scripts answer them. */
 export function readSeen(answer: readonly unknown[], from: number): GateSeen[] {
@@ -20,24 +25,39 @@ export function readSeen(answer: readonly unknown[], from: number): GateSeen[] {
   return seen;
 }
 
-export const costUs = (amount: number, limit: number): number => (amount === limit ? MINUTE_US : amount / limit * MINUTE_US);
+export const costUs = (amount: number, limit: number): number =>
+  amount === limit ? MINUTE_US : (amount / limit) * MINUTE_US;
 
 /** Milliseconds until a bucket that misses so much holds `amount`; 0: it does. */
 export function waitMs(missingUs: number, amount: number, limit: number): number {
   const over = missingUs + costUs(amount, limit) - MINUTE_US;
-  return over > 1 ? Math.max(1, over / 1000) : 0;   // what the script lets pass
+  return over > 1 ? Math.max(1, over / 1000) : 0; // what the script lets pass
 }
 
 /** `laterUs`: since it was seen. */
 export function stateOf({ limits }: Gate, seen: GateSeen, laterUs: number): LimitState {
-  const bucket = (limit: number | null, missingUs: number): LimitState['requests'] => (limit === null ? null : bucketState(limit, Math.max(0, missingUs - laterUs) * 1000));
+  const bucket = (limit: number | null, missingUs: number): LimitState['requests'] =>
+    limit === null ? null : bucketState(limit, Math.max(0, missingUs - laterUs) * 1000);
   return {
-    requests: bucket(limits.rpm, seen.rpmUs), tokens: bucket(limits.tpm, seen.tpmUs),
-    concurrency: limits.concurrency === null ? null : { limit: limits.concurrency, remaining: Math.max(0, limits.concurrency - seen.count) },
+    requests: bucket(limits.rpm, seen.rpmUs),
+    tokens: bucket(limits.tpm, seen.tpmUs),
+    concurrency:
+      limits.concurrency === null
+        ? null
+        : { limit: limits.concurrency, remaining: Math.max(0, limits.concurrency - seen.count) },
   };
 }
 
-export function headersOf(gates: readonly Gate[], seen: readonly GateSeen[], laterUs: number, shape: WireShape): [string, string][] {
+export function headersOf(
+  gates: readonly Gate[],
+  seen: readonly GateSeen[],
+  laterUs: number,
+  shape: WireShape,
+): [string, string][] {
   const [organization, key] = gates.map((gate, at) => stateOf(gate, seen[at] as GateSeen, laterUs));
-  return rateLimitHeaders(key === undefined ? organization as LimitState : tighter(organization as LimitState, key), shape, Date.now());
+  return rateLimitHeaders(
+    key === undefined ? (organization as LimitState) : tighter(organization as LimitState, key),
+    shape,
+    Date.now(),
+  );
 }

@@ -9,12 +9,29 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { StartError } from '../../errors.js';
 import type { WireShape } from '../../errors.js';
 import type { Config } from '../../config/settings.js';
-import type { Admission, CountersHealth, Limited, LimitedOrganization, Reservation, ReserveRequest, Standing } from '../admission.js';
+import type {
+  Admission,
+  CountersHealth,
+  Limited,
+  LimitedOrganization,
+  Reservation,
+  ReserveRequest,
+  Standing,
+} from '../admission.js';
 import { Gates } from '../gates.js';
 import type { Gate } from '../gates.js';
 import type { Limits } from '../limits.js';
 import { monthName, monthNumber, type StoredMonth } from '../month-use.js';
-import { capUsed, nextPlaceMs, noPlace, promptTooLong, tooManyChoices, tooManyRequests, tooManyTokens, type HeadersOf } from '../refusals.js';
+import {
+  capUsed,
+  nextPlaceMs,
+  noPlace,
+  promptTooLong,
+  tooManyChoices,
+  tooManyRequests,
+  tooManyTokens,
+  type HeadersOf,
+} from '../refusals.js';
 import { SharedKeys } from './keys.js';
 import { Leases, type Lease, type Settlement } from './leases.js';
 import { LinkDown, RedisLink, type LinkOptions } from './link.js';
@@ -80,21 +97,40 @@ export class SharedAdmission implements Admission {
       await admission.#link.open(START_MS);
     } catch (error) {
       await admission.#link.close();
-      throw new StartError(`counters.url: ${shown(options.counters.url)} cannot be used: ${error instanceof Error ? error.message : String(error)}`, error);
+      throw new StartError(
+        `counters.url: ${shown(options.counters.url)} cannot be used: ${error instanceof Error ? error.message : String(error)}`,
+        error,
+      );
     }
     admission.#beat = setInterval(() => void admission.#renew(true), options.counters.lease_ms / 3).unref();
     return admission;
   }
 
-  private constructor(private readonly settings: Config['limits'], private readonly options: SharedOptions) {
+  private constructor(
+    private readonly settings: Config['limits'],
+    private readonly options: SharedOptions,
+  ) {
     const { counters, buffer, ledger, storedMonth } = options;
     this.#gates = new Gates(settings);
     this.#keys = new SharedKeys(counters.prefix);
     this.#processes = new Processes(options.process);
-    this.#leases = new Leases(() => this.#link, `${options.process}${options.thread.toString(36)}-${randomBytes(3).toString('hex')}-`, counters.lease_ms);
-    this.#own = new OwnShare(settings, { processes: this.#processes, buffer, ledger, storedMonth, wall: () => this.#wall() });
+    this.#leases = new Leases(
+      () => this.#link,
+      `${options.process}${options.thread.toString(36)}-${randomBytes(3).toString('hex')}-`,
+      counters.lease_ms,
+    );
+    this.#own = new OwnShare(settings, {
+      processes: this.#processes,
+      buffer,
+      ledger,
+      storedMonth,
+      wall: () => this.#wall(),
+    });
     this.#link = new RedisLink({
-      url: counters.url, timeoutMs: counters.timeout_ms, attach: () => this.#attach(), lost: (reason) => this.#lost(reason),
+      url: counters.url,
+      timeoutMs: counters.timeout_ms,
+      attach: () => this.#attach(),
+      lost: (reason) => this.#lost(reason),
       ...(options.called === undefined ? {} : { called: options.called }),
     });
   }
@@ -111,8 +147,10 @@ export class SharedAdmission implements Admission {
 
   async standing(organization: LimitedOrganization, model: string): Promise<Standing> {
     const gate = this.#gates.organization(organization, model);
-    const [seen] = await this.#look([gate]) ?? [];
-    return seen === undefined ? this.#own.local.standing(organization, model) : { state: stateOf(gate, seen, 0), unfinished: seen.count };
+    const [seen] = (await this.#look([gate])) ?? [];
+    return seen === undefined
+      ? this.#own.local.standing(organization, model)
+      : { state: stateOf(gate, seen, 0), unfinished: seen.count };
   }
 
   limitsOf(organization: LimitedOrganization, model: string): Limits {
@@ -132,7 +170,11 @@ export class SharedAdmission implements Admission {
   }
 
   health(): CountersHealth {
-    return { state: this.#link.up ? 'shared' : 'away', policy: this.options.counters.away, processes: this.#processes.count };
+    return {
+      state: this.#link.up ? 'shared' : 'away',
+      policy: this.options.counters.away,
+      processes: this.#processes.count,
+    };
   }
 
   async close(): Promise<void> {
@@ -159,13 +201,30 @@ export class SharedAdmission implements Admission {
     const monthKey = this.#keys.month(organizationId, month);
     let answer: unknown[];
     try {
-      answer = await this.#link.run('reserve',
-        [this.#keys.processes, monthKey, ...gates.flatMap(({ key }) => [this.#keys.bucket(key), this.#keys.leases(key)])],
-        [id, n, this.options.counters.lease_ms, wanted, promptTokens.exact ? promptTokens.tokens : -1, cap ?? -1,
-          ...gates.flatMap(({ limits }) => [limits.concurrency ?? -1, limits.rpm ?? -1, limits.tpm ?? -1])]) as unknown[];
+      answer = (await this.#link.run(
+        'reserve',
+        [
+          this.#keys.processes,
+          monthKey,
+          ...gates.flatMap(({ key }) => [this.#keys.bucket(key), this.#keys.leases(key)]),
+        ],
+        [
+          id,
+          n,
+          this.options.counters.lease_ms,
+          wanted,
+          promptTokens.exact ? promptTokens.tokens : -1,
+          cap ?? -1,
+          ...gates.flatMap(({ limits }) => [limits.concurrency ?? -1, limits.rpm ?? -1, limits.tpm ?? -1]),
+        ],
+      )) as unknown[];
     } catch (error) {
       if (!(error instanceof LinkDown)) throw error;
-      this.#leases.doubt({ id, n, ...this.#settlement(gates, reserved, monthKey, { tokens: 0, refunded: true, tookMs: -1 }) });
+      this.#leases.doubt({
+        id,
+        n,
+        ...this.#settlement(gates, reserved, monthKey, { tokens: 0, refunded: true, tookMs: -1 }),
+      });
       return this.#reserveAway(request);
     }
     const [verdict, which, processes] = [String(answer[0]), Number(answer[1]), Number(answer[2])];
@@ -183,7 +242,14 @@ export class SharedAdmission implements Admission {
 
     const lease: Lease = { id, n, keys: gates.map(({ key }) => this.#keys.leases(key)), told: true, place: null };
     this.#leases.open(lease);
-    const mirrored = this.#own.mirror({ gates, seen, reserved, n, organizationId, monthUsed: cap === null ? null : Number(answer[3]) });
+    const mirrored = this.#own.mirror({
+      gates,
+      seen,
+      reserved,
+      n,
+      organizationId,
+      monthUsed: cap === null ? null : Number(answer[3]),
+    });
     return this.#reservation(gates, reserved, lease, monthKey, headers, (end) => {
       mirrored.leave(end);
       gates.forEach(({ limits: { rpm, tpm } }, index) => {
@@ -202,35 +268,76 @@ export class SharedAdmission implements Admission {
     const admitted = (own: Reservation): Reservation => {
       const gates = this.#gates.of(identity, model);
       const wanted = this.#wanted(request);
-      const reserved = gates.map(({ limits: { tpm } }) => (tpm === null ? 0 : Math.min(wanted, this.#processes.part(tpm))));
-      const lease: Lease = { id: this.#leases.nextId(), n, keys: gates.map(({ key }) => this.#keys.leases(key)), told: false, place: null };
+      const reserved = gates.map(({ limits: { tpm } }) =>
+        tpm === null ? 0 : Math.min(wanted, this.#processes.part(tpm)),
+      );
+      const lease: Lease = {
+        id: this.#leases.nextId(),
+        n,
+        keys: gates.map(({ key }) => this.#keys.leases(key)),
+        told: false,
+        place: null,
+      };
       this.#leases.open(lease);
       if (this.#touched.size < MOST_TOUCHED) for (const { key } of gates) this.#touched.add(this.#keys.bucket(key));
       const monthKey = this.#keys.month(identity.organizationId, monthNumber(this.#wall()));
-      return this.#reservation(gates, reserved, lease, monthKey, (shape) => own.headers(shape), ({ tokens, refunded }) => (refunded ? own.refund() : own.settle(tokens)));
+      return this.#reservation(
+        gates,
+        reserved,
+        lease,
+        monthKey,
+        (shape) => own.headers(shape),
+        ({ tokens, refunded }) => (refunded ? own.refund() : own.settle(tokens)),
+      );
     };
     const own = this.#own.reserve(request);
     return own instanceof Promise ? own.then(admitted) : admitted(own);
   }
 
   /** What ends once, here (`ended`) and with the engine. */
-  #reservation(gates: readonly Gate[], reserved: readonly number[], lease: Lease, monthKey: string, headers: HeadersOf, ended: (end: { tokens: number; refunded: boolean }) => void): Reservation {
+  #reservation(
+    gates: readonly Gate[],
+    reserved: readonly number[],
+    lease: Lease,
+    monthKey: string,
+    headers: HeadersOf,
+    ended: (end: { tokens: number; refunded: boolean }) => void,
+  ): Reservation {
     const began = performance.now();
     let open = true;
     const end = (tokens: number, refunded: boolean): void => {
       if (!open) return;
       open = false;
       ended({ tokens, refunded });
-      this.#leases.end(lease, this.#settlement(gates, reserved, monthKey, { tokens, refunded, tookMs: refunded ? -1 : Math.round(performance.now() - began) }));
-      if (!lease.told && tokens > 0 && this.#untold.size < MOST_MONTHS) this.#untold.set(monthKey, (this.#untold.get(monthKey) ?? 0) + tokens);
+      this.#leases.end(
+        lease,
+        this.#settlement(gates, reserved, monthKey, {
+          tokens,
+          refunded,
+          tookMs: refunded ? -1 : Math.round(performance.now() - began),
+        }),
+      );
+      if (!lease.told && tokens > 0 && this.#untold.size < MOST_MONTHS)
+        this.#untold.set(monthKey, (this.#untold.get(monthKey) ?? 0) + tokens);
     };
     return { headers, settle: (tokens) => end(tokens, false), refund: () => end(0, true) };
   }
 
-  #settlement(gates: readonly Gate[], reserved: readonly number[], monthKey: string, { tokens, refunded, tookMs }: { tokens: number; refunded: boolean; tookMs: number }): Omit<Settlement, 'id' | 'n'> {
+  #settlement(
+    gates: readonly Gate[],
+    reserved: readonly number[],
+    monthKey: string,
+    { tokens, refunded, tookMs }: { tokens: number; refunded: boolean; tookMs: number },
+  ): Omit<Settlement, 'id' | 'n'> {
     return {
-      keys: [monthKey, ...gates.flatMap(({ key }) => [this.#keys.bucket(key), this.#keys.leases(key)])], tokens, tookMs,
-      gates: gates.flatMap(({ limits: { rpm, tpm } }, at) => [refunded ? rpm ?? -1 : -1, (reserved[at] as number) - tokens, tpm ?? -1]),
+      keys: [monthKey, ...gates.flatMap(({ key }) => [this.#keys.bucket(key), this.#keys.leases(key)])],
+      tokens,
+      tookMs,
+      gates: gates.flatMap(({ limits: { rpm, tpm } }, at) => [
+        refunded ? (rpm ?? -1) : -1,
+        (reserved[at] as number) - tokens,
+        tpm ?? -1,
+      ]),
     };
   }
 
@@ -238,21 +345,42 @@ export class SharedAdmission implements Admission {
     return promptTokens.tokens + n * (statedCap ?? Math.min(modelMaximum, this.settings.tpm_default_reservation));
   }
 
-  #refusal(verdict: string, gates: readonly Gate[], which: number, seen: readonly GateSeen[], { model, n, promptTokens }: ReserveRequest, wanted: number, headers: HeadersOf): Error {
+  #refusal(
+    verdict: string,
+    gates: readonly Gate[],
+    which: number,
+    seen: readonly GateSeen[],
+    { model, n, promptTokens }: ReserveRequest,
+    wanted: number,
+    headers: HeadersOf,
+  ): Error {
     const { whose, limits } = gates[which] as Gate;
     const { count, meanMs } = seen[which] as GateSeen;
     const [places, rpm, tpm] = [limits.concurrency ?? 0, limits.rpm ?? 0, limits.tpm ?? 0];
     // Until all buckets hold the request, not only the one that refused it first.
-    const wait = Math.max(1, ...gates.flatMap(({ limits: their }, at) => {
-      const { rpmUs, tpmUs } = seen[at] as GateSeen;
-      return [their.rpm === null ? 0 : waitMs(rpmUs, 1, their.rpm), their.tpm === null ? 0 : waitMs(tpmUs, Math.min(wanted, their.tpm), their.tpm)];
-    }));
+    const wait = Math.max(
+      1,
+      ...gates.flatMap(({ limits: their }, at) => {
+        const { rpmUs, tpmUs } = seen[at] as GateSeen;
+        return [
+          their.rpm === null ? 0 : waitMs(rpmUs, 1, their.rpm),
+          their.tpm === null ? 0 : waitMs(tpmUs, Math.min(wanted, their.tpm), their.tpm),
+        ];
+      }),
+    );
     switch (verdict) {
-      case 'places': return n > places ? tooManyChoices(whose, n, places, headers) : noPlace(whose, model, places, nextPlaceMs(meanMs, count), headers);
-      case 'rpm': return tooManyRequests(whose, model, rpm, wait, headers);
-      case 'prompt': return promptTooLong(whose, model, promptTokens.tokens, tpm, headers);
-      case 'tpm': return tooManyTokens(whose, model, Math.min(wanted, tpm), tpm, wait, headers);
-      default: return new Error(`the counters' engine answered ${verdict}`);
+      case 'places':
+        return n > places
+          ? tooManyChoices(whose, n, places, headers)
+          : noPlace(whose, model, places, nextPlaceMs(meanMs, count), headers);
+      case 'rpm':
+        return tooManyRequests(whose, model, rpm, wait, headers);
+      case 'prompt':
+        return promptTooLong(whose, model, promptTokens.tokens, tpm, headers);
+      case 'tpm':
+        return tooManyTokens(whose, model, Math.min(wanted, tpm), tpm, wait, headers);
+      default:
+        return new Error(`the counters' engine answered ${verdict}`);
     }
   }
 
@@ -260,7 +388,14 @@ export class SharedAdmission implements Admission {
   async #look(gates: readonly Gate[]): Promise<GateSeen[] | null> {
     if (!this.#link.up) return null;
     try {
-      return readSeen(await this.#link.run('look', gates.flatMap(({ key }) => [this.#keys.bucket(key), this.#keys.leases(key)]), []) as unknown[], 0);
+      return readSeen(
+        (await this.#link.run(
+          'look',
+          gates.flatMap(({ key }) => [this.#keys.bucket(key), this.#keys.leases(key)]),
+          [],
+        )) as unknown[],
+        0,
+      );
     } catch (error) {
       if (error instanceof LinkDown) return null;
       throw error;
@@ -277,7 +412,7 @@ export class SharedAdmission implements Admission {
           const stored = Math.round(await this.options.storedMonth(organizationId, monthName(month)));
           await this.#link.run('begin_month', [key], [stored]);
         } catch (error) {
-          if (!(error instanceof LinkDown)) throw error;   // who waits asks again, and is told then
+          if (!(error instanceof LinkDown)) throw error; // who waits asks again, and is told then
         }
       })().finally(() => this.#beginning.delete(key));
       this.#beginning.set(key, begun);
@@ -290,7 +425,11 @@ export class SharedAdmission implements Admission {
   }
 
   async #join(): Promise<{ fresh: boolean; all: string[] }> {
-    const [now, fresh, ...all] = await this.#link.run('join', [this.#keys.processes], [this.options.process, this.options.counters.lease_ms]) as [string, number, ...string[]];
+    const [now, fresh, ...all] = (await this.#link.run(
+      'join',
+      [this.#keys.processes],
+      [this.options.process, this.options.counters.lease_ms],
+    )) as [string, number, ...string[]];
     this.#ahead = SCRIPT_EPOCH_MS + Number(now) / 1000 - Date.now();
     return { fresh: fresh === 1, all };
   }
@@ -316,16 +455,21 @@ export class SharedAdmission implements Admission {
     let { fresh, all } = await this.#join();
     // An engine that does not know this process has forgotten what there was, or gave it up: it is told all that was seen.
     await this.#tellAll(fresh);
-    for (const until = performance.now() + REUNION_MS; fresh && all.length < before && performance.now() < until;) {
+    for (const until = performance.now() + REUNION_MS; fresh && all.length < before && performance.now() < until; ) {
       await sleep(REUNION_LOOK_MS);
       ({ all } = await this.#join());
     }
     await this.#tellAll(false);
     this.#processes.see(all);
     this.#own.over();
-    if (this.#awaySince !== null && this.#beat !== null) this.options.tell({ type: 'back', awayMs: Math.round(performance.now() - this.#awaySince), processes: all.length });
+    if (this.#awaySince !== null && this.#beat !== null)
+      this.options.tell({
+        type: 'back',
+        awayMs: Math.round(performance.now() - this.#awaySince),
+        processes: all.length,
+      });
     this.#awaySince = null;
-    setImmediate(() => void this.#renew(true));   // what was admitted in the last moment
+    setImmediate(() => void this.#renew(true)); // what was admitted in the last moment
   }
 
   /** What the engine may not know: buckets (`every`: all that are not full, else those that this process took from alone), leases, ends. */
@@ -341,13 +485,21 @@ export class SharedAdmission implements Admission {
     this.#touched.clear();
     for (let at = 0; at < ahead.length; at += FLOORS_AT_ONCE) {
       const some = ahead.slice(at, at + FLOORS_AT_ONCE);
-      await this.#link.run('floor', some.map(([name]) => name), some.flatMap(([, rpmUs, tpmUs]) => [rpmUs.toFixed(3), tpmUs.toFixed(3)]));
+      await this.#link.run(
+        'floor',
+        some.map(([name]) => name),
+        some.flatMap(([, rpmUs, tpmUs]) => [rpmUs.toFixed(3), tpmUs.toFixed(3)]),
+      );
     }
     await this.#leases.renew();
     await this.#leases.settleAll();
     while (this.#untold.size > 0) {
       const some = [...this.#untold].slice(0, FLOORS_AT_ONCE);
-      await this.#link.run('add_months', some.map(([key]) => key), some.map(([, tokens]) => tokens));
+      await this.#link.run(
+        'add_months',
+        some.map(([key]) => key),
+        some.map(([, tokens]) => tokens),
+      );
       for (const [key, tokens] of some) {
         const left = (this.#untold.get(key) ?? 0) - tokens;
         if (left > 0) this.#untold.set(key, left);

@@ -10,25 +10,44 @@ import { apiError } from '../../errors.js';
 import type { Route } from '../../http/exchange.js';
 import type { ApiKeyObject, CreatedApiKey } from '../../wire/dashboard.js';
 import type { MemberCall } from './guard.js';
-import { checkExpiry, checkLimits, checkModels, dateField, keyModelsField, keyNameField, keyScopesField, limitsField } from './key-fields.js';
+import {
+  checkExpiry,
+  checkLimits,
+  checkModels,
+  dateField,
+  keyModelsField,
+  keyNameField,
+  keyScopesField,
+  limitsField,
+} from './key-fields.js';
 import { listPage, readPage } from './paging.js';
 import type { DashboardDeps } from './deps.js';
 
 const LIST = '/organizations/:org/api-keys';
 const ONE = `${LIST}/:id`;
 
-const permissions = { models: keyModelsField.nullish(), scopes: keyScopesField.nullish(), expires_at: dateField.nullish(), limits: limitsField.nullish() };
+const permissions = {
+  models: keyModelsField.nullish(),
+  scopes: keyScopesField.nullish(),
+  expires_at: dateField.nullish(),
+  limits: limitsField.nullish(),
+};
 const createBody = z.object({ name: keyNameField, ...permissions });
 const changeBody = z.object({ name: keyNameField.nullish(), ...permissions });
 const rotateBody = z.object({ overlap_seconds: z.number().int().min(0).max(MAX_OVERLAP_S).nullish() });
 
-export function apiKeyRoutes({ guard, accounts: { keys, now }, pool }: Pick<DashboardDeps, 'guard' | 'accounts' | 'pool'>): Route[] {
+export function apiKeyRoutes({
+  guard,
+  accounts: { keys, now },
+  pool,
+}: Pick<DashboardDeps, 'guard' | 'accounts' | 'pool'>): Route[] {
   const shown = (key: KeyRecord): ApiKeyObject => keyObject(key, new Date(now()));
   const created = ({ key, secret }: CreatedKey): CreatedApiKey => ({ ...shown(key), secret });
   const served = (): string[] => pool.list().map(({ model }) => model.id);
   return [
     guard.member('viewer', {
-      method: 'GET', path: LIST,
+      method: 'GET',
+      path: LIST,
       serve: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
         const page = await keys.page(organization.id, limit, after);
@@ -37,20 +56,31 @@ export function apiKeyRoutes({ guard, accounts: { keys, now }, pool }: Pick<Dash
     }),
 
     guard.member('developer', {
-      method: 'POST', path: LIST, body: createBody,
+      method: 'POST',
+      path: LIST,
+      body: createBody,
       serve: async ({ exchange, organization, user, actor, body }) => {
         const models = body.models ?? undefined;
         const limits = body.limits ?? null;
         checkModels(models, served());
         checkLimits(limits, served());
         checkExpiry(body.expires_at, now());
-        const fields = { name: body.name, models, scopes: body.scopes ?? undefined, limits, expiresAt: body.expires_at ?? null, createdBy: user.id };
+        const fields = {
+          name: body.name,
+          models,
+          scopes: body.scopes ?? undefined,
+          limits,
+          expiresAt: body.expires_at ?? null,
+          createdBy: user.id,
+        };
         exchange.json(200, created(await keys.create(organization.id, fields, actor)));
       },
     }),
 
     guard.member('developer', {
-      method: 'PATCH', path: ONE, body: changeBody,
+      method: 'PATCH',
+      path: ONE,
+      body: changeBody,
       serve: async (call) => {
         const { exchange, organization, actor, body } = call;
         const { id } = await changeable(call);
@@ -58,22 +88,36 @@ export function apiKeyRoutes({ guard, accounts: { keys, now }, pool }: Pick<Dash
         checkLimits(body.limits, served());
         checkExpiry(body.expires_at, now());
         // Null takes a date or limits away; of what a key always has it means as little as leaving it out.
-        const change = { name: body.name ?? undefined, models: body.models ?? undefined, scopes: body.scopes ?? undefined, limits: body.limits, expiresAt: body.expires_at };
+        const change = {
+          name: body.name ?? undefined,
+          models: body.models ?? undefined,
+          scopes: body.scopes ?? undefined,
+          limits: body.limits,
+          expiresAt: body.expires_at,
+        };
         exchange.json(200, shown(known(await keys.change(organization.id, id, change, actor))));
       },
     }),
 
     guard.member('developer', {
-      method: 'POST', path: `${ONE}/rotate`, body: rotateBody,
+      method: 'POST',
+      path: `${ONE}/rotate`,
+      body: rotateBody,
       serve: async (call) => {
         const { exchange, organization, user, actor, body } = call;
         const { id } = await changeable(call);
-        exchange.json(200, created(known(await keys.rotate(organization.id, id, body.overlap_seconds ?? DEFAULT_OVERLAP_S, actor, user.id))));
+        exchange.json(
+          200,
+          created(
+            known(await keys.rotate(organization.id, id, body.overlap_seconds ?? DEFAULT_OVERLAP_S, actor, user.id)),
+          ),
+        );
       },
     }),
 
     guard.member('developer', {
-      method: 'DELETE', path: ONE,
+      method: 'DELETE',
+      path: ONE,
       serve: async (call) => {
         const { exchange, organization, actor } = call;
         const { id } = await changeable(call);

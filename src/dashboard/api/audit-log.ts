@@ -8,7 +8,8 @@ import type { DashboardDeps } from './deps.js';
 export function auditLogRoutes({ guard, directory }: Pick<DashboardDeps, 'guard' | 'directory'>): Route[] {
   return [
     guard.member('admin', {
-      method: 'GET', path: '/organizations/:org/audit-log',
+      method: 'GET',
+      path: '/organizations/:org/audit-log',
       serve: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
         const { data, next } = await directory.audit.list(organization.id, limit, after);

@@ -14,41 +14,89 @@ import type { DashboardDeps } from './deps.js';
 import { readingUsage } from './usage.js';
 
 const PATH = '/organizations/:org/budget';
-const isAddress = (value: string): boolean => URL.canParse(value) && /^https?:$/.test(new URL(value).protocol) && new URL(value).username === '';
+const isAddress = (value: string): boolean =>
+  URL.canParse(value) && /^https?:$/.test(new URL(value).protocol) && new URL(value).username === '';
 const body = z.object({
   /** Null: no budget. */
   amount: z.number().positive().max(1e12).nullable(),
   mail: z.boolean().default(true),
-  webhook_url: z.string().max(1_024).refine(isAddress, 'must be an address that begins with https:// or http://, without a password').nullable().default(null),
+  webhook_url: z
+    .string()
+    .max(1_024)
+    .refine(isAddress, 'must be an address that begins with https:// or http://, without a password')
+    .nullable()
+    .default(null),
 });
 
-export function budgetRoutes({ config, guard, budgets, prices, usage }: Pick<DashboardDeps, 'config' | 'guard' | 'budgets' | 'prices' | 'usage'>): Route[] {
+export function budgetRoutes({
+  config,
+  guard,
+  budgets,
+  prices,
+  usage,
+}: Pick<DashboardDeps, 'config' | 'guard' | 'budgets' | 'prices' | 'usage'>): Route[] {
   const shown = async (organizationId: string, role: Role, budget: Budget | null): Promise<BudgetObject> => {
     const table = await prices.get();
     const now = Date.now();
     const isAdmin = hasRole(role, 'admin');
     return {
-      amount: budget?.amount ?? null, spent: table === null ? null : await readingUsage.run({ organization: organizationId }, 1, () => spentInMonth(usage, organizationId, table, now)), currency: table?.currency ?? '', month: monthName(monthNumber(now)),
-      mail: budget?.mail ?? true, webhook_url: isAdmin ? budget?.webhookUrl ?? null : null, webhook_secret: isAdmin && budget !== null && budget.webhookUrl !== null ? budget.webhookSecret : null,
+      amount: budget?.amount ?? null,
+      spent:
+        table === null
+          ? null
+          : await readingUsage.run({ organization: organizationId }, 1, () =>
+              spentInMonth(usage, organizationId, table, now),
+            ),
+      currency: table?.currency ?? '',
+      month: monthName(monthNumber(now)),
+      mail: budget?.mail ?? true,
+      webhook_url: isAdmin ? (budget?.webhookUrl ?? null) : null,
+      webhook_secret: isAdmin && budget !== null && budget.webhookUrl !== null ? budget.webhookSecret : null,
     };
   };
   return [
     guard.member('viewer', {
-      method: 'GET', path: PATH,
-      serve: async ({ exchange, organization, role }) => exchange.json(200, await shown(organization.id, role, await budgets.get(organization.id))),
+      method: 'GET',
+      path: PATH,
+      serve: async ({ exchange, organization, role }) =>
+        exchange.json(200, await shown(organization.id, role, await budgets.get(organization.id))),
     }),
 
     guard.member('admin', {
-      method: 'PUT', path: PATH, body,
-      serve: async ({ exchange, organization: { id }, role, actor, body: { amount, mail, webhook_url: webhookUrl } }) => {
+      method: 'PUT',
+      path: PATH,
+      body,
+      serve: async ({
+        exchange,
+        organization: { id },
+        role,
+        actor,
+        body: { amount, mail, webhook_url: webhookUrl },
+      }) => {
         if (webhookUrl !== null && config.webhooks.public_only && isInternal(webhookUrl)) {
-          throw apiError('invalid_value', '`webhook_url` must be an address of the public internet. The operator can allow others with `webhooks.public_only`.', 'webhook_url');
+          throw apiError(
+            'invalid_value',
+            '`webhook_url` must be an address of the public internet. The operator can allow others with `webhooks.public_only`.',
+            'webhook_url',
+          );
         }
         const before = await budgets.get(id);
         // Another amount may be told of again in the same month; the secret stays.
-        const budget: Budget | null = amount === null ? null
-          : { amount, mail, webhookUrl, webhookSecret: before?.webhookSecret ?? hex(64), told: before?.amount === amount ? before.told : null };
-        await budgets.set(id, budget, { actor, action: 'organization.budget_changed', detail: { amount, mail, webhook_url: webhookUrl } });
+        const budget: Budget | null =
+          amount === null
+            ? null
+            : {
+                amount,
+                mail,
+                webhookUrl,
+                webhookSecret: before?.webhookSecret ?? hex(64),
+                told: before?.amount === amount ? before.told : null,
+              };
+        await budgets.set(id, budget, {
+          actor,
+          action: 'organization.budget_changed',
+          detail: { amount, mail, webhook_url: webhookUrl },
+        });
         exchange.json(200, await shown(id, role, budget));
       },
     }),

@@ -19,10 +19,13 @@ export class ChangePace {
   count(userId: string): void {
     const now = this.now();
     const known = this.people.get(userId);
-    const left = known === undefined ? BURST : Math.min(BURST, known.left + (now - known.at) / 1000 * PER_SECOND);
+    const left = known === undefined ? BURST : Math.min(BURST, known.left + ((now - known.at) / 1000) * PER_SECOND);
     this.people.delete(userId);
-    this.people.set(userId, { left: Math.max(0, left - 1), at: now });   // last in the order of the map
+    this.people.set(userId, { left: Math.max(0, left - 1), at: now }); // last in the order of the map
     if (this.people.size > REMEMBERED) this.people.delete(this.people.keys().next().value as string);
-    if (left < 1) throw apiError('too_many_attempts', `Too many changes: at most ${PER_SECOND} a second in the long run.`, null, { retryAfterMs: (1 - left) / PER_SECOND * 1000 });
+    if (left < 1)
+      throw apiError('too_many_attempts', `Too many changes: at most ${PER_SECOND} a second in the long run.`, null, {
+        retryAfterMs: ((1 - left) / PER_SECOND) * 1000,
+      });
   }
 }

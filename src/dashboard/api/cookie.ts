@@ -22,7 +22,10 @@ export function namedCookie(exchange: Exchange, name: string): string | null {
 }
 
 export function setSessionCookie(exchange: Exchange, origin: DashboardOrigin, secret: string): void {
-  exchange.setHeader('Set-Cookie', `${NAME}=${secret}; ${ATTRIBUTES}; Max-Age=${SESSION_MS / 1000}${secure(exchange, origin)}`);
+  exchange.setHeader(
+    'Set-Cookie',
+    `${NAME}=${secret}; ${ATTRIBUTES}; Max-Age=${SESSION_MS / 1000}${secure(exchange, origin)}`,
+  );
 }
 
 export function clearSessionCookie(exchange: Exchange, origin: DashboardOrigin): void {

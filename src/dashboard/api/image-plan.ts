@@ -12,16 +12,20 @@ const MAX_SIDE = 1e6;
 export function imagePlanRoutes({ guard, models, pool }: Pick<DashboardDeps, 'guard' | 'models' | 'pool'>): Route[] {
   return [
     guard.member('developer', {
-      method: 'GET', path: '/organizations/:org/playground/image',
+      method: 'GET',
+      path: '/organizations/:org/playground/image',
       serve: ({ exchange }) => {
         const { query } = exchange;
         const asked = query.get('model') ?? '';
-        if (asked === '' || asked.length > MAX_NAME) throw apiError('invalid_query_parameter', 'model must name a model.', 'model');
-        const width = side(query, 'width'), height = side(query, 'height');
+        if (asked === '' || asked.length > MAX_NAME)
+          throw apiError('invalid_query_parameter', 'model must name a model.', 'model');
+        const width = side(query, 'width'),
+          height = side(query, 'height');
         const model = models.find(asked);
-        model.ready();   // or says why it is not
+        model.ready(); // or says why it is not
         const status = pool.get(model.name)?.status;
-        if (status?.state !== 'ready' || status.engine.vision === null) throw apiError('model_not_vision', `${asked} takes text only, not images.`, 'model');
+        if (status?.state !== 'ready' || status.engine.vision === null)
+          throw apiError('model_not_vision', `${asked} takes text only, not images.`, 'model');
         exchange.json(200, planned(width, height, status.engine));
       },
     }),
@@ -31,14 +35,26 @@ export function imagePlanRoutes({ guard, models, pool }: Pick<DashboardDeps, 'gu
 function side(query: URLSearchParams, name: 'width' | 'height'): number {
   const text = query.get(name) ?? '';
   const value = /^\d{1,7}$/.test(text) ? Number(text) : 0;
-  if (value < 1 || value > MAX_SIDE) throw apiError('invalid_query_parameter', `${name} must be a whole number of pixels.`, name);
+  if (value < 1 || value > MAX_SIDE)
+    throw apiError('invalid_query_parameter', `${name} must be a whole number of pixels.`, name);
   return value;
 }
 
-function planned(width: number, height: number, engine: { planImage(width: number, height: number, low: boolean): Omit<DashboardImagePlan, 'width' | 'height'> }): DashboardImagePlan {
+function planned(
+  width: number,
+  height: number,
+  engine: { planImage(width: number, height: number, low: boolean): Omit<DashboardImagePlan, 'width' | 'height'> },
+): DashboardImagePlan {
   try {
     const { tokens, columns, rows, pieces } = engine.planImage(width, height, false);
-    return { width, height, tokens, columns, rows, pieces: pieces.map(({ part, width: w, height: h }) => ({ part, width: w, height: h })) };
+    return {
+      width,
+      height,
+      tokens,
+      columns,
+      rows,
+      pieces: pieces.map(({ part, width: w, height: h }) => ({ part, width: w, height: h })),
+    };
   } catch (error) {
     throw apiError('invalid_image', `${error instanceof Error ? error.message : String(error)}.`);
   }

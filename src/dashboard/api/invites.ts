@@ -9,32 +9,49 @@ import { listPage, readPage } from './paging.js';
 import type { DashboardDeps } from './deps.js';
 import { readWhole } from './read-whole.js';
 
-export function inviteRoutes({ guard, directory, origin, letters, organizationLimits }: Pick<DashboardDeps, 'guard' | 'directory' | 'origin' | 'letters' | 'organizationLimits'>): Route[] {
+export function inviteRoutes({
+  guard,
+  directory,
+  origin,
+  letters,
+  organizationLimits,
+}: Pick<DashboardDeps, 'guard' | 'directory' | 'origin' | 'letters' | 'organizationLimits'>): Route[] {
   const { invites, attempts } = directory;
 
   return [
     guard.member('admin', {
-      method: 'GET', path: '/organizations/:org/invites',
+      method: 'GET',
+      path: '/organizations/:org/invites',
       serve: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
         const page = await readWhole(exchange, () => invites.page(organization.id, limit, after));
-        exchange.json(200, listPage(page, (invite) => inviteObject(invite, origin.base(exchange))));
+        exchange.json(
+          200,
+          listPage(page, (invite) => inviteObject(invite, origin.base(exchange))),
+        );
       },
     }),
 
     guard.member('admin', {
-      method: 'POST', path: '/organizations/:org/invites', body: z.object({ email: emailField, role: roleField }),
+      method: 'POST',
+      path: '/organizations/:org/invites',
+      body: z.object({ email: emailField, role: roleField }),
       serve: async ({ exchange, organization, user, actor, body: { email, role } }) => {
         await attempts.count('invite', [user.id]);
         const invite = await invites.create(organization.id, email, role, user.id, actor);
         exchange.json(200, inviteObject(invite, origin.base(exchange)));
         // The link can be seen by whoever invited: a mail too many is not sent, without a word.
-        if (letters.enabled) attempts.count('mail', [`invitation ${email}`]).then(() => letters.invite(invite, user, organization.name), () => undefined);
+        if (letters.enabled)
+          attempts.count('mail', [`invitation ${email}`]).then(
+            () => letters.invite(invite, user, organization.name),
+            () => undefined,
+          );
       },
     }),
 
     guard.member('admin', {
-      method: 'DELETE', path: '/organizations/:org/invites/:id',
+      method: 'DELETE',
+      path: '/organizations/:org/invites/:id',
       serve: async ({ exchange, organization, user, actor }) => {
         await invites.revoke(organization.id, exchange.params['id'] as string, user.id, actor);
         exchange.json(200, {});
@@ -42,16 +59,21 @@ export function inviteRoutes({ guard, directory, origin, letters, organizationLi
     }),
 
     guard.open({
-      method: 'GET', path: '/invites/:token',
+      method: 'GET',
+      path: '/invites/:token',
       serve: async ({ exchange }) => {
-        const { invite: { email, role, expiresAt }, organization } = await invites.ofLink(exchange.params['token'] as string);
+        const {
+          invite: { email, role, expiresAt },
+          organization,
+        } = await invites.ofLink(exchange.params['token'] as string);
         const preview: InvitePreview = { organization, email, role, expires_at: new Date(expiresAt).toISOString() };
         exchange.json(200, preview);
       },
     }),
 
     guard.user({
-      method: 'POST', path: '/invites/:token/accept',
+      method: 'POST',
+      path: '/invites/:token/accept',
       serve: async ({ exchange, user, actor }) => {
         const joined = await invites.accept(exchange.params['token'] as string, user, actor);
         exchange.json(200, { organization: organizationObject(joined, organizationLimits(joined)) });

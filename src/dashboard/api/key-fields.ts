@@ -8,17 +8,35 @@ import type { Scope } from '../../identity/identity.js';
 
 const MAX_MODELS = 100;
 
-export const keyNameField = z.string().trim().min(1).max(128).refine((text) => !/\p{Cc}|\p{Cf}/u.test(text), 'must not contain control characters');
+export const keyNameField = z
+  .string()
+  .trim()
+  .min(1)
+  .max(128)
+  .refine((text) => !/\p{Cc}|\p{Cf}/u.test(text), 'must not contain control characters');
 export const keyModelsField = z.array(z.string().min(1).max(128)).min(1).max(MAX_MODELS);
-export const keyScopesField = z.array(z.enum(ALL_SCOPES as [Scope, ...Scope[]])).min(1).max(16).transform((scopes) => [...new Set(scopes)]);
+export const keyScopesField = z
+  .array(z.enum(ALL_SCOPES as [Scope, ...Scope[]]))
+  .min(1)
+  .max(16)
+  .transform((scopes) => [...new Set(scopes)]);
 
 /** A moment as RFC 3339 has it. */
-export const dateField = z.string().max(64).transform((text, context): Date => {
-  const date = new Date(/^\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:\d\d))?$/.test(text) ? text : NaN);
-  if (!Number.isNaN(date.getTime())) return date;
-  context.addIssue({ code: 'custom', params: { api: 'invalid_value' }, message: 'must be a date and time, such as 2027-01-31T12:00:00Z' });
-  return z.NEVER;
-});
+export const dateField = z
+  .string()
+  .max(64)
+  .transform((text, context): Date => {
+    const date = new Date(
+      /^\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:\d\d))?$/.test(text) ? text : NaN,
+    );
+    if (!Number.isNaN(date.getTime())) return date;
+    context.addIssue({
+      code: 'custom',
+      params: { api: 'invalid_value' },
+      message: 'must be a date and time, such as 2027-01-31T12:00:00Z',
+    });
+    return z.NEVER;
+  });
 
 const value = z.number().int().min(1).max(1e9).nullish();
 
@@ -27,30 +45,51 @@ const limitValues = { rpm: value, tpm: value, concurrency: value };
 /** Unlike other unknown fields, unknown limits are refused: misspelt, one would be a key without it. */
 const limitsOfModel = z.looseObject(limitValues).superRefine((limits, context) => {
   for (const name of Object.keys(limits)) {
-    if (!Object.hasOwn(limitValues, name)) context.addIssue({ code: 'custom', params: { api: 'invalid_value' }, path: [name], message: `is no limit; there are ${Object.keys(limitValues).join(', ')}` });
+    if (!Object.hasOwn(limitValues, name))
+      context.addIssue({
+        code: 'custom',
+        params: { api: 'invalid_value' },
+        path: [name],
+        message: `is no limit; there are ${Object.keys(limitValues).join(', ')}`,
+      });
   }
 });
 
 /** By model or `*`; null: off, absent: what is more general. */
-export const limitsField = z.record(z.string().min(1).max(128), limitsOfModel)
+export const limitsField = z
+  .record(z.string().min(1).max(128), limitsOfModel)
   .transform((limits): Record<string, LimitOverride> => limits);
 
 /** `now`: milliseconds. Throws ApiError 422 for a date that has passed. */
 export function checkExpiry(date: Date | null | undefined, now: number): void {
-  if (date != null && date.getTime() <= now) throw apiError('invalid_value', '`expires_at` must be in the future.', 'expires_at');
+  if (date != null && date.getTime() <= now)
+    throw apiError('invalid_value', '`expires_at` must be in the future.', 'expires_at');
 }
 
 /** Throws ApiError 422 for a name that no served model has. `*` alone stands for any. */
 export function checkModels(names: readonly string[] | undefined, served: readonly string[]): void {
   names?.forEach((name, index) => {
     if (name === '*' && names.length === 1) return;
-    if (!served.includes(name)) throw apiError('invalid_value', `models[${index}]: there is no model "${name}"; there are ${served.join(', ')}, or * alone.`, `models[${index}]`);
+    if (!served.includes(name))
+      throw apiError(
+        'invalid_value',
+        `models[${index}]: there is no model "${name}"; there are ${served.join(', ')}, or * alone.`,
+        `models[${index}]`,
+      );
   });
 }
 
 /** The same for limits. */
-export function checkLimits(limits: Readonly<Record<string, LimitOverride>> | null | undefined, served: readonly string[]): void {
+export function checkLimits(
+  limits: Readonly<Record<string, LimitOverride>> | null | undefined,
+  served: readonly string[],
+): void {
   for (const name of Object.keys(limits ?? {})) {
-    if (name !== '*' && !served.includes(name)) throw apiError('invalid_value', `limits: there is no model "${name}"; there are ${served.join(', ')}, or *.`, `limits.${name.slice(0, 64)}`);
+    if (name !== '*' && !served.includes(name))
+      throw apiError(
+        'invalid_value',
+        `limits: there is no model "${name}"; there are ${served.join(', ')}, or *.`,
+        `limits.${name.slice(0, 64)}`,
+      );
   }
 }

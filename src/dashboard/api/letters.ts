@@ -4,12 +4,26 @@
 import type { ShownInvite } from '../../accounts/invites.js';
 import type { SignIns } from '../../accounts/sign-ins.js';
 import type { User } from '../../accounts/users.js';
-import { changedLetter, deletedLetter, emailChangedLetter, inviteLetter, newEmailLetter, resetLetter, secondFactorLetter, verifyLetter } from '../../mail/letters.js';
+import {
+  changedLetter,
+  deletedLetter,
+  emailChangedLetter,
+  inviteLetter,
+  newEmailLetter,
+  resetLetter,
+  secondFactorLetter,
+  verifyLetter,
+} from '../../mail/letters.js';
 import type { Mailer } from '../../mail/mailer.js';
 import { inviteUrl, newEmailUrl, resetUrl, verifyUrl } from './objects.js';
 
 export class Letters {
-  constructor(private readonly signIns: SignIns, private readonly mailer: Mailer, private readonly base: string | null, private readonly onError: (error: unknown) => void) {}
+  constructor(
+    private readonly signIns: SignIns,
+    private readonly mailer: Mailer,
+    private readonly base: string | null,
+    private readonly onError: (error: unknown) => void,
+  ) {}
 
   get enabled(): boolean {
     return this.mailer.enabled && this.base !== null;
@@ -31,7 +45,12 @@ export class Letters {
   }
 
   invite({ email, token }: ShownInvite, from: User, organization: string): void {
-    if (token !== null) this.write((base) => this.mailer.send(inviteLetter(email, `${from.name} (${from.email})`, organization, inviteUrl(base, token), base)));
+    if (token !== null)
+      this.write((base) =>
+        this.mailer.send(
+          inviteLetter(email, `${from.name} (${from.email})`, organization, inviteUrl(base, token), base),
+        ),
+      );
   }
 
   passwordChanged(user: User): void {
@@ -59,6 +78,8 @@ export class Letters {
   private write(letter: (base: string) => void | Promise<void>): void {
     const { base } = this;
     if (base === null || !this.mailer.enabled) return;
-    void (async () => { await letter(base); })().catch(this.onError);
+    void (async () => {
+      await letter(base);
+    })().catch(this.onError);
   }
 }

@@ -6,19 +6,41 @@ import type { Route } from '../../http/exchange.js';
 import type { BucketUse, LimitsObject } from '../../wire/dashboard.js';
 import type { DashboardDeps } from './deps.js';
 
-export function limitRoutes({ guard, admission, pool, monthTokens }: Pick<DashboardDeps, 'guard' | 'admission' | 'pool' | 'monthTokens'>): Route[] {
+export function limitRoutes({
+  guard,
+  admission,
+  pool,
+  monthTokens,
+}: Pick<DashboardDeps, 'guard' | 'admission' | 'pool' | 'monthTokens'>): Route[] {
   return [
     guard.member('viewer', {
-      method: 'GET', path: '/organizations/:org/limits',
-      serve: async ({ exchange, organization: { id, settings: { limits, monthlyTokenCap } } }) => {
+      method: 'GET',
+      path: '/organizations/:org/limits',
+      serve: async ({
+        exchange,
+        organization: {
+          id,
+          settings: { limits, monthlyTokenCap },
+        },
+      }) => {
         const [used = 0] = await monthTokens([id]);
         const answer: LimitsObject = {
           object: 'limits',
-          models: await Promise.all(pool.list().map(async ({ model }) => {
-            const { state: { requests, tokens }, unfinished } = await admission.standing({ organizationId: id, limits }, model.id);
-            const { concurrency } = admission.limitsOf({ organizationId: id, limits }, model.id);
-            return { model: model.id, requests: bucketUse(requests), tokens: bucketUse(tokens), concurrency: { limit: concurrency, in_use: unfinished } };
-          })),
+          models: await Promise.all(
+            pool.list().map(async ({ model }) => {
+              const {
+                state: { requests, tokens },
+                unfinished,
+              } = await admission.standing({ organizationId: id, limits }, model.id);
+              const { concurrency } = admission.limitsOf({ organizationId: id, limits }, model.id);
+              return {
+                model: model.id,
+                requests: bucketUse(requests),
+                tokens: bucketUse(tokens),
+                concurrency: { limit: concurrency, in_use: unfinished },
+              };
+            }),
+          ),
           month: { tokens: used, cap: monthlyTokenCap, resets_at: nextMonth(Date.now()).toISOString() },
         };
         exchange.json(200, answer);
@@ -28,4 +50,6 @@ export function limitRoutes({ guard, admission, pool, monthTokens }: Pick<Dashbo
 }
 
 const bucketUse = (state: BucketState | null): BucketUse =>
-  (state === null ? { limit: null, remaining: null, reset_ms: null } : { limit: state.limit, remaining: state.remaining, reset_ms: Math.ceil(state.resetMs) });
+  state === null
+    ? { limit: null, remaining: null, reset_ms: null }
+    : { limit: state.limit, remaining: state.remaining, reset_ms: Math.ceil(state.resetMs) };

@@ -12,23 +12,33 @@ import { readWhole } from './read-whole.js';
 export function memberRoutes({ guard, directory: { members } }: Pick<DashboardDeps, 'guard' | 'directory'>): Route[] {
   return [
     guard.member('viewer', {
-      method: 'GET', path: '/organizations/:org/members',
+      method: 'GET',
+      path: '/organizations/:org/members',
       serve: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
-        exchange.json(200, listPage(await readWhole(exchange, () => members.page(organization.id, limit, after)), shown));
+        exchange.json(
+          200,
+          listPage(await readWhole(exchange, () => members.page(organization.id, limit, after)), shown),
+        );
       },
     }),
 
     guard.member('admin', {
-      method: 'PATCH', path: '/organizations/:org/members/:user', body: z.object({ role: roleField }),
+      method: 'PATCH',
+      path: '/organizations/:org/members/:user',
+      body: z.object({ role: roleField }),
       serve: async ({ exchange, organization: { id }, user, actor, body: { role } }) => {
-        exchange.json(200, shown(await members.changeRole(id, exchange.params['user'] as string, role, user.id, actor)));
+        exchange.json(
+          200,
+          shown(await members.changeRole(id, exchange.params['user'] as string, role, user.id, actor)),
+        );
       },
     }),
 
     // Leaving is everybody's own business; removing somebody else is an admin's.
     guard.member('viewer', {
-      method: 'DELETE', path: '/organizations/:org/members/:user',
+      method: 'DELETE',
+      path: '/organizations/:org/members/:user',
       serve: async ({ exchange, organization: { id }, user, actor }) => {
         await members.remove(id, exchange.params['user'] as string, user.id, actor);
         exchange.json(200, {});
@@ -38,5 +48,13 @@ export function memberRoutes({ guard, directory: { members } }: Pick<DashboardDe
 }
 
 function shown({ organizationId, userId, role, createdAt, email, name, lastLoginAt }: Member): MemberObject {
-  return { organization_id: organizationId, user_id: userId, role, created_at: createdAt, email, name, last_login_at: lastLoginAt };
+  return {
+    organization_id: organizationId,
+    user_id: userId,
+    role,
+    created_at: createdAt,
+    email,
+    name,
+    last_login_at: lastLoginAt,
+  };
 }

@@ -10,8 +10,10 @@ import type { DashboardDeps } from './deps.js';
 export function modelRoutes({ guard, models, pool }: Pick<DashboardDeps, 'guard' | 'models' | 'pool'>): Route[] {
   return [
     guard.member('viewer', {
-      method: 'GET', path: '/organizations/:org/models',
-      serve: ({ exchange }) => exchange.json(200, { object: 'list', data: describeModels(models, pool), has_more: false, next: null }),
+      method: 'GET',
+      path: '/organizations/:org/models',
+      serve: ({ exchange }) =>
+        exchange.json(200, { object: 'list', data: describeModels(models, pool), has_more: false, next: null }),
     }),
   ];
 }
@@ -22,13 +24,25 @@ export function describeModels(models: ServedModels, pool: ModelPool): Dashboard
     const pooled = pool.get(one.id);
     const info = pooled?.status.state === 'ready' ? pooled.status.engine.info : null;
     return {
-      id: one.id, display_name: one.displayName, demonstration: one.demonstration, lifecycle: one.lifecycle, state: pooled === undefined ? 'unloaded' : pooled.status.state === 'elsewhere' ? 'ready' : pooled.status.state,
+      id: one.id,
+      display_name: one.displayName,
+      demonstration: one.demonstration,
+      lifecycle: one.lifecycle,
+      state: pooled === undefined ? 'unloaded' : pooled.status.state === 'elsewhere' ? 'ready' : pooled.status.state,
       load_progress: pooled?.status.state === 'loading' ? pooled.status.progress : null,
-      context_window: one.contextWindow, max_output_tokens: one.maxOutputTokens, input_modalities: [...one.inputModalities],
-      reasoning_efforts: [...one.efforts], default_reasoning_effort: one.defaultEffort, sampling_defaults: { ...one.sampling },
-      deprecated_at: one.deprecatedAt, retires_at: one.retiresAt, successor: one.successor,
+      context_window: one.contextWindow,
+      max_output_tokens: one.maxOutputTokens,
+      input_modalities: [...one.inputModalities],
+      reasoning_efforts: [...one.efforts],
+      default_reasoning_effort: one.defaultEffort,
+      sampling_defaults: { ...one.sampling },
+      deprecated_at: one.deprecatedAt,
+      retires_at: one.retiresAt,
+      successor: one.successor,
       file_bytes: pooled === undefined || pooled.model.upstream !== undefined ? null : modelBytes(pooled.model.file),
-      parameters: info?.parameters ?? null, quantization: info?.quantization ?? null, architecture: info?.architecture ?? null,
+      parameters: info?.parameters ?? null,
+      quantization: info?.quantization ?? null,
+      architecture: info?.architecture ?? null,
       upstream: pooled?.model.upstream === undefined ? null : pooled.model.upstream.servers.length,
     };
   });

@@ -11,26 +11,51 @@ const time = (milliseconds: number): string => new Date(milliseconds).toISOStrin
 
 export function userObject(user: User): UserObject {
   return {
-    id: user.id, email: user.email, name: user.name, email_verified: user.emailVerified, operator: user.operator, second_factor: user.secondFactor === true, has_password: user.passwordHash !== '',
-    created_at: user.createdAt, last_login_at: user.lastLoginAt,
+    id: user.id,
+    email: user.email,
+    name: user.name,
+    email_verified: user.emailVerified,
+    operator: user.operator,
+    second_factor: user.secondFactor === true,
+    has_password: user.passwordHash !== '',
+    created_at: user.createdAt,
+    last_login_at: user.lastLoginAt,
   };
 }
 
-export function organizationObject({ id, name, status, createdAt, settings: { keepsText } }: OrganizationView, limits: Record<string, LimitValues>): OrganizationObject {
+export function organizationObject(
+  { id, name, status, createdAt, settings: { keepsText } }: OrganizationView,
+  limits: Record<string, LimitValues>,
+): OrganizationObject {
   return { id, name, status, created_at: createdAt, limits, request_text: keepsText === true };
 }
 
 export function sessionObject(session: Session, currentId: string): SessionObject {
   return {
-    id: session.id, user_id: session.userId, created_at: time(session.createdAt), last_seen_at: time(session.lastSeenAt),
-    expires_at: time(sessionEnd(session)), ip: session.ip, user_agent: session.userAgent, current: session.id === currentId,
+    id: session.id,
+    user_id: session.userId,
+    created_at: time(session.createdAt),
+    last_seen_at: time(session.lastSeenAt),
+    expires_at: time(sessionEnd(session)),
+    ip: session.ip,
+    user_agent: session.userAgent,
+    current: session.id === currentId,
   };
 }
 
 /** `base`: the dashboard's address, for the link of a pending one. */
-export function inviteObject({ id, organizationId, email, role, state, createdAt, expiresAt, token }: ShownInvite, base: string): InviteObject {
+export function inviteObject(
+  { id, organizationId, email, role, state, createdAt, expiresAt, token }: ShownInvite,
+  base: string,
+): InviteObject {
   return {
-    id, organization_id: organizationId, email, role, state, created_at: time(createdAt), expires_at: time(expiresAt),
+    id,
+    organization_id: organizationId,
+    email,
+    role,
+    state,
+    created_at: time(createdAt),
+    expires_at: time(expiresAt),
     url: token === null ? null : inviteUrl(base, token),
   };
 }

@@ -11,10 +11,16 @@ import type { Claims } from '../../oidc/provider.js';
 import { emailField, nameField } from './fields.js';
 
 /** `cookie`: of the session that signing up has begun; null: it is to be begun. */
-export interface Entered { readonly user: User; readonly cookie: string | null }
+export interface Entered {
+  readonly user: User;
+  readonly cookie: string | null;
+}
 
 export class OidcEntry {
-  constructor(private readonly directory: Directory, private readonly settings: Config['oidc']) {}
+  constructor(
+    private readonly directory: Directory,
+    private readonly settings: Config['oidc'],
+  ) {}
 
   /** `invite`: of the link that the person came by. Rejects with OidcRefusal. */
   async enter(claims: Claims, invite: string | null, client: Client): Promise<Entered> {
@@ -29,14 +35,19 @@ export class OidcEntry {
     if (owner === null) return this.#signUp(claims, email, identity, invite, client);
     // Whoever signed up here with an address that is not theirs must not be given its owner's sign-ins, nor these them.
     if (!owner.emailVerified) throw new OidcRefusal('account_exists');
-    if (!await identities.link(owner, identity, { type: 'user', id: owner.id, email: owner.email, ip: client.ip })) throw new OidcRefusal('taken');
+    if (!(await identities.link(owner, identity, { type: 'user', id: owner.id, email: owner.email, ip: client.ip })))
+      throw new OidcRefusal('taken');
     return { user: owner, cookie: null };
   }
 
   /** By somebody who is signed in. Rejects with OidcRefusal. */
   async link(claims: Claims, user: User, ip: string): Promise<void> {
     this.#email(claims, true);
-    const linked = await this.directory.identities.link(user, { issuer: claims.issuer, subject: claims.subject }, { type: 'user', id: user.id, email: user.email, ip });
+    const linked = await this.directory.identities.link(
+      user,
+      { issuer: claims.issuer, subject: claims.subject },
+      { type: 'user', id: user.id, email: user.email, ip },
+    );
     if (!linked) throw new OidcRefusal('taken');
   }
 
@@ -46,23 +57,40 @@ export class OidcEntry {
     const parsed = emailField.safeParse(given);
     const email = parsed.success && (isEmailVerified || takesUnverified) ? parsed.data : null;
     if (email === null && (domains.length > 0 || !isLinked)) throw new OidcRefusal('no_email');
-    if (email !== null && domains.length > 0 && !domains.some((domain) => email.endsWith(`@${domain.toLowerCase()}`))) throw new OidcRefusal('domain');
+    if (email !== null && domains.length > 0 && !domains.some((domain) => email.endsWith(`@${domain.toLowerCase()}`)))
+      throw new OidcRefusal('domain');
     return email;
   }
 
-  async #signUp(claims: Claims, email: string, identity: ForeignIdentity, invite: string | null, client: Client): Promise<Entered> {
+  async #signUp(
+    claims: Claims,
+    email: string,
+    identity: ForeignIdentity,
+    invite: string | null,
+    client: Client,
+  ): Promise<Entered> {
     const { signUps } = this.directory;
     if (await signUps.awaitsFirst()) throw new OidcRefusal('first_user');
     const isOpen = this.settings.signup === 'open';
     if (!isOpen && invite === null) throw new OidcRefusal('no_account');
     const name = nameField.safeParse(claims.name);
-    const wish = { email, name: name.success ? name.data : email.split('@')[0] ?? email, organizationName: null, invite, code: null, identity };
+    const wish = {
+      email,
+      name: name.success ? name.data : (email.split('@')[0] ?? email),
+      organizationName: null,
+      invite,
+      code: null,
+      identity,
+    };
     try {
       // No password: there is none that a hash of no form matches.
       return await signUps.signUp({ open: isOpen, local: false }, wish, '', client);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      throw new OidcRefusal(error.code === 'email_taken' ? 'account_exists' : error.code === 'signup_closed' ? 'no_account' : 'invite', { cause: error });
+      throw new OidcRefusal(
+        error.code === 'email_taken' ? 'account_exists' : error.code === 'signup_closed' ? 'no_account' : 'invite',
+        { cause: error },
+      );
     }
   }
 }

@@ -34,7 +34,10 @@ export function oidcRoutes(deps: Deps): Route[] {
   return deps.oidc === null ? [] : routesOf(deps, deps.oidc);
 }
 
-function routesOf({ guard, directory, config, origin, tickets, box, telemetry: { log } }: Deps, provider: OidcProvider): Route[] {
+function routesOf(
+  { guard, directory, config, origin, tickets, box, telemetry: { log } }: Deps,
+  provider: OidcProvider,
+): Route[] {
   const { signIns, identities, attempts } = directory;
   const entry = new OidcEntry(directory, config.oidc);
 
@@ -43,11 +46,12 @@ function routesOf({ guard, directory, config, origin, tickets, box, telemetry: {
     exchange.setHeader('Location', to);
     exchange.text(303, 'text/plain; charset=utf-8', '');
   };
-  const failed = (exchange: Exchange, failure: OidcFailure, link: boolean): void => redirect(exchange, link ? `/dashboard/profile?oidc=${failure}` : `/dashboard/signin?oidc=${failure}`);
+  const failed = (exchange: Exchange, failure: OidcFailure, link: boolean): void =>
+    redirect(exchange, link ? `/dashboard/profile?oidc=${failure}` : `/dashboard/signin?oidc=${failure}`);
 
   const journeyOf = (exchange: Exchange): Journey => {
     const opened = box.open('sign-in elsewhere', '', namedCookie(exchange, COOKIE) ?? '');
-    const journey = opened === null ? null : JSON.parse(opened.text) as Journey;
+    const journey = opened === null ? null : (JSON.parse(opened.text) as Journey);
     if (journey === null || journey.until <= directory.now()) throw new OidcRefusal('expired');
     return journey;
   };
@@ -80,21 +84,38 @@ function routesOf({ guard, directory, config, origin, tickets, box, telemetry: {
 
   /** Where the browser goes, with the cookie for its return set. Rejects with OidcRefusal. */
   const begin = async (exchange: Exchange, journey: Pick<Journey, 'next' | 'invite' | 'link'>): Promise<string> => {
-    const { url, asked } = await provider.ask(redirectUri(exchange)).catch((cause: unknown) => { throw new OidcRefusal('unreachable', { cause }); });
-    const sealed = box.seal('sign-in elsewhere', '', JSON.stringify({ ...asked, ...journey, until: directory.now() + COOKIE_S * 1000 } satisfies Journey));
+    const { url, asked } = await provider.ask(redirectUri(exchange)).catch((cause: unknown) => {
+      throw new OidcRefusal('unreachable', { cause });
+    });
+    const sealed = box.seal(
+      'sign-in elsewhere',
+      '',
+      JSON.stringify({ ...asked, ...journey, until: directory.now() + COOKIE_S * 1000 } satisfies Journey),
+    );
     // Lax: it has to come along when the provider sends the browser back.
-    exchange.setHeader('Set-Cookie', `${COOKIE}=${sealed}; HttpOnly; SameSite=Lax; Path=/dashboard/api/oidc; Max-Age=${COOKIE_S}${origin.isHttps(exchange) ? '; Secure' : ''}`);
+    exchange.setHeader(
+      'Set-Cookie',
+      `${COOKIE}=${sealed}; HttpOnly; SameSite=Lax; Path=/dashboard/api/oidc; Max-Age=${COOKIE_S}${origin.isHttps(exchange) ? '; Secure' : ''}`,
+    );
     return url.href;
   };
 
   return [
     guard.open({
-      method: 'GET', path: '/oidc/start',
+      method: 'GET',
+      path: '/oidc/start',
       serve: async ({ exchange }) => {
         const next = exchange.query.get('next') ?? '/';
         const invite = exchange.query.get('invite');
         try {
-          redirect(exchange, await begin(exchange, { next: /^\/[a-z][\w\-/]{0,200}$/.test(next) ? next : '/', invite: invite === null || invite.length > MAX_INVITE ? null : invite, link: null }));
+          redirect(
+            exchange,
+            await begin(exchange, {
+              next: /^\/[a-z][\w\-/]{0,200}$/.test(next) ? next : '/',
+              invite: invite === null || invite.length > MAX_INVITE ? null : invite,
+              link: null,
+            }),
+          );
         } catch (error) {
           failed(exchange, tell(error), false);
         }
@@ -103,7 +124,8 @@ function routesOf({ guard, directory, config, origin, tickets, box, telemetry: {
 
     // No link that another site's page could send a browser to: who is signed in there might be somebody else.
     guard.user({
-      method: 'POST', path: '/oidc/link',
+      method: 'POST',
+      path: '/oidc/link',
       serve: async ({ exchange, user }) => {
         try {
           exchange.json(200, { url: await begin(exchange, { next: '/', invite: null, link: user.id }) });
@@ -115,7 +137,8 @@ function routesOf({ guard, directory, config, origin, tickets, box, telemetry: {
     }),
 
     guard.open({
-      method: 'GET', path: CALLBACK,
+      method: 'GET',
+      path: CALLBACK,
       serve: async ({ exchange }) => {
         let isLink = false;
         try {
@@ -129,10 +152,16 @@ function routesOf({ guard, directory, config, origin, tickets, box, telemetry: {
     }),
 
     guard.user({
-      method: 'POST', path: '/oidc/unlink',
+      method: 'POST',
+      path: '/oidc/unlink',
       serve: async ({ exchange, user, actor }) => {
-        if (user.passwordHash === '') throw apiError('invalid_value', 'This account has no password: without the link nobody could sign in to it. Choose a password first, by "Forgot your password?".');
-        if (!await identities.unlink(user, actor)) throw apiError('resource_not_found', 'This account is linked to nothing.');
+        if (user.passwordHash === '')
+          throw apiError(
+            'invalid_value',
+            'This account has no password: without the link nobody could sign in to it. Choose a password first, by "Forgot your password?".',
+          );
+        if (!(await identities.unlink(user, actor)))
+          throw apiError('resource_not_found', 'This account is linked to nothing.');
         exchange.json(200, {});
       },
     }),
@@ -143,7 +172,8 @@ function routesOf({ guard, directory, config, origin, tickets, box, telemetry: {
     if (error instanceof Denied) return 'denied';
     if (error instanceof ApiError && error.code === 'too_many_attempts') return 'too_many';
     if (error instanceof OidcRefusal) {
-      if (error.failure === 'unreachable') log.error({ reason: reasonOf(error.cause) }, 'the provider of oidc.issuer could not be asked');
+      if (error.failure === 'unreachable')
+        log.error({ reason: reasonOf(error.cause) }, 'the provider of oidc.issuer could not be asked');
       return error.failure;
     }
     log.warn({ reason: reasonOf(error) }, 'a sign-in by the provider of oidc.issuer failed');

@@ -11,12 +11,25 @@ import { organizationObject } from './objects.js';
 import { pageOf, readPage } from './paging.js';
 import type { DashboardDeps } from './deps.js';
 
-export function organizationRoutes({ config, guard, directory, stored, requestLog, telemetry, organizationLimits }: Pick<DashboardDeps, 'config' | 'guard' | 'directory' | 'stored' | 'requestLog' | 'telemetry' | 'organizationLimits'>): Route[] {
+export function organizationRoutes({
+  config,
+  guard,
+  directory,
+  stored,
+  requestLog,
+  telemetry,
+  organizationLimits,
+}: Pick<
+  DashboardDeps,
+  'config' | 'guard' | 'directory' | 'stored' | 'requestLog' | 'telemetry' | 'organizationLimits'
+>): Route[] {
   const { organizations, members, attempts } = directory;
-  const shown = (organization: OrganizationView): OrganizationObject => organizationObject(organization, organizationLimits(organization));
+  const shown = (organization: OrganizationView): OrganizationObject =>
+    organizationObject(organization, organizationLimits(organization));
   return [
     guard.user({
-      method: 'GET', path: '/organizations',
+      method: 'GET',
+      path: '/organizations',
       serve: async ({ exchange, user }) => {
         const all = (await members.organizationsOf(user.id)).map(({ organization }) => organization);
         const page = pageOf(all, readPage(exchange.query), ({ id }) => id);
@@ -25,20 +38,28 @@ export function organizationRoutes({ config, guard, directory, stored, requestLo
     }),
 
     guard.user({
-      method: 'POST', path: '/organizations', body: z.object({ name: nameField }),
+      method: 'POST',
+      path: '/organizations',
+      body: z.object({ name: nameField }),
       serve: async ({ exchange, user, actor, body }) => {
-        await attempts.count('organization', [user.id]);   // those deleted again leave a row
-        exchange.json(200, shown(await organizations.create(body.name, user, config.accounts.organizations_per_user, actor)));
+        await attempts.count('organization', [user.id]); // those deleted again leave a row
+        exchange.json(
+          200,
+          shown(await organizations.create(body.name, user, config.accounts.organizations_per_user, actor)),
+        );
       },
     }),
 
     guard.member('viewer', {
-      method: 'GET', path: '/organizations/:org',
+      method: 'GET',
+      path: '/organizations/:org',
       serve: ({ exchange, organization }) => exchange.json(200, shown(organization)),
     }),
 
     guard.member('admin', {
-      method: 'PATCH', path: '/organizations/:org', body: z.object({ name: nameField.nullish(), request_text: z.boolean().nullish() }),
+      method: 'PATCH',
+      path: '/organizations/:org',
+      body: z.object({ name: nameField.nullish(), request_text: z.boolean().nullish() }),
       serve: async ({ exchange, organization, actor, body }) => {
         const { name } = body;
         const keepsText = body.request_text ?? undefined;
@@ -46,17 +67,23 @@ export function organizationRoutes({ config, guard, directory, stored, requestLo
           await organizations.change(organization.id, { keepsText }, actor);
           if (!keepsText) await requestLog.eraseTexts(organization.id);
         }
-        const changed = name === undefined || name === null || name === organization.name ? await organizations.get(organization.id) : await organizations.rename(organization.id, name, actor);
+        const changed =
+          name === undefined || name === null || name === organization.name
+            ? await organizations.get(organization.id)
+            : await organizations.rename(organization.id, name, actor);
         if (changed === null) throw apiError('resource_not_found', 'There is no such organization.', 'org');
         exchange.json(200, shown(changed));
       },
     }),
 
     guard.member('owner', {
-      method: 'DELETE', path: '/organizations/:org',
+      method: 'DELETE',
+      path: '/organizations/:org',
       serve: async ({ exchange, organization, actor }) => {
         const { erased } = await deleteOrganization(organizations, stored, organization.id, actor);
-        erased.catch((err: unknown) => telemetry.log.error({ err }, 'erasing a deleted organization failed; it is tried again'));
+        erased.catch((err: unknown) =>
+          telemetry.log.error({ err }, 'erasing a deleted organization failed; it is tried again'),
+        );
         exchange.json(200, {});
       },
     }),

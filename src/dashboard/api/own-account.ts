@@ -10,18 +10,28 @@ import { clearSessionCookie } from './cookie.js';
 import { codeField, emailField, passwordField, tokenField } from './fields.js';
 import type { DashboardDeps } from './deps.js';
 
-export function ownAccountRoutes({ guard, directory, origin, codes, letters, saved }: Pick<DashboardDeps, 'guard' | 'directory' | 'origin' | 'codes' | 'letters' | 'saved'>): Route[] {
+export function ownAccountRoutes({
+  guard,
+  directory,
+  origin,
+  codes,
+  letters,
+  saved,
+}: Pick<DashboardDeps, 'guard' | 'directory' | 'origin' | 'codes' | 'letters' | 'saved'>): Route[] {
   const { ownAccount, signIns, attempts } = directory;
   return [
     guard.user({
-      method: 'POST', path: '/email/change', body: z.object({ email: emailField, password: passwordField.nullish() }),
+      method: 'POST',
+      path: '/email/change',
+      body: z.object({ email: emailField, password: passwordField.nullish() }),
       serve: async ({ exchange, user, signedInAt, actor, body: { email, password } }) => {
-        if (email === user.email) throw apiError('invalid_value', 'email is the address of this account already.', 'email');
+        if (email === user.email)
+          throw apiError('invalid_value', 'email is the address of this account already.', 'email');
         await confirmPassword(attempts, { user, signedInAt }, password, directory.now());
-        await attempts.count('name', [user.id]);   // each leaves an entry in the server's log, which is bounded
+        await attempts.count('name', [user.id]); // each leaves an entry in the server's log, which is bounded
         const answer: EmailChange = { email, confirmation_sent: letters.enabled };
         if (letters.enabled) {
-          if (await signIns.withEmail(email) !== null) throw emailTaken();
+          if ((await signIns.withEmail(email)) !== null) throw emailTaken();
           await attempts.count('mail', [user.id, `new address ${email}`]);
           letters.newEmail(user, email, await ownAccount.emailToken(user, email, actor));
         } else {
@@ -32,7 +42,9 @@ export function ownAccountRoutes({ guard, directory, origin, codes, letters, sav
     }),
 
     guard.open({
-      method: 'POST', path: '/email/change/confirm', body: z.object({ token: tokenField }),
+      method: 'POST',
+      path: '/email/change/confirm',
+      body: z.object({ token: tokenField }),
       serve: async ({ exchange, body }) => {
         const { user, before } = await ownAccount.confirmEmail(body.token, exchange.remoteAddress);
         exchange.json(200, { email: user.email });
@@ -41,15 +53,18 @@ export function ownAccountRoutes({ guard, directory, origin, codes, letters, sav
     }),
 
     guard.user({
-      method: 'POST', path: '/account/delete', body: z.object({ password: passwordField.nullish(), code: codeField.nullish() }),
+      method: 'POST',
+      path: '/account/delete',
+      body: z.object({ password: passwordField.nullish(), code: codeField.nullish() }),
       serve: async ({ exchange, user, signedInAt, actor, body }) => {
         await confirmPassword(attempts, { user, signedInAt }, body.password, directory.now());
         if (user.secondFactor === true) {
-          if (body.code == null) throw apiError('missing_required_parameter', 'code is missing: this account has a second factor.', 'code');
+          if (body.code == null)
+            throw apiError('missing_required_parameter', 'code is missing: this account has a second factor.', 'code');
           await codes.use(user, body.code, actor.ip ?? '');
         }
         await ownAccount.delete(user, actor);
-        await saved.eraseUser(user.id);      // what a crash here leaves the sweep finds
+        await saved.eraseUser(user.id); // what a crash here leaves the sweep finds
         clearSessionCookie(exchange, origin);
         exchange.json(200, {});
         letters.accountDeleted(user);

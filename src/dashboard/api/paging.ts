@@ -5,7 +5,10 @@ import type { Slice } from '../../accounts/slice.js';
 import { apiError } from '../../errors.js';
 import type { ListPage } from '../../wire/dashboard.js';
 
-export interface Page { limit: number; after: string | null }
+export interface Page {
+  limit: number;
+  after: string | null;
+}
 
 const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 100;
@@ -14,11 +17,14 @@ const MAX_CURSOR = 256;
 /** Throws ApiError 400 for what is no number, 422 for one out of range. */
 export function readPage(query: URLSearchParams): Page {
   const text = query.get('limit');
-  if (text !== null && !/^\d{1,9}$/.test(text)) throw apiError('invalid_query_parameter', 'limit must be a whole number.', 'limit');
+  if (text !== null && !/^\d{1,9}$/.test(text))
+    throw apiError('invalid_query_parameter', 'limit must be a whole number.', 'limit');
   const limit = text === null ? DEFAULT_LIMIT : Number(text);
-  if (limit < 1 || limit > MAX_LIMIT) throw apiError('value_out_of_range', `limit must be between 1 and ${MAX_LIMIT}.`, 'limit');
+  if (limit < 1 || limit > MAX_LIMIT)
+    throw apiError('value_out_of_range', `limit must be between 1 and ${MAX_LIMIT}.`, 'limit');
   const after = query.get('after');
-  if (after !== null && (after === '' || after.length > MAX_CURSOR)) throw apiError('invalid_query_parameter', 'after must be the `next` of the page before.', 'after');
+  if (after !== null && (after === '' || after.length > MAX_CURSOR))
+    throw apiError('invalid_query_parameter', 'after must be the `next` of the page before.', 'after');
   return { limit, after };
 }
 

@@ -9,25 +9,38 @@ import type { Route } from '../../http/exchange.js';
 import { newPasswordField, passwordField, tokenField } from './fields.js';
 import type { DashboardDeps } from './deps.js';
 
-export function passwordRoutes({ guard, directory, letters, telemetry }: Pick<DashboardDeps, 'guard' | 'directory' | 'letters' | 'telemetry'>): Route[] {
+export function passwordRoutes({
+  guard,
+  directory,
+  letters,
+  telemetry,
+}: Pick<DashboardDeps, 'guard' | 'directory' | 'letters' | 'telemetry'>): Route[] {
   const { signIns, attempts } = directory;
   return [
     guard.open({
-      method: 'POST', path: '/password/forgot', body: z.object({ email: z.string().min(1).max(1_000) }),
+      method: 'POST',
+      path: '/password/forgot',
+      body: z.object({ email: z.string().min(1).max(1_000) }),
       serve: async ({ exchange, body }) => {
         await attempts.count('forgot', [addressGroup(exchange.remoteAddress)]);
         // The same answer, at the same moment, whoever asks for whomever: what follows is nobody's to see.
         exchange.json(200, {});
         const user = await signIns.withEmail(normalEmail(body.email));
         if (user === null || user.locked || !letters.enabled) return;
-        attempts.count('mail', [user.id]).then(() => letters.resetPassword(user), (error: unknown) => {
-          if (!(error instanceof ApiError)) telemetry.log.error({ err: error }, 'a forgotten password could not be looked after');
-        });
+        attempts.count('mail', [user.id]).then(
+          () => letters.resetPassword(user),
+          (error: unknown) => {
+            if (!(error instanceof ApiError))
+              telemetry.log.error({ err: error }, 'a forgotten password could not be looked after');
+          },
+        );
       },
     }),
 
     guard.open({
-      method: 'POST', path: '/password/reset', body: z.object({ token: tokenField, password: newPasswordField }),
+      method: 'POST',
+      path: '/password/reset',
+      body: z.object({ token: tokenField, password: newPasswordField }),
       serve: async ({ exchange, body }) => {
         const ip = exchange.remoteAddress;
         const userId = await signIns.userOfResetLink(body.token);
@@ -40,19 +53,25 @@ export function passwordRoutes({ guard, directory, letters, telemetry }: Pick<Da
     }),
 
     guard.user({
-      method: 'POST', path: '/password/change', body: z.object({ current_password: passwordField, new_password: newPasswordField }),
+      method: 'POST',
+      path: '/password/change',
+      body: z.object({ current_password: passwordField, new_password: newPasswordField }),
       serve: async ({ exchange, user, sessionId, actor, body }) => {
         await attempts.count('password', [user.id]);
-        if (!await verifyPassword(body.current_password, user.passwordHash)) throw apiError('invalid_value', 'current_password is wrong.', 'current_password');
+        if (!(await verifyPassword(body.current_password, user.passwordHash)))
+          throw apiError('invalid_value', 'current_password is wrong.', 'current_password');
         const passwordHash = await hashPassword(body.new_password);
-        if (!await signIns.changePassword(user, passwordHash, sessionId, actor)) throw apiError('invalid_value', 'The password was changed meanwhile.', 'current_password');
+        if (!(await signIns.changePassword(user, passwordHash, sessionId, actor)))
+          throw apiError('invalid_value', 'The password was changed meanwhile.', 'current_password');
         exchange.json(200, {});
         letters.passwordChanged(user);
       },
     }),
 
     guard.open({
-      method: 'POST', path: '/email/verify', body: z.object({ token: tokenField }),
+      method: 'POST',
+      path: '/email/verify',
+      body: z.object({ token: tokenField }),
       serve: async ({ exchange, body }) => {
         await signIns.verifyEmail(body.token, exchange.remoteAddress);
         exchange.json(200, {});
@@ -60,9 +79,14 @@ export function passwordRoutes({ guard, directory, letters, telemetry }: Pick<Da
     }),
 
     guard.user({
-      method: 'POST', path: '/email/send-verification',
+      method: 'POST',
+      path: '/email/send-verification',
       serve: async ({ exchange, user }) => {
-        if (!letters.enabled) throw apiError('unsupported_feature', 'This server sends no mail; the settings mail.smtp_url and dashboard.url turn it on.');
+        if (!letters.enabled)
+          throw apiError(
+            'unsupported_feature',
+            'This server sends no mail; the settings mail.smtp_url and dashboard.url turn it on.',
+          );
         if (!user.emailVerified) {
           await attempts.count('mail', [user.id]);
           letters.verifyEmail(user);

@@ -9,10 +9,19 @@ import type { DashboardDeps } from './deps.js';
 /** Stands where usage and limits have the key's id. */
 export const PLAYGROUND_KEY = 'playground';
 
-export function playgroundRoutes({ guard, chat, config, draining }: Pick<DashboardDeps, 'guard' | 'chat' | 'config' | 'draining'>): Route[] {
+export function playgroundRoutes({
+  guard,
+  chat,
+  config,
+  draining,
+}: Pick<DashboardDeps, 'guard' | 'chat' | 'config' | 'draining'>): Route[] {
   return [
     guard.member('developer', {
-      method: 'POST', path: '/organizations/:org/playground', maxBodyBytes: config.http.max_body_bytes, generates: true, countedAs: chat.path,
+      method: 'POST',
+      path: '/organizations/:org/playground',
+      maxBodyBytes: config.http.max_body_bytes,
+      generates: true,
+      countedAs: chat.path,
       actAs: ({ organization }) => identityWithoutKey(organization, PLAYGROUND_KEY),
       serve: ({ exchange }) => {
         if (draining()) throw apiError('shutting_down', 'The server is shutting down and takes no new requests.');

@@ -12,14 +12,16 @@ const MAX_NAME = 128;
 export function readRequestQuery(query: URLSearchParams, organizationId: string | null): RequestQuery {
   const outcome = text(query, 'outcome');
   const known = REQUEST_OUTCOMES.find((one) => one === outcome);
-  if (outcome !== null && known === undefined) throw apiError('invalid_query_parameter', `outcome must be one of ${REQUEST_OUTCOMES.join(', ')}.`, 'outcome');
+  if (outcome !== null && known === undefined)
+    throw apiError('invalid_query_parameter', `outcome must be one of ${REQUEST_OUTCOMES.join(', ')}.`, 'outcome');
   return { organizationId, keyId: text(query, 'api_key'), model: text(query, 'model'), outcome: known ?? null };
 }
 
 function text(query: URLSearchParams, name: string): string | null {
   const value = query.get(name);
   if (value === null || value === '') return null;
-  if (value.length > MAX_NAME) throw apiError('invalid_query_parameter', `${name} may have at most ${MAX_NAME} characters.`, name);
+  if (value.length > MAX_NAME)
+    throw apiError('invalid_query_parameter', `${name} may have at most ${MAX_NAME} characters.`, name);
   return value;
 }
 
@@ -29,10 +31,27 @@ export function requestPage({ rows, next }: RequestPage): ListPage<RequestObject
 
 export function requestObject({ id, row }: ListedRow): RequestObject {
   return {
-    id, request_id: row.requestId, organization_id: row.organizationId, at: new Date(row.endedAt).toISOString(), api_key_id: row.keyId,
-    model: row.model, endpoint: row.endpoint, stream: row.stream, status: row.status, outcome: row.outcome, code: row.code, finish_reason: row.finishReason,
-    input_tokens: row.inputTokens, cached_tokens: row.cachedTokens, output_tokens: row.outputTokens, reasoning_tokens: row.reasoningTokens, images: row.images,
-    queue_ms: row.queueMs, first_token_ms: between(row.receivedAt, row.firstTokenAt), duration_ms: Math.max(0, row.endedAt - row.receivedAt), has_text: row.hasText,
+    id,
+    request_id: row.requestId,
+    organization_id: row.organizationId,
+    at: new Date(row.endedAt).toISOString(),
+    api_key_id: row.keyId,
+    model: row.model,
+    endpoint: row.endpoint,
+    stream: row.stream,
+    status: row.status,
+    outcome: row.outcome,
+    code: row.code,
+    finish_reason: row.finishReason,
+    input_tokens: row.inputTokens,
+    cached_tokens: row.cachedTokens,
+    output_tokens: row.outputTokens,
+    reasoning_tokens: row.reasoningTokens,
+    images: row.images,
+    queue_ms: row.queueMs,
+    first_token_ms: between(row.receivedAt, row.firstTokenAt),
+    duration_ms: Math.max(0, row.endedAt - row.receivedAt),
+    has_text: row.hasText,
   };
 }
 
@@ -40,14 +59,25 @@ export function requestDetail(id: string, row: LoggedRow, text: RequestText | nu
   const { receivedAt, startedAt, firstTokenAt, endedAt, queueMs, towerMs } = row;
   const waited = startedAt === null ? null : Math.max(0, startedAt - receivedAt);
   return {
-    ...requestObject({ id, row }), received_at: new Date(receivedAt).toISOString(),
+    ...requestObject({ id, row }),
+    received_at: new Date(receivedAt).toISOString(),
     phases: {
-      prepare_ms: waited === null ? null : Math.max(0, waited - (queueMs ?? 0) - (towerMs ?? 0)), queue_ms: waited === null || queueMs === null ? null : Math.min(queueMs, waited),
-      tower_ms: waited === null || towerMs === undefined ? null : Math.min(towerMs, Math.max(0, waited - (queueMs ?? 0))),
-      prefill_ms: startedAt === null ? null : between(startedAt, firstTokenAt ?? endedAt), decode_ms: firstTokenAt === null ? null : between(firstTokenAt, endedAt),
+      prepare_ms: waited === null ? null : Math.max(0, waited - (queueMs ?? 0) - (towerMs ?? 0)),
+      queue_ms: waited === null || queueMs === null ? null : Math.min(queueMs, waited),
+      tower_ms:
+        waited === null || towerMs === undefined ? null : Math.min(towerMs, Math.max(0, waited - (queueMs ?? 0))),
+      prefill_ms: startedAt === null ? null : between(startedAt, firstTokenAt ?? endedAt),
+      decode_ms: firstTokenAt === null ? null : between(firstTokenAt, endedAt),
     },
     parameters: row.parameters === null ? null : { ...row.parameters },
-    text: text === null ? null : { prompt: text.prompt.map((one) => ({ ...one })), answer: text.answer.map((one) => ({ ...one })), cut: text.cut },
+    text:
+      text === null
+        ? null
+        : {
+            prompt: text.prompt.map((one) => ({ ...one })),
+            answer: text.answer.map((one) => ({ ...one })),
+            cut: text.cut,
+          },
   };
 }
 

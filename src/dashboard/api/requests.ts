@@ -17,7 +17,8 @@ export const readingRequests = new FairSlots(shareOf(2), 'pages of the request l
 export function requestRoutes({ guard, requestLog }: Pick<DashboardDeps, 'guard' | 'requestLog'>): Route[] {
   return [
     guard.member('viewer', {
-      method: 'GET', path: LIST,
+      method: 'GET',
+      path: LIST,
       serve: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
         const query = readRequestQuery(exchange.query, organization.id);
@@ -28,12 +29,16 @@ export function requestRoutes({ guard, requestLog }: Pick<DashboardDeps, 'guard'
     }),
 
     guard.member('viewer', {
-      method: 'GET', path: `${LIST}/:id`,
+      method: 'GET',
+      path: `${LIST}/:id`,
       serve: async ({ exchange, organization, role }) => {
         const id = exchange.params['id'] as string;
         const row = await requestLog.find(organization.id, id);
         if (row === null) throw apiError('resource_not_found', 'There is no such request in the log.', 'id');
-        const text = row.hasText && ROLES.indexOf(role) >= ROLES.indexOf('admin') ? await requestLog.text(organization.id, id) : null;
+        const text =
+          row.hasText && ROLES.indexOf(role) >= ROLES.indexOf('admin')
+            ? await requestLog.text(organization.id, id)
+            : null;
         exchange.json(200, requestDetail(id, row, text));
       },
     }),

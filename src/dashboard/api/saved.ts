@@ -28,36 +28,75 @@ const number = z.number().min(0).max(1e12).nullable();
 const turn = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('user'), text }),
   z.strictObject({
-    kind: z.literal('answer'), model: short, text, reasoning: text, finish_reason: short.nullable(),
-    calls: z.array(z.strictObject({ id: short, name: short, arguments: text })).max(128), results: z.record(short, text),
-    usage: z.strictObject({ prompt: z.number(), cached: z.number(), completion: z.number(), reasoning: z.number() }).nullable(),
-    first_ms: number, total_ms: number,
+    kind: z.literal('answer'),
+    model: short,
+    text,
+    reasoning: text,
+    finish_reason: short.nullable(),
+    calls: z.array(z.strictObject({ id: short, name: short, arguments: text })).max(128),
+    results: z.record(short, text),
+    usage: z
+      .strictObject({ prompt: z.number(), cached: z.number(), completion: z.number(), reasoning: z.number() })
+      .nullable(),
+    first_ms: number,
+    total_ms: number,
   }),
 ]);
 const content = z.strictObject({
   settings: z.record(short, text),
-  columns: z.array(z.strictObject({ model: short, turns: z.array(turn).max(1_000) })).min(1).max(4),
+  columns: z
+    .array(z.strictObject({ model: short, turns: z.array(turn).max(1_000) }))
+    .min(1)
+    .max(4),
 }) satisfies z.ZodType<SavedContent>;
 const name = z.string().trim().min(1).max(128);
-const createBody = z.object({ kind: z.enum(['preset', 'conversation']), name, content, shared: z.boolean().default(false), expires_at: dateField.nullish() });
-const changeBody = z.object({ name: name.optional(), content: content.optional(), shared: z.boolean().optional(), expires_at: dateField.nullish() });
+const createBody = z.object({
+  kind: z.enum(['preset', 'conversation']),
+  name,
+  content,
+  shared: z.boolean().default(false),
+  expires_at: dateField.nullish(),
+});
+const changeBody = z.object({
+  name: name.optional(),
+  content: content.optional(),
+  shared: z.boolean().optional(),
+  expires_at: dateField.nullish(),
+});
 
 type SavedDeps = Pick<DashboardDeps, 'guard' | 'saved' | 'box' | 'directory'>;
 
 export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[] {
-  const seal = (organizationId: string, id: string, part: 'name' | 'content', value: string): string => box.seal(PURPOSE, `${organizationId} ${id} ${part}`, value);
-  const open = (organizationId: string, id: string, part: 'name' | 'content', sealed: string): string | null => box.open(PURPOSE, `${organizationId} ${id} ${part}`, sealed)?.text ?? null;
+  const seal = (organizationId: string, id: string, part: 'name' | 'content', value: string): string =>
+    box.seal(PURPOSE, `${organizationId} ${id} ${part}`, value);
+  const open = (organizationId: string, id: string, part: 'name' | 'content', sealed: string): string | null =>
+    box.open(PURPOSE, `${organizationId} ${id} ${part}`, sealed)?.text ?? null;
   const sealContent = (organizationId: string, id: string, value: SavedContent): string => {
     const json = JSON.stringify(value);
-    if (json.length > MAX_CHARACTERS) throw apiError('invalid_value', `content must be at most ${MAX_CHARACTERS} characters as JSON.`, 'content');
+    if (json.length > MAX_CHARACTERS)
+      throw apiError('invalid_value', `content must be at most ${MAX_CHARACTERS} characters as JSON.`, 'content');
     return seal(organizationId, id, 'content', json);
   };
-  const shown = async ({ id, organizationId, kind, sealedName, shared, userId, createdAt, expiresAt }: SavedRow, reader: string): Promise<SavedItem> => ({
-    id, kind, name: open(organizationId, id, 'name', sealedName) ?? '(sealed with a key that is gone)', shared, own: userId === reader,
-    by: (await directory.users.get(userId))?.name ?? '', created_at: new Date(createdAt).toISOString(), expires_at: expiresAt === null ? null : new Date(expiresAt).toISOString(),
+  const shown = async (
+    { id, organizationId, kind, sealedName, shared, userId, createdAt, expiresAt }: SavedRow,
+    reader: string,
+  ): Promise<SavedItem> => ({
+    id,
+    kind,
+    name: open(organizationId, id, 'name', sealedName) ?? '(sealed with a key that is gone)',
+    shared,
+    own: userId === reader,
+    by: (await directory.users.get(userId))?.name ?? '',
+    created_at: new Date(createdAt).toISOString(),
+    expires_at: expiresAt === null ? null : new Date(expiresAt).toISOString(),
   });
-  const missing = (): Error => apiError('resource_not_found', 'There is nothing saved by this id here, or it is not shared any more.', 'id');
-  const find = async (organizationId: string, id: string, reader: string): Promise<{ row: SavedRow; sealedContent: string }> => {
+  const missing = (): Error =>
+    apiError('resource_not_found', 'There is nothing saved by this id here, or it is not shared any more.', 'id');
+  const find = async (
+    organizationId: string,
+    id: string,
+    reader: string,
+  ): Promise<{ row: SavedRow; sealedContent: string }> => {
     const found = await saved.get(organizationId, id);
     if (found === null || !(found.row.shared || found.row.userId === reader)) throw missing();
     return found;
@@ -70,12 +109,19 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
 
   return [
     guard.member('viewer', {
-      method: 'GET', path: LIST,
+      method: 'GET',
+      path: LIST,
       serve: async ({ exchange, organization, user }) => {
-        const rows = (await readWhole(exchange, () => saved.list(organization.id))).filter(({ shared, userId }) => shared || userId === user.id);
+        const rows = (await readWhole(exchange, () => saved.list(organization.id))).filter(
+          ({ shared, userId }) => shared || userId === user.id,
+        );
         const data: SavedItem[] = [];
         for (let at = 0; at < rows.length; at += OPENED_AT_ONCE) {
-          data.push(...await readWhole(exchange, () => Promise.all(rows.slice(at, at + OPENED_AT_ONCE).map((row) => shown(row, user.id)))));
+          data.push(
+            ...(await readWhole(exchange, () =>
+              Promise.all(rows.slice(at, at + OPENED_AT_ONCE).map((row) => shown(row, user.id))),
+            )),
+          );
         }
         const list: ListPage<SavedItem> = { object: 'list', data, has_more: false, next: null };
         exchange.json(200, list);
@@ -83,12 +129,21 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
     }),
 
     guard.member('developer', {
-      method: 'POST', path: LIST, body: createBody, maxBodyBytes: MAX_BODY_BYTES,
+      method: 'POST',
+      path: LIST,
+      body: createBody,
+      maxBodyBytes: MAX_BODY_BYTES,
       serve: async ({ exchange, organization: { id: organizationId }, user, actor, body }) => {
         const id = newAccountId('sav');
         const row: SavedRow = {
-          id, organizationId, userId: user.id, kind: body.kind, sealedName: seal(organizationId, id, 'name', body.name), shared: body.shared,
-          createdAt: Date.now(), expiresAt: timeOf(body.expires_at),
+          id,
+          organizationId,
+          userId: user.id,
+          kind: body.kind,
+          sealedName: seal(organizationId, id, 'name', body.name),
+          shared: body.shared,
+          createdAt: Date.now(),
+          expiresAt: timeOf(body.expires_at),
         };
         await saved.add(row, sealContent(organizationId, id, body.content));
         if (row.shared) await directory.audit.note(organizationId, actor, `${row.kind}.shared`, id);
@@ -97,22 +152,34 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
     }),
 
     guard.member('viewer', {
-      method: 'GET', path: `${LIST}/:id`,
+      method: 'GET',
+      path: `${LIST}/:id`,
       serve: async ({ exchange, organization, user }) => {
-        exchange.json(200, await readWhole(exchange, async () => {
-          const { row, sealedContent } = await find(organization.id, exchange.params['id'] as string, user.id);
-          const json = open(organization.id, row.id, 'content', sealedContent);
-          if (json === null) throw missing();
-          // The content is JSON already.
-          return new JsonText().add(`${JSON.stringify(await shown(row, user.id)).slice(0, -1)},"content":`).add(json).add('}');
-        }));
+        exchange.json(
+          200,
+          await readWhole(exchange, async () => {
+            const { row, sealedContent } = await find(organization.id, exchange.params['id'] as string, user.id);
+            const json = open(organization.id, row.id, 'content', sealedContent);
+            if (json === null) throw missing();
+            // The content is JSON already.
+            return new JsonText()
+              .add(`${JSON.stringify(await shown(row, user.id)).slice(0, -1)},"content":`)
+              .add(json)
+              .add('}');
+          }),
+        );
       },
     }),
 
     guard.member('developer', {
-      method: 'PATCH', path: `${LIST}/:id`, body: changeBody, maxBodyBytes: MAX_BODY_BYTES,
+      method: 'PATCH',
+      path: `${LIST}/:id`,
+      body: changeBody,
+      maxBodyBytes: MAX_BODY_BYTES,
       serve: async ({ exchange, organization: { id: organizationId }, user, actor, body }) => {
-        const { row: { id, kind, userId, shared } } = await find(organizationId, exchange.params['id'] as string, user.id);
+        const {
+          row: { id, kind, userId, shared },
+        } = await find(organizationId, exchange.params['id'] as string, user.id);
         if (userId !== user.id) throw apiError('role_not_allowed', 'Only its owner can change it.');
         const row = await saved.change(organizationId, id, {
           ...(body.name === undefined ? {} : { sealedName: seal(organizationId, id, 'name', body.name) }),
@@ -121,17 +188,20 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
           ...(body.expires_at === undefined ? {} : { expiresAt: timeOf(body.expires_at) }),
         });
         if (row === null) throw missing();
-        if (row.shared !== shared) await directory.audit.note(organizationId, actor, `${kind}.${row.shared ? 'shared' : 'unshared'}`, id);
+        if (row.shared !== shared)
+          await directory.audit.note(organizationId, actor, `${kind}.${row.shared ? 'shared' : 'unshared'}`, id);
         exchange.json(200, await shown(row, user.id));
       },
     }),
 
     // Admins may end what others share.
     guard.member('viewer', {
-      method: 'DELETE', path: `${LIST}/:id`,
+      method: 'DELETE',
+      path: `${LIST}/:id`,
       serve: async ({ exchange, organization, user, role, actor }) => {
         const { row } = await find(organization.id, exchange.params['id'] as string, user.id);
-        if (row.userId !== user.id && !hasRole(role, 'admin')) throw apiError('role_not_allowed', 'Only its owner and admins can delete it.');
+        if (row.userId !== user.id && !hasRole(role, 'admin'))
+          throw apiError('role_not_allowed', 'Only its owner and admins can delete it.');
         await saved.remove(organization.id, row.id);
         if (row.shared) await directory.audit.note(organization.id, actor, `${row.kind}.unshared`, row.id);
         exchange.json(200, {});

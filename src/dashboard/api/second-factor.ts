@@ -8,23 +8,39 @@ import { confirmPassword } from './confirm.js';
 import { codeField, passwordField } from './fields.js';
 import type { DashboardDeps } from './deps.js';
 
-export function secondFactorRoutes({ guard, directory, config, origin, codes, letters }: Pick<DashboardDeps, 'guard' | 'directory' | 'config' | 'origin' | 'codes' | 'letters'>): Route[] {
+export function secondFactorRoutes({
+  guard,
+  directory,
+  config,
+  origin,
+  codes,
+  letters,
+}: Pick<DashboardDeps, 'guard' | 'directory' | 'config' | 'origin' | 'codes' | 'letters'>): Route[] {
   const { secondFactors, attempts } = directory;
   const isRequired = config.accounts.operator_second_factor === 'required';
   return [
     guard.user({
-      method: 'GET', path: '/second-factor',
+      method: 'GET',
+      path: '/second-factor',
       serve: async ({ exchange, user }) => {
         const factor = await secondFactors.get(user.id);
-        const state: SecondFactorState = { enabled: factor !== null, since: factor?.since ?? null, recovery_codes_left: factor?.recovery.length ?? 0, required: isRequired && user.operator };
+        const state: SecondFactorState = {
+          enabled: factor !== null,
+          since: factor?.since ?? null,
+          recovery_codes_left: factor?.recovery.length ?? 0,
+          required: isRequired && user.operator,
+        };
         exchange.json(200, state);
       },
     }),
 
     guard.user({
-      method: 'POST', path: '/second-factor/begin', body: z.object({ password: passwordField.nullish() }),
+      method: 'POST',
+      path: '/second-factor/begin',
+      body: z.object({ password: passwordField.nullish() }),
       serve: async ({ exchange, user, signedInAt, body }) => {
-        if (user.secondFactor === true) throw apiError('invalid_value', 'The second factor is on already. Turn it off first to use another device.');
+        if (user.secondFactor === true)
+          throw apiError('invalid_value', 'The second factor is on already. Turn it off first to use another device.');
         await confirmPassword(attempts, { user, signedInAt }, body.password, directory.now());
         const { secret, uri } = await codes.propose(user, `Monolith ${origin.host(exchange)}`);
         const proposal: SecondFactorProposal = { secret, uri };
@@ -33,7 +49,9 @@ export function secondFactorRoutes({ guard, directory, config, origin, codes, le
     }),
 
     guard.user({
-      method: 'POST', path: '/second-factor/enable', body: z.object({ code: codeField }),
+      method: 'POST',
+      path: '/second-factor/enable',
+      body: z.object({ code: codeField }),
       serve: async ({ exchange, user, sessionId, actor, body }) => {
         const answer: RecoveryCodes = { recovery_codes: await codes.enable(user, body.code, sessionId, actor) };
         exchange.json(200, answer);
@@ -42,7 +60,9 @@ export function secondFactorRoutes({ guard, directory, config, origin, codes, le
     }),
 
     guard.user({
-      method: 'POST', path: '/second-factor/recovery-codes', body: z.object({ code: codeField }),
+      method: 'POST',
+      path: '/second-factor/recovery-codes',
+      body: z.object({ code: codeField }),
       serve: async ({ exchange, user, actor, body }) => {
         await codes.use(user, body.code, actor.ip ?? '');
         const answer: RecoveryCodes = { recovery_codes: await codes.replaceRecovery(user, actor) };
@@ -51,9 +71,15 @@ export function secondFactorRoutes({ guard, directory, config, origin, codes, le
     }),
 
     guard.user({
-      method: 'POST', path: '/second-factor/disable', body: z.object({ password: passwordField.nullish(), code: codeField }),
+      method: 'POST',
+      path: '/second-factor/disable',
+      body: z.object({ password: passwordField.nullish(), code: codeField }),
       serve: async ({ exchange, user, signedInAt, actor, body }) => {
-        if (isRequired && user.operator) throw apiError('second_factor_required', 'Operators of this server need a second factor: it cannot be turned off. Another operator can reset it, for another device.');
+        if (isRequired && user.operator)
+          throw apiError(
+            'second_factor_required',
+            'Operators of this server need a second factor: it cannot be turned off. Another operator can reset it, for another device.',
+          );
         await confirmPassword(attempts, { user, signedInAt }, body.password, directory.now());
         await codes.use(user, body.code, actor.ip ?? '');
         await secondFactors.disable(user, actor);

@@ -24,9 +24,13 @@ type WithoutBody<C> = Omit<C, 'body'>;
 
 export class SessionGuard implements Guard {
   private readonly pace = new ChangePace();
-  private readonly counted = new WeakSet<Exchange>();   // looked at twice, counted once
+  private readonly counted = new WeakSet<Exchange>(); // looked at twice, counted once
 
-  constructor(private readonly directory: Directory, private readonly origin: DashboardOrigin, private readonly operatorsNeedSecondFactor = false) {}
+  constructor(
+    private readonly directory: Directory,
+    private readonly origin: DashboardOrigin,
+    private readonly operatorsNeedSecondFactor = false,
+  ) {}
 
   open<B = undefined>(route: Declared<OpenCall<B>, B>): Route {
     return this.route(route, async (exchange) => {
@@ -47,8 +51,10 @@ export class SessionGuard implements Guard {
       if (own === null) throw apiError('resource_not_found', 'There is no such organization.', 'org');
       const { organization, role } = own;
       exchange.onAccountOf(organization.id);
-      if (!hasRole(role, least)) throw apiError('role_not_allowed', `This needs the role ${least} or a higher one; yours is ${role}.`);
-      if (organization.status === 'suspended' && isChange(exchange)) throw apiError('organization_suspended', 'The organization is suspended: it can be looked at, not changed.');
+      if (!hasRole(role, least))
+        throw apiError('role_not_allowed', `This needs the role ${least} or a higher one; yours is ${role}.`);
+      if (organization.status === 'suspended' && isChange(exchange))
+        throw apiError('organization_suspended', 'The organization is suspended: it can be looked at, not changed.');
       return { ...caller, organization, role };
     });
   }
@@ -57,12 +63,19 @@ export class SessionGuard implements Guard {
     return this.route(route, async (exchange) => {
       const caller = await this.caller(exchange, route);
       if (!caller.user.operator) throw apiError('role_not_allowed', 'Only operators may do this.');
-      if (this.operatorsNeedSecondFactor && caller.user.secondFactor !== true) throw apiError('second_factor_required', 'Operators of this server need a second factor. Turn it on in your profile, then come back.');
+      if (this.operatorsNeedSecondFactor && caller.user.secondFactor !== true)
+        throw apiError(
+          'second_factor_required',
+          'Operators of this server need a second factor. Turn it on in your profile, then come back.',
+        );
       return caller;
     });
   }
 
-  private route<C extends OpenCall<B>, B>(declared: Declared<C, B>, check: (exchange: Exchange) => Promise<WithoutBody<C>>): Route {
+  private route<C extends OpenCall<B>, B>(
+    declared: Declared<C, B>,
+    check: (exchange: Exchange) => Promise<WithoutBody<C>>,
+  ): Route {
     const { method, path, body: schema, maxBodyBytes = MAX_BODY_BYTES } = declared;
     const enter = async (exchange: Exchange): Promise<WithoutBody<C>> => {
       const caller = await check(exchange);
@@ -71,29 +84,44 @@ export class SessionGuard implements Guard {
     };
     const callers = new WeakMap<Exchange, WithoutBody<C>>();
     return {
-      method, path: PREFIX + path, scope: null, public: true, sameOrigin: true, headers: API_HEADERS, maxBodyBytes,
+      method,
+      path: PREFIX + path,
+      scope: null,
+      public: true,
+      sameOrigin: true,
+      headers: API_HEADERS,
+      maxBodyBytes,
       // Where every field may be left out, so may the body.
       ...(schema === undefined || schema.safeParse({}).success ? { bodyOptional: true } : {}),
       ...(declared.generates === true ? { generates: true } : {}),
       ...(declared.countedAs === undefined ? {} : { countedAs: declared.countedAs }),
       before: enter,
-      enter: async (exchange) => { callers.set(exchange, await enter(exchange)); },
+      enter: async (exchange) => {
+        callers.set(exchange, await enter(exchange));
+      },
       serve: (exchange) => {
         const body = schema === undefined ? undefined : validated(schema, exchange.body ?? {});
-        return declared.serve({ ...callers.get(exchange) as WithoutBody<C>, body } as C);
+        return declared.serve({ ...(callers.get(exchange) as WithoutBody<C>), body } as C);
       },
     };
   }
 
-  private async caller(exchange: Exchange, { noted = false }: { readonly noted?: boolean }): Promise<WithoutBody<UserCall<undefined>>> {
+  private async caller(
+    exchange: Exchange,
+    { noted = false }: { readonly noted?: boolean },
+  ): Promise<WithoutBody<UserCall<undefined>>> {
     const secret = sessionCookie(exchange);
     const found = secret === null ? null : await this.directory.signIns.find(secret);
-    if (secret === null || found === null) throw apiError('not_signed_in', 'Nobody is signed in, or the session is over. Sign in and try again.');
+    if (secret === null || found === null)
+      throw apiError('not_signed_in', 'Nobody is signed in, or the session is over. Sign in and try again.');
     const { user, session } = found;
     if (isChange(exchange)) {
       this.origin.check(exchange, true);
       if (!isSame(exchange.header('x-csrf-token'), csrfToken(secret))) {
-        throw apiError('invalid_csrf_token', 'The X-CSRF-Token header must be the csrf_token that GET /dashboard/api/me gives.');
+        throw apiError(
+          'invalid_csrf_token',
+          'The X-CSRF-Token header must be the csrf_token that GET /dashboard/api/me gives.',
+        );
       }
     }
     if (isChange(exchange) || noted) {
@@ -101,7 +129,13 @@ export class SessionGuard implements Guard {
       this.counted.add(exchange);
     }
     this.directory.signIns.seen(secret, session);
-    return { exchange, user, sessionId: session.id, signedInAt: session.createdAt, actor: { type: 'user', id: user.id, email: user.email, ip: exchange.remoteAddress } };
+    return {
+      exchange,
+      user,
+      sessionId: session.id,
+      signedInAt: session.createdAt,
+      actor: { type: 'user', id: user.id, email: user.email, ip: exchange.remoteAddress },
+    };
   }
 }
 

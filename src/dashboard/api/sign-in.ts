@@ -18,13 +18,28 @@ import type { DashboardDeps } from './deps.js';
 // An address that cannot be one is nobody's, as any other that nobody has.
 const loginBody = z.object({ email: z.string().min(1).max(1_000), password: passwordField });
 
-export function signInRoutes({ guard, directory, config, origin, codes, tickets }: Pick<DashboardDeps, 'guard' | 'directory' | 'config' | 'origin' | 'codes' | 'tickets'>): Route[] {
+export function signInRoutes({
+  guard,
+  directory,
+  config,
+  origin,
+  codes,
+  tickets,
+}: Pick<DashboardDeps, 'guard' | 'directory' | 'config' | 'origin' | 'codes' | 'tickets'>): Route[] {
   const { signIns, attempts, identities, members } = directory;
 
   const me = async (user: User, secret: string): Promise<Me> => ({
-    user: userObject(user), second_factor_missing: user.operator && user.secondFactor !== true && config.accounts.operator_second_factor === 'required',
-    oidc_linked: await identities.has(user.id), csrf_token: csrfToken(secret),
-    organizations: (await members.organizationsOf(user.id)).map(({ organization: { id, name, status }, role }) => ({ id, name, status, role })),
+    user: userObject(user),
+    second_factor_missing:
+      user.operator && user.secondFactor !== true && config.accounts.operator_second_factor === 'required',
+    oidc_linked: await identities.has(user.id),
+    csrf_token: csrfToken(secret),
+    organizations: (await members.organizationsOf(user.id)).map(({ organization: { id, name, status }, role }) => ({
+      id,
+      name,
+      status,
+      role,
+    })),
   });
 
   const answer = (exchange: Exchange, body: LoginAnswer): void => exchange.json(200, body);
@@ -37,7 +52,9 @@ export function signInRoutes({ guard, directory, config, origin, codes, tickets 
 
   return [
     guard.open({
-      method: 'POST', path: '/login', body: loginBody,
+      method: 'POST',
+      path: '/login',
+      body: loginBody,
       serve: async ({ exchange, body }) => {
         const client = { ip: exchange.remoteAddress, userAgent: exchange.header('user-agent') };
         const email = normalEmail(body.email);
@@ -58,7 +75,7 @@ export function signInRoutes({ guard, directory, config, origin, codes, tickets 
         }
         if (!right || known === null) throw wrong;
         if (known.secondFactor === true && !known.locked) {
-          await signIns.forgive(counted);   // the password was right; codes are counted on their own
+          await signIns.forgive(counted); // the password was right; codes are counted on their own
           const { ticket, expiresAt } = tickets.issue(known);
           answer(exchange, { second_factor: { ticket, expires_at: new Date(expiresAt).toISOString() } });
           return;
@@ -70,19 +87,23 @@ export function signInRoutes({ guard, directory, config, origin, codes, tickets 
     }),
 
     guard.open({
-      method: 'POST', path: '/login/code', body: z.object({ ticket: z.string().min(1).max(1_024), code: codeField }),
+      method: 'POST',
+      path: '/login/code',
+      body: z.object({ ticket: z.string().min(1).max(1_024), code: codeField }),
       serve: async ({ exchange, body }) => {
         const client = { ip: exchange.remoteAddress, userAgent: exchange.header('user-agent') };
         const user = await tickets.open(body.ticket);
         await codes.use(user, body.code, client.ip);
         const begun = await signIns.begin(user, null, client, sessionCookie(exchange), null);
-        if (begun === 'changed') throw apiError('invalid_token', 'The password was changed meanwhile. Sign in again.', 'ticket');
+        if (begun === 'changed')
+          throw apiError('invalid_token', 'The password was changed meanwhile. Sign in again.', 'ticket');
         enter(exchange, begun);
       },
     }),
 
     guard.user({
-      method: 'POST', path: '/logout',
+      method: 'POST',
+      path: '/logout',
       serve: async ({ exchange, user, sessionId }) => {
         await signIns.end(user.id, sessionId, null);
         clearSessionCookie(exchange, origin);
@@ -91,35 +112,44 @@ export function signInRoutes({ guard, directory, config, origin, codes, tickets 
     }),
 
     guard.user({
-      method: 'GET', path: '/me',
+      method: 'GET',
+      path: '/me',
       serve: async ({ exchange, user }) => exchange.json(200, await me(user, sessionCookie(exchange) as string)),
     }),
 
     guard.user({
-      method: 'PATCH', path: '/me', body: z.object({ name: nameField.nullish() }),
+      method: 'PATCH',
+      path: '/me',
+      body: z.object({ name: nameField.nullish() }),
       serve: async ({ exchange, user, actor, body }) => {
         const { name } = body;
         const secret = sessionCookie(exchange) as string;
         const same = name === undefined || name === null || name === user.name;
-        if (!same) await attempts.count('name', [user.id]);   // each leaves an entry in the server's log, which is bounded
+        if (!same) await attempts.count('name', [user.id]); // each leaves an entry in the server's log, which is bounded
         const changed = same ? user : await signIns.rename(user, name, actor);
         exchange.json(200, await me(changed ?? user, secret));
       },
     }),
 
     guard.user({
-      method: 'GET', path: '/sessions',
+      method: 'GET',
+      path: '/sessions',
       serve: async ({ exchange, user, sessionId }) => {
         const all = (await signIns.sessions(user.id)).map((one) => sessionObject(one, sessionId));
-        exchange.json(200, pageOf(all, readPage(exchange.query), ({ id }) => id));
+        exchange.json(
+          200,
+          pageOf(all, readPage(exchange.query), ({ id }) => id),
+        );
       },
     }),
 
     guard.user({
-      method: 'DELETE', path: '/sessions/:id',
+      method: 'DELETE',
+      path: '/sessions/:id',
       serve: async ({ exchange, user, sessionId, actor }) => {
         const id = exchange.params['id'] as string;
-        if (!await signIns.end(user.id, id, actor)) throw apiError('resource_not_found', 'There is no such session.', 'id');
+        if (!(await signIns.end(user.id, id, actor)))
+          throw apiError('resource_not_found', 'There is no such session.', 'id');
         if (id === sessionId) clearSessionCookie(exchange, origin);
         exchange.json(200, {});
       },

@@ -15,41 +15,77 @@ import { organizationObject, userObject } from './objects.js';
 import type { DashboardDeps } from './deps.js';
 
 const signUpBody = z.object({
-  email: emailField, password: newPasswordField, name: nameField,
-  organization_name: nameField.nullish(), invite: tokenField.nullish(), code: tokenField.nullish(),
+  email: emailField,
+  password: newPasswordField,
+  name: nameField,
+  organization_name: nameField.nullish(),
+  invite: tokenField.nullish(),
+  code: tokenField.nullish(),
 });
 
 export function signUpPolicy({ accounts }: Pick<Config, 'accounts'>, origin: DashboardOrigin): SignUpPolicy {
   return { local: origin.isLocal, open: accounts.signup === 'open' || (accounts.signup === 'auto' && origin.isLocal) };
 }
 
-export function signUpRoutes({ guard, directory, config, origin, organizationLimits, letters, oidc }: Pick<DashboardDeps, 'guard' | 'directory' | 'config' | 'origin' | 'organizationLimits' | 'letters' | 'oidc'>): Route[] {
+export function signUpRoutes({
+  guard,
+  directory,
+  config,
+  origin,
+  organizationLimits,
+  letters,
+  oidc,
+}: Pick<
+  DashboardDeps,
+  'guard' | 'directory' | 'config' | 'origin' | 'organizationLimits' | 'letters' | 'oidc'
+>): Route[] {
   const { signIns, signUps, attempts } = directory;
   const policy = signUpPolicy(config, origin);
   return [
     guard.open({
-      method: 'GET', path: '/status',
+      method: 'GET',
+      path: '/status',
       serve: async ({ exchange }) => {
         const first = await signUps.awaitsFirst();
         const secret = sessionCookie(exchange);
         const status: DashboardStatus = {
-          version: VERSION, first_user: first, signup: first && !policy.local ? 'setup_code' : first || policy.open ? 'open' : 'invited',
-          oidc: oidc === null ? null : { name: config.oidc.name }, mail: letters.enabled, signed_in: secret !== null && await signIns.find(secret) !== null,
+          version: VERSION,
+          first_user: first,
+          signup: first && !policy.local ? 'setup_code' : first || policy.open ? 'open' : 'invited',
+          oidc: oidc === null ? null : { name: config.oidc.name },
+          mail: letters.enabled,
+          signed_in: secret !== null && (await signIns.find(secret)) !== null,
         };
         exchange.json(200, status);
       },
     }),
 
     guard.open({
-      method: 'POST', path: '/signup', body: signUpBody,
+      method: 'POST',
+      path: '/signup',
+      body: signUpBody,
       serve: async ({ exchange, body }) => {
         const client = { ip: exchange.remoteAddress, userAgent: exchange.header('user-agent') };
-        const wish = { email: body.email, name: body.name, organizationName: body.organization_name ?? null, invite: body.invite ?? null, code: body.code ?? null };
+        const wish = {
+          email: body.email,
+          name: body.name,
+          organizationName: body.organization_name ?? null,
+          invite: body.invite ?? null,
+          code: body.code ?? null,
+        };
         await attempts.count('signup', [addressGroup(client.ip)]);
-        await signUps.check(policy, wish);   // before a password is hashed for a stranger
-        const { user, organization, cookie } = await signUps.signUp(policy, wish, await hashPassword(body.password), client);
+        await signUps.check(policy, wish); // before a password is hashed for a stranger
+        const { user, organization, cookie } = await signUps.signUp(
+          policy,
+          wish,
+          await hashPassword(body.password),
+          client,
+        );
         setSessionCookie(exchange, origin, cookie);
-        exchange.json(200, { user: userObject(user), organization: organizationObject(organization, organizationLimits(organization)) });
+        exchange.json(200, {
+          user: userObject(user),
+          organization: organizationObject(organization, organizationLimits(organization)),
+        });
         letters.verifyEmail(user);
       },
     }),

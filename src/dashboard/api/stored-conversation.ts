@@ -16,14 +16,26 @@ export function conversationOf(responses: readonly ChainedResponse[]): StoredCon
   const turns: ConversationTurn[] = [];
   for (const response of responses.toReversed()) {
     if (left <= 0) break;
-    const shown = (items: readonly StoredItem[]): ConversationItem[] => items.filter(({ repeats }) => repeats !== true).toReversed().map(({ item, images }) => {
-      const one = shownItem(item, images?.length ?? 0, left > -MAX_ALL ? MAX_ITEM : 0);
-      left -= Math.max(one.text.length, LEAST);
-      return one;
-    }).toReversed();
+    const shown = (items: readonly StoredItem[]): ConversationItem[] =>
+      items
+        .filter(({ repeats }) => repeats !== true)
+        .toReversed()
+        .map(({ item, images }) => {
+          const one = shownItem(item, images?.length ?? 0, left > -MAX_ALL ? MAX_ITEM : 0);
+          left -= Math.max(one.text.length, LEAST);
+          return one;
+        })
+        .toReversed();
     const output = shown(response.output);
     const input = shown(response.input);
-    turns.unshift({ id: response.id, model: response.model, status: response.status, created_at: new Date(response.createdAt * 1000).toISOString(), input, output });
+    turns.unshift({
+      id: response.id,
+      model: response.model,
+      status: response.status,
+      created_at: new Date(response.createdAt * 1000).toISOString(),
+      input,
+      output,
+    });
   }
   return { object: 'conversation', turns, earlier: responses.length - turns.length };
 }
@@ -33,8 +45,12 @@ type Item = Readonly<Record<string, unknown>>;
 function shownItem(item: Item, images: number, most: number): ConversationItem {
   const whole = textOf(item);
   return {
-    kind: kindOf(item), role: word(item['role']), name: word(item['name']),
-    text: whole.slice(0, most), cut: whole.length > most, images: Math.max(images, partsOf(item['content']).filter(({ type }) => type === 'input_image').length),
+    kind: kindOf(item),
+    role: word(item['role']),
+    name: word(item['name']),
+    text: whole.slice(0, most),
+    cut: whole.length > most,
+    images: Math.max(images, partsOf(item['content']).filter(({ type }) => type === 'input_image').length),
   };
 }
 
@@ -48,17 +64,32 @@ function kindOf({ type }: Item): ConversationItem['kind'] {
 
 function textOf(item: Item): string {
   switch (kindOf(item)) {
-    case 'message': return texts(item['content']);
-    case 'reasoning': return [texts(item['content']), texts(item['summary'])].filter((text) => text !== '').join('\n\n');
-    case 'call': return typeof item['arguments'] === 'string' ? item['arguments'] : typeof item['input'] === 'string' ? item['input'] : JSON.stringify(item);
-    case 'result': return typeof item['output'] === 'string' ? item['output'] : texts(item['output']);
-    case 'other': return JSON.stringify(item);
+    case 'message':
+      return texts(item['content']);
+    case 'reasoning':
+      return [texts(item['content']), texts(item['summary'])].filter((text) => text !== '').join('\n\n');
+    case 'call':
+      return typeof item['arguments'] === 'string'
+        ? item['arguments']
+        : typeof item['input'] === 'string'
+          ? item['input']
+          : JSON.stringify(item);
+    case 'result':
+      return typeof item['output'] === 'string' ? item['output'] : texts(item['output']);
+    case 'other':
+      return JSON.stringify(item);
   }
 }
 
-const partsOf = (content: unknown): Item[] => (Array.isArray(content) ? content.filter((part): part is Item => typeof part === 'object' && part !== null) : []);
+const partsOf = (content: unknown): Item[] =>
+  Array.isArray(content) ? content.filter((part): part is Item => typeof part === 'object' && part !== null) : [];
 
-const texts = (content: unknown): string => (typeof content === 'string' ? content
-  : partsOf(content).map((part) => part['text'] ?? part['refusal']).filter((text) => typeof text === 'string').join('\n'));
+const texts = (content: unknown): string =>
+  typeof content === 'string'
+    ? content
+    : partsOf(content)
+        .map((part) => part['text'] ?? part['refusal'])
+        .filter((text) => typeof text === 'string')
+        .join('\n');
 
 const word = (value: unknown): string | null => (typeof value === 'string' ? value.slice(0, 128) : null);

@@ -12,22 +12,36 @@ import type { DashboardDeps } from './deps.js';
 
 const LIST = '/organizations/:org/responses';
 
-export function storedResponseRoutes({ guard, responses, background, directory }: Pick<DashboardDeps, 'guard' | 'responses' | 'background' | 'directory'>): Route[] {
+export function storedResponseRoutes({
+  guard,
+  responses,
+  background,
+  directory,
+}: Pick<DashboardDeps, 'guard' | 'responses' | 'background' | 'directory'>): Route[] {
   return [
     guard.member('admin', {
-      method: 'GET', path: LIST,
+      method: 'GET',
+      path: LIST,
       serve: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
         const page = await responses.list(organization.id, limit, after);
-        if (page === null) throw apiError('invalid_query_parameter', 'after must be the `next` of the page before.', 'after');
-        const list: ListPage<StoredResponseObject> = { object: 'list', data: page.data.map(summary), has_more: page.next !== null, next: page.next };
+        if (page === null)
+          throw apiError('invalid_query_parameter', 'after must be the `next` of the page before.', 'after');
+        const list: ListPage<StoredResponseObject> = {
+          object: 'list',
+          data: page.data.map(summary),
+          has_more: page.next !== null,
+          next: page.next,
+        };
         exchange.json(200, list);
       },
     }),
 
     // Whoever reads what others have asked is named in the log.
     guard.member('admin', {
-      method: 'GET', path: `${LIST}/:id`, noted: true,
+      method: 'GET',
+      path: `${LIST}/:id`,
+      noted: true,
       serve: async ({ exchange, organization, actor }) => {
         const id = exchange.params['id'] as string;
         const shown = await exchange.inTurn(await responses.size(organization.id, id), async () => {
@@ -40,18 +54,25 @@ export function storedResponseRoutes({ guard, responses, background, directory }
             held.release();
           }
         });
-        if (shown === null) throw apiError('resource_not_found', 'There is no such stored response, or one that it continues was erased.', 'id');
+        if (shown === null)
+          throw apiError(
+            'resource_not_found',
+            'There is no such stored response, or one that it continues was erased.',
+            'id',
+          );
         await directory.audit.note(organization.id, actor, 'response.read', id);
         exchange.json(200, shown);
       },
     }),
 
     guard.member('admin', {
-      method: 'DELETE', path: `${LIST}/:id`,
+      method: 'DELETE',
+      path: `${LIST}/:id`,
       serve: async ({ exchange, organization, actor }) => {
         const id = exchange.params['id'] as string;
         const record = await responses.head(organization.id, id);
-        if (record === null || await removeResponse(responses, background, record) === null) throw apiError('resource_not_found', 'There is no such stored response.', 'id');
+        if (record === null || (await removeResponse(responses, background, record)) === null)
+          throw apiError('resource_not_found', 'There is no such stored response.', 'id');
         await directory.audit.note(organization.id, actor, 'response.deleted', id);
         exchange.json(200, { id, object: 'response', deleted: true });
       },

@@ -17,7 +17,12 @@ const DEFAULT_LIMIT = 1_000;
 const MAX_LIMIT = 10_000;
 
 /** Throws ApiError 400. `from` is taken down and `to` up to a full hour, with days to a full day (UTC). */
-export function readUsageQuery(query: URLSearchParams, organizationId: string, prices: PriceTable | null, now: number): UsageQuery {
+export function readUsageQuery(
+  query: URLSearchParams,
+  organizationId: string,
+  prices: PriceTable | null,
+  now: number,
+): UsageQuery {
   const bucket = oneOf(query, 'bucket', ['hour', 'day'] as const, 'day');
   const to = time(query, 'to') ?? now;
   const from = time(query, 'from') ?? to - DEFAULT_DAYS * DAY_MS;
@@ -32,7 +37,16 @@ export function readUsageQuery(query: URLSearchParams, organizationId: string, p
   for (const group of groupBy) {
     if (!GROUPS.includes(group as UsageGroup)) throw invalid('group_by', `group_by may name ${GROUPS.join(', ')}.`);
   }
-  return { organizationId, bucket, fromHour, toHour, groupBy: groupBy as UsageGroup[], models: list(query, 'models'), apiKeys: list(query, 'api_keys'), prices };
+  return {
+    organizationId,
+    bucket,
+    fromHour,
+    toHour,
+    groupBy: groupBy as UsageGroup[],
+    models: list(query, 'models'),
+    apiKeys: list(query, 'api_keys'),
+    prices,
+  };
 }
 
 /** Rows of a page: more than other lists have, because a chart wants them all. Throws ApiError 400. */
@@ -44,12 +58,14 @@ export function readUsagePage(query: URLSearchParams): { limit: number; after: U
   return { limit, after: after === null ? null : readCursor(after) };
 }
 
-export const writeCursor = ({ hour, group }: UsageCursor): string => Buffer.from(JSON.stringify([hour, group])).toString('base64url');
+export const writeCursor = ({ hour, group }: UsageCursor): string =>
+  Buffer.from(JSON.stringify([hour, group])).toString('base64url');
 
 function readCursor(text: string): UsageCursor {
   try {
     const [hour, group] = JSON.parse(Buffer.from(text, 'base64url').toString('utf8')) as [unknown, unknown];
-    if (text.length <= 1_024 && Number.isSafeInteger(hour) && typeof group === 'string') return { hour: hour as number, group };
+    if (text.length <= 1_024 && Number.isSafeInteger(hour) && typeof group === 'string')
+      return { hour: hour as number, group };
   } catch {
     // Told below.
   }
@@ -60,16 +76,21 @@ function readCursor(text: string): UsageCursor {
 function time(query: URLSearchParams, name: string): number | null {
   const text = query.get(name);
   if (text === null || text === '') return null;
-  const at = /^\d{9,11}$/.test(text) ? Number(text) * 1000
-    : /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/.test(text) ? Date.parse(text) : NaN;
+  const at = /^\d{9,11}$/.test(text)
+    ? Number(text) * 1000
+    : /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/.test(text)
+      ? Date.parse(text)
+      : NaN;
   // Up to the year 9999: what the answer's dates can say.
-  if (!Number.isFinite(at) || at < 0 || at > 253_402_300_799_000) throw invalid(name, `${name} must be a time such as 2026-11-21T00:00:00Z, or a date.`);
+  if (!Number.isFinite(at) || at < 0 || at > 253_402_300_799_000)
+    throw invalid(name, `${name} must be a time such as 2026-11-21T00:00:00Z, or a date.`);
   return at;
 }
 
 function list(query: URLSearchParams, name: string): string[] | null {
   const values = [...new Set(queryList(query, name))];
-  if (values.length > MAX_LISTED || values.some((value) => value.length > MAX_NAME)) throw invalid(name, `${name} may name at most ${MAX_LISTED}, each of up to ${MAX_NAME} characters.`);
+  if (values.length > MAX_LISTED || values.some((value) => value.length > MAX_NAME))
+    throw invalid(name, `${name} may name at most ${MAX_LISTED}, each of up to ${MAX_NAME} characters.`);
   return values.length === 0 ? null : values;
 }
 

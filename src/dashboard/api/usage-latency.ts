@@ -14,17 +14,31 @@ const MAX_ROWS = 10_000;
 export function usageLatencyRoutes({ guard, usage }: Pick<DashboardDeps, 'guard' | 'usage'>): Route[] {
   return [
     guard.member('viewer', {
-      method: 'GET', path: '/organizations/:org/usage/latency',
+      method: 'GET',
+      path: '/organizations/:org/usage/latency',
       serve: async ({ exchange, organization }) => {
         const query = readUsageQuery(exchange.query, organization.id, null, Date.now());
-        if (query.groupBy.includes('endpoint')) throw apiError('invalid_query_parameter', 'group_by may name model, api_key here.', 'group_by');
+        if (query.groupBy.includes('endpoint'))
+          throw apiError('invalid_query_parameter', 'group_by may name model, api_key here.', 'group_by');
         await readingUsage.run({ organization: organization.id }, 1, async () => {
           if (exchange.aborted) return;
           const groups = await usage.latencies(query);
-          if (groups.length > MAX_ROWS) throw apiError('invalid_query_parameter', `This span has more than ${MAX_ROWS} rows; ask for fewer groups.`, 'group_by');
+          if (groups.length > MAX_ROWS)
+            throw apiError(
+              'invalid_query_parameter',
+              `This span has more than ${MAX_ROWS} rows; ask for fewer groups.`,
+              'group_by',
+            );
           const answer: UsageLatency = {
-            object: 'list', relative_error: SKETCH_ERROR,
-            data: groups.map(({ model, apiKeyId, answered, firstTokenMs, durationMs }) => ({ model, api_key_id: apiKeyId, answered, first_token_ms: firstTokenMs, duration_ms: durationMs })),
+            object: 'list',
+            relative_error: SKETCH_ERROR,
+            data: groups.map(({ model, apiKeyId, answered, firstTokenMs, durationMs }) => ({
+              model,
+              api_key_id: apiKeyId,
+              answered,
+              first_token_ms: firstTokenMs,
+              duration_ms: durationMs,
+            })),
           };
           exchange.json(200, answer);
         });

@@ -19,44 +19,71 @@ const CSV_ROWS = 25_000;
 export const readingUsage = new FairSlots(shareOf(2), 'usage reports', 64);
 
 const COLUMNS = [
-  'bucket_start', 'model', 'api_key_id', 'endpoint', 'requests', 'errors', 'rate_limited',
-  'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens', 'images',
-  'answered', 'first_token_ms', 'duration_ms', 'decode_ms', 'cost',
+  'bucket_start',
+  'model',
+  'api_key_id',
+  'endpoint',
+  'requests',
+  'errors',
+  'rate_limited',
+  'input_tokens',
+  'cached_tokens',
+  'output_tokens',
+  'reasoning_tokens',
+  'images',
+  'answered',
+  'first_token_ms',
+  'duration_ms',
+  'decode_ms',
+  'cost',
 ] as const satisfies readonly (keyof UsageRowObject)[];
 
 export function usageRoutes({ guard, usage, prices }: Pick<DashboardDeps, 'guard' | 'usage' | 'prices'>): Route[] {
   return [
     guard.member('viewer', {
-      method: 'GET', path: '/organizations/:org/prices',
-      serve: async ({ exchange }) => exchange.json(200, await prices.get() ?? NO_PRICES),
+      method: 'GET',
+      path: '/organizations/:org/prices',
+      serve: async ({ exchange }) => exchange.json(200, (await prices.get()) ?? NO_PRICES),
     }),
 
     guard.member('viewer', {
-      method: 'GET', path: '/organizations/:org/usage',
+      method: 'GET',
+      path: '/organizations/:org/usage',
       serve: async ({ exchange, organization }) => {
         const query = readUsageQuery(exchange.query, organization.id, await prices.get(), Date.now());
         const { limit, after } = readUsagePage(exchange.query);
         await readingUsage.run({ organization: organization.id }, 1, async () => {
           if (exchange.aborted) return;
           const { rows, next } = await usage.rows(query, limit, after);
-          const page: UsagePage = { object: 'list', data: rows, next_page: next === null ? null : writeCursor(next), has_more: next !== null };
+          const page: UsagePage = {
+            object: 'list',
+            data: rows,
+            next_page: next === null ? null : writeCursor(next),
+            has_more: next !== null,
+          };
           exchange.json(200, page);
         });
       },
     }),
 
     guard.member('viewer', {
-      method: 'GET', path: '/organizations/:org/usage.csv',
+      method: 'GET',
+      path: '/organizations/:org/usage.csv',
       serve: async ({ exchange, organization }) => {
         const query = readUsageQuery(exchange.query, organization.id, await prices.get(), Date.now());
         await readingUsage.run({ organization: organization.id }, 1, async () => {
           if (exchange.aborted) return;
           const lines = [COLUMNS.join(',')];
-          for (let after: UsageCursor | null = null; ;) {
+          for (let after: UsageCursor | null = null; ; ) {
             const { rows, next }: UsageRows = await usage.rows(query, CSV_PAGE, after);
             if (exchange.aborted) return;
             for (const row of rows) lines.push(COLUMNS.map((column) => csvField(row[column])).join(','));
-            if (lines.length > CSV_ROWS + 1) throw apiError('invalid_query_parameter', `This span has more than ${CSV_ROWS} rows; ask for a shorter one or fewer groups.`, 'from');
+            if (lines.length > CSV_ROWS + 1)
+              throw apiError(
+                'invalid_query_parameter',
+                `This span has more than ${CSV_ROWS} rows; ask for a shorter one or fewer groups.`,
+                'from',
+              );
             if (next === null) break;
             after = next;
           }

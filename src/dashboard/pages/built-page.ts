@@ -27,7 +27,10 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
   '.png': 'image/png',
   '.json': 'application/json; charset=utf-8',
 };
-const SUFFIXES: readonly (readonly [Coding, string])[] = [['br', '.br'], ['gzip', '.gz']];
+const SUFFIXES: readonly (readonly [Coding, string])[] = [
+  ['br', '.br'],
+  ['gzip', '.gz'],
+];
 
 /** Null if the page has not been built. */
 export function readBuiltPage(folder: string): BuiltPage | null {
@@ -46,11 +49,16 @@ function readPageFile(path: string): PageFile {
 
 /** The form to send, by the request's Accept-Encoding; br before gzip where the client takes both. */
 export function codingFor(file: PageFile, acceptEncoding: string): Coding | null {
-  const weights = new Map(acceptEncoding.toLowerCase().split(',').map((part) => {
-    const [name = '', ...parameters] = part.split(';').map((piece) => piece.trim());
-    const weight = parameters.find((one) => one.startsWith('q='))?.slice(2);
-    return [name, weight === undefined ? 1 : Number(weight)] as const;
-  }));
+  const weights = new Map(
+    acceptEncoding
+      .toLowerCase()
+      .split(',')
+      .map((part) => {
+        const [name = '', ...parameters] = part.split(';').map((piece) => piece.trim());
+        const weight = parameters.find((one) => one.startsWith('q='))?.slice(2);
+        return [name, weight === undefined ? 1 : Number(weight)] as const;
+      }),
+  );
   const taken = (coding: Coding): boolean => (weights.get(coding) ?? weights.get('*') ?? 0) > 0;
   return SUFFIXES.map(([coding]) => coding).find((coding) => file.coded[coding] !== undefined && taken(coding)) ?? null;
 }

@@ -13,7 +13,7 @@ export default defineConfig({
     outDir: '../../../dist/web',
     emptyOutDir: true,
     assetsDir: 'assets',
-    assetsInlineLimit: 0,          // what is inlined would need "data:" in more of the content security policy
+    assetsInlineLimit: 0, // what is inlined would need "data:" in more of the content security policy
     modulePreload: { polyfill: false },
     target: ['chrome123', 'firefox121', 'safari17.5'],
     reportCompressedSize: false,

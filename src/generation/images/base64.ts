@@ -17,7 +17,8 @@ export function dataOfUrl(url: string, path: string): string {
 export function decodeBase64(data: string, maxBytes: number, path: string): Buffer {
   const padding = data.endsWith('==') ? 2 : data.endsWith('=') ? 1 : 0;
   const expected = (data.length / 4) * 3 - padding;
-  if (expected > maxBytes) throw apiError('image_too_large', `${path}: the image has more than ${maxBytes} bytes.`, path);
+  if (expected > maxBytes)
+    throw apiError('image_too_large', `${path}: the image has more than ${maxBytes} bytes.`, path);
   // The decoder skips what is not base64 and takes the URL-safe alphabet too: the length tells of the one,
   // a look of the other.
   const bytes = Buffer.from(data, 'base64');

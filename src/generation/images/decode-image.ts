@@ -9,7 +9,8 @@ import { firstFrame } from './first-frame.js';
 
 export type ImageFormat = LoadedImage['format'];
 
-const begins = (bytes: Uint8Array, text: string, at = 0): boolean => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1', at, at + text.length) === text;
+const begins = (bytes: Uint8Array, text: string, at = 0): boolean =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1', at, at + text.length) === text;
 
 /** Null for everything that is not served: SVG, TIFF, AVIF, PDF, ... */
 export function formatOf(bytes: Uint8Array): ImageFormat | null {
@@ -29,10 +30,12 @@ let loading: Promise<SharpModule> | null = null;
 function loadSharp(): Promise<SharpModule> {
   loading ??= import('sharp').then(({ default: sharp }) => {
     sharp.cache(false);
-    sharp.concurrency(1);                        // the other cores are the engine's
+    sharp.concurrency(1); // the other cores are the engine's
     // Whatever a file may be disguised as, no other reader sees it.
     sharp.block({ operation: ['VipsForeignLoad'] });
-    sharp.unblock({ operation: ['VipsForeignLoadPng', 'VipsForeignLoadJpeg', 'VipsForeignLoadNsgif', 'VipsForeignLoadWebp'] });
+    sharp.unblock({
+      operation: ['VipsForeignLoadPng', 'VipsForeignLoadJpeg', 'VipsForeignLoadNsgif', 'VipsForeignLoadWebp'],
+    });
     return sharp;
   });
   return loading;
@@ -48,16 +51,22 @@ export interface DecodeOptions {
 }
 
 /** Throws ApiError: unsupported_image_format, invalid_image, capacity_exhausted; what `spend` throws; the reason of the claimant's signal. */
-export async function decodeImage(bytes: Uint8Array, { path, claimant, known, spend }: DecodeOptions): Promise<LoadedImage> {
+export async function decodeImage(
+  bytes: Uint8Array,
+  { path, claimant, known, spend }: DecodeOptions,
+): Promise<LoadedImage> {
   const format = formatOf(bytes);
-  if (format === null) throw apiError('unsupported_image_format', `${path}: only PNG, JPEG, WebP and GIF images are supported.`, path);
+  if (format === null)
+    throw apiError('unsupported_image_format', `${path}: only PNG, JPEG, WebP and GIF images are supported.`, path);
   const sharp = await loadSharp();
   // Animations: the first frame alone.
   const options: SharpOptions = { failOn: 'error', pages: 1, sequentialRead: true };
   const { width, height, cost } = await decoders.inspect(claimant, bytes.length, async () => {
     const { bytes: frame, scans } = await firstFrame(bytes, format, path);
     // The size as displayed: the file may say that it is to be rotated.
-    const { autoOrient: size } = await sound(path, async () => sharp(frame, { ...options, limitInputPixels: false }).metadata());
+    const { autoOrient: size } = await sound(path, async () =>
+      sharp(frame, { ...options, limitInputPixels: false }).metadata(),
+    );
     return { ...size, cost: { bytes: frame.length, pixels: size.width * size.height, scans } };
   });
   if (known === 'sound') return { bytes, format, width, height };
@@ -66,7 +75,12 @@ export async function decodeImage(bytes: Uint8Array, { path, claimant, known, sp
   await decoders.decode(claimant, cost, async () => {
     const { bytes: frame } = await firstFrame(bytes, format, path);
     // Shrunk while it is decoded, so that there is no second copy of the whole image.
-    await sound(path, async () => sharp(frame, { ...options, limitInputPixels: width * height }).resize(8, 8, { fit: 'fill', fastShrinkOnLoad: false }).raw().toBuffer());
+    await sound(path, async () =>
+      sharp(frame, { ...options, limitInputPixels: width * height })
+        .resize(8, 8, { fit: 'fill', fastShrinkOnLoad: false })
+        .raw()
+        .toBuffer(),
+    );
   });
   return { bytes, format, width, height };
 }
@@ -76,7 +90,11 @@ export async function decodeImage(bytes: Uint8Array, { path, claimant, known, sp
  * out (the colour under it counts), grey three times; colour profiles are not applied. `use` holds the decoder until it resolves.
  * Throws as decodeImage().
  */
-export async function decodeRgb<T>({ bytes, format, width, height }: LoadedImage, { path, claimant }: Pick<DecodeOptions, 'path' | 'claimant'>, use: (pixels: Uint8Array) => Promise<T>): Promise<T> {
+export async function decodeRgb<T>(
+  { bytes, format, width, height }: LoadedImage,
+  { path, claimant }: Pick<DecodeOptions, 'path' | 'claimant'>,
+  use: (pixels: Uint8Array) => Promise<T>,
+): Promise<T> {
   const sharp = await loadSharp();
   const cost = await decoders.inspect(claimant, bytes.length, async () => {
     const { bytes: frame, scans } = await firstFrame(bytes, format, path);
@@ -84,9 +102,16 @@ export async function decodeRgb<T>({ bytes, format, width, height }: LoadedImage
   });
   return decoders.decode(claimant, cost, async () => {
     const { bytes: frame } = await firstFrame(bytes, format, path);
-    const { data, info } = await sound(path, async () => sharp(frame, { failOn: 'error', pages: 1, limitInputPixels: width * height, ignoreIcc: true })
-      .autoOrient().removeAlpha().toColourspace('srgb').raw({ depth: 'uchar' }).toBuffer({ resolveWithObject: true }));
-    if (info.width !== width || info.height !== height || info.channels !== 3) throw new Error(`${path}: decoded to ${info.width} x ${info.height} x ${info.channels}`);
+    const { data, info } = await sound(path, async () =>
+      sharp(frame, { failOn: 'error', pages: 1, limitInputPixels: width * height, ignoreIcc: true })
+        .autoOrient()
+        .removeAlpha()
+        .toColourspace('srgb')
+        .raw({ depth: 'uchar' })
+        .toBuffer({ resolveWithObject: true }),
+    );
+    if (info.width !== width || info.height !== height || info.channels !== 3)
+      throw new Error(`${path}: decoded to ${info.width} x ${info.height} x ${info.channels}`);
     claimant.signal?.throwIfAborted();
     return use(data);
   });

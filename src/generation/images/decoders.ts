@@ -11,9 +11,9 @@ const DECODERS = 2;
 
 /** What decides how long decoding takes. */
 export interface DecodeCost {
-  readonly bytes: number;        // of the file
+  readonly bytes: number; // of the file
   readonly pixels: number;
-  readonly scans: number;        // passes over the pixels
+  readonly scans: number; // passes over the pixels
 }
 
 /** Decoding takes 10 to 40 ns per pixel, and about 1 ns more for each scan. */

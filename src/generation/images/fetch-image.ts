@@ -42,13 +42,18 @@ const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 export class ImageFetcher {
   readonly #world: FetchWorld;
 
-  constructor(private readonly settings: FetchSettings, world: Partial<FetchWorld> = {}) {
+  constructor(
+    private readonly settings: FetchSettings,
+    world: Partial<FetchWorld> = {},
+  ) {
     this.#world = { ...WORLD, ...world };
   }
 
   /** The bytes, whatever they are. Throws ApiError: image_fetch_failed, image_too_large; the abort's reason if `signal` aborts. */
   async fetch(url: string, path: string, signal: AbortSignal): Promise<Buffer> {
-    const refuse = (why: string): never => { throw apiError('image_fetch_failed', `${path}: ${why}.`, path); };
+    const refuse = (why: string): never => {
+      throw apiError('image_fetch_failed', `${path}: ${why}.`, path);
+    };
     const deadline = AbortSignal.timeout(this.settings.timeoutMs);
     const either = AbortSignal.any([signal, deadline]);
     try {
@@ -83,25 +88,41 @@ export class ImageFetcher {
   #isAllowed(host: string): boolean {
     return this.settings.allowedHosts.some((entry) => {
       const allowed = entry.toLowerCase();
-      return allowed === '*' || allowed === host || (allowed.startsWith('*.') && host.endsWith(allowed.slice(1)) && isIP(host) === 0);
+      return (
+        allowed === '*' ||
+        allowed === host ||
+        (allowed.startsWith('*.') && host.endsWith(allowed.slice(1)) && isIP(host) === 0)
+      );
     });
   }
 
   async #addresses(url: URL, refuse: (why: string) => never, signal: AbortSignal): Promise<readonly Address[]> {
     const host = hostOf(url);
     const family = isIP(host);
-    const addresses = family === 0 ? await unlessAborted(this.#world.resolve(host, signal), signal) : [{ address: host, family }];
+    const addresses =
+      family === 0 ? await unlessAborted(this.#world.resolve(host, signal), signal) : [{ address: host, family }];
     // One address inside is reason enough: a name that leads to both is no accident. Nor is told which names there are inside.
-    if (addresses.length === 0 || !addresses.every(({ address }) => isPublicAddress(address))) refuse('the host of the image has no public address');
+    if (addresses.length === 0 || !addresses.every(({ address }) => isPublicAddress(address)))
+      refuse('the host of the image has no public address');
     return addresses;
   }
 
   /** The body, or where it is instead. */
-  #get(url: URL, addresses: readonly Address[], path: string, signal: AbortSignal, refuse: (why: string) => never): Promise<Buffer | string> {
+  #get(
+    url: URL,
+    addresses: readonly Address[],
+    path: string,
+    signal: AbortSignal,
+    refuse: (why: string) => never,
+  ): Promise<Buffer | string> {
     const targets = addresses.map((address) => this.#world.dial(address));
     const { port, ...first } = targets[0]!;
     const pinned: LookupFunction = (_host, options, callback) => {
-      if (options.all === true) callback(null, targets.map(({ address, family }) => ({ address, family })));
+      if (options.all === true)
+        callback(
+          null,
+          targets.map(({ address, family }) => ({ address, family })),
+        );
       else callback(null, first.address, first.family);
     };
     const name = hostOf(url);
@@ -113,11 +134,23 @@ export class ImageFetcher {
         agent.destroy();
       };
       const sent = request({
-        agent, signal, port, method: 'GET', path: `${url.pathname}${url.search}`,
+        agent,
+        signal,
+        port,
+        method: 'GET',
+        path: `${url.pathname}${url.search}`,
         // An address is dialled as it is and never looked up; the certificate must name what the URL names.
-        host: isName ? name : first.address, ...(isName ? { servername: name } : {}), lookup: pinned,
-        headers: { host: url.host, accept: 'image/png, image/jpeg, image/webp, image/gif', 'accept-encoding': 'identity', 'user-agent': `monolith/${VERSION}` },
-        maxHeaderSize: 16_384, ...(this.#world.ca === undefined ? {} : { ca: this.#world.ca }),
+        host: isName ? name : first.address,
+        ...(isName ? { servername: name } : {}),
+        lookup: pinned,
+        headers: {
+          host: url.host,
+          accept: 'image/png, image/jpeg, image/webp, image/gif',
+          'accept-encoding': 'identity',
+          'user-agent': `monolith/${VERSION}`,
+        },
+        maxHeaderSize: 16_384,
+        ...(this.#world.ca === undefined ? {} : { ca: this.#world.ca }),
       });
       sent.on('error', fail);
       // 101: neither an answer nor an error comes then, and nobody else would close it.
@@ -144,7 +177,12 @@ export class ImageFetcher {
     });
   }
 
-  #read(response: IncomingMessage, path: string, resolve: (bytes: Buffer) => void, fail: (error: unknown) => void): void {
+  #read(
+    response: IncomingMessage,
+    path: string,
+    resolve: (bytes: Buffer) => void,
+    fail: (error: unknown) => void,
+  ): void {
     const { maxBytes } = this.settings;
     const tooLarge = (): void => {
       fail(apiError('image_too_large', `${path}: the image has more than ${maxBytes} bytes.`, path));
@@ -169,13 +207,17 @@ function redirectOf(response: IncomingMessage, refuse: (why: string) => never): 
   const { statusCode: status = 0, headers } = response;
   if (REDIRECTS.has(status)) return headers.location ?? refuse('the host of the image redirects to nowhere');
   if (status !== 200) refuse(`the host of the image answered with status ${status}`);
-  if ((headers['content-encoding'] ?? 'identity') !== 'identity') refuse('the host of the image compressed it, which was not asked for');
+  if ((headers['content-encoding'] ?? 'identity') !== 'identity')
+    refuse('the host of the image compressed it, which was not asked for');
   return null;
 }
 
 /** Without the brackets of IPv6 and the dot behind a full name. */
 function hostOf(url: URL): string {
-  return url.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '').toLowerCase();
+  return url.hostname
+    .replace(/^\[(.*)\]$/, '$1')
+    .replace(/\.$/, '')
+    .toLowerCase();
 }
 
 function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {

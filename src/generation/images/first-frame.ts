@@ -38,14 +38,28 @@ export async function firstFrame(bytes: Uint8Array, format: LoadedImage['format'
   }
 }
 
-const WALKS: Readonly<Record<LoadedImage['format'], (bytes: Buffer, path: string) => Walk>> = { jpeg: walkJpeg, png: walkPng, gif: walkGif, webp: walkWebp };
+const WALKS: Readonly<Record<LoadedImage['format'], (bytes: Buffer, path: string) => Walk>> = {
+  jpeg: walkJpeg,
+  png: walkPng,
+  gif: walkGif,
+  webp: walkWebp,
+};
 
 /** Four characters as a number. */
 function nameOf(text: string): number {
   return Buffer.from(text, 'latin1').readUInt32BE();
 }
 
-const MARKER = 0xff, STUFFED = 0x00, TEM = 0x01, RST0 = 0xd0, SOI = 0xd8, EOI = 0xd9, SOS = 0xda, APP0 = 0xe0, APP15 = 0xef, COM = 0xfe;
+const MARKER = 0xff,
+  STUFFED = 0x00,
+  TEM = 0x01,
+  RST0 = 0xd0,
+  SOI = 0xd8,
+  EOI = 0xd9,
+  SOS = 0xda,
+  APP0 = 0xe0,
+  APP15 = 0xef,
+  COM = 0xfe;
 /** Beginnings of the application segments that matter: the colour space (JFIF, Adobe) and the orientation (Exif). The first of each counts. */
 const JPEG_SEGMENTS: ReadonlySet<number> = new Set(['JFIF', 'Exif', 'Adob'].map(nameOf));
 /** Bytes looked at one by one before a native search, whose call costs about as much. */
@@ -62,10 +76,12 @@ function* walkJpeg(bytes: Buffer, path: string): Walk {
     if (at === near) at = bytes.indexOf(MARKER, at);
     const code = at < 0 ? undefined : bytes[at + 1];
     if (code === undefined || code === EOI) break;
-    if (code === MARKER) for (const end = at + STEP_BLOCKS; at < end && bytes[at + 1] === MARKER;) at++;   // any number may precede a code
+    if (code === MARKER)
+      for (const end = at + STEP_BLOCKS; at < end && bytes[at + 1] === MARKER; ) at++; // any number may precede a code
     else if (code === STUFFED || code === TEM || (code >= RST0 && code <= SOI)) at += 2;
     else {
-      if (code === SOS && ++scans > MAX_JPEG_SCANS) throw apiError('invalid_image', `${path}: the JPEG has more than ${MAX_JPEG_SCANS} scans.`, path);
+      if (code === SOS && ++scans > MAX_JPEG_SCANS)
+        throw apiError('invalid_image', `${path}: the JPEG has more than ${MAX_JPEG_SCANS} scans.`, path);
       if (at + 4 > bytes.length) break;
       const end = at + 2 + bytes.readUInt16BE(at + 2);
       if (code === COM || (code >= APP0 && code <= APP15)) {
@@ -83,7 +99,7 @@ function* walkJpeg(bytes: Buffer, path: string): Walk {
 const PNG_SIGNATURE_BYTES = 8;
 /** Chunks that decide how the pixels look, and whether they may come more than once. All others are left out. */
 const PNG_CHUNKS: ReadonlyMap<number, boolean> = new Map([
-  ...['IHDR', 'PLTE', 'IDAT', 'IEND'].map((name) => [nameOf(name), true] as const),   // critical: the decoder refuses a second one where that is wrong
+  ...['IHDR', 'PLTE', 'IDAT', 'IEND'].map((name) => [nameOf(name), true] as const), // critical: the decoder refuses a second one where that is wrong
   ...['tRNS', 'gAMA', 'cHRM', 'sRGB', 'iCCP', 'cICP', 'sBIT', 'eXIf'].map((name) => [nameOf(name), false] as const),
 ]);
 const IEND = nameOf('IEND');
@@ -106,17 +122,20 @@ function* walkPng(bytes: Buffer): Walk {
 }
 
 const GIF_HEADER_BYTES = 13;
-const EXTENSION = 0x21, IMAGE = 0x2c, TRAILER = 0x3b;
+const EXTENSION = 0x21,
+  IMAGE = 0x2c,
+  TRAILER = 0x3b;
 
 /** Ends the file after its first image. */
 function* walkGif(bytes: Buffer, path: string): Walk {
   const tableBytes = (flags: number): number => ((flags & 0x80) === 0 ? 0 : 3 * 2 ** ((flags & 7) + 1));
   let at = GIF_HEADER_BYTES + tableBytes(bytes[10] ?? 0);
-  for (let blocks = 1; ;) {
+  for (let blocks = 1; ; ) {
     const kind = bytes[at];
     if (kind === IMAGE) at += 11 + tableBytes(bytes[at + 9] ?? 0);
     else if (kind === EXTENSION) at += 2;
-    else if (kind === TRAILER || at >= bytes.length) return { bytes, scans: 1 };   // no image: the decoder refuses it
+    else if (kind === TRAILER || at >= bytes.length)
+      return { bytes, scans: 1 }; // no image: the decoder refuses it
     else throw apiError('invalid_image', `${path}: the image is damaged or incomplete.`, path);
     for (let size = bytes[at]; size !== 0; size = bytes[at]) {
       if (size === undefined) return { bytes, scans: 1 };
@@ -132,12 +151,15 @@ function* walkGif(bytes: Buffer, path: string): Walk {
 
 const RIFF_HEADER_BYTES = 12;
 /** Chunks of an extended file that decide how its first frame looks; each counts once. */
-const WEBP_CHUNKS: ReadonlySet<number> = new Set(['VP8X', 'ICCP', 'ANIM', 'ANMF', 'ALPH', 'VP8 ', 'VP8L', 'EXIF'].map(nameOf));
+const WEBP_CHUNKS: ReadonlySet<number> = new Set(
+  ['VP8X', 'ICCP', 'ANIM', 'ANMF', 'ALPH', 'VP8 ', 'VP8L', 'EXIF'].map(nameOf),
+);
 const VP8X = nameOf('VP8X');
 
 /** Leaves out all frames but the first. */
 function* walkWebp(bytes: Buffer): Walk {
-  if (bytes.length < RIFF_HEADER_BYTES + 8 || bytes.readUInt32BE(RIFF_HEADER_BYTES) !== VP8X) return { bytes, scans: 1 };   // a decoder reads the first chunk only
+  if (bytes.length < RIFF_HEADER_BYTES + 8 || bytes.readUInt32BE(RIFF_HEADER_BYTES) !== VP8X)
+    return { bytes, scans: 1 }; // a decoder reads the first chunk only
   const kept = new Kept(bytes);
   const seen = new Set<number>();
   let at = RIFF_HEADER_BYTES;
@@ -161,8 +183,8 @@ class Kept {
   /** Bytes left out that the file really has. */
   leftOut = 0;
   #copy: Buffer | null = null;
-  #length = 0;                   // of the copy
-  #from = 0;                     // offset in the file of the first byte not copied yet
+  #length = 0; // of the copy
+  #from = 0; // offset in the file of the first byte not copied yet
 
   constructor(private readonly file: Buffer) {}
 

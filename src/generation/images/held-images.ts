@@ -52,7 +52,11 @@ export class ImageBudget {
 export class HeldImages {
   #bytes = 0;
 
-  constructor(private readonly budget: ImageBudget, private readonly organization: number, private readonly weight: number) {}
+  constructor(
+    private readonly budget: ImageBudget,
+    private readonly organization: number,
+    private readonly weight: number,
+  ) {}
 
   get bytes(): number {
     return this.#bytes;
@@ -62,7 +66,12 @@ export class HeldImages {
   add(bytes: number): void {
     const taken = bytes * this.weight;
     if (!this.budget.take(this.organization, taken)) {
-      throw apiError('capacity_exhausted', 'Too many bytes of images are held at the moment. Send the request again shortly.', null, { retryAfterMs: RETRY_AFTER_MS });
+      throw apiError(
+        'capacity_exhausted',
+        'Too many bytes of images are held at the moment. Send the request again shortly.',
+        null,
+        { retryAfterMs: RETRY_AFTER_MS },
+      );
     }
     this.#bytes += taken;
   }

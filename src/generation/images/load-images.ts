@@ -13,21 +13,33 @@ import type { ImageLoader } from './image-loader.js';
 import { Slots } from './slots.js';
 
 /** Of one request; and of all together, since every open fetch may fill its buffer. */
-const FETCHES_OF_REQUEST = 4, FETCHES = 32;
+const FETCHES_OF_REQUEST = 4,
+  FETCHES = 32;
 /** Of these, what one organization may have: the addresses are its own, and so is how long they take. */
 const FETCHES_OF_ONE = 0.75;
 /** URLs of one organization that wait for a fetch. */
 const MAX_WAITING_FETCHES = shareOf(1_000);
 /** All images of a request together, in times the largest single one. */
-const TOTAL_BYTES_FACTOR = 5, TOTAL_PIXELS_FACTOR = 8;
+const TOTAL_BYTES_FACTOR = 5,
+  TOTAL_PIXELS_FACTOR = 8;
 /** Pixels of one side, as many as JPEG and GIF can have. Longer rows, which only a PNG has, take the decoder 20 bytes of memory for each pixel. */
 const MAX_SIDE = 65_535;
 
 /** `world` is for tests. */
 export function createImageLoader(settings: Config['images'], world: Partial<FetchWorld> = {}): ImageLoader {
-  const fetcher = new ImageFetcher({ maxBytes: settings.max_bytes, timeoutMs: settings.fetch_timeout_ms, allowedHosts: settings.allowed_hosts }, world);
+  const fetcher = new ImageFetcher(
+    { maxBytes: settings.max_bytes, timeoutMs: settings.fetch_timeout_ms, allowedHosts: settings.allowed_hosts },
+    world,
+  );
   const places = shareOf(FETCHES);
-  const fetches = new FairSlots(places, 'images to fetch', MAX_WAITING_FETCHES, undefined, undefined, Math.max(1, Math.floor(places * FETCHES_OF_ONE)));
+  const fetches = new FairSlots(
+    places,
+    'images to fetch',
+    MAX_WAITING_FETCHES,
+    undefined,
+    undefined,
+    Math.max(1, Math.floor(places * FETCHES_OF_ONE)),
+  );
   const budget = new ImageBudget(shareOf(settings.max_held_bytes), settings.max_bytes * TOTAL_BYTES_FACTOR);
   return {
     hold: (organization, elsewhere) => budget.open(organization, elsewhere),
@@ -35,7 +47,11 @@ export function createImageLoader(settings: Config['images'], world: Partial<Fet
       const parts = messages.flatMap((message) => imagesOf(message.content));
       if (parts.length > settings.max_per_request) {
         const { path } = parts[settings.max_per_request]!;
-        throw apiError('too_many_images', `The request has ${parts.length} images; ${settings.max_per_request} are allowed.`, path);
+        throw apiError(
+          'too_many_images',
+          `The request has ${parts.length} images; ${settings.max_per_request} are allowed.`,
+          path,
+        );
       }
       const open = parts.filter((part) => part.source.kind !== 'loaded');
       if (open.length === 0) return messages;
@@ -53,8 +69,14 @@ class Loading {
   #bytes = 0;
   #pixels = 0;
 
-  constructor(private readonly settings: Config['images'], private readonly fetcher: ImageFetcher, private readonly fetches: FairSlots, private readonly from: Claimant,
-    private readonly held: HeldImages, private readonly decodedLater: boolean) {
+  constructor(
+    private readonly settings: Config['images'],
+    private readonly fetcher: ImageFetcher,
+    private readonly fetches: FairSlots,
+    private readonly from: Claimant,
+    private readonly held: HeldImages,
+    private readonly decodedLater: boolean,
+  ) {
     this.#claimant = { organization: from.organization, signal: this.#abort.signal };
   }
 
@@ -75,16 +97,20 @@ class Loading {
     const stopped = new Error('another image of the request failed');
     // Agents send the same picture again and again: it is looked at once.
     const known = new Map<unknown, Promise<LoadedImage>>();
-    const results = await Promise.allSettled(parts.map((part) => {
-      const key = keyOf(part.source);
-      let loading = known.get(key);
-      if (loading === undefined) known.set(key, (loading = this.#own.run(() => this.#unlessStopped(part, stopped))));
-      return loading;
-    }));
+    const results = await Promise.allSettled(
+      parts.map((part) => {
+        const key = keyOf(part.source);
+        let loading = known.get(key);
+        if (loading === undefined) known.set(key, (loading = this.#own.run(() => this.#unlessStopped(part, stopped))));
+        return loading;
+      }),
+    );
     this.from.signal?.throwIfAborted();
     const failure = results.find((result) => result.status === 'rejected' && result.reason !== stopped);
     if (failure?.status === 'rejected') throw failure.reason;
-    return new Map(results.flatMap((result, index) => (result.status === 'fulfilled' ? [[parts[index]!, result.value]] : [])));
+    return new Map(
+      results.flatMap((result, index) => (result.status === 'fulfilled' ? [[parts[index]!, result.value]] : [])),
+    );
   }
 
   async #unlessStopped(part: ImagePart, stopped: Error): Promise<LoadedImage> {
@@ -102,26 +128,50 @@ class Loading {
     const bytes = await this.#bytesOf(part);
     this.#bytes += bytes.length;
     const most = this.settings.max_bytes * TOTAL_BYTES_FACTOR;
-    if (this.#bytes > most) throw apiError('image_too_large', `${path}: the images of the request have more than ${most} bytes together.`, path);
+    if (this.#bytes > most)
+      throw apiError(
+        'image_too_large',
+        `${path}: the images of the request have more than ${most} bytes together.`,
+        path,
+      );
     this.held.add(bytes.length);
     return decodeImage(bytes, {
-      path, claimant: this.#claimant, known: part.source.kind === 'bytes' ? 'sound' : this.decodedLater ? 'decoded later' : 'nothing', spend: (width, height) => this.#spend(width, height, path),
+      path,
+      claimant: this.#claimant,
+      known: part.source.kind === 'bytes' ? 'sound' : this.decodedLater ? 'decoded later' : 'nothing',
+      spend: (width, height) => this.#spend(width, height, path),
     });
   }
 
   #spend(width: number, height: number, path: string): void {
     const { max_pixels: maxPixels } = this.settings;
     const pixels = width * height;
-    if (pixels > maxPixels) throw apiError('image_too_large', `${path}: the image has ${width} x ${height} pixels; ${maxPixels} are allowed.`, path);
-    if (Math.max(width, height) > MAX_SIDE) throw apiError('image_too_large', `${path}: the image has ${width} x ${height} pixels; a side may have at most ${MAX_SIDE}.`, path);
+    if (pixels > maxPixels)
+      throw apiError(
+        'image_too_large',
+        `${path}: the image has ${width} x ${height} pixels; ${maxPixels} are allowed.`,
+        path,
+      );
+    if (Math.max(width, height) > MAX_SIDE)
+      throw apiError(
+        'image_too_large',
+        `${path}: the image has ${width} x ${height} pixels; a side may have at most ${MAX_SIDE}.`,
+        path,
+      );
     this.#pixels += pixels;
     const most = maxPixels * TOTAL_PIXELS_FACTOR;
-    if (this.#pixels > most) throw apiError('image_too_large', `${path}: the images of the request have more than ${most} pixels together.`, path);
+    if (this.#pixels > most)
+      throw apiError(
+        'image_too_large',
+        `${path}: the images of the request have more than ${most} pixels together.`,
+        path,
+      );
   }
 
   async #bytesOf({ source, path }: ImagePart): Promise<Buffer> {
     if (source.kind === 'base64') return decodeBase64(source.data, this.settings.max_bytes, path);
-    if (source.kind === 'bytes') return Buffer.from(source.bytes.buffer as ArrayBuffer, source.bytes.byteOffset, source.bytes.byteLength);
+    if (source.kind === 'bytes')
+      return Buffer.from(source.bytes.buffer as ArrayBuffer, source.bytes.byteOffset, source.bytes.byteLength);
     if (source.kind === 'loaded') return Buffer.from(source.image.bytes);
     if (/^data:/i.test(source.url)) return decodeBase64(dataOfUrl(source.url, path), this.settings.max_bytes, path);
     return this.fetches.run(this.#claimant, 1, () => this.fetcher.fetch(source.url, path, this.#abort.signal));
@@ -131,10 +181,14 @@ class Loading {
 /** The same of images that are the same. */
 function keyOf(source: ImageSource): unknown {
   switch (source.kind) {
-    case 'base64': return source.data;
-    case 'url': return source.url;
-    case 'bytes': return source.bytes;
-    case 'loaded': return source.image;
+    case 'base64':
+      return source.data;
+    case 'url':
+      return source.url;
+    case 'bytes':
+      return source.bytes;
+    case 'loaded':
+      return source.image;
   }
 }
 
@@ -145,7 +199,12 @@ function imagesOf(content: Content | null): ImagePart[] {
 }
 
 function withImages(message: Message, loaded: ReadonlyMap<ImagePart, LoadedImage>): Message {
-  if ((message.role !== 'user' && message.role !== 'tool') || typeof message.content === 'string' || !message.content.some(isImage)) return message;
+  if (
+    (message.role !== 'user' && message.role !== 'tool') ||
+    typeof message.content === 'string' ||
+    !message.content.some(isImage)
+  )
+    return message;
   const content = message.content.map((part): ContentPart => {
     const image = isImage(part) ? loaded.get(part) : undefined;
     return image === undefined ? part : { ...(part as ImagePart), source: { kind: 'loaded', image } };

@@ -9,30 +9,50 @@ import { Environment, valueOf, type Value } from './template-values.js';
 
 /** Used when a file has no template of its own: ChatML, the most common convention. */
 export const CHATML_TEMPLATE =
-  "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}" +
-  "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  '{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}' +
+  '{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}';
 
 /** Passed on as the template wrote it: of any type. */
 function range(start: unknown, stop?: unknown, step: unknown = 1): number[] {
   const [from, to] = stop === undefined ? [0, start] : [start, stop];
-  if (typeof from !== 'number' || typeof to !== 'number' || typeof step !== 'number') throw new TemplateError('range(): takes numbers');
+  if (typeof from !== 'number' || typeof to !== 'number' || typeof step !== 'number')
+    throw new TemplateError('range(): takes numbers');
   if (!Number.isInteger(step) || step === 0) throw new TemplateError('range(): step must be a non-zero integer');
   const count = Math.max(0, Math.ceil((to - from) / step));
   if (!(count <= TEMPLATE_LIMITS.range)) throw new TemplateError(`range(): more than ${TEMPLATE_LIMITS.range} numbers`);
   return Array.from({ length: count }, (_, i) => from + i * step);
 }
 
-const MONTHS = ['January', 'February', 'March', 'April', 'May', 'June', 'July', 'August', 'September', 'October', 'November', 'December'];
+const MONTHS = [
+  'January',
+  'February',
+  'March',
+  'April',
+  'May',
+  'June',
+  'July',
+  'August',
+  'September',
+  'October',
+  'November',
+  'December',
+];
 const MAX_TIME_FORMAT = 256;
 
 function strftimeNow(format: unknown): string {
-  if (typeof format !== 'string' || format.length > MAX_TIME_FORMAT) throw new TemplateError(`strftime_now(): takes a text of at most ${MAX_TIME_FORMAT} characters`);
+  if (typeof format !== 'string' || format.length > MAX_TIME_FORMAT)
+    throw new TemplateError(`strftime_now(): takes a text of at most ${MAX_TIME_FORMAT} characters`);
   const now = new Date();
   const two = (n: number) => String(n).padStart(2, '0');
   const month = MONTHS[now.getMonth()] as string;
   const fields: Record<string, () => string> = {
-    Y: () => String(now.getFullYear()), m: () => two(now.getMonth() + 1), d: () => two(now.getDate()),
-    B: () => month, b: () => month.slice(0, 3), H: () => two(now.getHours()), M: () => two(now.getMinutes()),
+    Y: () => String(now.getFullYear()),
+    m: () => two(now.getMonth() + 1),
+    d: () => two(now.getDate()),
+    B: () => month,
+    b: () => month.slice(0, 3),
+    H: () => two(now.getHours()),
+    M: () => two(now.getMinutes()),
     '%': () => '%',
   };
   return format.replace(/%(.)/g, (whole, letter: string) => fields[letter]?.() ?? whole);
@@ -41,10 +61,10 @@ function strftimeNow(format: unknown): string {
 export class ChatTemplate {
   readonly capabilities: TemplateCapabilities;
   readonly #program: Program;
-  readonly #globals = new Environment();   // what every render has alike
-  readonly #effortSwitches: boolean;       // thinking is switched off as an effort, as Hy3's does
-  readonly #trials: RenderBudget;          // of all that is tried while the model is loaded
-  readonly #tools = new WeakMap<TemplateTool[], Value>();   // as values: the same ones come again and again
+  readonly #globals = new Environment(); // what every render has alike
+  readonly #effortSwitches: boolean; // thinking is switched off as an effort, as Hy3's does
+  readonly #trials: RenderBudget; // of all that is tried while the model is loaded
+  readonly #tools = new WeakMap<TemplateTool[], Value>(); // as values: the same ones come again and again
   /** What the template takes for "no tools"; some walk through them without asking whether there are any. */
   #noTools: [] | null = null;
 
@@ -56,14 +76,26 @@ export class ChatTemplate {
       this.#program = parseTemplate(source);
     } catch (error) {
       // Where a template ends within a tag, the parser falls over the missing rest.
-      throw new TemplateError(`chat template does not parse: ${error instanceof TypeError ? 'it ends too early, or a tag is malformed' : reasonOf(error)}`);
+      throw new TemplateError(
+        `chat template does not parse: ${error instanceof TypeError ? 'it ends too early, or a tag is malformed' : reasonOf(error)}`,
+      );
     }
     this.#effortSwitches = source.includes('reasoning_effort') && /['"]no_think['"]/.test(source);
     const globals: Record<string, unknown> = {
-      true: true, false: false, none: null, True: true, False: false, None: null,
-      raise_exception: (message: unknown) => { throw new TemplateError(typeof message === 'string' ? message : 'chat template raises an exception'); },
-      range, strftime_now: strftimeNow, documents: null,
-      bos_token: tokens.bos ?? '', eos_token: tokens.eos ?? '',
+      true: true,
+      false: false,
+      none: null,
+      True: true,
+      False: false,
+      None: null,
+      raise_exception: (message: unknown) => {
+        throw new TemplateError(typeof message === 'string' ? message : 'chat template raises an exception');
+      },
+      range,
+      strftime_now: strftimeNow,
+      documents: null,
+      bos_token: tokens.bos ?? '',
+      eos_token: tokens.eos ?? '',
     };
     for (const [name, value] of Object.entries(globals)) this.#globals.set(name, value);
     this.#trials = new RenderBudget();
@@ -77,7 +109,7 @@ export class ChatTemplate {
     environment.set('add_generation_prompt', context.addGenerationPrompt);
     environment.set('enable_thinking', context.enableThinking);
     if (this.#effortSwitches) environment.set('reasoning_effort', context.enableThinking ? 'high' : 'no_think');
-    environment.set('thinking_mode', context.enableThinking ? 'enabled' : 'disabled');   // MiniMax M3's name for it
+    environment.set('thinking_mode', context.enableThinking ? 'enabled' : 'disabled'); // MiniMax M3's name for it
     environment.setVariable('tools', this.#toolsValue(context.tools));
     try {
       return new TemplateInterpreter(environment, budget).text(this.#program);
@@ -101,7 +133,13 @@ export class ChatTemplate {
 
   /** The least a template must do. */
   #renderPlain(): string {
-    const plain = (): string => this.try({ messages: [{ role: 'user', content: 'probe-one' }], tools: null, addGenerationPrompt: true, enableThinking: false });
+    const plain = (): string =>
+      this.try({
+        messages: [{ role: 'user', content: 'probe-one' }],
+        tools: null,
+        addGenerationPrompt: true,
+        enableThinking: false,
+      });
     let text: string;
     try {
       text = plain();
@@ -121,7 +159,8 @@ export class ChatTemplate {
 
 /** A template nested too deep, or calling itself without end, is stopped by the stack's own limit. */
 function reasonOf(error: unknown): string {
-  if (error instanceof RangeError && error.message.includes('call stack')) return 'it is nested too deep, or calls itself without end';
+  if (error instanceof RangeError && error.message.includes('call stack'))
+    return 'it is nested too deep, or calls itself without end';
   // JavaScript's own words tell of the interpreter, not of the template.
   if (error instanceof TypeError) return 'it asks something of a value that this kind of value does not have';
   return error instanceof Error ? error.message : String(error);

@@ -24,7 +24,9 @@ export interface TemplateShape {
 /** The text of a content, with a note in each image's place. */
 export function textOf(content: Content | null): string {
   if (content === null) return '';
-  return typeof content === 'string' ? content : content.map((part) => (part.type === 'text' ? part.text : imageNote(part))).join('');
+  return typeof content === 'string'
+    ? content
+    : content.map((part) => (part.type === 'text' ? part.text : imageNote(part))).join('');
 }
 
 /** Text in the place of an image: what a model without vision is given to know of it, or a mark of where it stands. */
@@ -33,9 +35,15 @@ export type ImageText = (part: ImagePart) => string;
 const JOIN = '\n\n';
 
 /** Puts system text where the template takes it. */
-export function placeSystem(messages: readonly Message[], can: Pick<TemplateCapabilities, 'system'>): readonly Message[] {
+export function placeSystem(
+  messages: readonly Message[],
+  can: Pick<TemplateCapabilities, 'system'>,
+): readonly Message[] {
   if (can.system === 'anywhere' || !messages.some(({ role }) => role === 'system')) return messages;
-  const system = messages.filter((message) => message.role === 'system').map(({ content }) => content).join(JOIN);
+  const system = messages
+    .filter((message) => message.role === 'system')
+    .map(({ content }) => content)
+    .join(JOIN);
   const others = messages.filter(({ role }) => role !== 'system');
   if (system === '') return others;
   return can.system === 'first' ? [{ role: 'system', content: system }, ...others] : foldIntoUser(system, others);
@@ -44,12 +52,19 @@ export function placeSystem(messages: readonly Message[], can: Pick<TemplateCapa
 function foldIntoUser(system: string, messages: readonly Message[]): Message[] {
   const first = messages[0];
   if (first?.role !== 'user') return [{ role: 'user', content: system }, ...messages];
-  const content: Content = typeof first.content === 'string' ? system + JOIN + first.content : [{ type: 'text', text: system + JOIN }, ...first.content];
+  const content: Content =
+    typeof first.content === 'string'
+      ? system + JOIN + first.content
+      : [{ type: 'text', text: system + JOIN }, ...first.content];
   return [{ ...first, content }, ...messages.slice(1)];
 }
 
 /** Adds our own text to the system text of finished messages. */
-export function addSystemText(messages: TemplateMessage[], text: string, can: Pick<TemplateCapabilities, 'system'>): TemplateMessage[] {
+export function addSystemText(
+  messages: TemplateMessage[],
+  text: string,
+  can: Pick<TemplateCapabilities, 'system'>,
+): TemplateMessage[] {
   const first = messages[0];
   const role = can.system === 'none' ? 'user' : 'system';
   if (first?.role !== role) return [{ role, content: text }, ...messages];
@@ -81,7 +96,12 @@ export function* clientTexts(messages: readonly Message[]): Generator<string> {
  * rendered text. Past reasoning goes back to the model only after the last user message: that is the running
  * tool loop, the one place where it still matters.
  */
-export function toTemplateMessages(messages: readonly Message[], shield: Shield, shape: TemplateShape, imageText: ImageText = imageNote): { messages: TemplateMessage[]; args: CallArguments } {
+export function toTemplateMessages(
+  messages: readonly Message[],
+  shield: Shield,
+  shape: TemplateShape,
+  imageText: ImageText = imageNote,
+): { messages: TemplateMessage[]; args: CallArguments } {
   const folder = new Folder(shield, shape, imageText);
   const lastUser = messages.findLastIndex((message) => message.role === 'user');
   for (let index = 0; index < messages.length; index++) {
@@ -102,9 +122,13 @@ type CallMessage = NonNullable<TemplateMessage['tool_calls']>[number];
 class Folder {
   readonly messages: TemplateMessage[] = [];
   readonly args: CallArguments;
-  readonly #ids = new Map<string, string>();   // as the template takes them
+  readonly #ids = new Map<string, string>(); // as the template takes them
 
-  constructor(private readonly shield: Shield, private readonly shape: TemplateShape, private readonly imageText: ImageText) {
+  constructor(
+    private readonly shield: Shield,
+    private readonly shape: TemplateShape,
+    private readonly imageText: ImageText,
+  ) {
     this.args = new CallArguments(shield, shape.can);
   }
 
@@ -120,7 +144,10 @@ class Folder {
   addCalls(message: AssistantMessage, results: readonly ToolMessage[], inLoop: boolean): void {
     const { can, dialect } = this.shape;
     const calls = message.toolCalls ?? [];
-    const answers = inOrderOf(calls.map(({ id }) => id), results);
+    const answers = inOrderOf(
+      calls.map(({ id }) => id),
+      results,
+    );
     const said: TemplateMessage = { role: 'assistant', content: this.#textOf(message.content) };
     if (message.name !== undefined) said.name = this.shield.protect(message.name);
     if (inLoop) this.#addReasoning(said, message);
@@ -133,14 +160,22 @@ class Folder {
     if (losesText) said.content = '';
     const together = can.calls === 'many' ? [calls] : calls.map((call) => [call]);
     together.forEach((some, index) => {
-      const tool_calls = some.map((call): CallMessage => ({
-        id: this.#id(call.id, call.name), type: 'function',
-        function: { name: this.shield.protect(call.name), arguments: this.args.forTemplate(call.arguments) },
-      }));
+      const tool_calls = some.map(
+        (call): CallMessage => ({
+          id: this.#id(call.id, call.name),
+          type: 'function',
+          function: { name: this.shield.protect(call.name), arguments: this.args.forTemplate(call.arguments) },
+        }),
+      );
       this.messages.push(index === 0 ? { ...said, tool_calls } : { role: 'assistant', content: '', tool_calls });
       for (const { id, name } of some) {
         for (const answer of answers.get(id) ?? []) {
-          this.messages.push({ role: 'tool', name: this.shield.protect(name), tool_call_id: this.#id(id), content: this.#resultText(answer) });
+          this.messages.push({
+            role: 'tool',
+            name: this.shield.protect(name),
+            tool_call_id: this.#id(id),
+            content: this.#resultText(answer),
+          });
         }
       }
     });
@@ -148,18 +183,25 @@ class Folder {
 
   /** For templates without a place for calls: written as the model would have, answered by the user. */
   #addAsText(said: TemplateMessage, message: AssistantMessage, results: readonly ToolMessage[]): void {
-    const calls = (message.toolCalls ?? []).map((call) => ({ name: this.shield.protect(call.name), arguments: this.args.asText(call.arguments) }));
+    const calls = (message.toolCalls ?? []).map((call) => ({
+      name: this.shield.protect(call.name),
+      arguments: this.args.asText(call.arguments),
+    }));
     const written = this.shape.dialect.syntax.write(calls);
     this.messages.push({ ...said, content: said.content === '' ? written : `${said.content}\n${written}` });
     if (results.length === 0) return;
-    const content = results.map((result) => `<tool_response>\n${this.#resultText(result)}\n</tool_response>`).join('\n');
+    const content = results
+      .map((result) => `<tool_response>\n${this.#resultText(result)}\n</tool_response>`)
+      .join('\n');
     this.messages.push({ role: 'user', content });
   }
 
   /** The client's texts shielded, each for itself: what stands for an image between them is ours. */
   #textOf(content: Content | null): string {
     if (content === null || typeof content === 'string') return this.shield.protect(content ?? '');
-    return content.map((part) => (part.type === 'text' ? this.shield.protect(part.text) : this.imageText(part))).join('');
+    return content
+      .map((part) => (part.type === 'text' ? this.shield.protect(part.text) : this.imageText(part)))
+      .join('');
   }
 
   #resultText({ content, failed }: ToolMessage): string {
@@ -174,7 +216,8 @@ class Folder {
     // A template that has reasoning of its own beside calls may refuse a text beside both.
     if (can.reasoningField === 'thinking' && said.content !== '') return;
     if (can.reasoningField !== null) said[can.reasoningField] = text;
-    else if (inlineReasoning !== null) said.content = `${inlineReasoning.open}\n${text}\n${inlineReasoning.close}\n\n${said.content}`;
+    else if (inlineReasoning !== null)
+      said.content = `${inlineReasoning.open}\n${text}\n${inlineReasoning.close}\n\n${said.content}`;
   }
 
   /** Ids the template refuses are numbered through: the same beginning of a conversation gets the same numbers. */
@@ -184,7 +227,10 @@ class Folder {
     let known = this.#ids.get(id);
     if (known === undefined) {
       const number = this.#ids.size;
-      known = callIds === 'numbered' ? `functions.${this.shield.protect(name)}:${number}` : `c${String(number).padStart(8, '0')}`;
+      known =
+        callIds === 'numbered'
+          ? `functions.${this.shield.protect(name)}:${number}`
+          : `c${String(number).padStart(8, '0')}`;
       this.#ids.set(id, known);
     }
     return known;
@@ -202,9 +248,17 @@ function mergeNeighbours(messages: readonly TemplateMessage[]): TemplateMessage[
   const merged: TemplateMessage[] = [];
   for (const message of messages) {
     const last = merged.at(-1);
-    const joins = last !== undefined && last.role === message.role &&
-      (message.role === 'user' || (message.role === 'assistant' && last.tool_calls === undefined && message.tool_calls === undefined));
-    if (joins) merged[merged.length - 1] = { ...last, ...message, content: [last.content, message.content].filter((text) => text !== '').join(JOIN) };
+    const joins =
+      last !== undefined &&
+      last.role === message.role &&
+      (message.role === 'user' ||
+        (message.role === 'assistant' && last.tool_calls === undefined && message.tool_calls === undefined));
+    if (joins)
+      merged[merged.length - 1] = {
+        ...last,
+        ...message,
+        content: [last.content, message.content].filter((text) => text !== '').join(JOIN),
+      };
     else merged.push(message);
   }
   return merged;

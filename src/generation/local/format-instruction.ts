@@ -6,13 +6,20 @@ import type { OutputFormat } from '../types.js';
 /** Null where any text will do. */
 export function formatInstruction(format: OutputFormat): string | null {
   switch (format.type) {
-    case 'text': return null;
-    case 'json_object': return 'Answer with one JSON object and nothing else: no explanation, no code fence.';
+    case 'text':
+      return null;
+    case 'json_object':
+      return 'Answer with one JSON object and nothing else: no explanation, no code fence.';
     case 'json_schema':
-      return 'Answer with one JSON value that is valid under the following JSON Schema, and nothing else: no explanation, no code fence.\n' +
-        stringifyExact(format.schema);
-    case 'regex': return `Answer with text that this regular expression matches as a whole, and nothing else:\n${format.pattern}`;
-    case 'grammar': return `Answer with text of this grammar (GBNF), beginning at its rule root, and nothing else:\n${format.grammar}`;
-    case 'choice': return `Answer with one of these texts, word for word and without quotation marks, and nothing else:\n${JSON.stringify(format.choices)}`;
+      return (
+        'Answer with one JSON value that is valid under the following JSON Schema, and nothing else: no explanation, no code fence.\n' +
+        stringifyExact(format.schema)
+      );
+    case 'regex':
+      return `Answer with text that this regular expression matches as a whole, and nothing else:\n${format.pattern}`;
+    case 'grammar':
+      return `Answer with text of this grammar (GBNF), beginning at its rule root, and nothing else:\n${format.grammar}`;
+    case 'choice':
+      return `Answer with one of these texts, word for word and without quotation marks, and nothing else:\n${JSON.stringify(format.choices)}`;
   }
 }

@@ -36,7 +36,11 @@ export class LocalProvider implements Provider {
   readonly #texts: TokenTexts;
 
   /** Throws TemplateError if the model's chat template is unusable. */
-  constructor(private readonly engine: Engine, private readonly model: CatalogModel, private readonly limits: GenerationLimits) {
+  constructor(
+    private readonly engine: Engine,
+    private readonly model: CatalogModel,
+    private readonly limits: GenerationLimits,
+  ) {
     this.images = engine.vision === null ? null : new PromptImages(engine, limits.images);
     this.prompter = new Prompter(engine, model, this.images);
     this.contextWindow = this.prompter.contextWindow;
@@ -57,14 +61,16 @@ export class LocalProvider implements Provider {
       }
     }
     for (const token of request.stopTokens ?? []) {
-      if (token >= this.engine.info.vocabulary) throw apiError('invalid_value', `stop_token_ids: ${token} is not a token of this model.`, 'stop_token_ids');
+      if (token >= this.engine.info.vocabulary)
+        throw apiError('invalid_value', `stop_token_ids: ${token} is not a token of this model.`, 'stop_token_ids');
     }
     if (request.raw !== undefined) this.prompter.raw.check(request.raw);
     if (this.images !== null || this.model.image_input === 'note') return;
     for (const { content } of request.messages) {
       if (typeof content !== 'object' || content === null) continue;
       for (const part of content) {
-        if (part.type === 'image') throw apiError('model_not_vision', `${part.path}: ${this.model.id} takes text only, not images.`, part.path);
+        if (part.type === 'image')
+          throw apiError('model_not_vision', `${part.path}: ${this.model.id} takes text only, not images.`, part.path);
       }
     }
   }
@@ -82,25 +88,57 @@ export class LocalProvider implements Provider {
     const grammars = await compileGrammars(this.engine, request, syntax, this.#grammarSettings, asker);
     const prompt = await this.prompter.prompt(request, extent, asker);
     const promptTokens = prompt.length;
-    const images = await this.images?.prepare(prompt.images.map(({ part }) => part), asker) ?? [];
+    const images =
+      (await this.images?.prepare(
+        prompt.images.map(({ part }) => part),
+        asker,
+      )) ?? [];
     const room = this.contextWindow - promptTokens;
     const asked = request.maxTokens ?? Infinity;
     const maxTokens = Math.min(asked, this.maxOutputTokens, room);
-    if ((request.minTokens ?? 0) > maxTokens) throw apiError('invalid_value', `min_tokens: ${request.minTokens} tokens do not fit; this answer may have ${maxTokens}.`, 'min_tokens');
-    if (request.promptLogprobs != null && images.length > 0) throw apiError('unsupported_value', 'prompt_logprobs: a prompt with images has none.', 'prompt_logprobs');
-    const options = this.#submitOptions(request, prompt, images, grammars, maxTokens, asker.organization, await this.prompter.closingTokens());
+    if ((request.minTokens ?? 0) > maxTokens)
+      throw apiError(
+        'invalid_value',
+        `min_tokens: ${request.minTokens} tokens do not fit; this answer may have ${maxTokens}.`,
+        'min_tokens',
+      );
+    if (request.promptLogprobs != null && images.length > 0)
+      throw apiError('unsupported_value', 'prompt_logprobs: a prompt with images has none.', 'prompt_logprobs');
+    const options = this.#submitOptions(
+      request,
+      prompt,
+      images,
+      grammars,
+      maxTokens,
+      asker.organization,
+      await this.prompter.closingTokens(),
+    );
     const tools = callableTools(request);
     const { markers } = this.prompter;
     const rules: EventRules = {
       stop: request.stop,
-      messages: markers?.messages === undefined || request.raw !== undefined ? null : { marks: markers.messages, inReasoning: prompt.reasoning !== null },
-      label: markers?.label !== undefined && request.raw === undefined && prompt.reasoning?.begun !== true ? markers.label : null,
+      messages:
+        markers?.messages === undefined || request.raw !== undefined
+          ? null
+          : { marks: markers.messages, inReasoning: prompt.reasoning !== null },
+      label:
+        markers?.label !== undefined && request.raw === undefined && prompt.reasoning?.begun !== true
+          ? markers.label
+          : null,
       // Of a request for its prompt alone nothing is told that could be a call.
-      calls: tools.size === 0 || maxTokens === 0 ? null : { syntax, tools, parallel: request.parallelToolCalls, required: request.toolChoice.mode === 'required' },
+      calls:
+        tools.size === 0 || maxTokens === 0
+          ? null
+          : { syntax, tools, parallel: request.parallelToolCalls, required: request.toolChoice.mode === 'required' },
     };
     const { promptParam } = request;
     return {
-      promptTokens: exactly(promptTokens), promptIds: prompt.tokens, maxTokens, cappedByContext: maxTokens === room && room < asked, n: request.n, leftOut: grammars.leftOut,
+      promptTokens: exactly(promptTokens),
+      promptIds: prompt.tokens,
+      maxTokens,
+      cappedByContext: maxTokens === room && room < asked,
+      n: request.n,
+      leftOut: grammars.leftOut,
       start: (onEvent) => this.#start(options, rules, onEvent, promptParam),
     };
   }
@@ -121,7 +159,15 @@ export class LocalProvider implements Provider {
     }
   }
 
-  #submitOptions(request: GenerationRequest, prompt: Prompt, images: readonly NativeImage[], grammars: RequestGrammars, maxTokens: number, organization: number, closing: number): SubmitOptions {
+  #submitOptions(
+    request: GenerationRequest,
+    prompt: Prompt,
+    images: readonly NativeImage[],
+    grammars: RequestGrammars,
+    maxTokens: number,
+    organization: number,
+    closing: number,
+  ): SubmitOptions {
     const { sampling, raw } = request;
     const defaults = this.model.sampling;
     const { dialect, markers } = this.prompter;
@@ -130,7 +176,8 @@ export class LocalProvider implements Provider {
     const bound = grammars.format !== null || callDue;
     // An answer that must be a call has no other text.
     const format = callDue ? null : grammars.format;
-    const formatHead = format === null || request.continueFinal || callableTools(request).size === 0 ? '' : this.#answerHead(prompt);
+    const formatHead =
+      format === null || request.continueFinal || callableTools(request).size === 0 ? '' : this.#answerHead(prompt);
     return {
       prompt: prompt.tokens,
       images: prompt.images.map(({ at }, index) => ({ at, image: images[index]! })),
@@ -156,19 +203,24 @@ export class LocalProvider implements Provider {
       ignoreEos: request.ignoreEos,
       // Who writes in channels ends every part with what else closes the reasoning.
       markersInPlace: raw === undefined && markers?.turn === undefined,
-      ...(this.model.max_repeats == null || request.ignoreEos || bound || raw !== undefined ? {} : { maxRepeats: this.model.max_repeats }),
+      ...(this.model.max_repeats == null || request.ignoreEos || bound || raw !== undefined
+        ? {}
+        : { maxRepeats: this.model.max_repeats }),
       prefixCache: true,
       queueWaitMs: this.limits.queueWaitMs,
       generationMs: this.limits.maxGenerationMs,
       // Without the template nothing is a turn, and nothing reasoning or a call.
-      reasoning: markers === null || raw !== undefined ? null : {
-        open: markers.open,
-        close: markers.close,
-        startsInside: prompt.reasoning !== null,
-        continued: prompt.reasoning?.begun === true,
-        budget: request.reasoningBudget ?? reasoningBudget(this.prompter.effort(request), maxTokens, closing),
-        closeText: closeText(markers, callDue || formatHead !== '' ? 'call' : 'answer'),
-      },
+      reasoning:
+        markers === null || raw !== undefined
+          ? null
+          : {
+              open: markers.open,
+              close: markers.close,
+              startsInside: prompt.reasoning !== null,
+              continued: prompt.reasoning?.begun === true,
+              budget: request.reasoningBudget ?? reasoningBudget(this.prompter.effort(request), maxTokens, closing),
+              closeText: closeText(markers, callDue || formatHead !== '' ? 'call' : 'answer'),
+            },
       calls: callOptions(request, dialect.syntax, grammars.calls, raw === undefined && markers?.turn === undefined),
       format,
       formatHead,
@@ -176,15 +228,27 @@ export class LocalProvider implements Provider {
   }
 
   #answerHead({ reasoning }: Prompt): string {
-    const { dialect: { syntax }, markers } = this.prompter;
+    const {
+      dialect: { syntax },
+      markers,
+    } = this.prompter;
     if (syntax.answer !== undefined) return syntax.open + syntax.answer;
     return markers === null ? '' : answerHead(markers, reasoning);
   }
 
-  #start(options: SubmitOptions, rules: EventRules, onEvent: (event: GenerationEvent) => void, promptParam: string): RunningGeneration {
+  #start(
+    options: SubmitOptions,
+    rules: EventRules,
+    onEvent: (event: GenerationEvent) => void,
+    promptParam: string,
+  ): RunningGeneration {
     const queueDrainMs = (): number => this.engine.queueDrainMs();
     const events = new RequestEvents(rules, this.#texts, onEvent, (choice) => generation.finish(choice), queueDrainMs);
-    const generation = submitted(() => this.engine.generate(options, (event) => events.take(event)), promptParam, queueDrainMs);
+    const generation = submitted(
+      () => this.engine.generate(options, (event) => events.take(event)),
+      promptParam,
+      queueDrainMs,
+    );
     return generation;
   }
 }
@@ -200,17 +264,25 @@ function submitted<T>(submit: () => T, promptParam: string, queueDrainMs: () => 
 
 function submitFailure(error: unknown, promptParam: string, queueDrainMs: () => number): unknown {
   switch (codeOf(error)) {
-    case 'queue_full': return apiError('capacity_exhausted', 'The model\'s queue is full.', null, { retryAfterMs: queueDrainMs() });
-    case 'too_long': return apiError('context_length_exceeded', messageOf(error), promptParam);
-    case 'closed': return goingAway();
+    case 'queue_full':
+      return apiError('capacity_exhausted', "The model's queue is full.", null, { retryAfterMs: queueDrainMs() });
+    case 'too_long':
+      return apiError('context_length_exceeded', messageOf(error), promptParam);
+    case 'closed':
+      return goingAway();
     // A value the parsers let through and the engine does not take is still the request's, not a failure.
-    case 'invalid_argument': return apiError('invalid_value', `The engine refuses the request: ${messageOf(error)}.`, null);
-    default: return error instanceof TypeError ? apiError('invalid_value', `The engine refuses the request: ${error.message}.`, null) : error;
+    case 'invalid_argument':
+      return apiError('invalid_value', `The engine refuses the request: ${messageOf(error)}.`, null);
+    default:
+      return error instanceof TypeError
+        ? apiError('invalid_value', `The engine refuses the request: ${error.message}.`, null)
+        : error;
   }
 }
 
 /** An engine does not know why it is closed; whoever asks again in some seconds is told. */
-const goingAway = (): Error => apiError('shutting_down', 'The model is being unloaded, or the server is shutting down.', null);
+const goingAway = (): Error =>
+  apiError('shutting_down', 'The model is being unloaded, or the server is shutting down.', null);
 
 function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined;

@@ -13,23 +13,34 @@ export type Section = 'content' | 'reasoning' | 'tool';
 
 /** How such messages are written. */
 export interface MessageMarks {
-  readonly start: string;                  // of a header, the role behind it
-  readonly end: string;                    // of a message
-  readonly others: readonly string[];      // what a header may begin with besides
-  readonly texts: readonly string[];       // what a header ends with, and its text begins behind
-  section(header: string): Section;        // `header`: with its last mark
+  readonly start: string; // of a header, the role behind it
+  readonly end: string; // of a message
+  readonly others: readonly string[]; // what a header may begin with besides
+  readonly texts: readonly string[]; // what a header ends with, and its text begins behind
+  section(header: string): Section; // `header`: with its last mark
 }
 
 /** gpt-oss: a channel and a recipient. */
 export const HARMONY_MARKS: MessageMarks = {
-  start: '<|start|>', end: '<|end|>', others: ['<|channel|>'], texts: ['<|message|>'],
-  section: (header) => (/\bto=functions\./.test(header) ? 'tool' : /<\|channel\|>analysis/.test(header) ? 'reasoning' : 'content'),
+  start: '<|start|>',
+  end: '<|end|>',
+  others: ['<|channel|>'],
+  texts: ['<|message|>'],
+  section: (header) =>
+    /\bto=functions\./.test(header) ? 'tool' : /<\|channel\|>analysis/.test(header) ? 'reasoning' : 'content',
 };
 
 /** Solar Open: a mark for each kind. */
-const SOLAR_TEXTS: Readonly<Record<string, Section>> = { '<|think|>': 'reasoning', '<|content|>': 'content', '<|tool_calls|>': 'tool' };
+const SOLAR_TEXTS: Readonly<Record<string, Section>> = {
+  '<|think|>': 'reasoning',
+  '<|content|>': 'content',
+  '<|tool_calls|>': 'tool',
+};
 export const SOLAR_MARKS: MessageMarks = {
-  start: '<|begin|>', end: '<|end|>', others: Object.keys(SOLAR_TEXTS), texts: Object.keys(SOLAR_TEXTS),
+  start: '<|begin|>',
+  end: '<|end|>',
+  others: Object.keys(SOLAR_TEXTS),
+  texts: Object.keys(SOLAR_TEXTS),
   section: (header) => Object.entries(SOLAR_TEXTS).find(([mark]) => header.endsWith(mark))?.[1] ?? 'content',
 };
 
@@ -37,7 +48,7 @@ export const SOLAR_MARKS: MessageMarks = {
 const MAX_HEADER = 1_024;
 
 export class MessageParts {
-  #text = '';                      // read and not told
+  #text = ''; // read and not told
   /** A header may begin here; one has begun; the text of a message. */
   #at: 'between' | 'header' | 'message';
   #section: Section = 'content';
@@ -47,7 +58,9 @@ export class MessageParts {
    * nothing may be called, a call is content, without its header.
    */
   constructor(
-    private readonly marks: MessageMarks, inReasoning: boolean, private readonly mayCall: boolean,
+    private readonly marks: MessageMarks,
+    inReasoning: boolean,
+    private readonly mayCall: boolean,
     private readonly tell: (section: Section, text: string) => void,
   ) {
     this.#at = inReasoning ? 'between' : 'message';

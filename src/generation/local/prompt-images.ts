@@ -13,7 +13,10 @@ export class PromptImages {
   /** Asked for many times while one prompt is fitted; by what decides it. */
   readonly #plans = new Map<string, PlannedImage>();
 
-  constructor(private readonly engine: Pick<Engine, 'planImage' | 'prepareImage'>, private readonly limits: ImageTokenLimits) {}
+  constructor(
+    private readonly engine: Pick<Engine, 'planImage' | 'prepareImage'>,
+    private readonly limits: ImageTokenLimits,
+  ) {}
 
   /** Throws ApiError 422 where images take more tokens than they may, with the place of the first that does. */
   check(messages: readonly Message[]): void {
@@ -24,9 +27,19 @@ export class PromptImages {
       for (const part of content) {
         if (part.type !== 'image') continue;
         const tokens = this.tokensOf(part);
-        if (tokens > perImage) throw apiError('image_too_large', `${part.path}: the image takes ${tokens} tokens of the prompt; ${perImage} are allowed.`, part.path);
+        if (tokens > perImage)
+          throw apiError(
+            'image_too_large',
+            `${part.path}: the image takes ${tokens} tokens of the prompt; ${perImage} are allowed.`,
+            part.path,
+          );
         all += tokens;
-        if (all > perRequest) throw apiError('image_too_large', `${part.path}: the images of the request take more than ${perRequest} tokens of the prompt together.`, part.path);
+        if (all > perRequest)
+          throw apiError(
+            'image_too_large',
+            `${part.path}: the images of the request take more than ${perRequest} tokens of the prompt together.`,
+            part.path,
+          );
       }
     }
   }
@@ -39,15 +52,17 @@ export class PromptImages {
   /** In the order of the parts, each picture once. Throws ApiError 422, 503; the asker's signal's reason. */
   async prepare(parts: readonly ImagePart[], asker: Asker): Promise<NativeImage[]> {
     const known = new Map<string, Map<LoadedImage, Promise<NativeImage>>>();
-    const settled = await Promise.allSettled(parts.map((part) => {
-      const detail = isLow(part) ? 'low' : 'high';
-      const image = loaded(part);
-      let ofDetail = known.get(detail);
-      if (ofDetail === undefined) known.set(detail, (ofDetail = new Map()));
-      let preparing = ofDetail.get(image);
-      if (preparing === undefined) ofDetail.set(image, (preparing = this.#prepare(part, image, asker)));
-      return preparing;
-    }));
+    const settled = await Promise.allSettled(
+      parts.map((part) => {
+        const detail = isLow(part) ? 'low' : 'high';
+        const image = loaded(part);
+        let ofDetail = known.get(detail);
+        if (ofDetail === undefined) known.set(detail, (ofDetail = new Map()));
+        let preparing = ofDetail.get(image);
+        if (preparing === undefined) ofDetail.set(image, (preparing = this.#prepare(part, image, asker)));
+        return preparing;
+      }),
+    );
     return settled.map((result) => {
       if (result.status === 'rejected') throw result.reason;
       return result.value;
@@ -56,7 +71,9 @@ export class PromptImages {
 
   async #prepare(part: ImagePart, image: LoadedImage, asker: Asker): Promise<NativeImage> {
     const { width, height } = image;
-    return decodeRgb(image, { path: part.path, claimant: asker }, (pixels) => this.engine.prepareImage(pixels, width, height, isLow(part)));
+    return decodeRgb(image, { path: part.path, claimant: asker }, (pixels) =>
+      this.engine.prepareImage(pixels, width, height, isLow(part)),
+    );
   }
 
   #planOf(part: ImagePart): PlannedImage {
@@ -67,7 +84,11 @@ export class PromptImages {
     try {
       plan = this.engine.planImage(width, height, isLow(part));
     } catch (error) {
-      throw apiError('invalid_image', `${part.path}: ${error instanceof Error ? error.message : String(error)}.`, part.path);
+      throw apiError(
+        'invalid_image',
+        `${part.path}: ${error instanceof Error ? error.message : String(error)}.`,
+        part.path,
+      );
     }
     if (this.#plans.size >= MOST_PLANS) this.#plans.clear();
     this.#plans.set(key, plan);

@@ -20,15 +20,21 @@ import type { GenerationRequest, Message } from '../types.js';
 export type PromptRequest = Pick<GenerationRequest, 'messages' | 'tools' | 'format' | 'continueFinal' | 'promptParam'>;
 
 /** `text`: all of it, images marked; `texts` and `images`: the same apart. Without vision there are no images. */
-export interface PromptText extends MarkedText { readonly text: string; readonly guard: number }
+export interface PromptText extends MarkedText {
+  readonly text: string;
+  readonly guard: number;
+}
 
 export class PromptWriter {
   readonly #shape: TemplateShape;
   readonly #tools = new TemplateTools();
 
   constructor(
-    private readonly template: ChatTemplate, dialect: ToolDialect,
-    markers: ReasoningMarkers | null, private readonly starters: Starters | null, private readonly sees = false,
+    private readonly template: ChatTemplate,
+    dialect: ToolDialect,
+    markers: ReasoningMarkers | null,
+    private readonly starters: Starters | null,
+    private readonly sees = false,
   ) {
     const can = template.capabilities;
     const inline = markers !== null && !can.reasoningField && keepsInlineReasoning(template, markers);
@@ -42,20 +48,35 @@ export class PromptWriter {
     const instruction = formatInstruction(request.format);
     const shield = Shield.for([...clientTexts(request.messages), toolText, instruction ?? ''], this.starters);
     if (shield === null) {
-      throw apiError('invalid_value', `${request.promptParam} use every private-use character; at least one must be left free.`, request.promptParam);
+      throw apiError(
+        'invalid_value',
+        `${request.promptParam} use every private-use character; at least one must be left free.`,
+        request.promptParam,
+      );
     }
     const marks = new ImageMarks(shield.guard);
-    const folded = toTemplateMessages(placeSystem(request.messages, can), shield, this.#shape, this.sees ? marks.mark : imageNote);
+    const folded = toTemplateMessages(
+      placeSystem(request.messages, can),
+      shield,
+      this.#shape,
+      this.sees ? marks.mark : imageNote,
+    );
     let { messages } = folded;
     const tools = request.tools.length === 0 ? null : this.#tools.forTemplate(request.tools, toolText, shield);
-    if (tools !== null && !dialect.showsTools) messages = addSystemText(messages, describeTools(tools, dialect.syntax), can);
+    if (tools !== null && !dialect.showsTools)
+      messages = addSystemText(messages, describeTools(tools, dialect.syntax), can);
     if (instruction !== null) messages = addSystemText(messages, shield.protect(instruction), can);
 
     // A continued answer is found again by a mark no text can contain: a guard follows only a starter.
     const mark = String.fromCodePoint(shield.guard).repeat(4);
     const last = messages.at(-1);
     if (request.continueFinal && last !== undefined) last.content += mark;
-    const context = { messages, tools: dialect.showsTools ? tools : null, addGenerationPrompt: !request.continueFinal, enableThinking: thinking };
+    const context = {
+      messages,
+      tools: dialect.showsTools ? tools : null,
+      addGenerationPrompt: !request.continueFinal,
+      enableThinking: thinking,
+    };
     let text: string;
     try {
       text = folded.args.restore(this.template.render(context));
@@ -65,17 +86,32 @@ export class PromptWriter {
     }
     if (request.continueFinal) {
       const end = text.lastIndexOf(mark);
-      if (end === -1) throw apiError('unsupported_value', "continue_final_message: the model's chat template drops the last message.", 'continue_final_message');
+      if (end === -1)
+        throw apiError(
+          'unsupported_value',
+          "continue_final_message: the model's chat template drops the last message.",
+          'continue_final_message',
+        );
       text = text.slice(0, end);
     }
     const marked = marks.split(text);
-    if (marked === null) throw apiError('invalid_value', `The model's chat template does not show every image of ${request.promptParam} once.`, request.promptParam);
+    if (marked === null)
+      throw apiError(
+        'invalid_value',
+        `The model's chat template does not show every image of ${request.promptParam} once.`,
+        request.promptParam,
+      );
     return { ...marked, text, guard: shield.guard };
   }
 
   /** Names the first message at which the template gives up, by rendering ever longer beginnings, which together take no more than one. */
   #refusal({ messages, promptParam }: PromptRequest, error: TemplateError): ApiError {
-    if (error.exhausted) return apiError('invalid_value', `The model's chat template cannot be used on ${promptParam}: ${error.message}.`, promptParam);
+    if (error.exhausted)
+      return apiError(
+        'invalid_value',
+        `The model's chat template cannot be used on ${promptParam}: ${error.message}.`,
+        promptParam,
+      );
     const budget = new RenderBudget();
     let at = messages.length - 1;
     for (let length = 1; length < Math.min(messages.length, 64); length++) {
@@ -87,14 +123,21 @@ export class PromptWriter {
     }
     const message = messages[at];
     const path = message?.path ?? `${promptParam}[${at}]`;
-    return apiError('invalid_value',
-      `The model's chat template refuses ${path} (role ${message?.role ?? 'unknown'}): ${error.message.slice(0, 200)}`, path);
+    return apiError(
+      'invalid_value',
+      `The model's chat template refuses ${path} (role ${message?.role ?? 'unknown'}): ${error.message.slice(0, 200)}`,
+      path,
+    );
   }
 
   /** Null if the budget does not do to learn it. */
   #refuses(messages: readonly Message[], budget: RenderBudget): boolean | null {
     const shield = Shield.for([], null) as Shield;
-    const folded: TemplateMessage[] = toTemplateMessages(placeSystem(messages, this.#shape.can), shield, this.#shape).messages;
+    const folded: TemplateMessage[] = toTemplateMessages(
+      placeSystem(messages, this.#shape.can),
+      shield,
+      this.#shape,
+    ).messages;
     try {
       this.template.render({ messages: folded, tools: null, addGenerationPrompt: true, enableThinking: false }, budget);
       return false;

@@ -12,7 +12,15 @@ import type { PromptImages } from './prompt-images.js';
 import { PromptWriter } from './prompt-writer.js';
 import { RawPrompts } from './raw-prompt.js';
 import { extentOf, LARGE_PARTS, withoutLargeParts, type Extent } from './prompt-extent.js';
-import { closeText, findMarkers, openReasoning, type OpenReasoning, reasoningBudget, type ReasoningMarkers, withReasoningOpened } from './reasoning.js';
+import {
+  closeText,
+  findMarkers,
+  openReasoning,
+  type OpenReasoning,
+  reasoningBudget,
+  type ReasoningMarkers,
+  withReasoningOpened,
+} from './reasoning.js';
 import { startersOf } from './shield.js';
 import { callableTools } from './tools/call-options.js';
 import { findDialect, type ToolDialect } from './tools/dialect.js';
@@ -38,7 +46,10 @@ const counting = new FairSlots(shareOf(2), 'long prompts to count', MAX_WAITING)
 const CHARACTERS_OF_A_MESSAGE = 32;
 
 /** How a prompt is written. */
-interface Writing { readonly thinking: boolean; readonly charged: Charged }
+interface Writing {
+  readonly thinking: boolean;
+  readonly charged: Charged;
+}
 
 const uncharged: Charged = (_characters, work) => work();
 
@@ -63,11 +74,15 @@ export class Prompter {
   readonly contextWindow: number;
   readonly raw: RawPrompts;
   readonly #writer: PromptWriter;
-  #longestToken: number | null = null;      // bytes; known after the first huge prompt
-  #closingTokens: number | null = null;     // known after the first request
+  #longestToken: number | null = null; // bytes; known after the first huge prompt
+  #closingTokens: number | null = null; // known after the first request
 
   /** `images`: what the model sees; null: nothing. Throws TemplateError if the model's chat template is unusable. */
-  constructor(private readonly engine: Engine, private readonly model: CatalogModel, private readonly images: Pick<PromptImages, 'tokensOf'> | null) {
+  constructor(
+    private readonly engine: Engine,
+    private readonly model: CatalogModel,
+    private readonly images: Pick<PromptImages, 'tokensOf'> | null,
+  ) {
     const { info } = engine;
     const source = info.chatTemplate ?? CHATML_TEMPLATE;
     const hasToken = (spelling: string): boolean => engine.findToken(spelling) !== -1;
@@ -76,13 +91,20 @@ export class Prompter {
     this.dialect = findDialect(this.template, hasToken);
     this.contextWindow = Math.min(engine.maxContext, model.context_window ?? Infinity);
     this.raw = new RawPrompts(engine, model.id);
-    this.#writer = new PromptWriter(this.template, this.dialect, this.markers, startersOf(info.specialTokens), images !== null);
+    this.#writer = new PromptWriter(
+      this.template,
+      this.dialect,
+      this.markers,
+      startersOf(info.specialTokens),
+      images !== null,
+    );
   }
 
   /** Throws ApiError 400 if a request cannot fit for its length alone, before anything is done with it. */
   checkLength(request: GenerationRequest, extent: Extent): void {
     const atLeast = this.#atLeast(extent);
-    if (request.truncation === 'disabled' && atLeast >= this.contextWindow) throw this.#tooLong(`at least ${atLeast}`, request);
+    if (request.truncation === 'disabled' && atLeast >= this.contextWindow)
+      throw this.#tooLong(`at least ${atLeast}`, request);
   }
 
   /**
@@ -145,9 +167,12 @@ export class Prompter {
 
   /** Both wordings that clients' recovery code looks for. */
   #tooLong(tokens: string, { promptParam }: Pick<GenerationRequest, 'promptParam'>): ApiError {
-    return apiError('context_length_exceeded',
+    return apiError(
+      'context_length_exceeded',
       `prompt is too long: ${tokens} tokens > ${this.contextWindow - 1} maximum. ` +
-      `This model's maximum context length is ${this.contextWindow} tokens.`, promptParam);
+        `This model's maximum context length is ${this.contextWindow} tokens.`,
+      promptParam,
+    );
   }
 
   /**
@@ -162,7 +187,7 @@ export class Prompter {
         this.#longestToken = Math.max(this.#longestToken, this.engine.tokenBytes(token).length);
       }
     }
-    return Math.max(turns, Math.ceil(characters / this.#longestToken));   // characters are at least one byte each
+    return Math.max(turns, Math.ceil(characters / this.#longestToken)); // characters are at least one byte each
   }
 
   async #fitted(request: GenerationRequest, how: Writing, extent: Extent): Promise<Prompt> {
@@ -171,7 +196,8 @@ export class Prompter {
       return { tokens, images: [], length: tokens.length, reasoning: null };
     }
     if (request.truncation === 'disabled') return this.#prompt(request, request.messages, how);
-    const whole = this.#atLeast(extent) >= this.contextWindow ? null : await this.#prompt(request, request.messages, how);
+    const whole =
+      this.#atLeast(extent) >= this.contextWindow ? null : await this.#prompt(request, request.messages, how);
     return whole !== null && whole.length < this.contextWindow ? whole : this.#truncated(request, how, extent);
   }
 
@@ -180,7 +206,8 @@ export class Prompter {
     const { messages } = request;
     const groups = droppableGroups(messages);
     const after = (count: number): Message[] => withoutUpTo(messages, groups[count - 1]?.[1] ?? 0);
-    const room = this.contextWindow - Math.max(1, Math.min(request.maxTokens ?? Infinity, Math.floor(this.contextWindow / 4)));
+    const room =
+      this.contextWindow - Math.max(1, Math.min(request.maxTokens ?? Infinity, Math.floor(this.contextWindow / 4)));
     // Between what cannot fit for its length alone and all that may go.
     let low = this.#firstHopeful(request, groups, extent);
     let high = groups.length;
@@ -214,14 +241,24 @@ export class Prompter {
 
   async #countClosing(): Promise<number> {
     if (this.markers === null) return 0;
-    return (await this.engine.tokenize(closeText(this.markers), { addSpecial: false, parseSpecial: true, guard: 0 })).length;
+    return (await this.engine.tokenize(closeText(this.markers), { addSpecial: false, parseSpecial: true, guard: 0 }))
+      .length;
   }
 
   async #prompt(request: GenerationRequest, messages: Message[], how: Writing): Promise<Prompt> {
     const written = messages === request.messages ? request : { ...request, messages };
-    const { text: rendered, texts, images: parts, guard } = how.charged(extentOf(written).weight + CHARACTERS_OF_A_MESSAGE * messages.length, () => this.#writer.write(written, how.thinking));
+    const {
+      text: rendered,
+      texts,
+      images: parts,
+      guard,
+    } = how.charged(extentOf(written).weight + CHARACTERS_OF_A_MESSAGE * messages.length, () =>
+      this.#writer.write(written, how.thinking),
+    );
     const last = texts.at(-1)!;
-    const begun = request.continueFinal ? last : withRecipient(withReasoningOpened(last, this.markers), this.dialect.syntax, callableTools(request).size > 0);
+    const begun = request.continueFinal
+      ? last
+      : withRecipient(withReasoningOpened(last, this.markers), this.dialect.syntax, callableTools(request).size > 0);
     const text = rendered.slice(0, rendered.length - last.length) + begun;
     if (Buffer.byteLength(text) > MAX_PROMPT_BYTES) throw this.#tooLong(`more than ${this.contextWindow}`, request);
     const { tokens, places } = await this.#tokenize([...texts.slice(0, -1), begun], guard);
@@ -237,7 +274,11 @@ export class Prompter {
     const pieces: Int32Array[] = [];
     for (const [index, text] of texts.entries()) {
       const addSpecial = index === 0 && (bos === null || !text.startsWith(bos));
-      pieces.push(text === '' && !addSpecial ? new Int32Array() : await this.engine.tokenize(text, { addSpecial, parseSpecial: true, guard }));
+      pieces.push(
+        text === '' && !addSpecial
+          ? new Int32Array()
+          : await this.engine.tokenize(text, { addSpecial, parseSpecial: true, guard }),
+      );
     }
     const [only] = pieces;
     if (pieces.length === 1 && only !== undefined) return { tokens: only, places: [] };
@@ -246,7 +287,7 @@ export class Prompter {
     let at = 0;
     for (const piece of pieces) {
       tokens.set(piece, at);
-      places.push(at += piece.length);
+      places.push((at += piece.length));
     }
     return { tokens, places };
   }

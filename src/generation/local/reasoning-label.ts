@@ -2,9 +2,12 @@
 // reasoning. Fed in pieces; any split gives the same. One per choice. Pure.
 
 export class ReasoningLabel {
-  #held: string | null = '';       // null: all that follows is reasoning
+  #held: string | null = ''; // null: all that follows is reasoning
 
-  constructor(private readonly label: string, private readonly tell: (text: string) => void) {}
+  constructor(
+    private readonly label: string,
+    private readonly tell: (text: string) => void,
+  ) {}
 
   push(text: string): void {
     if (this.#held === null) return this.tell(text);

@@ -21,14 +21,26 @@ export interface ReasoningMarkers {
 
 /** Reasoning is a message, the answer another, each with a header (message-parts.ts). */
 const IN_MESSAGES: readonly { readonly markers: ReasoningMarkers; readonly shownBy: readonly string[] }[] = [
-  {   // gpt-oss
+  {
+    // gpt-oss
     markers: {
-      open: '<|channel|>analysis<|message|>', close: '<|end|>', turn: '<|start|>assistant', answer: '<|start|>assistant<|channel|>final<|message|>', messages: HARMONY_MARKS,
+      open: '<|channel|>analysis<|message|>',
+      close: '<|end|>',
+      turn: '<|start|>assistant',
+      answer: '<|start|>assistant<|channel|>final<|message|>',
+      messages: HARMONY_MARKS,
     },
     shownBy: ['<|channel|>analysis<|message|>', '<|channel|>final<|message|>'],
   },
-  {   // Solar Open
-    markers: { open: '<|think|>', close: '<|end|>', turn: '<|begin|>assistant', answer: '<|begin|>assistant<|content|>', messages: SOLAR_MARKS },
+  {
+    // Solar Open
+    markers: {
+      open: '<|think|>',
+      close: '<|end|>',
+      turn: '<|begin|>assistant',
+      answer: '<|begin|>assistant<|content|>',
+      messages: SOLAR_MARKS,
+    },
     shownBy: ['<|begin|>assistant<|think|>', '<|begin|>assistant<|content|>'],
   },
 ];
@@ -38,20 +50,24 @@ const KNOWN_MARKERS: readonly ReasoningMarkers[] = [
   { open: '<think>', close: '</think>' },
   { open: '[THINK]', close: '[/THINK]' },
   { open: '<seed:think>', close: '</seed:think>' },
-  { open: '<mm:think>', close: '</mm:think>', answer: '' },                                              // MiniMax M3
+  { open: '<mm:think>', close: '</mm:think>', answer: '' }, // MiniMax M3
   { open: '<|START_THINKING|>', close: '<|END_THINKING|>' },
-  { open: '<|channel>', close: '<channel|>', label: 'thought', answer: '' },                            // Gemma 4
-  { open: '<|inner_prefix|>', close: '<|inner_suffix|>', answer: '' },                                   // Apertus
+  { open: '<|channel>', close: '<channel|>', label: 'thought', answer: '' }, // Gemma 4
+  { open: '<|inner_prefix|>', close: '<|inner_suffix|>', answer: '' }, // Apertus
   { open: '<thought>', close: '</thought>' },
-  { open: 'Here is my thought process:', close: 'Here is my response:' },                                // Granite 3
+  { open: 'Here is my thought process:', close: 'Here is my response:' }, // Granite 3
 ];
 
 /** The markers a model uses, or null if it has no reasoning mode. */
 export function findMarkers(template: string, hasToken: (spelling: string) => boolean): ReasoningMarkers | null {
   const inMessages = IN_MESSAGES.find(({ shownBy }) => shownBy.every((header) => template.includes(header)));
   if (inMessages !== undefined) return inMessages.markers;
-  return KNOWN_MARKERS.find(({ open, close }) => template.includes(open) && template.includes(close)) ?? formattedMarkers(template) ??
-    KNOWN_MARKERS.find(({ open, close }) => hasToken(open) && hasToken(close)) ?? null;
+  return (
+    KNOWN_MARKERS.find(({ open, close }) => template.includes(open) && template.includes(close)) ??
+    formattedMarkers(template) ??
+    KNOWN_MARKERS.find(({ open, close }) => hasToken(open) && hasToken(close)) ??
+    null
+  );
 }
 
 /** Of templates that write '<think{}>'.format(NAME), where NAME is set to what all their markers end with: Hy3. */
@@ -68,7 +84,10 @@ export function withReasoningOpened(rendered: string, markers: ReasoningMarkers 
 }
 
 /** What ends the reasoning where its budget is used up: before an answer, or before a call that must come. */
-export function closeText({ close, turn, answer = '\n\n' }: ReasoningMarkers, before: 'answer' | 'call' = 'answer'): string {
+export function closeText(
+  { close, turn, answer = '\n\n' }: ReasoningMarkers,
+  before: 'answer' | 'call' = 'answer',
+): string {
   if (turn === undefined) return `\n${close}${answer}`;
   return before === 'call' ? close : close + answer;
 }
@@ -82,7 +101,9 @@ export function answerHead({ turn, answer = '' }: ReasoningMarkers, reasoning: O
 }
 
 /** A reasoning section that a prompt leaves open. `begun`: some of its text is there already. */
-export interface OpenReasoning { begun: boolean }
+export interface OpenReasoning {
+  begun: boolean;
+}
 
 /**
  * Does generation start inside the reasoning section? Decided by the prompt's own tail: the template has
@@ -93,12 +114,18 @@ export function openReasoning(rendered: string, markers: ReasoningMarkers, conti
   const opened = rendered.lastIndexOf(markers.open);
   if (opened === -1 || rendered.lastIndexOf(markers.close) > opened) return null;
   const begun = rendered.slice(opened + markers.open.length).trim() !== '';
-  if (begun && markers.turn !== undefined) return null;   // of an earlier message; one that is continued is an answer
+  if (begun && markers.turn !== undefined) return null; // of an earlier message; one that is continued is an answer
   return begun && !continued ? null : { begun };
 }
 
 const BUDGETS: Record<ReasoningEffort, number> = {
-  none: 0, minimal: 512, low: 2_048, medium: 8_192, high: 16_384, xhigh: 24_576, max: Infinity,
+  none: 0,
+  minimal: 512,
+  low: 2_048,
+  medium: 8_192,
+  high: 16_384,
+  xhigh: 24_576,
+  max: Infinity,
 };
 
 /**

@@ -24,18 +24,30 @@ export class RequestEvents {
 
   /** `end` asks the engine to end a choice before its next step. */
   constructor(
-    private readonly rules: EventRules, private readonly texts: TokenTexts,
-    private readonly emit: (event: GenerationEvent) => void, private readonly end: (choice: number) => void,
+    private readonly rules: EventRules,
+    private readonly texts: TokenTexts,
+    private readonly emit: (event: GenerationEvent) => void,
+    private readonly end: (choice: number) => void,
     private readonly queueDrainMs: () => number,
   ) {}
 
   take(event: EngineEvent): void {
     switch (event.type) {
       case 'started':
-        this.emit({ type: 'started', promptTokens: event.promptTokens, cachedTokens: event.cachedTokens, queueMs: event.queueMs, ...(event.towerMs > 0 ? { towerMs: event.towerMs } : {}) });
+        this.emit({
+          type: 'started',
+          promptTokens: event.promptTokens,
+          cachedTokens: event.cachedTokens,
+          queueMs: event.queueMs,
+          ...(event.towerMs > 0 ? { towerMs: event.towerMs } : {}),
+        });
         return;
       case 'prompt':
-        this.emit({ type: 'prompt', first: event.first, logprobs: event.logprobs.map((entry) => this.texts.ofPrompt(entry)) });
+        this.emit({
+          type: 'prompt',
+          first: event.first,
+          logprobs: event.logprobs.map((entry) => this.texts.ofPrompt(entry)),
+        });
         return;
       case 'tokens':
         this.emit(event);
@@ -47,7 +59,12 @@ export class RequestEvents {
         this.#finished(event);
         return;
       case 'failed':
-        this.emit({ type: 'failed', code: event.code, message: event.message, ...(event.code === 'queue_timeout' ? { retryAfterMs: this.queueDrainMs() } : {}) });
+        this.emit({
+          type: 'failed',
+          code: event.code,
+          message: event.message,
+          ...(event.code === 'queue_timeout' ? { retryAfterMs: this.queueDrainMs() } : {}),
+        });
     }
   }
 
@@ -58,15 +75,25 @@ export class RequestEvents {
 
   #partsOf(choice: number): PartsOfChoice {
     let parts = this.#parts.get(choice);
-    if (parts === undefined) this.#parts.set(choice, (parts = new PartsOfChoice(this.rules, (event) => this.#told(event))));
+    if (parts === undefined)
+      this.#parts.set(choice, (parts = new PartsOfChoice(this.rules, (event) => this.#told(event))));
     return parts;
   }
 
   #told(event: TextEvent): void {
     const { choice, section, text, tokens } = event;
-    const logprobs: TokenLogprob[] | null = event.logprobs === null ? null : event.logprobs.map((entry) => this.texts.withText(entry));
+    const logprobs: TokenLogprob[] | null =
+      event.logprobs === null ? null : event.logprobs.map((entry) => this.texts.withText(entry));
     if (this.rules.calls !== null) this.#choice(choice, this.rules.calls).text(event, logprobs);
-    else this.emit({ type: 'text', choice, section: section === 'reasoning' ? section : 'content', text, tokens, logprobs });
+    else
+      this.emit({
+        type: 'text',
+        choice,
+        section: section === 'reasoning' ? section : 'content',
+        text,
+        tokens,
+        logprobs,
+      });
   }
 
   #finished(event: FinishedEvent): void {
@@ -78,12 +105,22 @@ export class RequestEvents {
       return;
     }
     const { choice, reason, completionTokens, reasoningTokens, prefillMs, decodeMs } = event;
-    this.emit({ type: 'finished', choice, reason, stopString, completionTokens, reasoningTokens, calls: 0, timings: { prefillMs, decodeMs } });
+    this.emit({
+      type: 'finished',
+      choice,
+      reason,
+      stopString,
+      completionTokens,
+      reasoningTokens,
+      calls: 0,
+      timings: { prefillMs, decodeMs },
+    });
   }
 
   #choice(choice: number, calls: CallRules): ChoiceEvents {
     let events = this.#choices.get(choice);
-    if (events === undefined) this.#choices.set(choice, (events = new ChoiceEvents(choice, calls, this.emit, () => this.end(choice))));
+    if (events === undefined)
+      this.#choices.set(choice, (events = new ChoiceEvents(choice, calls, this.emit, () => this.end(choice))));
     return events;
   }
 }
@@ -92,12 +129,20 @@ export class RequestEvents {
 class PartsOfChoice {
   readonly #messages: MessageParts | null;
   readonly #label: ReasoningLabel | null;
-  #event: TextEvent | null = null;   // the latest
+  #event: TextEvent | null = null; // the latest
   #tokens = 0;
   #logprobs: NonNullable<TextEvent['logprobs']> = [];
 
-  constructor({ messages, label, calls }: EventRules, private readonly tell: (event: TextEvent) => void) {
-    this.#messages = messages === null ? null : new MessageParts(messages.marks, messages.inReasoning, calls !== null, (section, text) => this.#say(section, text));
+  constructor(
+    { messages, label, calls }: EventRules,
+    private readonly tell: (event: TextEvent) => void,
+  ) {
+    this.#messages =
+      messages === null
+        ? null
+        : new MessageParts(messages.marks, messages.inReasoning, calls !== null, (section, text) =>
+            this.#say(section, text),
+          );
     this.#label = label === null ? null : new ReasoningLabel(label, (text) => this.#say('reasoning', text));
   }
 

@@ -3,14 +3,26 @@ import type { GrammarProblem } from '../../engine/addon-types.js';
 import type { JsonSchema } from '../types.js';
 
 /** `path`: where `schema` stands. It is made of the client's own words and may be as long as they: it is cut. */
-export function pathOf(schema: JsonSchema, path: string, { pointer, keyword }: Pick<GrammarProblem, 'pointer' | 'keyword'>): string {
+export function pathOf(
+  schema: JsonSchema,
+  path: string,
+  { pointer, keyword }: Pick<GrammarProblem, 'pointer' | 'keyword'>,
+): string {
   let at: unknown = schema;
   let whole = path;
   const steps = pointer === '' ? [] : pointer.slice(1).split('/');
   for (const step of [...steps.map(decoded), ...(keyword === '' ? [] : [keyword])]) {
-    whole += Array.isArray(at) && /^\d+$/.test(step) ? `[${step}]` : /^[\w$-]{1,128}$/.test(step) ? `.${step}` : `[${JSON.stringify(step.slice(0, 128))}]`;
+    whole +=
+      Array.isArray(at) && /^\d+$/.test(step)
+        ? `[${step}]`
+        : /^[\w$-]{1,128}$/.test(step)
+          ? `.${step}`
+          : `[${JSON.stringify(step.slice(0, 128))}]`;
     if (whole.length > 400) return `${whole.slice(0, 400)}…`;
-    at = typeof at === 'object' && at !== null && Object.hasOwn(at, step) ? (at as Record<string, unknown>)[step] : undefined;
+    at =
+      typeof at === 'object' && at !== null && Object.hasOwn(at, step)
+        ? (at as Record<string, unknown>)[step]
+        : undefined;
   }
   return whole;
 }

@@ -38,7 +38,7 @@ export class Shield {
 
   /** A shield whose guard occurs in none of `texts`; null if they use up every candidate. */
   static for(texts: Iterable<string>, starters: Starters | null): Shield | null {
-    let used: Uint8Array | null = null;             // by UTF-16 unit
+    let used: Uint8Array | null = null; // by UTF-16 unit
     for (const text of texts) {
       const first = text.search(CANDIDATES);
       if (first === -1) continue;
@@ -53,7 +53,10 @@ export class Shield {
     if (this.#starters === null) return text;
     const guard = String.fromCharCode(this.guard);
     if (text.length <= LONG_TEXT) return text.replace(this.#starters.places, `$&${guard}`);
-    return this.#starters.characters.reduce((guarded, character) => guarded.replaceAll(character, character + guard), text);
+    return this.#starters.characters.reduce(
+      (guarded, character) => guarded.replaceAll(character, character + guard),
+      text,
+    );
   }
 }
 

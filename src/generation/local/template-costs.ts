@@ -14,7 +14,8 @@ const SLOW_TIMES = 32;
 const items = (value: Value): readonly Value[] => value.value as readonly Value[];
 const entries = (value: Value): ReadonlyMap<string, Value> => value.value as ReadonlyMap<string, Value>;
 const text = (value: Value | undefined): string => (value?.type === 'StringValue' ? (value.value as string) : '');
-const number = (value: Value | undefined, fallback: number): number => (typeof value?.value === 'number' ? value.value : fallback);
+const number = (value: Value | undefined, fallback: number): number =>
+  typeof value?.value === 'number' ? value.value : fallback;
 
 function isList({ type }: Value): boolean {
   return type === 'ArrayValue' || type === 'TupleValue';
@@ -69,7 +70,7 @@ function pieces(budget: RenderBudget, whole: string, separator: string): number 
 function replaceSteps(budget: RenderBudget, whole: string, old: Value | undefined, by: Value | undefined): number {
   const sought = text(old);
   const count = sought === '' ? whole.length + 1 : pieces(budget, whole, sought) - 1;
-  return textSteps(whole.length) + sought.length + 2 * piecesSteps(count, text(by).length);   // what is sought becomes a regular expression
+  return textSteps(whole.length) + sought.length + 2 * piecesSteps(count, text(by).length); // what is sought becomes a regular expression
 }
 
 function sortTimes(length: number): number {
@@ -78,12 +79,27 @@ function sortTimes(length: number): number {
 
 export function filterSteps(budget: RenderBudget, operand: Value, name: string, [args, keywords]: Arguments): number {
   switch (name) {
-    case 'safe': case 'list': case 'first': case 'last': case 'length': case 'default': case 'abs': case 'bool': return 1;
+    case 'safe':
+    case 'list':
+    case 'first':
+    case 'last':
+    case 'length':
+    case 'default':
+    case 'abs':
+    case 'bool':
+      return 1;
     case 'tojson': {
-      const slow = [...keywords.values()].filter((value) => value.value === true).length;   // ensure_ascii, sort_keys
+      const slow = [...keywords.values()].filter((value) => value.value === true).length; // ensure_ascii, sort_keys
       const separators = keywords.get('separators');
-      const between = separators !== undefined && isList(separators) ? items(separators).reduce((sum, one) => sum + text(one).length, 0) : 0;
-      spendDeep(budget, operand, { times: JSON_TIMES + slow * SLOW_TIMES, lead: between, indent: number(keywords.get('indent'), 0) });
+      const between =
+        separators !== undefined && isList(separators)
+          ? items(separators).reduce((sum, one) => sum + text(one).length, 0)
+          : 0;
+      spendDeep(budget, operand, {
+        times: JSON_TIMES + slow * SLOW_TIMES,
+        lead: between,
+        indent: number(keywords.get('indent'), 0),
+      });
       return 1;
     }
     case 'join': {
@@ -95,20 +111,28 @@ export function filterSteps(budget: RenderBudget, operand: Value, name: string, 
     case 'string':
       spendDeep(budget, operand);
       return 1;
-    case 'sort': case 'dictsort': {
+    case 'sort':
+    case 'dictsort': {
       const length = isList(operand) ? items(operand).length : isMapping(operand) ? entries(operand).size : 0;
       spendDeep(budget, operand, { times: sortTimes(length), lead: text(args[2] ?? keywords.get('attribute')).length });
       return 1;
     }
-    case 'replace': return operand.type === 'StringValue' ? replaceSteps(budget, operand.value as string, args[0], args[1]) : 1;
-    case 'indent': return piecesSteps(2 * pieces(budget, text(operand), '\n'), number(args[0] ?? keywords.get('width'), 4)) + textSteps(text(operand).length);
-    case 'title': return text(operand).length + 1;
+    case 'replace':
+      return operand.type === 'StringValue' ? replaceSteps(budget, operand.value as string, args[0], args[1]) : 1;
+    case 'indent':
+      return (
+        piecesSteps(2 * pieces(budget, text(operand), '\n'), number(args[0] ?? keywords.get('width'), 4)) +
+        textSteps(text(operand).length)
+      );
+    case 'title':
+      return text(operand).length + 1;
     default: {
       if (isMapping(operand)) return ITEM_STEPS * (1 + entries(operand).size);
       if (!isList(operand)) return textSteps(text(operand).length);
       // "unique" reads the texts in a list; what others are given, they read for each item.
       const given = [...args, ...keywords.values()].reduce((sum, value) => sum + text(value).length, 0);
-      const inside = name === 'unique' ? items(operand).reduce((sum, value) => sum + textSteps(text(value).length), 0) : 0;
+      const inside =
+        name === 'unique' ? items(operand).reduce((sum, value) => sum + textSteps(text(value).length), 0) : 0;
       return inside + 2 * piecesSteps(items(operand).length, given);
     }
   }
@@ -123,20 +147,31 @@ export function methodSteps(budget: RenderBudget, object: Value, name: string, a
   const whole = object.value as string;
   const [first] = args;
   switch (name) {
-    case 'replace': return replaceSteps(budget, whole, first, args[1]);
+    case 'replace':
+      return replaceSteps(budget, whole, first, args[1]);
     case 'split':
       // Each word is matched on its own.
-      return textSteps(whole.length) + (first?.type === 'StringValue' ? 4 * (text(first) === '' ? 1 : pieces(budget, whole, text(first))) : whole.length);
-    case 'startswith': case 'endswith': {
+      return (
+        textSteps(whole.length) +
+        (first?.type === 'StringValue'
+          ? 4 * (text(first) === '' ? 1 : pieces(budget, whole, text(first)))
+          : whole.length)
+      );
+    case 'startswith':
+    case 'endswith': {
       const given = first !== undefined && isList(first) ? items(first) : first === undefined ? [] : [first];
       return given.reduce((sum, one) => sum + textSteps(text(one).length), textSteps(whole.length));
     }
-    case 'title': return whole.length + 1;
-    default: return textSteps(whole.length);
+    case 'title':
+      return whole.length + 1;
+    default:
+      return textSteps(whole.length);
   }
 }
 
 /** Of a loop, without what its body takes. */
 export function loopSteps(iterable: Value): number {
-  return ITEM_STEPS * (1 + (isList(iterable) ? items(iterable).length : isMapping(iterable) ? entries(iterable).size : 0));
+  return (
+    ITEM_STEPS * (1 + (isList(iterable) ? items(iterable).length : isMapping(iterable) ? entries(iterable).size : 0))
+  );
 }

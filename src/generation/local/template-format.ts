@@ -3,7 +3,10 @@
 import type { Value } from './template-values.js';
 
 /** The pieces of a text: what stands there, and which argument comes behind it; null at the end. Throws where it is not understood. */
-export interface FormatPiece { readonly text: string; readonly field: number | string | null }
+export interface FormatPiece {
+  readonly text: string;
+  readonly field: number | string | null;
+}
 
 export function formatPieces(text: string): FormatPiece[] {
   const pieces: FormatPiece[] = [];
@@ -27,8 +30,12 @@ export function formatPieces(text: string): FormatPiece[] {
 export function fieldValue(field: number | string, args: readonly Value[]): Value {
   const last = args.at(-1);
   const named = last?.type === 'KeywordArgumentsValue' ? last : undefined;
-  const found = typeof field === 'string' ? (named?.value as ReadonlyMap<string, Value> | undefined)?.get(field)
-    : field < args.length - (named === undefined ? 0 : 1) ? args[field] : undefined;
+  const found =
+    typeof field === 'string'
+      ? (named?.value as ReadonlyMap<string, Value> | undefined)?.get(field)
+      : field < args.length - (named === undefined ? 0 : 1)
+        ? args[field]
+        : undefined;
   if (found === undefined) throw new Error(`format() has no argument for {${field}}`);
   return found;
 }

@@ -8,11 +8,23 @@ import { filterSteps, JSON_TIMES, loopSteps, methodSteps, spendDeep } from './te
 import { fieldValue, formatPieces } from './template-format.js';
 import { type RenderBudget, searchSteps, textSteps } from './template-limits.js';
 import type { Node, Prepared, Program } from './template-syntax.js';
-import { ArrayValue, EMPTY, Environment, FunctionValue, ObjectValue, StringValue, UNDEFINED, boolean, integer } from './template-values.js';
+import {
+  ArrayValue,
+  EMPTY,
+  Environment,
+  FunctionValue,
+  ObjectValue,
+  StringValue,
+  UNDEFINED,
+  boolean,
+  integer,
+} from './template-values.js';
 import type { Arguments, Scope, Value } from './template-values.js';
 
 /** The library declares the last three private; it calls them on `this`, in the version that package.json names. */
-const Interpreter = jinja.Interpreter as new (environment: Scope) => {
+const Interpreter = jinja.Interpreter as new (
+  environment: Scope,
+) => {
   global: Scope;
   evaluate(node: Node | undefined, environment: Scope): Value;
   evaluateBlock(statements: readonly Node[], environment: Scope): Value;
@@ -55,18 +67,23 @@ export class TemplateInterpreter extends Interpreter {
     if (node.constant !== undefined) return node.constant;
     this.#budget.spend(1);
     switch (node.type) {
-      case 'Identifier': return this.#lookUp(node.value as string, environment);
-      case 'MemberExpression': return this.#member(node, environment);
-      case 'BinaryExpression': return this.#binary(node, environment);
+      case 'Identifier':
+        return this.#lookUp(node.value as string, environment);
+      case 'MemberExpression':
+        return this.#member(node, environment);
+      case 'BinaryExpression':
+        return this.#binary(node, environment);
       case 'If': {
         const branch = truth(this.evaluate(node.test, environment)) ? node.body : node.alternate;
         return stringValue(this.#block(branch as readonly Node[], environment));
       }
-      case 'For': return this.#for(node, environment);
-      case 'FilterExpression': return this.applyFilter(this.evaluate(node.operand, environment), node.filter as Node, environment);
+      case 'For':
+        return this.#for(node, environment);
+      case 'FilterExpression':
+        return this.applyFilter(this.evaluate(node.operand, environment), node.filter as Node, environment);
       case 'CallExpression': {
         const result = super.evaluate(node, environment);
-        if (result.type === 'ArrayValue') this.#budget.spend(MADE_STEPS * (result.value as Value[]).length);   // range() for one
+        if (result.type === 'ArrayValue') this.#budget.spend(MADE_STEPS * (result.value as Value[]).length); // range() for one
         return result;
       }
       case 'TestExpression': {
@@ -116,7 +133,8 @@ export class TemplateInterpreter extends Interpreter {
     const values = super.evaluateArguments(nodes, environment);
     let steps = CALL_STEPS + values[1].size;
     for (const value of values[0]) {
-      if (value.type === 'ArrayValue') steps += (value.value as Value[]).length >> 2;   // namespace() copies it
+      if (value.type === 'ArrayValue')
+        steps += (value.value as Value[]).length >> 2; // namespace() copies it
       else if (value.type === 'ObjectValue') steps += (value.value as ReadonlyMap<string, Value>).size >> 2;
     }
     this.#budget.spend(steps);
@@ -128,7 +146,8 @@ export class TemplateInterpreter extends Interpreter {
     if (type === 'Identifier') {
       if (name === 'tojson') return this.#json(operand, filter, environment);
       // Python would write its own notation, which no model's JSON is; the library has none at all.
-      if (name === 'string' && operand.type === 'ObjectValue') return this.#json(operand, { type: 'Identifier', value: 'tojson' } as Node, environment);
+      if (name === 'string' && operand.type === 'ObjectValue')
+        return this.#json(operand, { type: 'Identifier', value: 'tojson' } as Node, environment);
       const word = wordOf(operand, name as string);
       if (word !== null) return stringValue(word);
       this.#budget.spend(filterSteps(this.#budget, operand, name as string, NO_ARGUMENTS));
@@ -183,7 +202,10 @@ export class TemplateInterpreter extends Interpreter {
     const property = node.property as Prepared;
     const object = this.evaluate(node.object, environment);
     if (property.type === 'SliceExpression') return this.#slice(object, property, environment);
-    const key = node.computed === true ? this.#key(object, this.evaluate(property, environment)) : property.constant?.value ?? property.value;
+    const key =
+      node.computed === true
+        ? this.#key(object, this.evaluate(property, environment))
+        : (property.constant?.value ?? property.value);
     if (key === undefined) return UNDEFINED;
     switch (object.type) {
       case 'ObjectValue':
@@ -192,7 +214,8 @@ export class TemplateInterpreter extends Interpreter {
         if (typeof key !== 'string') throw new Error('Cannot access property with non-string');
         const found = (object.value as ReadonlyMap<string, Value>).get(key);
         // Its methods are made by the library when they are asked for, which is dear.
-        if (found !== undefined || object.type === 'NamespaceValue' || !OBJECT_METHODS.has(key)) return found ?? UNDEFINED;
+        if (found !== undefined || object.type === 'NamespaceValue' || !OBJECT_METHODS.has(key))
+          return found ?? UNDEFINED;
         return this.#method(object, key);
       }
       case 'StringValue': {
@@ -210,9 +233,14 @@ export class TemplateInterpreter extends Interpreter {
       case 'TupleValue': {
         const items = object.value as Value[];
         if ((key === 'append' || key === 'pop') && this.#lists.has(object)) return this.#change(items, key);
-        return typeof key === 'number' ? items.at(key) ?? UNDEFINED : key === 'length' ? integer(items.length) : UNDEFINED;
+        return typeof key === 'number'
+          ? (items.at(key) ?? UNDEFINED)
+          : key === 'length'
+            ? integer(items.length)
+            : UNDEFINED;
       }
-      default: return UNDEFINED;
+      default:
+        return UNDEFINED;
     }
   }
 
@@ -225,7 +253,7 @@ export class TemplateInterpreter extends Interpreter {
     const listed = object.type === 'ArrayValue' || object.type === 'TupleValue' || object.type === 'StringValue';
     if (type === 'IntegerValue' && listed) return value as number;
     if (type === 'IntegerValue' && object.type === 'ObjectValue') return String(value);
-    if (type === 'UndefinedValue' && object.type === 'ObjectValue') return undefined;   // nothing is there
+    if (type === 'UndefinedValue' && object.type === 'ObjectValue') return undefined; // nothing is there
     throw new Error(`Cannot access property with non-string${listed ? '/non-number' : ''}: got ${type}`);
   }
 
@@ -246,7 +274,8 @@ export class TemplateInterpreter extends Interpreter {
     let written = '';
     for (const { text: said, field } of formatPieces(text)) {
       const piece = field === null ? EMPTY : fieldValue(field, args);
-      const shown = piece.type === 'StringValue' ? (piece.value as string) : wordOf(piece, 'string') ?? this.#textOf(piece);
+      const shown =
+        piece.type === 'StringValue' ? (piece.value as string) : (wordOf(piece, 'string') ?? this.#textOf(piece));
       this.#budget.spend(1 + textSteps(shown.length));
       written += said + shown;
     }
@@ -262,9 +291,12 @@ export class TemplateInterpreter extends Interpreter {
   }
 
   #slice(object: Value, slice: Prepared, environment: Scope): Value {
-    const [start, stop, step] = [slice.start, slice.stop, slice.step].map((bound) => this.evaluate(bound, environment)) as [Value, Value, Value];
+    const [start, stop, step] = [slice.start, slice.stop, slice.step].map((bound) =>
+      this.evaluate(bound, environment),
+    ) as [Value, Value, Value];
     const by = step.value ?? 1;
-    const whole = (bound: Value): boolean => bound === UNDEFINED || (bound.type === 'IntegerValue' && Number.isSafeInteger(bound.value));
+    const whole = (bound: Value): boolean =>
+      bound === UNDEFINED || (bound.type === 'IntegerValue' && Number.isSafeInteger(bound.value));
     if (by === 1 && whole(start) && whole(stop)) {
       const [from, to] = [start.value as number | undefined, stop.value as number | undefined];
       if (object.type === 'ArrayValue' || object.type === 'TupleValue') {
@@ -281,7 +313,10 @@ export class TemplateInterpreter extends Interpreter {
     // An item of a list, or a text, for each character.
     this.#budget.spend((object.value as { length?: number } | null | undefined)?.length ?? 1);
     const bounds = { start: constant(start), stop: constant(stop), step: constant(step) };
-    return super.evaluate({ type: 'MemberExpression', object: constant(object), computed: true, property: { ...slice, ...bounds } } as Node, environment);
+    return super.evaluate(
+      { type: 'MemberExpression', object: constant(object), computed: true, property: { ...slice, ...bounds } } as Node,
+      environment,
+    );
   }
 
   #binary(node: Prepared, environment: Scope): Value {
@@ -296,14 +331,18 @@ export class TemplateInterpreter extends Interpreter {
         return truth(left) ? left : this.evaluate(node.right, environment);
       }
       case '==':
-      case '!=': return boolean(this.#equal(this.evaluate(node.left, environment), this.evaluate(node.right, environment)) === (operator === '=='));
+      case '!=':
+        return boolean(
+          this.#equal(this.evaluate(node.left, environment), this.evaluate(node.right, environment)) ===
+            (operator === '=='),
+        );
       case '+':
       case '~': {
         const left = this.evaluate(node.left, environment);
         const right = this.evaluate(node.right, environment);
         if (left.type === 'StringValue' && right.type === 'StringValue') {
           const [before, after] = [left.value as string, right.value as string];
-          this.#budget.spend(textSteps(Math.min(before.length, after.length)));   // the longer one is not copied; reading both is paid for by who reads
+          this.#budget.spend(textSteps(Math.min(before.length, after.length))); // the longer one is not copied; reading both is paid for by who reads
           return stringValue(before + after);
         }
         if (operator === '+' && left.type === 'ArrayValue' && right.type === 'ArrayValue') {
@@ -318,13 +357,14 @@ export class TemplateInterpreter extends Interpreter {
       case 'not in': {
         const left = this.evaluate(node.left, environment);
         const right = this.evaluate(node.right, environment);
-        if (left.type === 'UndefinedValue' || right.type === 'UndefinedValue') return boolean(operator === 'not in');   // nothing is in it
+        if (left.type === 'UndefinedValue' || right.type === 'UndefinedValue') return boolean(operator === 'not in'); // nothing is in it
         const sought = left.type === 'StringValue' ? (left.value as string) : null;
         if (right.type === 'StringValue') {
           this.#budget.spend(searchSteps((right.value as string).length, sought?.length ?? 0));
           if (sought !== null) return boolean((right.value as string).includes(sought) === (operator === 'in'));
         } else {
-          const length = right.type === 'ArrayValue' || right.type === 'TupleValue' ? (right.value as Value[]).length : 1;
+          const length =
+            right.type === 'ArrayValue' || right.type === 'TupleValue' ? (right.value as Value[]).length : 1;
           this.#budget.spend(length * textSteps(sought?.length ?? 0));
         }
         return super.evaluate({ ...node, left: constant(left), right: constant(right) } as Node, environment);
@@ -338,7 +378,8 @@ export class TemplateInterpreter extends Interpreter {
         const [a, b] = [numberOf(left, right), numberOf(right, left)];
         return super.evaluate({ ...node, left: constant(a), right: constant(b) } as Node, environment);
       }
-      default: return super.evaluate(node, environment);   // of numbers, or an error
+      default:
+        return super.evaluate(node, environment); // of numbers, or an error
     }
   }
 
@@ -347,7 +388,8 @@ export class TemplateInterpreter extends Interpreter {
     const [a, b] = [left.value, right.value];
     if (typeof a === 'string' && typeof b === 'string') {
       if (a.length === b.length) this.#budget.spend(textSteps(a.length));
-    } else if (typeof a !== typeof b) {   // one becomes what the other is: a list its whole text
+    } else if (typeof a !== typeof b) {
+      // one becomes what the other is: a list its whole text
       spendDeep(this.#budget, left);
       spendDeep(this.#budget, right);
     }
@@ -359,19 +401,34 @@ export class TemplateInterpreter extends Interpreter {
     const select = node.iterable?.type === 'SelectExpression' ? (node.iterable as Prepared) : null;
     const iterable = this.evaluate(select === null ? node.iterable : select.lhs, scope);
     this.#budget.spend(loopSteps(iterable));
-    if (node.plain === true && iterable.type === 'ArrayValue') return this.#loop(node, iterable.value as Value[], scope);
-    return super.evaluate({ ...node, iterable: select === null ? constant(iterable) : { ...select, lhs: constant(iterable) } } as Node, environment);
+    if (node.plain === true && iterable.type === 'ArrayValue')
+      return this.#loop(node, iterable.value as Value[], scope);
+    return super.evaluate(
+      { ...node, iterable: select === null ? constant(iterable) : { ...select, lhs: constant(iterable) } } as Node,
+      environment,
+    );
   }
 
   #loop(node: Prepared, items: readonly Value[], scope: Scope): Value {
     const { length } = items;
     let text = '';
     items.forEach((item, index) => {
-      scope.setVariable('loop', new ObjectValue(new Map([
-        ['index', integer(index + 1)], ['index0', integer(index)], ['revindex', integer(length - index)], ['revindex0', integer(length - index - 1)],
-        ['first', boolean(index === 0)], ['last', boolean(index === length - 1)], ['length', integer(length)],
-        ['previtem', items[index - 1] ?? UNDEFINED], ['nextitem', items[index + 1] ?? UNDEFINED],
-      ])));
+      scope.setVariable(
+        'loop',
+        new ObjectValue(
+          new Map([
+            ['index', integer(index + 1)],
+            ['index0', integer(index)],
+            ['revindex', integer(length - index)],
+            ['revindex0', integer(length - index - 1)],
+            ['first', boolean(index === 0)],
+            ['last', boolean(index === length - 1)],
+            ['length', integer(length)],
+            ['previtem', items[index - 1] ?? UNDEFINED],
+            ['nextitem', items[index + 1] ?? UNDEFINED],
+          ]),
+        ),
+      );
       scope.setVariable((node.loopvar as { value: string }).value, item);
       text += this.#block(node.body as readonly Node[], scope);
     });
@@ -384,13 +441,23 @@ export class TemplateInterpreter extends Interpreter {
 function withTextKeys(node: Prepared): Prepared {
   const entries = [...(node.value as ReadonlyMap<Prepared, Node>)];
   if (!entries.some(([key]) => key.type === 'IntegerLiteral')) return node;
-  return { ...node, value: new Map(entries.map(([key, value]) => [key.type === 'IntegerLiteral' ? constant(stringValue(String(key.constant?.value))) : key, value])) };
+  return {
+    ...node,
+    value: new Map(
+      entries.map(([key, value]) => [
+        key.type === 'IntegerLiteral' ? constant(stringValue(String(key.constant?.value))) : key,
+        value,
+      ]),
+    ),
+  };
 }
 
 /** A text of digits beside a number as that number. */
 function numberOf(value: Value, other: Value): Value {
   const text = value.value;
-  return typeof text === 'string' && typeof other.value === 'number' && /^-?\d{1,15}$/.test(text) ? integer(Number(text)) : value;
+  return typeof text === 'string' && typeof other.value === 'number' && /^-?\d{1,15}$/.test(text)
+    ? integer(Number(text))
+    : value;
 }
 
 /** What a filter of texts makes of what is no text, as Python has it; null: it is the library's affair. */
@@ -425,9 +492,12 @@ function stringValue(text: string): Value {
 /** As Python has it: empty texts, lists and mappings are false. */
 function truth(value: Value): boolean {
   switch (value.type) {
-    case 'ObjectValue': return (value.value as Map<string, Value>).size > 0;
+    case 'ObjectValue':
+      return (value.value as Map<string, Value>).size > 0;
     case 'ArrayValue':
-    case 'TupleValue': return (value.value as Value[]).length > 0;
-    default: return Boolean(value.value);
+    case 'TupleValue':
+      return (value.value as Value[]).length > 0;
+    default:
+      return Boolean(value.value);
   }
 }

@@ -46,7 +46,7 @@ export function piecesSteps(count: number, length: number): number {
 
 /** Steps of looking for `sought` characters in `length` of them; repetitive texts take the product. */
 export function searchSteps(length: number, sought: number): number {
-  const product = sought <= 16 ? 0 : Math.max(0, length - sought) * sought / 64;
+  const product = sought <= 16 ? 0 : (Math.max(0, length - sought) * sought) / 64;
   return textSteps(length) + Math.ceil(product);
 }
 
@@ -64,7 +64,7 @@ export class RenderBudget {
   /** Before what takes them is done. Throws TemplateError when there are no such steps. */
   spend(steps: number): void {
     this.#left -= steps;
-    if (!(this.#left >= 0)) this.#extend();   // so for NaN too
+    if (!(this.#left >= 0)) this.#extend(); // so for NaN too
   }
 
   #extend(): void {
@@ -72,7 +72,11 @@ export class RenderBudget {
       this.#left += this.#more();
       this.#more = null;
     }
-    if (!(this.#left >= 0)) throw new TemplateError(`chat template takes too much: more than ${TEMPLATE_LIMITS.steps} steps and those that the size of the conversation adds`, true);
+    if (!(this.#left >= 0))
+      throw new TemplateError(
+        `chat template takes too much: more than ${TEMPLATE_LIMITS.steps} steps and those that the size of the conversation adds`,
+        true,
+      );
   }
 }
 

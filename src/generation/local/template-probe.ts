@@ -5,12 +5,12 @@ import type { TemplateContext, TemplateMessage, TemplateTool } from './template-
 import { TemplateError } from './template-limits.js';
 
 export interface TemplateCapabilities {
-  system: 'anywhere' | 'first' | 'none';   // where a system message may stand without being lost or refused
-  alternation: boolean;                    // roles must alternate user / assistant
-  thinkingSwitch: boolean;                 // enable_thinking changes the prompt
-  tools: boolean;                          // tool definitions are shown, beside a system message
-  calls: 'many' | 'one' | 'none';          // past tool calls of one message that are shown, with their results
-  callText: boolean;                       // text beside the calls of a message is shown
+  system: 'anywhere' | 'first' | 'none'; // where a system message may stand without being lost or refused
+  alternation: boolean; // roles must alternate user / assistant
+  thinkingSwitch: boolean; // enable_thinking changes the prompt
+  tools: boolean; // tool definitions are shown, beside a system message
+  calls: 'many' | 'one' | 'none'; // past tool calls of one message that are shown, with their results
+  callText: boolean; // text beside the calls of a message is shown
   /** What past arguments may be so that they come out whole: text, shown as it is; text, which becomes a JSON string; an object. */
   callArguments: 'text' | 'string' | 'object';
   /** What call ids must be so that the template takes them, and shows whose they are: anything; 9 letters and digits; functions.NAME:NUMBER. */
@@ -26,7 +26,10 @@ export interface TemplateCapabilities {
 type Render = (context: TemplateContext) => string;
 
 /** A template whose capabilities are known. */
-interface ProbedTemplate { readonly capabilities: TemplateCapabilities; try(context: TemplateContext): string }
+interface ProbedTemplate {
+  readonly capabilities: TemplateCapabilities;
+  try(context: TemplateContext): string;
+}
 
 type Call = NonNullable<TemplateMessage['tool_calls']>[number];
 
@@ -40,14 +43,23 @@ const SHORT_ID = 'probe0001';
 
 /** A call's id as the template wants it. */
 function idFor(callIds: TemplateCapabilities['callIds'], name: string, number: number): string {
-  return callIds === 'numbered' ? `functions.${name}:${number}` : callIds === 'short' ? SHORT_ID.replace(/.$/, String(number)) : LONG_ID.replace(/.$/, String(number));
+  return callIds === 'numbered'
+    ? `functions.${name}:${number}`
+    : callIds === 'short'
+      ? SHORT_ID.replace(/.$/, String(number))
+      : LONG_ID.replace(/.$/, String(number));
 }
 
 const probeTool: TemplateTool = {
   type: 'function',
   function: {
-    name: PROBE_TOOL, description: 'probe-description',
-    parameters: { type: 'object', properties: { probe_key: { type: 'string', description: 'probe-parameter' } }, required: ['probe_key'] },
+    name: PROBE_TOOL,
+    description: 'probe-description',
+    parameters: {
+      type: 'object',
+      properties: { probe_key: { type: 'string', description: 'probe-parameter' } },
+      required: ['probe_key'],
+    },
   },
 };
 
@@ -60,7 +72,14 @@ function call(id: string, name: string, args: unknown): Call {
 }
 
 function calling(calls: Call[], more: Partial<TemplateMessage> = {}): TemplateMessage[] {
-  const results = calls.map(({ id, function: { name } }): TemplateMessage => ({ role: 'tool', tool_call_id: id, name, content: `probe-result-${name}` }));
+  const results = calls.map(
+    ({ id, function: { name } }): TemplateMessage => ({
+      role: 'tool',
+      tool_call_id: id,
+      name,
+      content: `probe-result-${name}`,
+    }),
+  );
   return [user('probe-one'), { role: 'assistant', content: '', tool_calls: calls, ...more }, ...results];
 }
 
@@ -80,48 +99,76 @@ export function probe(render: Render, plain: string): TemplateCapabilities {
     const text = attempt(render, messages, tools);
     return text !== null && words.every((word) => text.includes(word));
   };
-  const keeps = (messages: TemplateMessage[]): boolean => shows(messages, messages.map(({ content }) => content));
+  const keeps = (messages: TemplateMessage[]): boolean =>
+    shows(
+      messages,
+      messages.map(({ content }) => content),
+    );
 
   const first = keeps([system, user('probe-one')]);
   const later = keeps([user('probe-one'), assistant, system, user('probe-two')]);
   const toolWords = [PROBE_TOOL, 'probe-description', 'probe-parameter', 'probe-one'];
-  const tools = shows([user('probe-one')], toolWords, [probeTool]) && (!first || shows([system, user('probe-one')], [...toolWords, 'probe-system'], [probeTool]));
+  const tools =
+    shows([user('probe-one')], toolWords, [probeTool]) &&
+    (!first || shows([system, user('probe-one')], [...toolWords, 'probe-system'], [probeTool]));
   // Past calls have to come through with and without definitions beside them.
   const definitions = tools ? [null, [probeTool]] : [null];
-  const showsCalls = (messages: TemplateMessage[], words: string[]): boolean => definitions.every((given) => shows(messages, words, given));
+  const showsCalls = (messages: TemplateMessage[], words: string[]): boolean =>
+    definitions.every((given) => shows(messages, words, given));
 
   const withId = (id: string): TemplateMessage[] => calling([call(id, PROBE_TOOL, { probe_key: VALUE })]);
   const takesId = (id: string): boolean => showsCalls(withId(id), [VALUE]);
   // The result is left out: it has the name in it.
   const showsName = (id: string): boolean => showsCalls(withId(id).slice(0, 2), [VALUE, PROBE_TOOL]);
   const callIds = takesId(LONG_ID)
-    ? (!showsName(LONG_ID) && showsName(idFor('numbered', PROBE_TOOL, 0)) ? 'numbered' : 'free')
-    : takesId(SHORT_ID) ? 'short' : 'free';
+    ? !showsName(LONG_ID) && showsName(idFor('numbered', PROBE_TOOL, 0))
+      ? 'numbered'
+      : 'free'
+    : takesId(SHORT_ID)
+      ? 'short'
+      : 'free';
   const id = idFor(callIds, PROBE_TOOL, 0);
   const asText = [call(id, PROBE_TOOL, ARGUMENT_TEXT)];
   // Templates that write out member by member may take a text for one of them.
   const memberwise = attempt(render, calling([call(id, PROBE_TOOL, { probe_key: VALUE })]).slice(0, 2));
-  const isMemberwise = memberwise !== null && memberwise.includes(VALUE) && !/"probe_key":\s*"probe-value"/.test(memberwise);
-  const callArguments = isMemberwise ? 'object' : showsCalls(calling(asText), [ARGUMENT_TEXT]) ? 'text'
-    : showsCalls(calling(asText), [JSON.stringify(ARGUMENT_TEXT)]) ? 'string' : 'object';
+  const isMemberwise =
+    memberwise !== null && memberwise.includes(VALUE) && !/"probe_key":\s*"probe-value"/.test(memberwise);
+  const callArguments = isMemberwise
+    ? 'object'
+    : showsCalls(calling(asText), [ARGUMENT_TEXT])
+      ? 'text'
+      : showsCalls(calling(asText), [JSON.stringify(ARGUMENT_TEXT)])
+        ? 'string'
+        : 'object';
   const one = call(id, PROBE_TOOL, callArguments === 'text' ? ARGUMENT_TEXT : { probe_key: VALUE });
   // Its value is its own: some templates show the first call alone, and all results.
-  const other = call(idFor(callIds, 'probe_other', 1), 'probe_other', callArguments === 'text' ? ARGUMENT_TEXT.replace(VALUE, OTHER_VALUE) : { probe_key: OTHER_VALUE });
+  const other = call(
+    idFor(callIds, 'probe_other', 1),
+    'probe_other',
+    callArguments === 'text' ? ARGUMENT_TEXT.replace(VALUE, OTHER_VALUE) : { probe_key: OTHER_VALUE },
+  );
   const words = (name: string): string[] => [name, VALUE, `probe-result-${name}`];
-  const written = (number: unknown): string | null => attempt(render, calling([call(id, PROBE_TOOL, { probe_key: VALUE, probe_number: number })]));
+  const written = (number: unknown): string | null =>
+    attempt(render, calling([call(id, PROBE_TOOL, { probe_key: VALUE, probe_number: number })]));
   const takesOne = showsCalls(calling([one]), words(PROBE_TOOL));
-  const takesTwo = takesOne && showsCalls(calling([one, other]), [...words(PROBE_TOOL), ...words('probe_other'), OTHER_VALUE]);
+  const takesTwo =
+    takesOne && showsCalls(calling([one, other]), [...words(PROBE_TOOL), ...words('probe_other'), OTHER_VALUE]);
   return {
     system: first && later ? 'anywhere' : first ? 'first' : 'none',
     alternation: !keeps([user('probe-one'), user('probe-two')]),
-    thinkingSwitch: render({ messages: [user('probe-one')], tools: null, addGenerationPrompt: true, enableThinking: true }) !== plain,
+    thinkingSwitch:
+      render({ messages: [user('probe-one')], tools: null, addGenerationPrompt: true, enableThinking: true }) !== plain,
     tools,
     calls: takesTwo ? 'many' : takesOne ? 'one' : 'none',
     callText: takesOne && showsCalls(calling([one], { content: 'probe-answer' }), ['probe-answer']),
-    callArguments, callIds,
+    callArguments,
+    callIds,
     numbersAsText: written(271_828) === written('271828'),
     writesNull: /probe_number.{0,40}\b(?:null|None)\b/s.test(written(null) ?? ''),
-    reasoningField: (['reasoning_content', 'thinking', 'reasoning'] as const).find((field) => showsCalls(calling([one], { [field]: 'probe-reasoning' }), ['probe-reasoning'])) ?? null,
+    reasoningField:
+      (['reasoning_content', 'thinking', 'reasoning'] as const).find((field) =>
+        showsCalls(calling([one], { [field]: 'probe-reasoning' }), ['probe-reasoning']),
+      ) ?? null,
   };
 }
 
@@ -130,30 +177,38 @@ export function keepsInlineReasoning(template: ProbedTemplate, { open, close }: 
   const { capabilities } = template;
   const content = `${open}\nprobe-reasoning\n${close}\n\nprobe-answer`;
   const id = idFor(capabilities.callIds, PROBE_TOOL, 0);
-  const messages = capabilities.calls === 'none'
-    ? [user('probe-one'), { ...assistant, content }, user('probe-two')]
-    : calling([call(id, PROBE_TOOL, capabilities.callArguments === 'text' ? ARGUMENT_TEXT : { probe_key: VALUE })], { content });
+  const messages =
+    capabilities.calls === 'none'
+      ? [user('probe-one'), { ...assistant, content }, user('probe-two')]
+      : calling([call(id, PROBE_TOOL, capabilities.callArguments === 'text' ? ARGUMENT_TEXT : { probe_key: VALUE })], {
+          content,
+        });
   return attempt((context) => template.try(context), messages)?.includes(content) === true;
 }
 
 /** A past call as the template writes it. */
 export interface WrittenCall {
-  readonly turn: string;      // what stands before an answer
-  readonly before: string;    // what stands between the user's text and the call's name
-  readonly after: string;     // what stands behind the name
-  readonly behind: string;    // of that, what stands behind the arguments
-  readonly key: Place;        // in `after`: the name of the one parameter
-  readonly value: Place;      // and its value
+  readonly turn: string; // what stands before an answer
+  readonly before: string; // what stands between the user's text and the call's name
+  readonly after: string; // what stands behind the name
+  readonly behind: string; // of that, what stands behind the arguments
+  readonly key: Place; // in `after`: the name of the one parameter
+  readonly value: Place; // and its value
 }
 
-export interface Place { readonly at: number; readonly end: number }
+export interface Place {
+  readonly at: number;
+  readonly end: number;
+}
 
 /** Null if the template shows no calls. */
 export function writtenCall(template: ProbedTemplate): WrittenCall | null {
   const { capabilities } = template;
   if (capabilities.calls === 'none') return null;
   const id = idFor(capabilities.callIds, PROBE_TOOL, 0);
-  const conversation = calling([call(id, PROBE_TOOL, capabilities.callArguments === 'text' ? ARGUMENT_TEXT : { probe_key: VALUE })]);
+  const conversation = calling([
+    call(id, PROBE_TOOL, capabilities.callArguments === 'text' ? ARGUMENT_TEXT : { probe_key: VALUE }),
+  ]);
   const messages = conversation.slice(0, 2);
   const behindUser = (some: TemplateMessage[]): string => {
     const text = attempt((context) => template.try(context), some, capabilities.tools ? [probeTool] : null) ?? '';
@@ -167,7 +222,11 @@ export function writtenCall(template: ProbedTemplate): WrittenCall | null {
   const end = after.indexOf('}', after.indexOf(VALUE));
   const placeOf = (word: string): Place => ({ at: after.indexOf(word), end: after.indexOf(word) + word.length });
   return {
-    turn: behindUser(messages.slice(0, 1)), before: text.slice(0, at), after, behind: end === -1 ? '' : after.slice(end + 1),
-    key: placeOf(PROBE_KEY), value: placeOf(VALUE),
+    turn: behindUser(messages.slice(0, 1)),
+    before: text.slice(0, at),
+    after,
+    behind: end === -1 ? '' : after.slice(end + 1),
+    key: placeOf(PROBE_KEY),
+    value: placeOf(VALUE),
   };
 }

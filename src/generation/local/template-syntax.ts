@@ -3,14 +3,19 @@ import * as jinja from '@huggingface/jinja';
 import { TEMPLATE_LIMITS } from './template-limits.js';
 import { valueOf, type Value } from './template-values.js';
 
-export interface Node { readonly type: string }
-export interface Program extends Node { readonly body: readonly Node[] }
+export interface Node {
+  readonly type: string;
+}
+export interface Program extends Node {
+  readonly body: readonly Node[];
+}
 
 const BLANKS = new RegExp(`\\s{${TEMPLATE_LIMITS.blanksInARow + 1}}`);
 
 /** Throws an error that says what is wrong with the source. */
 export function parseTemplate(source: string): Program {
-  if (BLANKS.test(source)) throw new Error(`more than ${TEMPLATE_LIMITS.blanksInARow} characters of white space in a row`);
+  if (BLANKS.test(source))
+    throw new Error(`more than ${TEMPLATE_LIMITS.blanksInARow} characters of white space in a row`);
   const program = jinja.parse(jinja.tokenize(source, { lstrip_blocks: true, trim_blocks: true })) as Program;
   prepare(program);
   return program;
@@ -19,8 +24,8 @@ export function parseTemplate(source: string): Program {
 /** Of the library's syntax tree: what is read here. `constant` and `plain` are set by prepare(). */
 export interface Prepared extends Node {
   constant?: Value;
-  plain?: boolean;               // a loop over a list with one name and no break or continue
-  size?: number;                 // nodes of a macro or a call block, which the library walks through when it is declared
+  plain?: boolean; // a loop over a list with one name and no break or continue
+  size?: number; // nodes of a macro or a call block, which the library walks through when it is declared
   value?: string | readonly Node[] | ReadonlyMap<Node, Node>;
   object?: Node;
   property?: Node;
@@ -45,7 +50,7 @@ export interface Prepared extends Node {
 
 /** Marks what can be decided once per template. */
 function prepare(node: Prepared): { jumps: boolean; size: number } {
-  let jumps = node.type === 'Break' || node.type === 'Continue';   // a break or continue is inside
+  let jumps = node.type === 'Break' || node.type === 'Continue'; // a break or continue is inside
   let size = 1;
   if (node.type === 'StringLiteral' || node.type === 'IntegerLiteral') node.constant = valueOf(node.value);
   for (const child of Object.values(node)) {
@@ -56,7 +61,8 @@ function prepare(node: Prepared): { jumps: boolean; size: number } {
       size += inside.size;
     }
   }
-  if (node.type === 'For') node.plain = !jumps && node.loopvar?.type === 'Identifier' && node.iterable?.type !== 'SelectExpression';
+  if (node.type === 'For')
+    node.plain = !jumps && node.loopvar?.type === 'Identifier' && node.iterable?.type !== 'SelectExpression';
   if (node.type === 'Macro' || node.type === 'CallStatement') node.size = size;
   return { jumps, size };
 }

@@ -41,4 +41,6 @@ export const integer = (number: number): Value => SMALL[number] ?? new IntegerVa
 export const boolean = (value: boolean): Value => (value ? TRUE : FALSE);
 
 export const ArrayValue = valueOf([]).constructor as new (items: Value[]) => Value;
-export const FunctionValue = valueOf(() => null).constructor as new (call: (args: Value[], scope: Scope) => Value) => Value;
+export const FunctionValue = valueOf(() => null).constructor as new (
+  call: (args: Value[], scope: Scope) => Value,
+) => Value;

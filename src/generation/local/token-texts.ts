@@ -1,7 +1,10 @@
 // Spelling and bytes of single tokens, for logprobs. Event-loop thread only.
 import type { Logprob, PromptLogprob, SpelledToken, TokenLogprob } from '../types.js';
 
-interface RawLogprob { token: number; logprob: number }
+interface RawLogprob {
+  token: number;
+  logprob: number;
+}
 
 export class TokenTexts {
   // Vocabulary entries are few and repeat at every step: each is turned into text once.

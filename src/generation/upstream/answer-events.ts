@@ -32,7 +32,8 @@ export interface AnswerFacts {
 }
 
 /** Text and arguments of one choice: a fixed part, and 64 bytes for each token of its cap. */
-const FIXED_TEXT_BYTES = 65_536, TOKEN_TEXT_BYTES = 64;
+const FIXED_TEXT_BYTES = 65_536,
+  TOKEN_TEXT_BYTES = 64;
 export const maxTextBytes = (maxTokens: number): number => FIXED_TEXT_BYTES + TOKEN_TEXT_BYTES * maxTokens;
 
 interface Choice {
@@ -68,29 +69,60 @@ export class AnswerEvents {
   readonly #usage: ToldUsage = {};
   readonly #sentAt = performance.now();
   #firstAt = 0;
-  #unreserved = 0;                 // bytes kept that are not reserved yet
+  #unreserved = 0; // bytes kept that are not reserved yet
   #begun = false;
   #over = false;
 
   /** `emit` takes the events; `queueMs`: how long it has waited before it was sent; `onToken`: something of the answer has come; `onOver`: all of it was emitted; `reserve`: reserves this many more bytes; throws ApiError 503, 422. */
-  constructor(private readonly facts: AnswerFacts, private readonly queueMs: number, private readonly emit: (event: GenerationEvent) => void, private readonly onToken: () => void, private readonly onOver: () => void, private readonly reserve: (bytes: number) => void) {
-    this.#choices = Array.from({ length: facts.n }, () => ({ bytes: 0, tokens: 0, reasoningTokens: 0, characters: 0, reasoningCharacters: 0, calls: 0, complete: 0, malformed: false, open: undefined, arguments: new GrowingText(), given: false, dropped: false, end: null }));
+  constructor(
+    private readonly facts: AnswerFacts,
+    private readonly queueMs: number,
+    private readonly emit: (event: GenerationEvent) => void,
+    private readonly onToken: () => void,
+    private readonly onOver: () => void,
+    private readonly reserve: (bytes: number) => void,
+  ) {
+    this.#choices = Array.from({ length: facts.n }, () => ({
+      bytes: 0,
+      tokens: 0,
+      reasoningTokens: 0,
+      characters: 0,
+      reasoningCharacters: 0,
+      calls: 0,
+      complete: 0,
+      malformed: false,
+      open: undefined,
+      arguments: new GrowingText(),
+      given: false,
+      dropped: false,
+      end: null,
+    }));
   }
 
   /** Strings that end it. */
-  get stop(): readonly string[] { return this.facts.stop; }
+  get stop(): readonly string[] {
+    return this.facts.stop;
+  }
 
   /** Something was told: it cannot begin again. */
-  get begun(): boolean { return this.#begun; }
+  get begun(): boolean {
+    return this.#begun;
+  }
 
   /** All was told. */
-  get over(): boolean { return this.#over; }
+  get over(): boolean {
+    return this.#over;
+  }
 
   /** The choice has ended: a server that says so twice has said it. */
-  hasEnded(index: number): boolean { return this.#over || this.#choices[index]?.end != null; }
+  hasEnded(index: number): boolean {
+    return this.#over || this.#choices[index]?.end != null;
+  }
 
   /** Neither text nor a call of the choice has come. */
-  isEmpty(index: number): boolean { return this.#choices[index]?.bytes === 0; }
+  isEmpty(index: number): boolean {
+    return this.#choices[index]?.bytes === 0;
+  }
 
   text(index: number, section: 'content' | 'reasoning', text: string, told: TokenLogprob[] | null = null): void {
     const logprobs = this.facts.logprobs && told !== null && told.length > 0 ? told : null;
@@ -150,14 +182,25 @@ export class AnswerEvents {
     const natural = reason === 'end_of_turn' || reason === 'tool_calls' || reason === 'stop_string';
     this.#begin();
     this.#closeCall(index, choice, natural);
-    const told: EndReason = choice.malformed ? 'malformed_call' : natural && choice.complete > 0 ? 'tool_calls' : reason === 'tool_calls' ? 'end_of_turn' : reason;
-    choice.end = { reason: told, stopString: told === 'stop_string' ? stopString ?? null : null, stopUnsaid: told === 'end_of_turn' && stopString === undefined };
+    const told: EndReason = choice.malformed
+      ? 'malformed_call'
+      : natural && choice.complete > 0
+        ? 'tool_calls'
+        : reason === 'tool_calls'
+          ? 'end_of_turn'
+          : reason;
+    choice.end = {
+      reason: told,
+      stopString: told === 'stop_string' ? (stopString ?? null) : null,
+      stopUnsaid: told === 'end_of_turn' && stopString === undefined,
+    };
   }
 
   /** What is told again takes the place of what was told before; what cannot be is left out. */
   usage(told: ToldUsage): void {
     for (const [name, value] of Object.entries(told) as [keyof ToldUsage, unknown][]) {
-      if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= MOST_TOKENS * this.facts.n) this.#usage[name] = value;
+      if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= MOST_TOKENS * this.facts.n)
+        this.#usage[name] = value;
     }
   }
 
@@ -178,20 +221,49 @@ export class AnswerEvents {
     if (this.#over) return;
     this.#over = true;
     const { completionTokens: told, promptTokens, cachedTokens, reasoningTokens: toldReasoning } = this.#usage;
-    const sumOf = (of: (choice: Choice) => number): number => this.#choices.reduce((sum, choice) => sum + of(choice), 0);
-    const characters = sumOf((choice) => choice.characters), reasoningCharacters = sumOf((choice) => choice.reasoningCharacters);
+    const sumOf = (of: (choice: Choice) => number): number =>
+      this.#choices.reduce((sum, choice) => sum + of(choice), 0);
+    const characters = sumOf((choice) => choice.characters),
+      reasoningCharacters = sumOf((choice) => choice.reasoningCharacters);
     const total = told ?? sumOf((choice) => choice.tokens);
-    const totalReasoning = toldReasoning ?? (told === undefined ? sumOf((choice) => choice.reasoningTokens) : characters === 0 ? 0 : Math.round(told * reasoningCharacters / characters));
-    const tokens = shares(this.#choices.map((choice) => (told === undefined ? choice.tokens : choice.characters)), total);
-    const reasoning = shares(this.#choices.map((choice) => choice.reasoningCharacters), Math.min(total, totalReasoning));
+    const totalReasoning =
+      toldReasoning ??
+      (told === undefined
+        ? sumOf((choice) => choice.reasoningTokens)
+        : characters === 0
+          ? 0
+          : Math.round((told * reasoningCharacters) / characters));
+    const tokens = shares(
+      this.#choices.map((choice) => (told === undefined ? choice.tokens : choice.characters)),
+      total,
+    );
+    const reasoning = shares(
+      this.#choices.map((choice) => choice.reasoningCharacters),
+      Math.min(total, totalReasoning),
+    );
     const prompt = promptTokens ?? this.facts.estimatedPrompt;
-    const counted = { promptTokens: prompt, cachedTokens: Math.min(prompt, cachedTokens ?? 0), estimated: told === undefined || promptTokens === undefined };
+    const counted = {
+      promptTokens: prompt,
+      cachedTokens: Math.min(prompt, cachedTokens ?? 0),
+      estimated: told === undefined || promptTokens === undefined,
+    };
     const full = told !== undefined && promptTokens !== undefined && this.#isFull(promptTokens + told, told);
     const now = performance.now();
     const timings = { prefillMs: this.#firstAt - this.#sentAt, decodeMs: now - this.#firstAt };
     for (const [choice, { end, calls }] of this.#choices.entries()) {
       const { reason, stopString, stopUnsaid } = end ?? { reason: 'end_of_turn', stopString: null, stopUnsaid: true };
-      this.emit({ type: 'finished', choice, reason: reason === 'max_tokens' && full ? 'context_full' : reason, stopString, ...(stopUnsaid ? { stopUnsaid } : {}), completionTokens: tokens[choice] ?? 0, reasoningTokens: Math.min(tokens[choice] ?? 0, reasoning[choice] ?? 0), calls, timings, counted });
+      this.emit({
+        type: 'finished',
+        choice,
+        reason: reason === 'max_tokens' && full ? 'context_full' : reason,
+        stopString,
+        ...(stopUnsaid ? { stopUnsaid } : {}),
+        completionTokens: tokens[choice] ?? 0,
+        reasoningTokens: Math.min(tokens[choice] ?? 0, reasoning[choice] ?? 0),
+        calls,
+        timings,
+        counted,
+      });
     }
     this.onOver();
   }
@@ -215,7 +287,10 @@ export class AnswerEvents {
     const bytes = Buffer.byteLength(text);
     choice.bytes += bytes;
     const { maxTextBytes: most } = this.facts;
-    if (choice.bytes > most) throw tooMuch(`The upstream returned more text than the maximum number of tokens allows: over ${most} bytes in one choice.`);
+    if (choice.bytes > most)
+      throw tooMuch(
+        `The upstream returned more text than the maximum number of tokens allows: over ${most} bytes in one choice.`,
+      );
     if (!isKept) return;
     this.#unreserved += bytes;
     if (this.#unreserved < RESERVED_BYTES) return;
@@ -229,21 +304,28 @@ export class AnswerEvents {
     this.#firstAt = performance.now();
     const { promptTokens, cachedTokens } = this.#usage;
     const prompt = promptTokens ?? this.facts.estimatedPrompt;
-    this.emit({ type: 'started', promptTokens: prompt, cachedTokens: Math.min(prompt, cachedTokens ?? 0), queueMs: this.queueMs });
+    this.emit({
+      type: 'started',
+      promptTokens: prompt,
+      cachedTokens: Math.min(prompt, cachedTokens ?? 0),
+      queueMs: this.queueMs,
+    });
   }
 
   /** `whole`: nothing has cut it off, so what it has must be its arguments. */
   #closeCall(index: number, choice: Choice, whole: boolean): void {
     if (choice.open === undefined) return;
     choice.open = undefined;
-    const text = choice.arguments.toString(), wasGiven = choice.given;
+    const text = choice.arguments.toString(),
+      wasGiven = choice.given;
     choice.arguments = new GrowingText();
     choice.given = false;
     if (choice.dropped) return;
     const isNone = wasGiven ? text.trim() === '' : /^\s*(null\s*)?$/.test(text);
-    const emit = (rest: string): void => this.emit({ type: 'call_arguments', choice: index, index: choice.calls - 1, text: rest, tokens: 0 });
+    const emit = (rest: string): void =>
+      this.emit({ type: 'call_arguments', choice: index, index: choice.calls - 1, text: rest, tokens: 0 });
     if (isNone && whole) emit('{}');
-    else if (!isNone && !wasGiven) emit(text);          // a beginning of null that went on otherwise
+    else if (!isNone && !wasGiven) emit(text); // a beginning of null that went on otherwise
     const complete = (whole && isNone) || isObject(text);
     if (complete) choice.complete++;
     else choice.malformed ||= whole;
@@ -267,9 +349,10 @@ function isObject(text: string): boolean {
 /** `total` in whole numbers, in proportion to `weights`; without any, all is the first one's. */
 function shares(weights: readonly number[], total: number): number[] {
   const sum = weights.reduce((all, one) => all + one, 0);
-  let left = total, weightLeft = sum;
+  let left = total,
+    weightLeft = sum;
   return weights.map((weight, index) => {
-    const share = weightLeft === 0 ? (index === 0 ? left : 0) : Math.round(left * weight / weightLeft);
+    const share = weightLeft === 0 ? (index === 0 ? left : 0) : Math.round((left * weight) / weightLeft);
     left -= share;
     weightLeft -= weight;
     return share;

@@ -6,7 +6,15 @@ import { StringDecoder } from 'node:string_decoder';
 import type { Dispatcher, Pool } from 'undici';
 import { parsed, type AnswerReader } from './apis/api.js';
 import { EventLines, type StreamEvent } from './event-lines.js';
-import { brokeOff, cannotConnect, faultOfStatus, MAX_ERROR_BYTES, notUnderstood, tooMuch, UpstreamFault } from './fault.js';
+import {
+  brokeOff,
+  cannotConnect,
+  faultOfStatus,
+  MAX_ERROR_BYTES,
+  notUnderstood,
+  tooMuch,
+  UpstreamFault,
+} from './fault.js';
 import { GrowingBytes } from './growing-bytes.js';
 import { JsonReader } from './json-reader.js';
 import { inSlices, measured } from './slices.js';
@@ -30,14 +38,19 @@ export interface AttemptOptions {
 type Mode = 'stream' | 'whole' | 'error';
 
 /** A JSON body that is read while it arrives. */
-interface Body { readonly reader: JsonReader; readonly decoder: StringDecoder }
+interface Body {
+  readonly reader: JsonReader;
+  readonly decoder: StringDecoder;
+}
 
 /** A byte of text takes at most six in JSON: \u001f. */
 const JSON_EXPANSION = 6;
 /** What a response has besides text: ids, usage, calls; and the request, which some servers repeat twice. */
-const FRAME_BYTES = 1 << 20, REPEATS = 2;
+const FRAME_BYTES = 1 << 20,
+  REPEATS = 2;
 /** Reading a smaller chunk takes less than measuring it is worth. */
-const SMALL_CHUNK = 4_096, LARGE_CHUNK = 65_536;
+const SMALL_CHUNK = 4_096,
+  LARGE_CHUNK = 65_536;
 
 export class Attempt implements Dispatcher.DispatchHandlers {
   readonly #lines: EventLines;
@@ -50,27 +63,43 @@ export class Attempt implements Dispatcher.DispatchHandlers {
   #bytes = 0;
   readonly #error = new GrowingBytes();
   #whole: Body | null = null;
-  #work: Iterator<void> | null = null;      // emits a large event or body
-  #waiting: Buffer[] = [];                  // has arrived and was not read yet ...
-  readonly #smallWaiting = new GrowingBytes();   // ... and after it, together, what came in small chunks
+  #work: Iterator<void> | null = null; // emits a large event or body
+  #waiting: Buffer[] = []; // has arrived and was not read yet ...
+  readonly #smallWaiting = new GrowingBytes(); // ... and after it, together, what came in small chunks
   #isScheduled = false;
-  #complete = false;                        // everything has arrived
-  #isFinal = false;                         // and was read
-  #broken: UpstreamFault | null = null;     // the connection ended while events were waiting
+  #complete = false; // everything has arrived
+  #isFinal = false; // and was read
+  #broken: UpstreamFault | null = null; // the connection ended while events were waiting
   #over = false;
 
   /** `ended` is called once: null, the answer is there; else why it is not. Not after give up(). */
-  constructor(private readonly options: AttemptOptions, private readonly reader: AnswerReader, private readonly ended: (fault: UpstreamFault | Error | null) => void) {
+  constructor(
+    private readonly options: AttemptOptions,
+    private readonly reader: AnswerReader,
+    private readonly ended: (fault: UpstreamFault | Error | null) => void,
+  ) {
     this.#maxJsonBytes = JSON_EXPANSION * options.maxTextBytes + FRAME_BYTES + REPEATS * options.body.length;
     this.#lines = new EventLines({
-      maxBytes: options.maxEventBytes, tooLong: () => notUnderstood('with an event that is too long'), longReader: () => this.#jsonReader(),
+      maxBytes: options.maxEventBytes,
+      tooLong: () => notUnderstood('with an event that is too long'),
+      longReader: () => this.#jsonReader(),
     });
   }
 
   send(pool: Pool): void {
     const { path, headers, body } = this.options;
     // A connection that was used for an answer read to its end is used again; every other is closed.
-    pool.dispatch({ path, method: 'POST', headers: { 'content-type': 'application/json', accept: 'text/event-stream', ...headers }, body, headersTimeout: 0, bodyTimeout: 0 }, this);
+    pool.dispatch(
+      {
+        path,
+        method: 'POST',
+        headers: { 'content-type': 'application/json', accept: 'text/event-stream', ...headers },
+        body,
+        headersTimeout: 0,
+        bodyTimeout: 0,
+      },
+      this,
+    );
   }
 
   /** Nobody wants it any more. */
@@ -89,7 +118,8 @@ export class Attempt implements Dispatcher.DispatchHandlers {
   onHeaders(status: number, headers: Buffer[]): boolean {
     if (status < 200) return true;
     this.#status = status;
-    let type = '', encoding = '';
+    let type = '',
+      encoding = '';
     for (let i = 0; i + 1 < headers.length; i += 2) {
       const name = headers[i]!.toString('latin1').toLowerCase();
       if (name === 'content-type') type = headers[i + 1]!.toString('latin1').toLowerCase();
@@ -109,7 +139,8 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     this.#bytes += chunk.length;
     try {
       if (this.#mode === 'error') this.#errorBody(chunk);
-      else if (this.#bytes > this.#maxBytes()) throw tooMuch('The upstream returned a larger response than is allowed for this request.');
+      else if (this.#bytes > this.#maxBytes())
+        throw tooMuch('The upstream returned a larger response than is allowed for this request.');
       else if (this.#isBusy) this.#wait(chunk);
       else if (chunk.length > SMALL_CHUNK) measured(() => this.#take(chunk));
       else this.#take(chunk);
@@ -135,7 +166,8 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     // A server that says what is wrong and closes the connection has said it.
     if (this.#mode === 'error' && this.#status >= 400) return this.#end(this.#statusFault());
     const code = 'code' in error ? error.code : undefined;
-    if (code === 'HPE_HEADER_OVERFLOW' || code === 'UND_ERR_HEADERS_OVERFLOW' || String(code).startsWith('HPE_')) return this.#end(notUnderstood('with what is not HTTP'));
+    if (code === 'HPE_HEADER_OVERFLOW' || code === 'UND_ERR_HEADERS_OVERFLOW' || String(code).startsWith('HPE_'))
+      return this.#end(notUnderstood('with what is not HTTP'));
     if (this.#isBusy) this.#broken = brokeOff();
     else this.#end(this.#connected ? brokeOff() : cannotConnect());
   }
@@ -149,8 +181,12 @@ export class Attempt implements Dispatcher.DispatchHandlers {
   #jsonReader(): JsonReader {
     const { logprobs, reserve, free } = this.options;
     return new JsonReader({
-      maxBytes: this.#maxJsonBytes, logprobs, reserve, free,
-      tooLong: () => tooMuch('The upstream returned more than an answer to this request may have.'), malformed: () => notUnderstood('with what is not JSON'),
+      maxBytes: this.#maxJsonBytes,
+      logprobs,
+      reserve,
+      free,
+      tooLong: () => tooMuch('The upstream returned more than an answer to this request may have.'),
+      malformed: () => notUnderstood('with what is not JSON'),
     });
   }
 
@@ -263,12 +299,22 @@ export class Attempt implements Dispatcher.DispatchHandlers {
 
   #statusFault(): UpstreamFault {
     const { secrets, promptParam } = this.options;
-    return faultOfStatus({ status: this.#status, body: this.#error.bytes().toString('utf8'), retryAfter: this.#retryAfter }, secrets, promptParam);
+    return faultOfStatus(
+      { status: this.#status, body: this.#error.bytes().toString('utf8'), retryAfter: this.#retryAfter },
+      secrets,
+      promptParam,
+    );
   }
 
   #fail(error: unknown): void {
     if (this.#over) return;
-    this.#end(error instanceof SyntaxError ? notUnderstood('with what is not JSON') : error instanceof Error ? error : new Error(String(error)));
+    this.#end(
+      error instanceof SyntaxError
+        ? notUnderstood('with what is not JSON')
+        : error instanceof Error
+          ? error
+          : new Error(String(error)),
+    );
     this.#abort?.(new Error('given up'));
   }
 

@@ -5,12 +5,19 @@ import type { Content, GenerationRequest } from '../types.js';
 /** UTF-8 bytes of a token: of English about four, of code and of other languages fewer. */
 const BYTES = 3.5;
 /** What a template puts around a message, and around the whole. */
-const OF_A_MESSAGE = 4, OF_ALL = 3, OF_A_TOOL = 12, OF_AN_IMAGE = 1_000;
+const OF_A_MESSAGE = 4,
+  OF_ALL = 3,
+  OF_A_TOOL = 12,
+  OF_AN_IMAGE = 1_000;
 
 /** An estimate that may be off by half in either direction. */
 export function estimatedTokens({ raw, messages, tools }: GenerationRequest): number {
-  if (raw !== undefined) return raw.kind === 'tokens' ? raw.tokens.length : Math.max(1, Math.ceil(bytesOf(raw.text + (raw.suffix ?? '')) / BYTES));
-  let bytes = 0, tokens = OF_ALL;
+  if (raw !== undefined)
+    return raw.kind === 'tokens'
+      ? raw.tokens.length
+      : Math.max(1, Math.ceil(bytesOf(raw.text + (raw.suffix ?? '')) / BYTES));
+  let bytes = 0,
+    tokens = OF_ALL;
   for (const message of messages) {
     tokens += OF_A_MESSAGE + imagesIn(message.content) * OF_AN_IMAGE;
     bytes += contentBytes(message.content);
@@ -33,4 +40,5 @@ function contentBytes(content: Content | null): number {
   return content.reduce((sum, part) => sum + (part.type === 'text' ? bytesOf(part.text) : 0), 0);
 }
 
-const imagesIn = (content: Content | null): number => (typeof content === 'string' || content === null ? 0 : content.filter(({ type }) => type === 'image').length);
+const imagesIn = (content: Content | null): number =>
+  typeof content === 'string' || content === null ? 0 : content.filter(({ type }) => type === 'image').length;

@@ -9,7 +9,9 @@ import type { JsonReader } from './json-reader.js';
  * One event; `name` is null where it has none. `data`: its lines joined. `value`: of a long one, what was read of its JSON, for which `reserved`
  * bytes of memory are reserved.
  */
-export type StreamEvent = { readonly name: string | null; readonly data: string } | { readonly name: string | null; readonly value: unknown; readonly reserved: number };
+export type StreamEvent =
+  | { readonly name: string | null; readonly data: string }
+  | { readonly name: string | null; readonly value: unknown; readonly reserved: number };
 
 export interface EventLineLimits {
   /** Bytes of one event. */
@@ -25,18 +27,22 @@ const NEWLINE = 10;
 const LONG = 65_536;
 const DATA = 'data:';
 
-interface LongData { readonly reader: JsonReader; readonly decoder: StringDecoder; bytes: number }
+interface LongData {
+  readonly reader: JsonReader;
+  readonly decoder: StringDecoder;
+  bytes: number;
+}
 
 export class EventLines {
-  readonly #held = new GrowingBytes();      // a beginning of a line
+  readonly #held = new GrowingBytes(); // a beginning of a line
   readonly #events: StreamEvent[] = [];
   #name: string | null = null;
   #data: string | GrowingText | null = null;
-  #long: LongData | null = null;            // instead of #data
-  #isInLongLine = false;                    // of #long; or of a line that is skipped, if there is none
-  #skipped = 0;                             // bytes of the latter
+  #long: LongData | null = null; // instead of #data
+  #isInLongLine = false; // of #long; or of a line that is skipped, if there is none
+  #skipped = 0; // bytes of the latter
   #begun = false;
-  #failure: unknown;                        // of what came after the last of #events
+  #failure: unknown; // of what came after the last of #events
   #failed = false;
 
   constructor(private readonly limits: EventLineLimits) {}
@@ -88,7 +94,7 @@ export class EventLines {
       this.#held.clear();
     }
     if (end + 1 < rest.length) this.#hold(rest.subarray(end + 1));
-    for (let at = 0; at <= text.length;) {
+    for (let at = 0; at <= text.length; ) {
       let next = text.indexOf('\n', at);
       if (next < 0) next = text.length;
       this.#line(text.slice(at, text.charCodeAt(next - 1) === 13 && next > at ? next - 1 : next));
@@ -178,7 +184,9 @@ export class EventLines {
 
   /** An event without data is ignored: servers send one to keep the connection open. */
   #event(): void {
-    const name = this.#name, data = this.#data?.toString() ?? '', long = this.#long;
+    const name = this.#name,
+      data = this.#data?.toString() ?? '',
+      long = this.#long;
     this.#name = this.#data = this.#long = null;
     if (long !== null) {
       long.reader.push(long.decoder.end());

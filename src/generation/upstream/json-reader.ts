@@ -7,16 +7,57 @@ import { GrowingText } from '../../shared/growing-text.js';
 /** Members that a wire format of an upstream reads, at any depth. What is not named here is not kept. */
 const WANTED: ReadonlySet<string> = new Set([
   // chat completions, completions
-  'error', 'choices', 'index', 'delta', 'message', 'content', 'refusal', 'reasoning', 'reasoning_content', 'text', 'tool_calls', 'function', 'name', 'id',
-  'finish_reason', 'stop_reason', 'matched_stop', 'usage', 'prompt_tokens', 'completion_tokens', 'prompt_tokens_details', 'completion_tokens_details',
-  'cached_tokens', 'prompt_cache_hit_tokens', 'reasoning_tokens',
+  'error',
+  'choices',
+  'index',
+  'delta',
+  'message',
+  'content',
+  'refusal',
+  'reasoning',
+  'reasoning_content',
+  'text',
+  'tool_calls',
+  'function',
+  'name',
+  'id',
+  'finish_reason',
+  'stop_reason',
+  'matched_stop',
+  'usage',
+  'prompt_tokens',
+  'completion_tokens',
+  'prompt_tokens_details',
+  'completion_tokens_details',
+  'cached_tokens',
+  'prompt_cache_hit_tokens',
+  'reasoning_tokens',
   // messages
-  'type', 'content_block', 'thinking', 'partial_json', 'stop_sequence', 'input_tokens', 'output_tokens', 'cache_read_input_tokens', 'cache_creation_input_tokens',
-  'output_tokens_details', 'thinking_tokens',
+  'type',
+  'content_block',
+  'thinking',
+  'partial_json',
+  'stop_sequence',
+  'input_tokens',
+  'output_tokens',
+  'cache_read_input_tokens',
+  'cache_creation_input_tokens',
+  'output_tokens_details',
+  'thinking_tokens',
   // responses
-  'response', 'item', 'item_id', 'output', 'output_index', 'part', 'status', 'summary', 'input_tokens_details',
+  'response',
+  'item',
+  'item_id',
+  'output',
+  'output_index',
+  'part',
+  'status',
+  'summary',
+  'input_tokens_details',
   // errors
-  'code', 'param', 'detail',
+  'code',
+  'param',
+  'detail',
 ]);
 /** Members whose value is kept as JSON text if it is not a string: arguments of calls, which may hold any names and numbers. */
 const RAW: ReadonlySet<string> = new Set(['arguments', 'input']);
@@ -75,35 +116,63 @@ export interface JsonReaderLimits {
   malformed(): Error;
 }
 
-const enum Expect { Value, ValueOrEnd, Name, NameOrEnd, Colon, CommaOrEnd, Nothing }
+const enum Expect {
+  Value,
+  ValueOrEnd,
+  Name,
+  NameOrEnd,
+  Colon,
+  CommaOrEnd,
+  Nothing,
+}
 /** What the next character is part of. */
-const enum Within { Structure, Text, Word, Skipped, Raw, List }
+const enum Within {
+  Structure,
+  Text,
+  Word,
+  Skipped,
+  Raw,
+  List,
+}
 
-interface Open { readonly list: unknown[] | null; readonly members: Record<string, unknown>; readonly isLogprobs: boolean; name: string }
+interface Open {
+  readonly list: unknown[] | null;
+  readonly members: Record<string, unknown>;
+  readonly isLogprobs: boolean;
+  name: string;
+}
 
-const QUOTE = 34, BACKSLASH = 92, COMMA = 44, COLON = 58, OPEN_BRACE = 123, CLOSE_BRACE = 125, OPEN_BRACKET = 91, CLOSE_BRACKET = 93;
+const QUOTE = 34,
+  BACKSLASH = 92,
+  COMMA = 44,
+  COLON = 58,
+  OPEN_BRACE = 123,
+  CLOSE_BRACE = 125,
+  OPEN_BRACKET = 91,
+  CLOSE_BRACKET = 93;
 const isSpace = (code: number): boolean => code === 32 || code === 10 || code === 13 || code === 9;
-const endsWord = (code: number): boolean => code === COMMA || code === CLOSE_BRACE || code === CLOSE_BRACKET || isSpace(code);
+const endsWord = (code: number): boolean =>
+  code === COMMA || code === CLOSE_BRACE || code === CLOSE_BRACKET || isSpace(code);
 
 export class JsonReader {
   readonly #open: Open[] = [];
   #expect: Expect = Expect.Value;
   #within: Within = Within.Structure;
   #value: unknown;
-  #kept = 0;                        // without log-probabilities
+  #kept = 0; // without log-probabilities
   #unreserved = 0;
   #reserved = 0;
   // The text, number, name or value that is being read.
   #token = new GrowingText();
   #isName = false;
-  #cut = '';                        // of a text: an escape sequence whose end has not arrived
-  #escaped = false;                 // the character before was a backslash
+  #cut = ''; // of a text: an escape sequence whose end has not arrived
+  #escaped = false; // the character before was a backslash
   // A value that is not built: skipped, raw, or a list.
   #depth = 0;
   #quoted = false;
   #list: JsonEntries | null = null;
-  #entry = 0;                       // characters of the list's open entry
-  #ends = false;                    // the list has ended
+  #entry = 0; // characters of the list's open entry
+  #ends = false; // the list has ended
 
   constructor(private readonly limits: JsonReaderLimits) {}
 
@@ -112,12 +181,24 @@ export class JsonReader {
     let at = 0;
     while (at < text.length) {
       switch (this.#within) {
-        case Within.Structure: at = this.#structure(text, at); break;
-        case Within.Text: at = this.#text(text, at); break;
-        case Within.Word: at = this.#word(text, at); break;
-        case Within.Skipped: at = this.#skip(text, at); break;
-        case Within.Raw: at = this.#raw(text, at); break;
-        case Within.List: at = this.#entries(text, at); break;
+        case Within.Structure:
+          at = this.#structure(text, at);
+          break;
+        case Within.Text:
+          at = this.#text(text, at);
+          break;
+        case Within.Word:
+          at = this.#word(text, at);
+          break;
+        case Within.Skipped:
+          at = this.#skip(text, at);
+          break;
+        case Within.Raw:
+          at = this.#raw(text, at);
+          break;
+        case Within.List:
+          at = this.#entries(text, at);
+          break;
       }
     }
   }
@@ -145,8 +226,10 @@ export class JsonReader {
             continue;
           }
           return this.#begin(code, at);
-        case Expect.Value: return this.#begin(code, at);
-        case Expect.NameOrEnd: case Expect.Name:
+        case Expect.Value:
+          return this.#begin(code, at);
+        case Expect.NameOrEnd:
+        case Expect.Name:
           if (code === CLOSE_BRACE && this.#expect === Expect.NameOrEnd) {
             this.#close(code);
             continue;
@@ -162,7 +245,8 @@ export class JsonReader {
           if (code !== COMMA) this.#close(code);
           else this.#expect = this.#open.at(-1)?.list === null ? Expect.Name : Expect.Value;
           continue;
-        case Expect.Nothing: throw this.limits.malformed();
+        case Expect.Nothing:
+          throw this.limits.malformed();
       }
     }
     return text.length;
@@ -173,7 +257,15 @@ export class JsonReader {
     const parent = this.#open.at(-1);
     const name = parent?.list === null ? parent.name : null;
     const isLogprobs = name === LOGPROBS;
-    if (name !== null && !(isLogprobs ? this.limits.logprobs : parent?.isLogprobs === true ? LOGPROB_LISTS.has(name) : RAW.has(name) || WANTED.has(name))) return this.#beginSkipped(Within.Skipped, at);
+    if (
+      name !== null &&
+      !(isLogprobs
+        ? this.limits.logprobs
+        : parent?.isLogprobs === true
+          ? LOGPROB_LISTS.has(name)
+          : RAW.has(name) || WANTED.has(name))
+    )
+      return this.#beginSkipped(Within.Skipped, at);
     if (code === OPEN_BRACKET && (isLogprobs || parent?.isLogprobs === true)) {
       this.#list = new JsonEntries((bytes) => this.limits.free(bytes));
       this.#token = new GrowingText();
@@ -202,7 +294,8 @@ export class JsonReader {
 
   #close(code: number): void {
     const open = this.#open.pop();
-    if (open === undefined || code !== (open.list === null ? CLOSE_BRACE : CLOSE_BRACKET)) throw this.limits.malformed();
+    if (open === undefined || code !== (open.list === null ? CLOSE_BRACE : CLOSE_BRACKET))
+      throw this.limits.malformed();
     this.#done(open.list ?? open.members);
   }
 
@@ -216,7 +309,7 @@ export class JsonReader {
       return;
     }
     this.#expect = Expect.CommaOrEnd;
-    if (value === undefined) return;           // skipped
+    if (value === undefined) return; // skipped
     this.#keep(NODE_BYTES);
     if (parent.list === null) parent.members[parent.name] = value;
     else parent.list.push(value);
@@ -306,7 +399,9 @@ export class JsonReader {
 
   /** Where the value that is not built ends, or the text. */
   #valueEnd(text: string, from: number): number {
-    let depth = this.#depth, quoted = this.#quoted, escaped = this.#escaped;
+    let depth = this.#depth,
+      quoted = this.#quoted,
+      escaped = this.#escaped;
     let at = from;
     for (; at < text.length; at++) {
       const code = text.charCodeAt(at);
@@ -363,8 +458,12 @@ export class JsonReader {
 
   /** Entries of a list, kept in batches that end between two of them. */
   #entries(text: string, from: number): number {
-    let depth = this.#depth, quoted = this.#quoted, escaped = this.#escaped, entry = this.#entry;
-    let begin = from, at = from;
+    let depth = this.#depth,
+      quoted = this.#quoted,
+      escaped = this.#escaped,
+      entry = this.#entry;
+    let begin = from,
+      at = from;
     for (; at < text.length; at++, entry++) {
       const code = text.charCodeAt(at);
       if (quoted) {

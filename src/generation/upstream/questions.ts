@@ -14,7 +14,8 @@ const WAIT_MS = 3_000;
 /** As servers name it, beside a model. */
 const CONTEXT_FIELDS = ['max_model_len', 'context_length', 'context_window', 'max_context_length'] as const;
 
-const isContext = (tokens: number | undefined): tokens is number => tokens !== undefined && Number.isSafeInteger(tokens) && tokens > 0 && tokens < 2 ** 31;
+const isContext = (tokens: number | undefined): tokens is number =>
+  tokens !== undefined && Number.isSafeInteger(tokens) && tokens > 0 && tokens < 2 ** 31;
 
 /** How many tokens the context of its model holds; null: it does not say. */
 export async function contextOf(server: Server): Promise<number | null> {
@@ -32,30 +33,73 @@ export async function contextOf(server: Server): Promise<number | null> {
 /** How many tokens a prompt has, as the server counts them; null: it does not say. `body`: as it would be asked for an answer. */
 export async function countOf(server: Server, body: Body, { raw }: GenerationRequest): Promise<number | null> {
   const model = server.settings.model ?? server.model;
-  if (raw !== undefined) return raw.kind === 'text' && raw.suffix == null ? tokensIn(await ask(server, 'POST', `${rootOf(server)}/tokenize`, { model, prompt: raw.text })) : null;
+  if (raw !== undefined)
+    return raw.kind === 'text' && raw.suffix == null
+      ? tokensIn(await ask(server, 'POST', `${rootOf(server)}/tokenize`, { model, prompt: raw.text }))
+      : null;
   switch (server.settings.api) {
     case 'messages': {
       const { messages, system, tools, tool_choice, thinking } = body;
-      return wholeIn(objectIn(await ask(server, 'POST', `${server.path}/messages/count_tokens`, given({ model, messages, system, tools, tool_choice, thinking })))['input_tokens']);
+      return wholeIn(
+        objectIn(
+          await ask(
+            server,
+            'POST',
+            `${server.path}/messages/count_tokens`,
+            given({ model, messages, system, tools, tool_choice, thinking }),
+          ),
+        )['input_tokens'],
+      );
     }
     case 'responses': {
       const { input, instructions, tools, tool_choice, text, reasoning } = body;
-      return wholeIn(objectIn(await ask(server, 'POST', `${server.path}/responses/input_tokens`, given({ model, input, instructions, tools, tool_choice, text, reasoning })))['input_tokens']);
+      return wholeIn(
+        objectIn(
+          await ask(
+            server,
+            'POST',
+            `${server.path}/responses/input_tokens`,
+            given({ model, input, instructions, tools, tool_choice, text, reasoning }),
+          ),
+        )['input_tokens'],
+      );
     }
-    case 'completions': return null;
-    default: return countOfChat(server, model, body);
+    case 'completions':
+      return null;
+    default:
+      return countOfChat(server, model, body);
   }
 }
 
-async function countOfChat(server: Server, model: string, { messages, tools, tool_choice, chat_template_kwargs, reasoning_effort }: Body): Promise<number | null> {
+async function countOfChat(
+  server: Server,
+  model: string,
+  { messages, tools, tool_choice, chat_template_kwargs, reasoning_effort }: Body,
+): Promise<number | null> {
   const root = rootOf(server);
-  const asked = given({ model, messages, tools, tool_choice, chat_template_kwargs, reasoning_effort, add_generation_prompt: true });
+  const asked = given({
+    model,
+    messages,
+    tools,
+    tool_choice,
+    chat_template_kwargs,
+    reasoning_effort,
+    add_generation_prompt: true,
+  });
   const answer = await ask(server, 'POST', `${root}/tokenize`, asked);
   if (answer === null) return null;
   const count = tokensIn(answer);
   if (count !== null) return count;
-  const prompt = textIn(objectIn(await ask(server, 'POST', `${root}/apply-template`, given({ messages, tools, chat_template_kwargs })))['prompt']);
-  return prompt === '' ? null : tokensIn(await ask(server, 'POST', `${root}/tokenize`, { content: prompt, add_special: true, parse_special: true }));
+  const prompt = textIn(
+    objectIn(await ask(server, 'POST', `${root}/apply-template`, given({ messages, tools, chat_template_kwargs })))[
+      'prompt'
+    ],
+  );
+  return prompt === ''
+    ? null
+    : tokensIn(
+        await ask(server, 'POST', `${root}/tokenize`, { content: prompt, add_special: true, parse_special: true }),
+      );
 }
 
 /** Of an answer to /tokenize. A prompt without tokens is one that was not understood. */
@@ -64,7 +108,8 @@ function tokensIn(answer: unknown): number | null {
   return wholeIn(count) ?? wholeIn(listIn(tokens).length);
 }
 
-const wholeIn = (value: unknown): number | null => (typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : null);
+const wholeIn = (value: unknown): number | null =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : null;
 
 /** Its address without the version. */
 const rootOf = (server: Server): string => server.path.replace(/\/v\d+$/, '');
@@ -73,14 +118,21 @@ const rootOf = (server: Server): string => server.path.replace(/\/v\d+$/, '');
 async function ask(server: Server, method: 'GET' | 'POST', path: string, body?: Body): Promise<Json | null> {
   try {
     const answer = await server.pool.request({
-      path, method, headers: { accept: 'application/json', ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...server.headers },
-      ...(body === undefined ? {} : { body: stringifyExact(body) }), signal: AbortSignal.timeout(WAIT_MS),
+      path,
+      method,
+      headers: {
+        accept: 'application/json',
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...server.headers,
+      },
+      ...(body === undefined ? {} : { body: stringifyExact(body) }),
+      signal: AbortSignal.timeout(WAIT_MS),
     });
     const parts: Buffer[] = [];
     let bytes = 0;
     for await (const part of answer.body as AsyncIterable<Buffer>) {
       bytes += part.length;
-      if (bytes > MAX_ANSWER) return null;   // leaving the loop ends the connection
+      if (bytes > MAX_ANSWER) return null; // leaving the loop ends the connection
       parts.push(part);
     }
     return answer.statusCode === 200 ? objectIn(JSON.parse(Buffer.concat(parts).toString('utf8'))) : null;

@@ -33,7 +33,15 @@ export interface RunWorld {
 
 /** For the log. Words of servers are cut of secrets. */
 export type UpstreamNews =
-  | { type: 'failed'; model: string; server: string; kind: UpstreamFault['kind']; status: number | null; reason: string; again: boolean }
+  | {
+      type: 'failed';
+      model: string;
+      server: string;
+      kind: UpstreamFault['kind'];
+      status: number | null;
+      reason: string;
+      again: boolean;
+    }
   | { type: 'shut' | 'open'; model: string; server: string }
   | { type: 'fallback'; model: string; to: string };
 
@@ -50,19 +58,23 @@ const AGAIN_MS = 50;
 const LAST_MS = 250;
 
 export class UpstreamRun implements RunningGeneration {
-  #leaving: AbortController | null = null;   // while it waits for its turn
+  #leaving: AbortController | null = null; // while it waits for its turn
   #attempt: Attempt | null = null;
   #answer: AnswerEvents | null = null;
   #other: RunningGeneration | null = null;
   #settle: ((fault: UpstreamFault | Error | null) => void) | null = null;
-  #place = 0;                      // among those that run
-  #memory: BufferReservation | undefined;    // for what is kept of the answer while it is read
+  #place = 0; // among those that run
+  #memory: BufferReservation | undefined; // for what is kept of the answer while it is read
   #over = false;
   #queueMs = 0;
-  #clock: NodeJS.Timeout | undefined;        // the first token, then the next one
+  #clock: NodeJS.Timeout | undefined; // the first token, then the next one
   #limit: NodeJS.Timeout | undefined;
 
-  constructor(private readonly world: RunWorld, private readonly asked: RunAsked, private readonly onEvent: (event: GenerationEvent) => void) {}
+  constructor(
+    private readonly world: RunWorld,
+    private readonly asked: RunAsked,
+    private readonly onEvent: (event: GenerationEvent) => void,
+  ) {}
 
   /** Throws ApiError if too many wait already. */
   start(): this {
@@ -71,23 +83,28 @@ export class UpstreamRun implements RunningGeneration {
     const begun = performance.now();
     const { organization } = this.asked.asker;
     if (world.slots.take(organization)) {
-      void this.#begin().catch((error: unknown) => this.#fail(error)).finally(() => {
-        world.slots.release(organization);
-        this.#stop();
-      });
+      void this.#begin()
+        .catch((error: unknown) => this.#fail(error))
+        .finally(() => {
+          world.slots.release(organization);
+          this.#stop();
+        });
       return this;
     }
     const wait = setTimeout(() => this.#queueTimeout(), world.queueWaitMs);
-    const leaving = this.#leaving = new AbortController();
-    void world.slots.run({ organization, signal: leaving.signal }, 1, async () => {
-      clearTimeout(wait);
-      this.#leaving = null;
-      this.#queueMs = performance.now() - begun;
-      await this.#begin();
-    }).catch((error: unknown) => this.#fail(error)).finally(() => {
-      clearTimeout(wait);
-      this.#stop();
-    });
+    const leaving = (this.#leaving = new AbortController());
+    void world.slots
+      .run({ organization, signal: leaving.signal }, 1, async () => {
+        clearTimeout(wait);
+        this.#leaving = null;
+        this.#queueMs = performance.now() - begun;
+        await this.#begin();
+      })
+      .catch((error: unknown) => this.#fail(error))
+      .finally(() => {
+        clearTimeout(wait);
+        this.#stop();
+      });
     return this;
   }
 
@@ -137,7 +154,12 @@ export class UpstreamRun implements RunningGeneration {
   #fail(error: unknown): void {
     if (this.#over) return;
     this.#stop();
-    const told: ApiError = error instanceof UpstreamFault ? error.told : isApiError(error) ? error : apiError('model_error', 'The model failed on this request.', null, { cause: error });
+    const told: ApiError =
+      error instanceof UpstreamFault
+        ? error.told
+        : isApiError(error)
+          ? error
+          : apiError('model_error', 'The model failed on this request.', null, { cause: error });
     this.onEvent({ type: 'failed', code: 'upstream', message: told.message, error: told });
   }
 
@@ -145,7 +167,8 @@ export class UpstreamRun implements RunningGeneration {
   async #serve(): Promise<void> {
     const { world } = this;
     const { servers, settings } = world;
-    const tried = new Set<Server>(), failedOn = new Set<Server>();   // though they answered
+    const tried = new Set<Server>(),
+      failedOn = new Set<Server>(); // though they answered
     let fault: UpstreamFault | Error | null = null;
     this.#clock = setTimeout(() => this.#settle?.(tookTooLong('first')), settings.first_token_ms);
     for (let attempt = 0; attempt <= settings.retries && !this.#over; attempt++) {
@@ -154,7 +177,8 @@ export class UpstreamRun implements RunningGeneration {
       if (tried.has(server)) await new Promise((resolve) => setTimeout(resolve, AGAIN_MS * 2 ** (attempt - 1)));
       tried.add(server);
       if (this.#over) return;
-      if (!server.take()) {   // another request tries it, since it was chosen
+      if (!server.take()) {
+        // another request tries it, since it was chosen
         attempt--;
         continue;
       }
@@ -169,14 +193,21 @@ export class UpstreamRun implements RunningGeneration {
     }
     if (this.#over) return;
     fault ??= noneAvailable(Math.min(...servers.map(({ shutForMs }) => shutForMs)));
-    if (this.#answer?.begun !== true && world.fallback !== null && fault instanceof UpstreamFault && fault.kind !== 'refused') return this.#fallBack(fault);
+    if (
+      this.#answer?.begun !== true &&
+      world.fallback !== null &&
+      fault instanceof UpstreamFault &&
+      fault.kind !== 'refused'
+    )
+      return this.#fallBack(fault);
     throw fault;
   }
 
   /** `well` has answered what these failed on. */
   #blame(failedOn: ReadonlySet<Server>, well: Server): void {
     for (const server of failedOn) {
-      if (server !== well && server.blame() === 'shut') this.world.tell({ type: 'shut', model: this.world.model, server: server.name });
+      if (server !== well && server.blame() === 'shut')
+        this.world.tell({ type: 'shut', model: this.world.model, server: server.name });
     }
   }
 
@@ -187,13 +218,34 @@ export class UpstreamRun implements RunningGeneration {
     const { api, body } = asked.api(server);
     const ended = await new Promise<UpstreamFault | Error | null>((resolve) => {
       this.#settle = resolve;
-      const answer = this.#answer = new AnswerEvents(asked.facts, this.#queueMs, (event) => { if (!this.#over) this.onEvent(event); }, () => this.#token(), () => this.#told(), (bytes) => this.#reserve(bytes));
+      const answer = (this.#answer = new AnswerEvents(
+        asked.facts,
+        this.#queueMs,
+        (event) => {
+          if (!this.#over) this.onEvent(event);
+        },
+        () => this.#token(),
+        () => this.#told(),
+        (bytes) => this.#reserve(bytes),
+      ));
       const reader = api.reader(answer, (error) => faultOfEvent(error, server.secrets, request.promptParam));
-      this.#attempt = new Attempt({
-        path: server.path + api.path, headers: { ...asked.asker.traceHeaders, ...server.headers }, body: stringifyExact({ model: server.settings.model ?? world.model, ...body }),
-        maxEventBytes: world.settings.max_event_bytes, maxAnswerBytes: world.settings.max_answer_bytes,
-        maxTextBytes: asked.facts.n * asked.facts.maxTextBytes, logprobs: asked.facts.logprobs, reserve: (bytes) => this.#reserve(bytes), free: (bytes) => this.#memory?.free(bytes), secrets: server.secrets, promptParam: request.promptParam,
-      }, reader, resolve);
+      this.#attempt = new Attempt(
+        {
+          path: server.path + api.path,
+          headers: { ...asked.asker.traceHeaders, ...server.headers },
+          body: stringifyExact({ model: server.settings.model ?? world.model, ...body }),
+          maxEventBytes: world.settings.max_event_bytes,
+          maxAnswerBytes: world.settings.max_answer_bytes,
+          maxTextBytes: asked.facts.n * asked.facts.maxTextBytes,
+          logprobs: asked.facts.logprobs,
+          reserve: (bytes) => this.#reserve(bytes),
+          free: (bytes) => this.#memory?.free(bytes),
+          secrets: server.secrets,
+          promptParam: request.promptParam,
+        },
+        reader,
+        resolve,
+      );
       this.#attempt.send(server.pool);
     });
     this.#attempt?.giveUp();
@@ -201,11 +253,25 @@ export class UpstreamRun implements RunningGeneration {
     // Whatever becomes of the connection of an answer that was told to its end.
     const fault = this.#answer?.over === true ? null : ended;
     const well = this.#answer?.begun === true && (fault === null || !(fault instanceof UpstreamFault) || !fault.blames);
-    const changed = server.release(well || (fault instanceof UpstreamFault && fault.kind === 'refused') ? 'well' : fault instanceof UpstreamFault && fault.blames ? 'badly' : 'neither',
-      fault instanceof UpstreamFault && fault.alive ? asked.asker.organization : null);
+    const changed = server.release(
+      well || (fault instanceof UpstreamFault && fault.kind === 'refused')
+        ? 'well'
+        : fault instanceof UpstreamFault && fault.blames
+          ? 'badly'
+          : 'neither',
+      fault instanceof UpstreamFault && fault.alive ? asked.asker.organization : null,
+    );
     if (changed !== null) world.tell({ type: changed, model: world.model, server: server.name });
     if (fault instanceof UpstreamFault && fault.kind !== 'refused') {
-      world.tell({ type: 'failed', model: world.model, server: server.name, kind: fault.kind, status: fault.told.upstreamStatus ?? null, reason: fault.told.message, again: again && fault.retry && this.#answer?.begun !== true });
+      world.tell({
+        type: 'failed',
+        model: world.model,
+        server: server.name,
+        kind: fault.kind,
+        status: fault.told.upstreamStatus ?? null,
+        reason: fault.told.message,
+        again: again && fault.retry && this.#answer?.begun !== true,
+      });
     }
     return fault;
   }

@@ -29,9 +29,16 @@ class Check {
     if (schema === false) return `${at || 'the whole'} may not be there`;
     if (typeof schema !== 'object' || schema === null) return null;
     const rules = schema as JsonSchema;
-    return this.#reference(rules, value, at, depth) ?? this.#own(rules, value, at)
-      ?? (Array.isArray(value) ? this.#items(rules, value, at, depth) : isObject(value) ? this.#members(rules, value, at, depth) : null)
-      ?? this.#alternatives(rules, value, at, depth);
+    return (
+      this.#reference(rules, value, at, depth) ??
+      this.#own(rules, value, at) ??
+      (Array.isArray(value)
+        ? this.#items(rules, value, at, depth)
+        : isObject(value)
+          ? this.#members(rules, value, at, depth)
+          : null) ??
+      this.#alternatives(rules, value, at, depth)
+    );
   }
 
   #reference({ $ref }: JsonSchema, value: unknown, at: string, depth: number): string | null {
@@ -39,7 +46,10 @@ class Check {
     let target: unknown = this.root;
     for (const part of $ref.slice(1).split('/').slice(1)) {
       const name = decode(part).replace(/~1/g, '/').replace(/~0/g, '~');
-      target = typeof target === 'object' && target !== null && Object.hasOwn(target, name) ? (target as JsonSchema)[name] : undefined;
+      target =
+        typeof target === 'object' && target !== null && Object.hasOwn(target, name)
+          ? (target as JsonSchema)[name]
+          : undefined;
     }
     return target === undefined ? null : this.problem(target, value, at, depth + 1);
   }
@@ -47,16 +57,33 @@ class Check {
   #own(rules: JsonSchema, value: unknown, at: string): string | null {
     const where = at || 'the whole';
     const types = rules['type'] === undefined ? [] : [rules['type']].flat();
-    if (types.length > 0 && !types.some((type) => isOf(type, value))) return `${where} is not of the type ${types.join(' or ')}`;
+    if (types.length > 0 && !types.some((type) => isOf(type, value)))
+      return `${where} is not of the type ${types.join(' or ')}`;
     if ('const' in rules && !same(rules['const'], value)) return `${where} is not the constant`;
-    if (Array.isArray(rules['enum']) && !rules['enum'].some((one) => same(one, value))) return `${where} is none of the values`;
-    const beyond = (name: string, of: number, isBeyond: (limit: number) => boolean): boolean => typeof rules[name] === 'number' && !Number.isNaN(of) && isBeyond(rules[name]);
+    if (Array.isArray(rules['enum']) && !rules['enum'].some((one) => same(one, value)))
+      return `${where} is none of the values`;
+    const beyond = (name: string, of: number, isBeyond: (limit: number) => boolean): boolean =>
+      typeof rules[name] === 'number' && !Number.isNaN(of) && isBeyond(rules[name]);
     if (typeof value === 'number') {
-      if (beyond('minimum', value, (limit) => value < limit) || beyond('exclusiveMinimum', value, (limit) => value <= limit)) return `${where} is too small`;
-      if (beyond('maximum', value, (limit) => value > limit) || beyond('exclusiveMaximum', value, (limit) => value >= limit)) return `${where} is too large`;
+      if (
+        beyond('minimum', value, (limit) => value < limit) ||
+        beyond('exclusiveMinimum', value, (limit) => value <= limit)
+      )
+        return `${where} is too small`;
+      if (
+        beyond('maximum', value, (limit) => value > limit) ||
+        beyond('exclusiveMaximum', value, (limit) => value >= limit)
+      )
+        return `${where} is too large`;
     }
-    const [least, most, length] = typeof value === 'string' ? ['minLength', 'maxLength', [...value].length] as const
-      : Array.isArray(value) ? ['minItems', 'maxItems', value.length] as const : isObject(value) ? ['minProperties', 'maxProperties', Object.keys(value).length] as const : ['', '', NaN] as const;
+    const [least, most, length] =
+      typeof value === 'string'
+        ? (['minLength', 'maxLength', [...value].length] as const)
+        : Array.isArray(value)
+          ? (['minItems', 'maxItems', value.length] as const)
+          : isObject(value)
+            ? (['minProperties', 'maxProperties', Object.keys(value).length] as const)
+            : (['', '', NaN] as const);
     if (beyond(least, length, (limit) => length < limit)) return `${where} is too short`;
     return beyond(most, length, (limit) => length > limit) ? `${where} is too long` : null;
   }
@@ -74,7 +101,8 @@ class Check {
   #members(rules: JsonSchema, value: Readonly<Record<string, unknown>>, at: string, depth: number): string | null {
     const known = isObject(rules['properties']) ? rules['properties'] : {};
     for (const name of Array.isArray(rules['required']) ? rules['required'] : []) {
-      if (typeof name === 'string' && !Object.hasOwn(value, name)) return `${at === '' ? '' : `${at}.`}${name} is missing`;
+      if (typeof name === 'string' && !Object.hasOwn(value, name))
+        return `${at === '' ? '' : `${at}.`}${name} is missing`;
     }
     for (const [name, member] of Object.entries(value)) {
       const isKnown = Object.hasOwn(known, name);
@@ -102,24 +130,34 @@ class Check {
   }
 }
 
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function isOf(type: unknown, value: unknown): boolean {
   switch (type) {
-    case 'null': return value === null;
-    case 'array': return Array.isArray(value);
-    case 'object': return isObject(value);
-    case 'integer': return typeof value === 'number' && Number.isInteger(value);
-    default: return typeof value === type;
+    case 'null':
+      return value === null;
+    case 'array':
+      return Array.isArray(value);
+    case 'object':
+      return isObject(value);
+    case 'integer':
+      return typeof value === 'number' && Number.isInteger(value);
+    default:
+      return typeof value === type;
   }
 }
 
 function same(one: unknown, other: unknown): boolean {
   if (one === other) return true;
-  if (Array.isArray(one)) return Array.isArray(other) && one.length === other.length && one.every((item, at) => same(item, other[at]));
+  if (Array.isArray(one))
+    return Array.isArray(other) && one.length === other.length && one.every((item, at) => same(item, other[at]));
   if (!isObject(one) || !isObject(other)) return false;
   const names = Object.keys(one);
-  return names.length === Object.keys(other).length && names.every((name) => Object.hasOwn(other, name) && same(one[name], other[name]));
+  return (
+    names.length === Object.keys(other).length &&
+    names.every((name) => Object.hasOwn(other, name) && same(one[name], other[name]))
+  );
 }
 
 function decode(part: string): string {

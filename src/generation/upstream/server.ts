@@ -25,10 +25,16 @@ export class Server {
   readonly secrets: readonly string[];
   /** What stands for it in logs and metrics. */
   readonly name: string;
-  #mine = 0;                       // under way, of this thread
+  #mine = 0; // under way, of this thread
   readonly #meter: UpstreamMeter;
 
-  constructor(readonly settings: UpstreamServer, readonly model: string, private readonly limits: UpstreamSettings, private readonly row: SharedRow, meter: (labels: { model: string; server: string }) => UpstreamMeter) {
+  constructor(
+    readonly settings: UpstreamServer,
+    readonly model: string,
+    private readonly limits: UpstreamSettings,
+    private readonly row: SharedRow,
+    meter: (labels: { model: string; server: string }) => UpstreamMeter,
+  ) {
     const { origin, pathname, host } = new URL(settings.url);
     this.api = APIS[settings.api];
     this.path = `${pathname.replace(/\/+$/, '')}`;
@@ -37,19 +43,34 @@ export class Server {
     this.headers = { ...(settings.key === null ? {} : this.api.headers(settings.key)), ...settings.headers };
     this.secrets = secretsIn([...(settings.key === null ? [] : [settings.key]), ...Object.values(settings.headers)]);
     const connect = buildConnector({ timeout: limits.connect_ms });
-    this.pool = new Pool(origin, { connect: (options, done) => connect(options, (...result) => {
-      if (result[0] === null) gate(result[1]);
-      done(...result);
-    }), headersTimeout: 0, bodyTimeout: 0, pipelining: 1, keepAliveTimeout: 4_000 });
+    this.pool = new Pool(origin, {
+      connect: (options, done) =>
+        connect(options, (...result) => {
+          if (result[0] === null) gate(result[1]);
+          done(...result);
+        }),
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      pipelining: 1,
+      keepAliveTimeout: 4_000,
+    });
   }
 
   /** Under way, of all threads; and of this one. */
-  get outstanding(): number { return this.row.underWay; }
-  get mine(): number { return this.#mine; }
+  get outstanding(): number {
+    return this.row.underWay;
+  }
+  get mine(): number {
+    return this.#mine;
+  }
 
   /** Tokens of its context, as it has said; null: it has not. */
-  get context(): number | null { return this.row.context || null; }
-  set context(tokens: number | null) { this.row.context = tokens ?? 0; }
+  get context(): number | null {
+    return this.row.context || null;
+  }
+  set context(tokens: number | null) {
+    this.row.context = tokens ?? 0;
+  }
 
   /** Milliseconds before it may be asked; 0: now. */
   get shutForMs(): number {
@@ -99,7 +120,10 @@ export class Server {
     // Of several that fail at once one shuts it.
     if (before > sharedNow()) return null;
     const times = this.row.shutAgain();
-    return this.row.shut(before, sharedNow() + this.limits.breaker_ms * 2 ** Math.min(times, MAX_DOUBLINGS)) && before === 0 ? 'shut' : null;
+    return this.row.shut(before, sharedNow() + this.limits.breaker_ms * 2 ** Math.min(times, MAX_DOUBLINGS)) &&
+      before === 0
+      ? 'shut'
+      : null;
   }
 
   close(): Promise<void> {
@@ -109,7 +133,8 @@ export class Server {
 
 /** Of those that may be asked, the one with the least to do for its weight; null: none may be. `tried` come last. */
 export function leastBusy(servers: readonly Server[], tried: ReadonlySet<Server>, turn: number): Server | null {
-  let best: Server | null = null, least = Infinity;
+  let best: Server | null = null,
+    least = Infinity;
   for (let i = 0; i < servers.length; i++) {
     const server = servers[(i + turn) % servers.length] as Server;
     if (server.shutForMs > 0) continue;

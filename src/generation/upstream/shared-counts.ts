@@ -15,8 +15,14 @@ import { placesBytes, SharedPlaces } from './shared-places.js';
 
 const INTS = 10;
 const WORDS = 5;
-const UNDER_WAY = 0, FAILURES = 1, TIMES_SHUT = 2, TRYING = 3, CONTEXT = 4, FAILED_ON = 5;
-const SHUT_UNTIL = 3, FAILING_SINCE = 4;
+const UNDER_WAY = 0,
+  FAILURES = 1,
+  TIMES_SHUT = 2,
+  TRYING = 3,
+  CONTEXT = 4,
+  FAILED_ON = 5;
+const SHUT_UNTIL = 3,
+  FAILING_SINCE = 4;
 const OWN_INTS = 2;
 
 /** A server that has answered nobody well for so long is at fault itself, whosever requests it fails on. */
@@ -26,19 +32,28 @@ export const FAILING_MS = 60_000;
 export const sharedNow = (): number => Number(process.hrtime.bigint() / 1_000_000n);
 
 /** How many there are at most. Threads are 0 to `threads`. */
-export interface SharedShape { readonly models: number; readonly servers: number; readonly threads: number }
+export interface SharedShape {
+  readonly models: number;
+  readonly servers: number;
+  readonly threads: number;
+}
 
 const rowsBytes = ({ servers, threads }: SharedShape): number => servers * (INTS + (threads + 1) * OWN_INTS) * 4;
 
 /** Memory for all of them, and for what each thread has of them. */
-export const upstreamBytes = (shape: SharedShape): number => rowsBytes(shape) + placesBytes(shape.models, shape.threads);
+export const upstreamBytes = (shape: SharedShape): number =>
+  rowsBytes(shape) + placesBytes(shape.models, shape.threads);
 
 export class SharedCounts {
   #row = 0;
   #model = 0;
 
   /** `thread`: whose these are; 0 where there is one. All threads take the same rows and places in the same order. */
-  constructor(private readonly buffer: SharedArrayBuffer, private readonly shape: SharedShape, private readonly thread: number) {}
+  constructor(
+    private readonly buffer: SharedArrayBuffer,
+    private readonly shape: SharedShape,
+    private readonly thread: number,
+  ) {}
 
   /** Of the next server. */
   row(): SharedRow {
@@ -60,7 +75,11 @@ export class SharedCounts {
 
   #rowAt(row: number, thread: number): SharedRow {
     const { servers } = this.shape;
-    return new SharedRow(this.buffer, row, new Int32Array(this.buffer, servers * (INTS + thread * OWN_INTS) * 4, servers * OWN_INTS));
+    return new SharedRow(
+      this.buffer,
+      row,
+      new Int32Array(this.buffer, servers * (INTS + thread * OWN_INTS) * 4, servers * OWN_INTS),
+    );
   }
 
   #placesAt(model: number, thread: number, most: number): SharedPlaces {
@@ -79,7 +98,9 @@ export class SharedRow {
     this.#own = own.subarray(row * OWN_INTS, (row + 1) * OWN_INTS);
   }
 
-  get underWay(): number { return Math.max(0, Atomics.load(this.#ints, UNDER_WAY)); }
+  get underWay(): number {
+    return Math.max(0, Atomics.load(this.#ints, UNDER_WAY));
+  }
 
   enter(): void {
     Atomics.add(this.#ints, UNDER_WAY, 1);
@@ -93,13 +114,19 @@ export class SharedRow {
 
   /** It is shut, from then on, by one who sees it: what was `before`. */
   shut(before: number, until: number): boolean {
-    return Atomics.compareExchange(this.#words, SHUT_UNTIL, BigInt(before), BigInt(Math.ceil(until))) === BigInt(before);
+    return (
+      Atomics.compareExchange(this.#words, SHUT_UNTIL, BigInt(before), BigInt(Math.ceil(until))) === BigInt(before)
+    );
   }
 
-  get shutUntil(): number { return Number(Atomics.load(this.#words, SHUT_UNTIL)); }
+  get shutUntil(): number {
+    return Number(Atomics.load(this.#words, SHUT_UNTIL));
+  }
 
   /** A failure more; how many there are in a row. */
-  failed(): number { return Atomics.add(this.#ints, FAILURES, 1) + 1; }
+  failed(): number {
+    return Atomics.add(this.#ints, FAILURES, 1) + 1;
+  }
 
   /**
    * Whether a failure at `now` counts: one on a request of an organization does not if the last that counted was on its own, for FAILING_MS; null: it is not
@@ -108,11 +135,17 @@ export class SharedRow {
   failedFor(organization: number | null, now: number): boolean {
     const whose = organization === null ? 0 : (organization | 0) + 1;
     const since = Number(Atomics.compareExchange(this.#words, FAILING_SINCE, 0n, BigInt(now)));
-    return Atomics.exchange(this.#ints, FAILED_ON, whose) !== whose || whose === 0 || (since !== 0 && now - since >= FAILING_MS);
+    return (
+      Atomics.exchange(this.#ints, FAILED_ON, whose) !== whose ||
+      whose === 0 ||
+      (since !== 0 && now - since >= FAILING_MS)
+    );
   }
 
   /** Shut once more; how often in a row before. */
-  shutAgain(): number { return Atomics.add(this.#ints, TIMES_SHUT, 1); }
+  shutAgain(): number {
+    return Atomics.add(this.#ints, TIMES_SHUT, 1);
+  }
 
   /** It answers. True if it was shut. */
   answered(): boolean {
@@ -123,7 +156,9 @@ export class SharedRow {
     return Atomics.exchange(this.#words, SHUT_UNTIL, 0n) !== 0n;
   }
 
-  get trying(): boolean { return Atomics.load(this.#ints, TRYING) !== 0; }
+  get trying(): boolean {
+    return Atomics.load(this.#ints, TRYING) !== 0;
+  }
 
   /** One at a time tries. */
   tryIt(): boolean {
@@ -137,8 +172,12 @@ export class SharedRow {
   }
 
   /** Tokens of its context, as it has said; 0: it has not. */
-  get context(): number { return Atomics.load(this.#ints, CONTEXT); }
-  set context(tokens: number) { Atomics.store(this.#ints, CONTEXT, Math.min(tokens, 2 ** 31 - 1)); }
+  get context(): number {
+    return Atomics.load(this.#ints, CONTEXT);
+  }
+  set context(tokens: number) {
+    Atomics.store(this.#ints, CONTEXT, Math.min(tokens, 2 ** 31 - 1));
+  }
 
   /** Gives back what its thread had. */
   abandon(): void {

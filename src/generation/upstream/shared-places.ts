@@ -15,7 +15,9 @@ const SLOTS = 1_024;
 const SLOT_BITS = 11n;
 const SLOT_MASK = (1n << SLOT_BITS) - 1n;
 const HEAD_INTS = 4;
-const CHANGES = 0, UNDER_WAY = 1, WAITERS = 2;
+const CHANGES = 0,
+  UNDER_WAY = 1,
+  WAITERS = 2;
 const MODEL_BYTES = HEAD_INTS * 4 + SLOTS * 8;
 const THREAD_BYTES = 8 + SLOTS * 4;
 /** A place that another thread has freed is looked for again after so long at the latest. */
@@ -24,30 +26,48 @@ const LOOK_MS = 1_000;
 const PATIENCE_MS = 100;
 
 /** Newer than the declarations this is compiled with. */
-const waitAsync = (Atomics as unknown as {
-  waitAsync(ints: Int32Array, at: number, value: number, ms: number): { async: false } | { async: true; value: Promise<string> };
-}).waitAsync;
+const waitAsync = (
+  Atomics as unknown as {
+    waitAsync(
+      ints: Int32Array,
+      at: number,
+      value: number,
+      ms: number,
+    ): { async: false } | { async: true; value: Promise<string> };
+  }
+).waitAsync;
 
 /** Microseconds by a clock that all threads share and nobody sets. */
 const turnNow = (): number => Number(process.hrtime.bigint() / 1_000n);
 
 /** Memory for `models`, and for what each of threads 0 to `threads` has of them. */
-export const placesBytes = (models: number, threads: number): number => models * (MODEL_BYTES + (threads + 1) * THREAD_BYTES);
+export const placesBytes = (models: number, threads: number): number =>
+  models * (MODEL_BYTES + (threads + 1) * THREAD_BYTES);
 
-interface Thread { readonly waits: BigInt64Array; readonly atWork: Int32Array }
+interface Thread {
+  readonly waits: BigInt64Array;
+  readonly atWork: Int32Array;
+}
 
 export class SharedPlaces implements Places<number> {
   readonly #head: Int32Array;
   readonly #turns: BigInt64Array;
   readonly #threads: readonly Thread[];
   readonly #own: Thread;
-  #told = 0n;                      // who waits first here, as the others see it
-  #seen = 0;                       // changes that the last look knew of
-  #lets = 0;                       // since when others go first although there is a place; 0: they do not
-  readonly #passed: bigint[];      // of each thread: whom it told of when its patience was over; not waited for again
+  #told = 0n; // who waits first here, as the others see it
+  #seen = 0; // changes that the last look knew of
+  #lets = 0; // since when others go first although there is a place; 0: they do not
+  readonly #passed: bigint[]; // of each thread: whom it told of when its patience was over; not waited for again
 
   /** Of model number `model`, for `thread`; at most `most` at once, in all threads together. */
-  constructor(buffer: SharedArrayBuffer, at: number, model: number, threads: number, private readonly thread: number, private readonly most: number) {
+  constructor(
+    buffer: SharedArrayBuffer,
+    at: number,
+    model: number,
+    threads: number,
+    private readonly thread: number,
+    private readonly most: number,
+  ) {
     const begin = at + model * (MODEL_BYTES + (threads + 1) * THREAD_BYTES);
     this.#head = new Int32Array(buffer, begin, HEAD_INTS);
     this.#turns = new BigInt64Array(buffer, begin + HEAD_INTS * 4, SLOTS);
@@ -59,11 +79,17 @@ export class SharedPlaces implements Places<number> {
     this.#passed = this.#threads.map(() => 0n);
   }
 
-  now(): number { return turnNow(); }
+  now(): number {
+    return turnNow();
+  }
 
-  atWork(organization: number): number { return this.#atWork(slotOf(organization)); }
+  atWork(organization: number): number {
+    return this.#atWork(slotOf(organization));
+  }
 
-  lastTurn(organization: number): number { return Number(Atomics.load(this.#turns, slotOf(organization))); }
+  lastTurn(organization: number): number {
+    return Number(Atomics.load(this.#turns, slotOf(organization)));
+  }
 
   take(organization: number, since: number | null): boolean {
     const slot = slotOf(organization);
@@ -142,7 +168,8 @@ export class SharedPlaces implements Places<number> {
       const slot = Number(told & SLOT_MASK) - 1;
       const theirs = this.#atWork(slot);
       const theirTurn = Math.max(Number(told >> SLOT_BITS), Number(Atomics.load(this.#turns, slot)));
-      if (theirs < atWork || (theirs === atWork && (theirTurn < turn || (theirTurn === turn && thread < this.thread)))) others.push({ thread, told });
+      if (theirs < atWork || (theirs === atWork && (theirTurn < turn || (theirTurn === turn && thread < this.thread))))
+        others.push({ thread, told });
     }
     return others;
   }

@@ -9,7 +9,7 @@ const SLICE_MS = 3;
 export type Step = () => boolean;
 
 const waiting: Step[] = [];
-let spentMs = 0;                 // since the last turn of the loop, outside run()
+let spentMs = 0; // since the last turn of the loop, outside run()
 
 /** Whether there is time left to read what arrives. */
 export function mayReadNow(): boolean {

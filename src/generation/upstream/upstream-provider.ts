@@ -42,7 +42,8 @@ const DEFAULT_CONTEXT = 131_072;
 /** Before one that has not said is asked for its context again. */
 const ASK_AGAIN_MS = 60_000;
 /** Questions how many tokens a prompt has, at once, and of these one organization's. They are in no limit of generations. */
-const COUNTS = 32, COUNTS_OF_ONE = 24;
+const COUNTS = 32,
+  COUNTS_OF_ONE = 24;
 
 export class UpstreamProvider implements Provider {
   readonly fingerprint: string;
@@ -54,21 +55,41 @@ export class UpstreamProvider implements Provider {
   readonly #world: RunWorld;
   readonly #counts: FairSlots<number>;
   #turn = 0;
-  #askedAt = -Infinity;            // for its context
+  #askedAt = -Infinity; // for its context
 
-  constructor(private readonly model: CatalogModel, upstream: Upstream, { settings, queueWaitMs, queueMax, maxGenerationMs, counts, meter, tell, other }: UpstreamOptions) {
+  constructor(
+    private readonly model: CatalogModel,
+    upstream: Upstream,
+    { settings, queueWaitMs, queueMax, maxGenerationMs, counts, meter, tell, other }: UpstreamOptions,
+  ) {
     this.#upstream = upstream;
     this.reasons = upstream.thinking !== 'none';
     this.sees = upstream.images;
     this.servers = upstream.servers.map((one) => new Server(one, model.id, settings, counts.row(), meter));
-    const identity = [VERSION, ...upstream.servers.map(({ url, model: name }) => `${url} ${name ?? model.id}`)].join('\n');
+    const identity = [VERSION, ...upstream.servers.map(({ url, model: name }) => `${url} ${name ?? model.id}`)].join(
+      '\n',
+    );
     this.fingerprint = `fp_${createHash('sha256').update(identity).digest('hex').slice(0, 10)}`;
-    this.#counts = new FairSlots(shareOf(COUNTS), `counts of tokens for ${model.id}`, shareOf(queueMax), undefined, undefined, shareOf(COUNTS_OF_ONE));
+    this.#counts = new FairSlots(
+      shareOf(COUNTS),
+      `counts of tokens for ${model.id}`,
+      shareOf(queueMax),
+      undefined,
+      undefined,
+      shareOf(COUNTS_OF_ONE),
+    );
     const { fallback } = upstream;
     this.#world = {
-      model: model.id, servers: this.servers, settings, queueWaitMs, maxGenerationMs, tell, running: new Roster(),
+      model: model.id,
+      servers: this.servers,
+      settings,
+      queueWaitMs,
+      maxGenerationMs,
+      tell,
+      running: new Roster(),
       slots: new FairSlots(counts.places(settings.concurrency), `requests for ${model.id}`, shareOf(queueMax)),
-      fallback: fallback === null ? null : async (signal) => ({ model: fallback, provider: await other(fallback, signal) }),
+      fallback:
+        fallback === null ? null : async (signal) => ({ model: fallback, provider: await other(fallback, signal) }),
       turn: () => this.#turn++,
     };
   }
@@ -90,15 +111,20 @@ export class UpstreamProvider implements Provider {
     return Math.max(1, Math.min(this.contextWindow - 1, this.model.max_output_tokens ?? MAX_OUTPUT_TOKENS));
   }
 
-  get running(): number { return this.servers.reduce((sum, { mine }) => sum + mine, 0); }
-  get waiting(): number { return Math.max(0, this.#world.running.size - this.running); }
+  get running(): number {
+    return this.servers.reduce((sum, { mine }) => sum + mine, 0);
+  }
+  get waiting(): number {
+    return Math.max(0, this.#world.running.size - this.running);
+  }
 
   check(request: GenerationRequest): void {
     if (this.sees || this.model.image_input === 'note') return;
     for (const { content } of request.messages) {
       if (typeof content !== 'object' || content === null) continue;
       for (const part of content) {
-        if (part.type === 'image') throw apiError('model_not_vision', `${part.path}: ${this.model.id} takes text only, not images.`, part.path);
+        if (part.type === 'image')
+          throw apiError('model_not_vision', `${part.path}: ${this.model.id} takes text only, not images.`, part.path);
       }
     }
   }
@@ -110,24 +136,51 @@ export class UpstreamProvider implements Provider {
     const cap = request.maxTokens === null && this.model.max_output_tokens === null ? null : maxTokens;
     const bodies = new Map<UpstreamApi, Body>();
     const api = (server: Server): { api: UpstreamApi; body: Body } => {
-      const chosen = request.raw === undefined ? server.api : server.settings.api === 'messages' ? refusePlain() : completions;
+      const chosen =
+        request.raw === undefined ? server.api : server.settings.api === 'messages' ? refusePlain() : completions;
       let body = bodies.get(chosen);
-      if (body === undefined) bodies.set(chosen, (body = chosen.body({ request: asked, cap, maxOutputTokens: this.maxOutputTokens, upstream: this.#upstream } satisfies Asked)));
+      if (body === undefined)
+        bodies.set(
+          chosen,
+          (body = chosen.body({
+            request: asked,
+            cap,
+            maxOutputTokens: this.maxOutputTokens,
+            upstream: this.#upstream,
+          } satisfies Asked)),
+        );
       return { api: chosen, body };
     };
     // What a format cannot say is refused before anything is counted.
-    const held = this.servers.map((server) => api(server).api.holds(request.format, this.#upstream.structured_outputs)).every(Boolean);
+    const held = this.servers
+      .map((server) => api(server).api.holds(request.format, this.#upstream.structured_outputs))
+      .every(Boolean);
     if (!held) checkable(request.format);
     const facts: AnswerFacts = {
-      n: request.n, stop: request.stop, maxCalls: request.parallelToolCalls ? Infinity : 1, estimatedPrompt: promptTokens.tokens, cap, context: this.#knownContext,
-      maxTextBytes: maxTextBytes(maxTokens), logprobs: request.topLogprobs !== null, keepsContent: request.format.type !== 'text' && (!held || request.stop.length > 0),
+      n: request.n,
+      stop: request.stop,
+      maxCalls: request.parallelToolCalls ? Infinity : 1,
+      estimatedPrompt: promptTokens.tokens,
+      cap,
+      context: this.#knownContext,
+      maxTextBytes: maxTextBytes(maxTokens),
+      logprobs: request.topLogprobs !== null,
+      keepsContent: request.format.type !== 'text' && (!held || request.stop.length > 0),
     };
     return {
-      promptTokens, maxTokens, cappedByContext: false, n: request.n, leftOut: [],
+      promptTokens,
+      maxTokens,
+      cappedByContext: false,
+      n: request.n,
+      leftOut: [],
       ...(held ? {} : { headers: [['x-structured-output', 'checked']] as const }),
       start: (onEvent) => {
         if (request.maxTokens === 0) return nothing(this.count(request, asker), request.n, onEvent);
-        const run = new UpstreamRun(this.#world, { request, facts, asker, api }, held ? heldTo(request, onEvent) : checked(request.format, onEvent, () => run.cancel()));
+        const run = new UpstreamRun(
+          this.#world,
+          { request, facts, asker, api },
+          held ? heldTo(request, onEvent) : checked(request.format, onEvent, () => run.cancel()),
+        );
         return run.start();
       },
     };
@@ -137,7 +190,15 @@ export class UpstreamProvider implements Provider {
   async count(request: GenerationRequest, asker: Asker): Promise<TokenCount> {
     const server = this.servers.find(({ shutForMs }) => shutForMs === 0);
     if (server !== undefined && !(this.sees && hasImages(request))) {
-      const body = request.raw !== undefined ? {} : server.api.body({ request: this.#withDefaults(request), cap: null, maxOutputTokens: this.maxOutputTokens, upstream: this.#upstream });
+      const body =
+        request.raw !== undefined
+          ? {}
+          : server.api.body({
+              request: this.#withDefaults(request),
+              cap: null,
+              maxOutputTokens: this.maxOutputTokens,
+              upstream: this.#upstream,
+            });
       const tokens = await this.#counts.run(asker, 1, () => countOf(server, body, request));
       if (tokens !== null) return { tokens, exact: true };
     }
@@ -149,7 +210,10 @@ export class UpstreamProvider implements Provider {
     if (sharedNow() - this.#askedAt < ASK_AGAIN_MS) return;
     this.#askedAt = sharedNow();
     for (const server of this.servers) {
-      if (server.context === null && server.shutForMs === 0) void contextOf(server).then((tokens) => { if (tokens !== null) server.context = tokens; });
+      if (server.context === null && server.shutForMs === 0)
+        void contextOf(server).then((tokens) => {
+          if (tokens !== null) server.context = tokens;
+        });
     }
   }
 
@@ -174,43 +238,79 @@ export class UpstreamProvider implements Provider {
     if (set === undefined || Object.keys(set).length === 0) return request;
     const { sampling } = request;
     return {
-      ...request, sampling: {
-        ...sampling, temperature: sampling.temperature ?? set.temperature, topP: sampling.topP ?? set.top_p, topK: sampling.topK ?? set.top_k,
-        minP: sampling.minP ?? set.min_p, repetitionPenalty: sampling.repetitionPenalty ?? set.repetition_penalty,
+      ...request,
+      sampling: {
+        ...sampling,
+        temperature: sampling.temperature ?? set.temperature,
+        topP: sampling.topP ?? set.top_p,
+        topK: sampling.topK ?? set.top_k,
+        minP: sampling.minP ?? set.min_p,
+        repetitionPenalty: sampling.repetitionPenalty ?? set.repetition_penalty,
       },
     };
   }
 }
 
-const hasImages = ({ messages }: GenerationRequest): boolean => messages.some(({ content }) => typeof content === 'object' && content !== null && content.some(({ type }) => type === 'image'));
+const hasImages = ({ messages }: GenerationRequest): boolean =>
+  messages.some(
+    ({ content }) => typeof content === 'object' && content !== null && content.some(({ type }) => type === 'image'),
+  );
 
 function refusePlain(): never {
-  throw apiError('unsupported_feature', 'The server this model runs on takes conversations only, no plain prompts.', 'prompt');
+  throw apiError(
+    'unsupported_feature',
+    'The server this model runs on takes conversations only, no plain prompts.',
+    'prompt',
+  );
 }
 
 /** Notes in the place of its images. */
 function noted(message: Message): Message {
   if (message.role !== 'user' && message.role !== 'tool') return message;
   const { content } = message;
-  return typeof content === 'string' ? message : { ...message, content: content.map((part) => (part.type === 'image' ? { type: 'text' as const, text: imageNote(part) } : part)) };
+  return typeof content === 'string'
+    ? message
+    : {
+        ...message,
+        content: content.map((part) =>
+          part.type === 'image' ? { type: 'text' as const, text: imageNote(part) } : part,
+        ),
+      };
 }
 
 /** A request for its prompt alone is counted and not asked: a server elsewhere keeps its cache its own way. */
-function nothing(counting: Promise<TokenCount>, n: number, onEvent: (event: GenerationEvent) => void): RunningGeneration {
+function nothing(
+  counting: Promise<TokenCount>,
+  n: number,
+  onEvent: (event: GenerationEvent) => void,
+): RunningGeneration {
   let isWanted = true;
   const failed = (error: unknown): void => {
     const told = toApiError(error);
     if (isWanted) onEvent({ type: 'failed', code: 'upstream', message: told.message, error: told });
   };
-  counting.then(({ tokens: promptTokens, exact }) => {
-    if (!isWanted) return;
-    onEvent({ type: 'started', promptTokens, cachedTokens: 0, queueMs: 0 });
-    for (let choice = 0; choice < n && isWanted; choice++) {
-      onEvent({
-        type: 'finished', choice, reason: 'max_tokens', stopString: null, completionTokens: 0, reasoningTokens: 0, calls: 0, timings: { prefillMs: 0, decodeMs: 0 },
-        counted: { promptTokens, cachedTokens: 0, estimated: !exact },
-      });
-    }
-  }).catch(failed);
-  return { cancel: () => { isWanted = false; } };
+  counting
+    .then(({ tokens: promptTokens, exact }) => {
+      if (!isWanted) return;
+      onEvent({ type: 'started', promptTokens, cachedTokens: 0, queueMs: 0 });
+      for (let choice = 0; choice < n && isWanted; choice++) {
+        onEvent({
+          type: 'finished',
+          choice,
+          reason: 'max_tokens',
+          stopString: null,
+          completionTokens: 0,
+          reasoningTokens: 0,
+          calls: 0,
+          timings: { prefillMs: 0, decodeMs: 0 },
+          counted: { promptTokens, cachedTokens: 0, estimated: !exact },
+        });
+      }
+    })
+    .catch(failed);
+  return {
+    cancel: () => {
+      isWanted = false;
+    },
+  };
 }

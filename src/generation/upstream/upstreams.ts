@@ -6,7 +6,9 @@ export class Upstreams {
   readonly #providers = new Map<string, UpstreamProvider>();
 
   constructor(models: readonly CatalogModel[], options: UpstreamOptions) {
-    for (const model of models) if (model.upstream !== undefined) this.#providers.set(model.id, new UpstreamProvider(model, model.upstream, options));
+    for (const model of models)
+      if (model.upstream !== undefined)
+        this.#providers.set(model.id, new UpstreamProvider(model, model.upstream, options));
   }
 
   /** Asks those for their context that the settings give none: it is known when it is published. */

@@ -3,7 +3,11 @@
 import { wordsOf } from './dialect.js';
 import type { Answer, WireError } from './dialect.js';
 
-interface WireUsage { prompt_tokens?: number; completion_tokens?: number; prompt_tokens_details?: { cached_tokens?: number } | null }
+interface WireUsage {
+  prompt_tokens?: number;
+  completion_tokens?: number;
+  prompt_tokens_details?: { cached_tokens?: number } | null;
+}
 
 interface Chunk<Choice> {
   id?: string;

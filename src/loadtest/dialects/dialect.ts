@@ -3,7 +3,10 @@
 import type { Target, Turn } from '../types.js';
 
 /** What was said and answered before, in this session. */
-export interface Exchange { readonly said: string; readonly answer: string }
+export interface Exchange {
+  readonly said: string;
+  readonly answer: string;
+}
 
 /** One question with all that it goes on from. */
 export interface Question {
@@ -28,8 +31,16 @@ export interface Answer {
   error: string | null;
 }
 
-export const newAnswer = (): Answer =>
-  ({ id: null, text: '', finish: null, promptTokens: null, cachedTokens: null, outputTokens: null, ended: false, error: null });
+export const newAnswer = (): Answer => ({
+  id: null,
+  text: '',
+  finish: null,
+  promptTokens: null,
+  cachedTokens: null,
+  outputTokens: null,
+  ended: false,
+  error: null,
+});
 
 export interface DialectRules {
   /** Behind the target's address. */
@@ -40,14 +51,28 @@ export interface DialectRules {
 }
 
 /** Fields of the target that stand in every body; its own win. */
-export const withTarget = (target: Target, fields: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> =>
-  ({ model: target.model, stream: true, ...(target.ignoreEos ? { ignore_eos: true } : {}), ...fields, ...target.body });
+export const withTarget = (
+  target: Target,
+  fields: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> => ({
+  model: target.model,
+  stream: true,
+  ...(target.ignoreEos ? { ignore_eos: true } : {}),
+  ...fields,
+  ...target.body,
+});
 
 /** A schema as chat completions and completions name it. */
 export const responseFormat = ({ schema }: Turn): Readonly<Record<string, unknown>> =>
-  (schema === null ? {} : { response_format: { type: 'json_schema', json_schema: { name: 'answer', schema, strict: true } } });
+  schema === null
+    ? {}
+    : { response_format: { type: 'json_schema', json_schema: { name: 'answer', schema, strict: true } } };
 
-export interface WireError { message?: unknown; code?: unknown; type?: unknown }
+export interface WireError {
+  message?: unknown;
+  code?: unknown;
+  type?: unknown;
+}
 
 /** The words of an error object, whatever else it has. */
 export function wordsOf(error: WireError | string): string {

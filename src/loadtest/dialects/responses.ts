@@ -8,21 +8,35 @@ interface WireResponse {
   status?: string;
   incomplete_details?: { reason?: string } | null;
   error?: WireError | null;
-  usage?: { input_tokens?: number; output_tokens?: number; input_tokens_details?: { cached_tokens?: number } | null } | null;
+  usage?: {
+    input_tokens?: number;
+    output_tokens?: number;
+    input_tokens_details?: { cached_tokens?: number } | null;
+  } | null;
 }
 
-interface WireEvent { type?: string; delta?: unknown; response?: WireResponse; error?: WireError; message?: string }
+interface WireEvent {
+  type?: string;
+  delta?: unknown;
+  response?: WireResponse;
+  error?: WireError;
+  message?: string;
+}
 
 function inputOf({ before, turn, stored }: Question): unknown[] {
   const items: unknown[] = [];
   if (stored?.previous == null) {
-    for (const { said, answer } of before) items.push({ role: 'user', content: said }, { role: 'assistant', content: answer });
+    for (const { said, answer } of before)
+      items.push({ role: 'user', content: said }, { role: 'assistant', content: answer });
   }
   items.push({ role: 'user', content: turn.text });
   return items;
 }
 
-function takeResponse(answer: Answer, { id, status, incomplete_details: incomplete, usage, error }: WireResponse): void {
+function takeResponse(
+  answer: Answer,
+  { id, status, incomplete_details: incomplete, usage, error }: WireResponse,
+): void {
   answer.id = id ?? answer.id;
   answer.finish = incomplete?.reason ?? status ?? answer.finish;
   answer.promptTokens = usage?.input_tokens ?? answer.promptTokens;
@@ -36,9 +50,14 @@ export const responses: DialectRules = {
   body(target, question) {
     const { system, turn, stored } = question;
     return withTarget(target, {
-      input: inputOf(question), max_output_tokens: turn.maxTokens, store: stored !== null,
-      ...(system === null ? {} : { instructions: system }), ...(stored?.previous == null ? {} : { previous_response_id: stored.previous }),
-      ...(turn.schema === null ? {} : { text: { format: { type: 'json_schema', name: 'answer', schema: turn.schema, strict: true } } }),
+      input: inputOf(question),
+      max_output_tokens: turn.maxTokens,
+      store: stored !== null,
+      ...(system === null ? {} : { instructions: system }),
+      ...(stored?.previous == null ? {} : { previous_response_id: stored.previous }),
+      ...(turn.schema === null
+        ? {}
+        : { text: { format: { type: 'json_schema', name: 'answer', schema: turn.schema, strict: true } } }),
     });
   },
   take(answer, data) {

@@ -9,13 +9,16 @@ import { LoadError } from '../load-error.js';
 export const MOST_ROWS = 1_000_000;
 const LONGEST_LINE = 16 * 1024 * 1024;
 
-export const wrongLine = (path: string, line: number, what: string): LoadError => new LoadError(`${path}:${line}: ${what}`);
+export const wrongLine = (path: string, line: number, what: string): LoadError =>
+  new LoadError(`${path}:${line}: ${what}`);
 
 /** Lines that are not empty. Throws LoadError where the file cannot be read. */
 export async function* fileLines(path: string): AsyncGenerator<{ line: number; text: string }> {
   const stream = createReadStream(path, 'utf8');
   // An error of the stream does not end the lines by itself.
-  const failed = new Promise<never>((_, reject) => { stream.once('error', (error) => reject(new LoadError(`${path}: ${plain(error)}`, error))); });
+  const failed = new Promise<never>((_, reject) => {
+    stream.once('error', (error) => reject(new LoadError(`${path}: ${plain(error)}`, error)));
+  });
   failed.catch(() => undefined);
   const lines = createInterface({ input: stream, crlfDelay: Infinity })[Symbol.asyncIterator]();
   try {
@@ -34,11 +37,22 @@ export async function* fileLines(path: string): AsyncGenerator<{ line: number; t
 
 export function plain(error: Error): string {
   const { code } = error as NodeJS.ErrnoException;
-  return code === 'ENOENT' ? 'is not there' : code === 'EISDIR' ? 'is a folder' : code === 'EACCES' ? 'may not be read' : error.message;
+  return code === 'ENOENT'
+    ? 'is not there'
+    : code === 'EISDIR'
+      ? 'is a folder'
+      : code === 'EACCES'
+        ? 'may not be read'
+        : error.message;
 }
 
 /** `what`: the field's name. A number from 0 to `most`, or a wrong line. */
 export function countIn(value: unknown, what: string, path: string, line: number, most = 100_000_000): number {
-  if (typeof value !== 'number' || !(value >= 0 && value <= most)) throw wrongLine(path, line, `${what} is ${value === undefined ? 'missing' : `${JSON.stringify(value)}, not a number from 0 to ${most}`}`);
+  if (typeof value !== 'number' || !(value >= 0 && value <= most))
+    throw wrongLine(
+      path,
+      line,
+      `${what} is ${value === undefined ? 'missing' : `${JSON.stringify(value)}, not a number from 0 to ${most}`}`,
+    );
   return value;
 }

@@ -6,15 +6,23 @@ import { LoadError } from '../load-error.js';
 import { plain, wrongLine } from './file-lines.js';
 
 const LONGEST = 64 * 1024 * 1024;
-const OPEN = new Set([0x5b, 0x7b]), CLOSE = new Set([0x5d, 0x7d]);
-const QUOTE = 0x22, ESCAPE = 0x5c, LINE_FEED = 0x0a, OPEN_LIST = 0x5b;
+const OPEN = new Set([0x5b, 0x7b]),
+  CLOSE = new Set([0x5d, 0x7d]);
+const QUOTE = 0x22,
+  ESCAPE = 0x5c,
+  LINE_FEED = 0x0a,
+  OPEN_LIST = 0x5b;
 
 /** Objects and lists at the top, or within one list at the top. `line`: where each begins. Throws LoadError. */
 export async function* jsonElements(path: string): AsyncGenerator<{ line: number; value: unknown }> {
-  let line = 1, began = 1;
-  let depth = 0, inText = false, escaped = false;
-  let within: 0 | 1 | null = null;     // depth at which elements stand: 1 in a list
-  let kept: Buffer[] = [], bytes = 0;
+  let line = 1,
+    began = 1;
+  let depth = 0,
+    inText = false,
+    escaped = false;
+  let within: 0 | 1 | null = null; // depth at which elements stand: 1 in a list
+  let kept: Buffer[] = [],
+    bytes = 0;
   try {
     for await (const piece of createReadStream(path) as AsyncIterable<Buffer>) {
       let from = 0;
@@ -46,7 +54,8 @@ export async function* jsonElements(path: string): AsyncGenerator<{ line: number
           kept = [];
           bytes = 0;
           from = at + 1;
-        } else if (within === null && byte > 0x20 && byte < 0x80) throw wrongLine(path, line, 'is neither a JSON list nor JSON lines');
+        } else if (within === null && byte > 0x20 && byte < 0x80)
+          throw wrongLine(path, line, 'is neither a JSON list nor JSON lines');
       }
       if (within === null || depth <= within) continue;
       kept.push(piece.subarray(from));

@@ -19,12 +19,16 @@ export async function readMooncake(path: string): Promise<TraceRow[]> {
     } catch (error) {
       throw wrongLine(path, line, `is no JSON: ${(error as Error).message}`);
     }
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) throw wrongLine(path, line, 'is no JSON object');
+    if (typeof value !== 'object' || value === null || Array.isArray(value))
+      throw wrongLine(path, line, 'is no JSON object');
     const { timestamp, input_length: input, output_length: output, hash_ids: ids } = value as Record<string, unknown>;
-    if (ids !== undefined && (!Array.isArray(ids) || !ids.every((id) => Number.isSafeInteger(id)))) throw wrongLine(path, line, 'hash_ids is no list of whole numbers');
+    if (ids !== undefined && (!Array.isArray(ids) || !ids.every((id) => Number.isSafeInteger(id))))
+      throw wrongLine(path, line, 'hash_ids is no list of whole numbers');
     rows.push({
-      at: countIn(timestamp, 'timestamp', path, line, Number.MAX_SAFE_INTEGER), promptTokens: Math.max(1, Math.round(countIn(input, 'input_length', path, line, LONGEST))),
-      outputTokens: Math.max(1, Math.round(countIn(output, 'output_length', path, line, LONGEST))), ...(ids === undefined ? {} : { blocks: ids as number[] }),
+      at: countIn(timestamp, 'timestamp', path, line, Number.MAX_SAFE_INTEGER),
+      promptTokens: Math.max(1, Math.round(countIn(input, 'input_length', path, line, LONGEST))),
+      outputTokens: Math.max(1, Math.round(countIn(output, 'output_length', path, line, LONGEST))),
+      ...(ids === undefined ? {} : { blocks: ids as number[] }),
     });
     if (rows.length === MOST_ROWS) break;
   }

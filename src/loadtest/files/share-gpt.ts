@@ -16,12 +16,17 @@ export interface ShareGptOptions {
   readonly thinkMs: number;
 }
 
-const ASKS = new Set(['human', 'user']), ANSWERS = new Set(['gpt', 'assistant', 'chatgpt', 'bing', 'bard']);
+const ASKS = new Set(['human', 'user']),
+  ANSWERS = new Set(['gpt', 'assistant', 'chatgpt', 'bing', 'bard']);
 /** Of English text in vocabularies of today; answers' lengths need no more than that. */
 const CHARACTERS_PER_TOKEN = 4;
-const MOST_OUTPUT = 2048, MOST_CHARACTERS = 200_000;
+const MOST_OUTPUT = 2048,
+  MOST_CHARACTERS = 200_000;
 
-interface Said { readonly who: 'asks' | 'answers' | 'system' | null; readonly text: string }
+interface Said {
+  readonly who: 'asks' | 'answers' | 'system' | null;
+  readonly text: string;
+}
 
 /** Conversations that begin with a question and its answer; others are left out. Throws LoadError that names file and line. */
 export async function readShareGpt(path: string, options: ShareGptOptions): Promise<Session[]> {
@@ -31,19 +36,32 @@ export async function readShareGpt(path: string, options: ShareGptOptions): Prom
     if (session !== null) sessions.push(session);
     if (sessions.length === options.most) break;
   }
-  if (sessions.length === 0) throw new LoadError(`${path}: has no conversation that begins with a question and its answer`);
+  if (sessions.length === 0)
+    throw new LoadError(`${path}: has no conversation that begins with a question and its answer`);
   return sessions;
 }
 
 function saidIn(value: unknown, path: string, line: number): Said[] {
-  const { conversations, messages, conversation } = (typeof value === 'object' && value !== null ? value : {}) as Record<string, unknown>;
+  const { conversations, messages, conversation } = (
+    typeof value === 'object' && value !== null ? value : {}
+  ) as Record<string, unknown>;
   const list = conversations ?? messages ?? conversation;
   if (!Array.isArray(list)) throw wrongLine(path, line, 'has neither "conversations" nor "messages"');
   return list.map((one: unknown, at) => {
-    const { from, value: said, role, content } = (typeof one === 'object' && one !== null ? one : {}) as Record<string, unknown>;
+    const {
+      from,
+      value: said,
+      role,
+      content,
+    } = (typeof one === 'object' && one !== null ? one : {}) as Record<string, unknown>;
     const who = from ?? role;
     const text = said ?? content;
-    if (typeof who !== 'string' || typeof text !== 'string') throw wrongLine(path, line, `message ${at + 1} of the conversation has no "from" and "value" (or "role" and "content") that are texts`);
+    if (typeof who !== 'string' || typeof text !== 'string')
+      throw wrongLine(
+        path,
+        line,
+        `message ${at + 1} of the conversation has no "from" and "value" (or "role" and "content") that are texts`,
+      );
     return { who: ASKS.has(who) ? 'asks' : ANSWERS.has(who) ? 'answers' : who === 'system' ? 'system' : null, text };
   });
 }
@@ -54,9 +72,22 @@ function sessionOf(said: readonly Said[], { turns, outputTokens, thinkMs }: Shar
   const all: Turn[] = [];
   for (let at = 0; at + 1 < rest.length && all.length < turns; at += 2) {
     const [question, answer] = [rest[at] as Said, rest[at + 1] as Said];
-    if (question.who !== 'asks' || answer.who !== 'answers' || question.text === '' || answer.text === '' || question.text.length > MOST_CHARACTERS) break;
+    if (
+      question.who !== 'asks' ||
+      answer.who !== 'answers' ||
+      question.text === '' ||
+      answer.text === '' ||
+      question.text.length > MOST_CHARACTERS
+    )
+      break;
     const own = Math.min(MOST_OUTPUT, Math.max(1, Math.round(answer.text.length / CHARACTERS_PER_TOKEN)));
-    all.push({ text: question.text, maxTokens: outputTokens ?? own, schema: null, thinkMs: at === 0 ? 0 : thinkMs, promptTokens: null });
+    all.push({
+      text: question.text,
+      maxTokens: outputTokens ?? own,
+      schema: null,
+      thinkMs: at === 0 ? 0 : thinkMs,
+      promptTokens: null,
+    });
   }
   return all.length === 0 ? null : { at: null, system, turns: all };
 }

@@ -5,7 +5,17 @@ import type { Summary } from '../types.js';
 import { bars, curves, dots, escape } from './charts.js';
 import type { FinishedRun, LoadReport } from './report.js';
 import { gapCurves, latencyCurves, slowest, timelineOf, ttftDots } from './series.js';
-import { duration, errorRows, LATENCY_HEAD, latencyRows, number, rateTables, requestsLine, runName, verdictRows } from './table.js';
+import {
+  duration,
+  errorRows,
+  LATENCY_HEAD,
+  latencyRows,
+  number,
+  rateTables,
+  requestsLine,
+  runName,
+  verdictRows,
+} from './table.js';
 
 const STYLE = `
 :root{color-scheme:light dark;--back:#fff;--card:#f7f7f8;--text:#1c1e21;--soft:#63676e;--line:#dfe1e5;--bad:#b3261e;--good:#1f7a4a;--c0:#2463c8;--c1:#d2622a;--c2:#2f8f5b;--c3:#8a4fbf;--c4:#b08900;--c5:#5c6b7a}
@@ -18,29 +28,61 @@ h1{font-size:22px;margin:0 0 4px}h2{font-size:17px;margin:28px 0 8px}p{margin:4p
 ${[0, 1, 2, 3, 4, 5].map((n) => `.line${n}{fill:none;stroke:var(--c${n});stroke-width:1.6}.fill${n}{fill:var(--c${n})}`).join('')}
 `;
 
-const table = (rows: readonly (readonly string[])[], head?: readonly string[]): string => (rows.length === 0 ? '' : [
-  '<div class="wide"><table>', head === undefined ? '' : `<tr>${head.map((cell) => `<th>${escape(cell)}</th>`).join('')}</tr>`,
-  ...rows.map((row) => `<tr>${row.map((cell, at) => (at === 0 ? `<th scope="row">${escape(cell)}</th>` : `<td${cell === 'missed' || cell === 'kept' ? ` class="${cell}"` : ''}>${escape(cell)}</td>`)).join('')}</tr>`),
-  '</table></div>',
-].join(''));
+const table = (rows: readonly (readonly string[])[], head?: readonly string[]): string =>
+  rows.length === 0
+    ? ''
+    : [
+        '<div class="wide"><table>',
+        head === undefined ? '' : `<tr>${head.map((cell) => `<th>${escape(cell)}</th>`).join('')}</tr>`,
+        ...rows.map(
+          (row) =>
+            `<tr>${row.map((cell, at) => (at === 0 ? `<th scope="row">${escape(cell)}</th>` : `<td${cell === 'missed' || cell === 'kept' ? ` class="${cell}"` : ''}>${escape(cell)}</td>`)).join('')}</tr>`,
+        ),
+        '</table></div>',
+      ].join('');
 
-const doubts = ({ doubts: all }: Summary): string => all.map((doubt) => `<p class="doubt">${escape(`${doubt[0]?.toUpperCase() ?? ''}${doubt.slice(1)}.`)}</p>`).join('');
+const doubts = ({ doubts: all }: Summary): string =>
+  all.map((doubt) => `<p class="doubt">${escape(`${doubt[0]?.toUpperCase() ?? ''}${doubt.slice(1)}.`)}</p>`).join('');
 
 function runSection({ result, summary }: FinishedRun, title: string): string {
   const records = result.records.filter(({ phase }) => phase === 'measured');
   const fine = records.filter(answered);
   const timeline = timelineOf(result.records);
-  const latencies = latencyCurves(fine), gaps = gapCurves(fine), longest = slowest(fine);
+  const latencies = latencyCurves(fine),
+    gaps = gapCurves(fine),
+    longest = slowest(fine);
   const charts = [
-    latencies.length === 0 ? '' : curves({ title: 'How long requests took', x: 'milliseconds, from when they should have begun', y: '% of requests within', logX: true, most: 100 }, latencies),
-    gaps.length === 0 ? '' : curves({ title: 'Between pieces of an answer', x: 'milliseconds', y: '% within', logX: true, most: 100 }, gaps),
-    curves({ title: 'Requests under way', x: 'seconds; the warm-up is in it', y: 'requests' }, timeline.waiting.points.some(([, y]) => y >= 1) ? [timeline.running, timeline.waiting] : [timeline.running]),
+    latencies.length === 0
+      ? ''
+      : curves(
+          {
+            title: 'How long requests took',
+            x: 'milliseconds, from when they should have begun',
+            y: '% of requests within',
+            logX: true,
+            most: 100,
+          },
+          latencies,
+        ),
+    gaps.length === 0
+      ? ''
+      : curves({ title: 'Between pieces of an answer', x: 'milliseconds', y: '% within', logX: true, most: 100 }, gaps),
+    curves(
+      { title: 'Requests under way', x: 'seconds; the warm-up is in it', y: 'requests' },
+      timeline.waiting.points.some(([, y]) => y >= 1) ? [timeline.running, timeline.waiting] : [timeline.running],
+    ),
     curves({ title: 'Output tokens a second', x: 'seconds; the warm-up is in it', y: 'tokens/s' }, [timeline.tokens]),
-    records.length === 0 ? '' : dots({ title: 'Time to first token', x: 'seconds', y: 'milliseconds' }, ttftDots(records)),
-    longest.length === 0 ? '' : bars('The slowest requests', 'milliseconds', ['waiting', 'to first token', 'answering'], longest),
+    records.length === 0
+      ? ''
+      : dots({ title: 'Time to first token', x: 'seconds', y: 'milliseconds' }, ttftDots(records)),
+    longest.length === 0
+      ? ''
+      : bars('The slowest requests', 'milliseconds', ['waiting', 'to first token', 'answering'], longest),
   ];
   return [
-    `<h2>${escape(title)}</h2><p>${escape(requestsLine(summary))}</p>`, doubts(summary), table(latencyRows(summary), LATENCY_HEAD),
+    `<h2>${escape(title)}</h2><p>${escape(requestsLine(summary))}</p>`,
+    doubts(summary),
+    table(latencyRows(summary), LATENCY_HEAD),
     `<div class="tables">${table(verdictRows(summary), summary.verdicts.length === 0 ? undefined : ['objective', 'came to', ''])}${table(errorRows(summary), ['error', 'times', 'for example'])}</div>`,
     `<div class="charts">${charts.join('')}</div>`,
     `<p class="soft">The client was busy ${number(summary.client.utilization * 100)} % of the time and sent requests within ${duration(summary.client.lagP99)} of their time (99th percentile).</p>`,

@@ -6,14 +6,25 @@ import { LATENCIES } from '../types.js';
 import type { LoadResult, LoadRun, Objective, Repeated, RequestRecord, Summary } from '../types.js';
 
 /** `round`: from 1; rounds of one seed ask the same. */
-export interface RunReport { readonly startedAt: number; readonly seed: number; readonly round: number; readonly summary: Summary }
+export interface RunReport {
+  readonly startedAt: number;
+  readonly seed: number;
+  readonly round: number;
+  readonly summary: Summary;
+}
 
 export interface LoadReport {
   readonly tool: 'monolith bench serve';
   readonly version: string;
   /** As it was typed, without keys and headers' values. */
   readonly command: string;
-  readonly target: { readonly url: string; readonly dialect: string; readonly model: string; readonly ignoreEos: boolean; readonly body: Readonly<Record<string, unknown>> };
+  readonly target: {
+    readonly url: string;
+    readonly dialect: string;
+    readonly model: string;
+    readonly ignoreEos: boolean;
+    readonly body: Readonly<Record<string, unknown>>;
+  };
   readonly workload: string;
   readonly arrival: string;
   readonly conversation: LoadRun['conversation'];
@@ -31,7 +42,9 @@ export interface LoadReport {
 /** Figures of a run that are compared between runs, by name: milliseconds, rates per second, shares. */
 export function figuresOf(summary: Summary): Readonly<Record<string, number>> {
   const figures: Record<string, number> = {
-    requests_per_second: summary.requestsPerSecond, output_tokens_per_second: summary.outputTokensPerSecond, total_tokens_per_second: summary.totalTokensPerSecond,
+    requests_per_second: summary.requestsPerSecond,
+    output_tokens_per_second: summary.outputTokensPerSecond,
+    total_tokens_per_second: summary.totalTokensPerSecond,
   };
   if (summary.goodput !== null) {
     figures['goodput_requests_per_second'] = summary.goodput.requestsPerSecond;
@@ -42,15 +55,20 @@ export function figuresOf(summary: Summary): Readonly<Record<string, number>> {
     if (values === null) continue;
     for (const place of ['p50', 'p90', 'p95', 'p99'] as const) figures[`${metric}_${place}_ms`] = values[place];
   }
-  for (const { objective, value } of summary.verdicts) if (value !== null && Number.isFinite(value)) figures[`slo_${nameOf(objective)}`] = value;
+  for (const { objective, value } of summary.verdicts)
+    if (value !== null && Number.isFinite(value)) figures[`slo_${nameOf(objective)}`] = value;
   return figures;
 }
 
 /** By round: figures that every run has in it. */
 export function repeatedFigures(runs: readonly RunReport[]): Pick<LoadReport, 'repeated' | 'laterRounds'> {
-  const ofRound = (wanted: number): Record<string, Repeated> => repeatedOfRuns(runs.filter(({ round }) => round === wanted));
+  const ofRound = (wanted: number): Record<string, Repeated> =>
+    repeatedOfRuns(runs.filter(({ round }) => round === wanted));
   const rounds = [...new Set(runs.map(({ round }) => round))];
-  return { repeated: ofRound(1), laterRounds: rounds.filter((round) => round > 1).map((round) => ({ round, repeated: ofRound(round) })) };
+  return {
+    repeated: ofRound(1),
+    laterRounds: rounds.filter((round) => round > 1).map((round) => ({ round, repeated: ofRound(round) })),
+  };
 }
 
 function repeatedOfRuns(runs: readonly RunReport[]): Record<string, Repeated> {
@@ -66,7 +84,13 @@ export function recordLine(record: RequestRecord): string {
 }
 
 /** Records with what they belong to, for reports. */
-export interface FinishedRun { readonly run: LoadRun; readonly round: number; readonly result: LoadResult; readonly summary: Summary }
+export interface FinishedRun {
+  readonly run: LoadRun;
+  readonly round: number;
+  readonly result: LoadResult;
+  readonly summary: Summary;
+}
 
 /** JSON has no infinity: a percentile that failures made infinite is told as null. */
-export const finite = (_key: string, value: unknown): unknown => (typeof value === 'number' && !Number.isFinite(value) ? null : value);
+export const finite = (_key: string, value: unknown): unknown =>
+  typeof value === 'number' && !Number.isFinite(value) ? null : value;

@@ -11,10 +11,14 @@ export function ticks(most: number): number[] {
 /** Ones, twos and fives that cover both bounds, which are above 0; for logarithmic axes. At most about nine. */
 export function logTicks(least: number, most: number): number[] {
   const all: number[] = [];
-  for (let power = Math.floor(Math.log10(least)); power <= Math.ceil(Math.log10(most)); power++) for (const factor of [1, 2, 5]) all.push(factor * 10 ** power);
+  for (let power = Math.floor(Math.log10(least)); power <= Math.ceil(Math.log10(most)); power++)
+    for (const factor of [1, 2, 5]) all.push(factor * 10 ** power);
   const from = all.findLastIndex((value) => value <= least * (1 + 1e-9));
   const to = all.findIndex((value) => value >= most * (1 - 1e-9));
   const within = all.slice(Math.max(0, from), to < 0 ? undefined : to + 1);
-  const thin = within.length > 9 ? within.filter((value, at) => at === 0 || at === within.length - 1 || Math.abs(Math.log10(value) % 1) < 1e-9) : within;
+  const thin =
+    within.length > 9
+      ? within.filter((value, at) => at === 0 || at === within.length - 1 || Math.abs(Math.log10(value) % 1) < 1e-9)
+      : within;
   return thin.length > 1 ? thin : [least, most * 2];
 }

@@ -6,13 +6,16 @@ import { failed, latencyOf, pooledGaps } from '../objectives.js';
 import type { RequestRecord } from '../types.js';
 import type { Bar, Curve } from './charts.js';
 
-const CURVE_POINTS = 160, COLUMNS = 240, MOST_DOTS = 1500, SLOWEST = 20;
+const CURVE_POINTS = 160,
+  COLUMNS = 240,
+  MOST_DOTS = 1500,
+  SLOWEST = 20;
 
 /** Milliseconds against the share of values within, in percent. */
 function distributionCurve(name: string, sorted: ArrayLike<number>): Curve[] {
   if (sorted.length === 0) return [];
   const points = Array.from({ length: CURVE_POINTS + 1 }, (_, at): [number, number] => {
-    const percentile = at / CURVE_POINTS * 100;
+    const percentile = (at / CURVE_POINTS) * 100;
     return [percentileOf(sorted, percentile), percentile];
   });
   return [{ name, points }];
@@ -21,21 +24,31 @@ function distributionCurve(name: string, sorted: ArrayLike<number>): Curve[] {
 const values = (records: readonly RequestRecord[], metric: 'ttft' | 'e2e'): Float64Array =>
   ascending(records.map((record) => latencyOf(record, metric)).filter((value) => value !== null));
 
-export const latencyCurves = (fine: readonly RequestRecord[]): Curve[] =>
-  [...distributionCurve('TTFT', values(fine, 'ttft')), ...distributionCurve('end to end', values(fine, 'e2e'))];
+export const latencyCurves = (fine: readonly RequestRecord[]): Curve[] => [
+  ...distributionCurve('TTFT', values(fine, 'ttft')),
+  ...distributionCurve('end to end', values(fine, 'e2e')),
+];
 
-export const gapCurves = (fine: readonly RequestRecord[]): Curve[] => distributionCurve('between pieces', pooledGaps(fine));
+export const gapCurves = (fine: readonly RequestRecord[]): Curve[] =>
+  distributionCurve('between pieces', pooledGaps(fine));
 
-export interface Timeline { readonly running: Curve; readonly waiting: Curve; readonly tokens: Curve }
+export interface Timeline {
+  readonly running: Curve;
+  readonly waiting: Curve;
+  readonly tokens: Curve;
+}
 
 /** By equal steps of the run's time, in seconds: requests under way and waiting for a place, tokens a second. */
 export function timelineOf(records: readonly RequestRecord[]): Timeline {
   const end = records.reduce((most, record) => Math.max(most, record.end), 1);
   const step = Math.max(100, end / COLUMNS);
   const columns = Math.ceil(end / step);
-  const busy = new Float64Array(columns), waiting = new Float64Array(columns), tokens = new Float64Array(columns);
+  const busy = new Float64Array(columns),
+    waiting = new Float64Array(columns),
+    tokens = new Float64Array(columns);
   const cover = (into: Float64Array, from: number, to: number): void => {
-    for (let at = Math.max(0, Math.floor(from / step)); at < columns && at * step < to; at++) into[at] = (into[at] as number) + (Math.min(to, (at + 1) * step) - Math.max(from, at * step)) / step;
+    for (let at = Math.max(0, Math.floor(from / step)); at < columns && at * step < to; at++)
+      into[at] = (into[at] as number) + (Math.min(to, (at + 1) * step) - Math.max(from, at * step)) / step;
   };
   for (const { intended, sent, end: ended, firstToken, gaps, outputTokens } of records) {
     cover(busy, sent, ended);
@@ -46,15 +59,21 @@ export function timelineOf(records: readonly RequestRecord[]): Timeline {
     let at = firstToken;
     for (let n = 0; n <= gaps.length; n++) {
       const column = Math.min(columns - 1, Math.max(0, Math.floor(at / step)));
-      tokens[column] = (tokens[column] as number) + each * 1000 / step;
+      tokens[column] = (tokens[column] as number) + (each * 1000) / step;
       at += gaps[n] ?? 0;
     }
   }
-  const curve = (name: string, data: Float64Array): Curve => ({ name, points: [...data].map((value, at) => [at * step / 1000, value] as const) });
+  const curve = (name: string, data: Float64Array): Curve => ({
+    name,
+    points: [...data].map((value, at) => [(at * step) / 1000, value] as const),
+  });
   return { running: curve('running', busy), waiting: curve('waiting', waiting), tokens: curve('tokens/s', tokens) };
 }
 
-export interface Dots { readonly name: string; readonly points: readonly { readonly x: number; readonly y: number; readonly words: string }[] }
+export interface Dots {
+  readonly name: string;
+  readonly points: readonly { readonly x: number; readonly y: number; readonly words: string }[];
+}
 
 const ms = (value: number): string => `${Number(value.toPrecision(3))} ms`;
 
@@ -64,20 +83,34 @@ export function ttftDots(records: readonly RequestRecord[]): Dots[] {
   const some = records.filter((_, at) => at % every === 0);
   const answered = some.flatMap((record) => {
     const ttft = record.error === null ? latencyOf(record, 'ttft') : null;
-    return ttft === null ? [] : [{ x: record.intended / 1000, y: ttft, words: `session ${record.session}, turn ${record.turn}: ${ms(ttft)}` }];
+    return ttft === null
+      ? []
+      : [{ x: record.intended / 1000, y: ttft, words: `session ${record.session}, turn ${record.turn}: ${ms(ttft)}` }];
   });
-  const broken = some.filter(failed).map((record) => ({ x: record.intended / 1000, y: record.end - record.intended, words: `session ${record.session}: ${record.error?.kind ?? ''}` }));
+  const broken = some
+    .filter(failed)
+    .map((record) => ({
+      x: record.intended / 1000,
+      y: record.end - record.intended,
+      words: `session ${record.session}: ${record.error?.kind ?? ''}`,
+    }));
   return [{ name: 'answered', points: answered }, ...(broken.length === 0 ? [] : [{ name: 'failed', points: broken }])];
 }
 
 /** The slowest answers, in the order in which they began: waiting for a place, until the first token, the rest. */
 export function slowest(fine: readonly RequestRecord[]): Bar[] {
-  return [...fine].sort((a, b) => (b.end - b.intended) - (a.end - a.intended)).slice(0, SLOWEST).sort((a, b) => a.intended - b.intended).map((record) => {
-    const { intended, sent, firstToken, end, session, turn, promptTokens, outputTokens } = record;
-    const first = firstToken ?? end;
-    return {
-      name: `${session}${turn > 0 ? `.${turn}` : ''}`, from: intended, parts: [Math.max(0, sent - intended), first - sent, end - first],
-      words: `session ${session}, turn ${turn}: ${ms(end - intended)}; ${promptTokens ?? '?'} tokens asked, ${outputTokens ?? '?'} answered`,
-    };
-  });
+  return [...fine]
+    .sort((a, b) => b.end - b.intended - (a.end - a.intended))
+    .slice(0, SLOWEST)
+    .sort((a, b) => a.intended - b.intended)
+    .map((record) => {
+      const { intended, sent, firstToken, end, session, turn, promptTokens, outputTokens } = record;
+      const first = firstToken ?? end;
+      return {
+        name: `${session}${turn > 0 ? `.${turn}` : ''}`,
+        from: intended,
+        parts: [Math.max(0, sent - intended), first - sent, end - first],
+        words: `session ${session}, turn ${turn}: ${ms(end - intended)}; ${promptTokens ?? '?'} tokens asked, ${outputTokens ?? '?'} answered`,
+      };
+    });
 }

@@ -12,16 +12,28 @@ export function number(value: number): string {
 }
 
 /** Milliseconds, or seconds from one on. */
-export const duration = (ms: number): string => (Number.isFinite(ms) && Math.abs(ms) >= 1000 ? `${number(ms / 1000)} s` : `${number(ms)} ms`);
+export const duration = (ms: number): string =>
+  Number.isFinite(ms) && Math.abs(ms) >= 1000 ? `${number(ms / 1000)} s` : `${number(ms)} ms`;
 
 export const LATENCY_HEAD = ['', 'p50', 'p90', 'p95', 'p99', 'max', 'mean', 'count'] as const;
 
 /** Of one run. */
 export function latencyRows({ ttft, itl, tpot, e2e, queued }: Summary): string[][] {
   const row = (name: string, values: Distribution | null): string[][] =>
-    (values === null ? [] : [[name, ...[values.p50, values.p90, values.p95, values.p99, values.max, values.mean].map(duration), number(values.count)]]);
+    values === null
+      ? []
+      : [
+          [
+            name,
+            ...[values.p50, values.p90, values.p95, values.p99, values.max, values.mean].map(duration),
+            number(values.count),
+          ],
+        ];
   return [
-    ...row('time to first token', ttft), ...row('between pieces', itl), ...row('per output token', tpot), ...row('end to end', e2e),
+    ...row('time to first token', ttft),
+    ...row('between pieces', itl),
+    ...row('per output token', tpot),
+    ...row('end to end', e2e),
     ...(queued !== null && queued.max > 5 ? row('until it was sent', queued) : []),
   ];
 }
@@ -33,26 +45,41 @@ export function withInterval({ mean, low, high }: Repeated, show: (value: number
 
 /** What a run of a report is called. */
 export function runName({ runs }: Pick<LoadReport, 'runs'>, at: number): string {
-  const first = runs.filter(({ round }) => round === 1).length, round = `round ${runs[at]?.round}`;
+  const first = runs.filter(({ round }) => round === 1).length,
+    round = `round ${runs[at]?.round}`;
   const run = `run ${runs.slice(0, at + 1).filter((one) => one.round === 1).length}`;
   return runs.length === first ? run : first === 1 ? round : `${run}, ${round}`;
 }
 
 /** Over all runs: a table for each round. A title where there is more than one run. */
-export function rateTables({ repeated, laterRounds, runs }: Pick<LoadReport, 'repeated' | 'laterRounds' | 'runs'>): { title: string | null; rows: string[][] }[] {
+export function rateTables({
+  repeated,
+  laterRounds,
+  runs,
+}: Pick<LoadReport, 'repeated' | 'laterRounds' | 'runs'>): { title: string | null; rows: string[][] }[] {
   const count = runs.filter(({ round }) => round === 1).length;
   return [{ round: 1, repeated }, ...laterRounds].map((one) => {
-    const parts = [...laterRounds.length > 0 ? [`round ${one.round}`] : [], ...count > 1 ? [`mean of ${count} runs (95 % confidence)`] : []];
-    return { title: parts.length > 0 ? parts.join(': ') : null, rows: rateRows(one.repeated, count > 1 || laterRounds.length > 0) };
+    const parts = [
+      ...(laterRounds.length > 0 ? [`round ${one.round}`] : []),
+      ...(count > 1 ? [`mean of ${count} runs (95 % confidence)`] : []),
+    ];
+    return {
+      title: parts.length > 0 ? parts.join(': ') : null,
+      rows: rateRows(one.repeated, count > 1 || laterRounds.length > 0),
+    };
   });
 }
 
 function rateRows(repeated: LoadReport['repeated'], withLatencies: boolean): string[][] {
   const rows: [string, string][] = [
-    ['requests/s', 'requests_per_second'], ['output tokens/s', 'output_tokens_per_second'], ['all tokens/s', 'total_tokens_per_second'],
+    ['requests/s', 'requests_per_second'],
+    ['output tokens/s', 'output_tokens_per_second'],
+    ['all tokens/s', 'total_tokens_per_second'],
     ['good requests/s', 'goodput_requests_per_second'],
   ];
-  const table = rows.flatMap(([name, key]) => (repeated[key] === undefined ? [] : [[name, withInterval(repeated[key])]]));
+  const table = rows.flatMap(([name, key]) =>
+    repeated[key] === undefined ? [] : [[name, withInterval(repeated[key])]],
+  );
   if (withLatencies) {
     for (const metric of ['ttft', 'itl', 'tpot', 'e2e']) {
       for (const place of ['p50', 'p99']) {
@@ -65,18 +92,28 @@ function rateRows(repeated: LoadReport['repeated'], withLatencies: boolean): str
 }
 
 /** What was promised and what it came to, of one run. */
-export const verdictRows = ({ verdicts }: Summary): string[][] => verdicts.map(({ objective, value, met }) => [
-  showObjective(objective), value === null ? 'nothing measured' : objective.metric === 'errors' ? `${number(value * 100)} %` : duration(value), met ? 'kept' : 'missed',
-]);
+export const verdictRows = ({ verdicts }: Summary): string[][] =>
+  verdicts.map(({ objective, value, met }) => [
+    showObjective(objective),
+    value === null ? 'nothing measured' : objective.metric === 'errors' ? `${number(value * 100)} %` : duration(value),
+    met ? 'kept' : 'missed',
+  ]);
 
-export const errorRows = ({ errors }: Summary): string[][] => Object.entries(errors).map(([kind, error]) => [kind, number(error?.count ?? 0), error?.example ?? '']);
+export const errorRows = ({ errors }: Summary): string[][] =>
+  Object.entries(errors).map(([kind, error]) => [kind, number(error?.count ?? 0), error?.example ?? '']);
 
 /** One line on how much was asked and answered. */
 export function requestsLine({ requests, durationMs, totals, concurrency }: Summary): string {
   const parts = [`${number(requests.answered)} of ${number(requests.asked)} answered in ${duration(durationMs)}`];
   if (requests.failed > 0) parts.push(`${number(requests.failed)} failed`);
   if (requests.cancelled > 0) parts.push(`${number(requests.cancelled)} cancelled`);
-  const cached = totals.promptTokens > 0 && totals.cachedTokens > 0 ? ` (${number(totals.cachedTokens / totals.promptTokens * 100)} % from the cache)` : '';
-  parts.push(`${number(totals.promptTokens)} tokens asked${cached}, ${number(totals.outputTokens)} answered`, `${number(concurrency.mean)} at once, at most ${number(concurrency.peak)}`);
+  const cached =
+    totals.promptTokens > 0 && totals.cachedTokens > 0
+      ? ` (${number((totals.cachedTokens / totals.promptTokens) * 100)} % from the cache)`
+      : '';
+  parts.push(
+    `${number(totals.promptTokens)} tokens asked${cached}, ${number(totals.outputTokens)} answered`,
+    `${number(concurrency.mean)} at once, at most ${number(concurrency.peak)}`,
+  );
   return parts.join('; ');
 }

@@ -27,8 +27,12 @@ export async function writeReport(folder: string, report: LoadReport, runs: read
       const own = join(folder, `run-${number}${run.round > 1 ? `-round-${run.round}` : ''}`);
       const { records, startedAt } = run.result;
       mkdirSync(own, { recursive: true });
-      await lines(join(own, 'requests.jsonl'), records.length, (n) => recordLine(records[n] as (typeof records)[number]));
-      await lines(join(own, 'profile_export.jsonl'), records.length, (n) => aiperfLine(records[n] as (typeof records)[number], n, startedAt));
+      await lines(join(own, 'requests.jsonl'), records.length, (n) =>
+        recordLine(records[n] as (typeof records)[number]),
+      );
+      await lines(join(own, 'profile_export.jsonl'), records.length, (n) =>
+        aiperfLine(records[n] as (typeof records)[number], n, startedAt),
+      );
       json(join(own, 'vllm.json'), vllmResult(run));
       json(join(own, 'profile_export_aiperf.json'), aiperfResult(run, report.version, `${Math.round(startedAt)}`));
     }
@@ -37,7 +41,9 @@ export async function writeReport(folder: string, report: LoadReport, runs: read
   }
 }
 
-const json = (path: string, value: object): void => { writeFileSync(path, `${JSON.stringify(value, finite, 1)}\n`); };
+const json = (path: string, value: object): void => {
+  writeFileSync(path, `${JSON.stringify(value, finite, 1)}\n`);
+};
 
 async function lines(path: string, count: number, line: (n: number) => string): Promise<void> {
   const all = function* (): Generator<string> {

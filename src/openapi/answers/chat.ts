@@ -11,10 +11,15 @@ const logprobs = z.strictObject({
 });
 
 export const usage = z.strictObject({
-  prompt_tokens: count(), completion_tokens: count(), total_tokens: count(),
+  prompt_tokens: count(),
+  completion_tokens: count(),
+  total_tokens: count(),
   prompt_tokens_details: z.strictObject({ cached_tokens: count(), audio_tokens: count() }),
   completion_tokens_details: z.strictObject({
-    reasoning_tokens: count(), audio_tokens: count(), accepted_prediction_tokens: count(), rejected_prediction_tokens: count(),
+    reasoning_tokens: count(),
+    audio_tokens: count(),
+    accepted_prediction_tokens: count(),
+    rejected_prediction_tokens: count(),
   }),
 });
 
@@ -26,29 +31,45 @@ const envelope = {
   service_tier: z.literal('default'),
 };
 
-export const promptLogprobs = z.array(z.record(z.string(), z.strictObject({ logprob: z.number(), rank: z.int().min(1).nullable(), decoded_token: z.string() })).nullable());
+export const promptLogprobs = z.array(
+  z
+    .record(
+      z.string(),
+      z.strictObject({ logprob: z.number(), rank: z.int().min(1).nullable(), decoded_token: z.string() }),
+    )
+    .nullable(),
+);
 export const tokenIds = z.array(count());
 
 const callId = z.string().regex(/^call_[0-9A-Za-z]{24}$/);
 const toolCall = z.strictObject({
-  id: callId, type: z.literal('function'),
+  id: callId,
+  type: z.literal('function'),
   function: z.strictObject({ name: z.string(), arguments: z.string() }),
 });
 
 export const chatCompletion = z.strictObject({
   ...envelope,
   object: z.literal('chat.completion'),
-  choices: z.array(z.strictObject({
-    index: count(),
-    message: z.strictObject({
-      role: z.literal('assistant'), content: z.string().nullable(), reasoning_content: z.string().optional(),
-      tool_calls: z.array(toolCall).min(1).optional(), refusal: z.null(), annotations: z.array(z.never()),
-    }),
-    logprobs: logprobs.nullable(),
-    finish_reason: finishReason,
-    stop_reason: z.string().nullable(),
-    token_ids: tokenIds.optional(),
-  })).min(1),
+  choices: z
+    .array(
+      z.strictObject({
+        index: count(),
+        message: z.strictObject({
+          role: z.literal('assistant'),
+          content: z.string().nullable(),
+          reasoning_content: z.string().optional(),
+          tool_calls: z.array(toolCall).min(1).optional(),
+          refusal: z.null(),
+          annotations: z.array(z.never()),
+        }),
+        logprobs: logprobs.nullable(),
+        finish_reason: finishReason,
+        stop_reason: z.string().nullable(),
+        token_ids: tokenIds.optional(),
+      }),
+    )
+    .min(1),
   usage,
   prompt_token_ids: tokenIds.optional(),
   prompt_logprobs: promptLogprobs.optional(),
@@ -57,7 +78,10 @@ export const chatCompletion = z.strictObject({
 
 const toolCallDelta = z.union([
   z.strictObject({
-    index: count(), id: callId, type: z.literal('function'), function: z.strictObject({ name: z.string(), arguments: z.literal('') }),
+    index: count(),
+    id: callId,
+    type: z.literal('function'),
+    function: z.strictObject({ name: z.string(), arguments: z.literal('') }),
   }),
   z.strictObject({ index: count(), function: z.strictObject({ arguments: z.string() }) }),
 ]);
@@ -65,17 +89,21 @@ const toolCallDelta = z.union([
 export const chatCompletionChunk = z.strictObject({
   ...envelope,
   object: z.literal('chat.completion.chunk'),
-  choices: z.array(z.strictObject({
-    index: count(),
-    delta: z.strictObject({
-      role: z.literal('assistant').optional(), content: z.string().optional(), reasoning_content: z.string().optional(),
-      tool_calls: z.array(toolCallDelta).length(1).optional(),
+  choices: z.array(
+    z.strictObject({
+      index: count(),
+      delta: z.strictObject({
+        role: z.literal('assistant').optional(),
+        content: z.string().optional(),
+        reasoning_content: z.string().optional(),
+        tool_calls: z.array(toolCallDelta).length(1).optional(),
+      }),
+      logprobs: logprobs.nullable(),
+      finish_reason: finishReason.nullable(),
+      stop_reason: z.string().nullable().optional(),
+      token_ids: tokenIds.optional(),
     }),
-    logprobs: logprobs.nullable(),
-    finish_reason: finishReason.nullable(),
-    stop_reason: z.string().nullable().optional(),
-    token_ids: tokenIds.optional(),
-  })),
+  ),
   prompt_token_ids: tokenIds.optional(),
   usage: usage.nullable().optional(),
 });

@@ -15,20 +15,34 @@ export const completion = z.strictObject({
   created: z.int(),
   model: z.string(),
   system_fingerprint: z.string().regex(/^fp_[0-9a-f]{10}$/),
-  choices: z.array(z.strictObject({
-    index: z.int().min(0), text: z.string(), logprobs: logprobs.nullable(),
-    finish_reason: z.enum(['stop', 'length']).nullable(), stop_reason: z.string().nullable(),
-    prompt_logprobs: promptLogprobs.optional(), token_ids: tokenIds.optional(), prompt_token_ids: tokenIds.optional(),
-  })),
+  choices: z.array(
+    z.strictObject({
+      index: z.int().min(0),
+      text: z.string(),
+      logprobs: logprobs.nullable(),
+      finish_reason: z.enum(['stop', 'length']).nullable(),
+      stop_reason: z.string().nullable(),
+      prompt_logprobs: promptLogprobs.optional(),
+      token_ids: tokenIds.optional(),
+      prompt_token_ids: tokenIds.optional(),
+    }),
+  ),
   usage: usage.nullable().optional(),
 });
 
 export const tokens = z.strictObject({
-  count: z.int().min(0), max_model_len: z.int().min(1), tokens: tokenIds, token_strs: z.array(z.string()).nullable(),
+  count: z.int().min(0),
+  max_model_len: z.int().min(1),
+  tokens: tokenIds,
+  token_strs: z.array(z.string()).nullable(),
 });
 
 export const detokenized = z.strictObject({ prompt: z.string() });
 
 export const tokenizerInfo = z.strictObject({
-  tokenizer_class: z.literal('Monolith'), bos_token: z.string().nullable(), eos_token: z.string().nullable(), pad_token: z.null(), chat_template: z.string().nullable(),
+  tokenizer_class: z.literal('Monolith'),
+  bos_token: z.string().nullable(),
+  eos_token: z.string().nullable(),
+  pad_token: z.null(),
+  chat_template: z.string().nullable(),
 });

@@ -11,11 +11,23 @@ const param = z.string().nullable();
 const upstreamStatus = z.number().int();
 
 export const chatError = z.strictObject({
-  error: z.strictObject({ message: z.string().min(1), type, param, code, details: z.strictObject({ upstream_status: upstreamStatus }).optional() }),
+  error: z.strictObject({
+    message: z.string().min(1),
+    type,
+    param,
+    code,
+    details: z.strictObject({ upstream_status: upstreamStatus }).optional(),
+  }),
 });
 
 export const messagesError = z.strictObject({
   type: z.literal('error'),
-  error: z.strictObject({ type, message: z.string().min(1), param, code, details: z.strictObject({ error_code: code, upstream_status: upstreamStatus.optional() }) }),
+  error: z.strictObject({
+    type,
+    message: z.string().min(1),
+    param,
+    code,
+    details: z.strictObject({ error_code: code, upstream_status: upstreamStatus.optional() }),
+  }),
   request_id: z.string().regex(/^req_[0-9A-Za-z]{24}$/),
 });

@@ -6,23 +6,40 @@ const count = () => z.int().min(0);
 const text = z.strictObject({ type: z.literal('text'), text: z.string() });
 const thinking = z.strictObject({ type: z.literal('thinking'), thinking: z.string(), signature: z.string() });
 const toolUse = z.strictObject({
-  type: z.literal('tool_use'), id: z.string().regex(/^toolu_[0-9A-Za-z]{24}$/), name: z.string(),
-  input: z.record(z.string(), z.unknown()), caller: z.strictObject({ type: z.literal('direct') }),
+  type: z.literal('tool_use'),
+  id: z.string().regex(/^toolu_[0-9A-Za-z]{24}$/),
+  name: z.string(),
+  input: z.record(z.string(), z.unknown()),
+  caller: z.strictObject({ type: z.literal('direct') }),
 });
 
 const outputDetails = z.strictObject({ thinking_tokens: count() });
 const usage = z.strictObject({
-  input_tokens: count(), cache_creation_input_tokens: count(), cache_read_input_tokens: count(), cache_creation: z.null(),
-  output_tokens: count(), output_tokens_details: outputDetails.nullable(), server_tool_use: z.null(),
-  service_tier: z.literal('standard'), speed: z.literal('standard'), inference_geo: z.null(),
+  input_tokens: count(),
+  cache_creation_input_tokens: count(),
+  cache_read_input_tokens: count(),
+  cache_creation: z.null(),
+  output_tokens: count(),
+  output_tokens_details: outputDetails.nullable(),
+  server_tool_use: z.null(),
+  service_tier: z.literal('standard'),
+  speed: z.literal('standard'),
+  inference_geo: z.null(),
 });
 
 const stopReason = z.enum(['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'model_context_window_exceeded']);
 
 export const message = z.strictObject({
-  id: z.string().regex(/^msg_[0-9A-Za-z]{24}$/), type: z.literal('message'), role: z.literal('assistant'), model: z.string(),
+  id: z.string().regex(/^msg_[0-9A-Za-z]{24}$/),
+  type: z.literal('message'),
+  role: z.literal('assistant'),
+  model: z.string(),
   content: z.array(z.discriminatedUnion('type', [text, thinking, toolUse])),
-  stop_reason: stopReason, stop_sequence: z.string().nullable(), stop_details: z.null(), container: z.null(), diagnostics: z.null(),
+  stop_reason: stopReason,
+  stop_sequence: z.string().nullable(),
+  stop_details: z.null(),
+  container: z.null(),
+  diagnostics: z.null(),
   usage,
 });
 
@@ -35,7 +52,8 @@ export const messageEvent = z.discriminatedUnion('type', [
   }),
   z.strictObject({ type: z.literal('ping') }),
   z.strictObject({
-    type: z.literal('content_block_start'), index,
+    type: z.literal('content_block_start'),
+    index,
     content_block: z.discriminatedUnion('type', [
       text.extend({ text: z.literal('') }),
       thinking.extend({ thinking: z.literal(''), signature: z.literal('') }),
@@ -43,7 +61,8 @@ export const messageEvent = z.discriminatedUnion('type', [
     ]),
   }),
   z.strictObject({
-    type: z.literal('content_block_delta'), index,
+    type: z.literal('content_block_delta'),
+    index,
     delta: z.discriminatedUnion('type', [
       z.strictObject({ type: z.literal('text_delta'), text: z.string() }),
       z.strictObject({ type: z.literal('thinking_delta'), thinking: z.string() }),
@@ -54,10 +73,19 @@ export const messageEvent = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('content_block_stop'), index }),
   z.strictObject({
     type: z.literal('message_delta'),
-    delta: z.strictObject({ stop_reason: stopReason, stop_sequence: z.string().nullable(), stop_details: z.null(), container: z.null() }),
+    delta: z.strictObject({
+      stop_reason: stopReason,
+      stop_sequence: z.string().nullable(),
+      stop_details: z.null(),
+      container: z.null(),
+    }),
     usage: z.strictObject({
-      input_tokens: count(), cache_creation_input_tokens: count(), cache_read_input_tokens: count(), output_tokens: count(),
-      output_tokens_details: outputDetails.nullable(), server_tool_use: z.null(),
+      input_tokens: count(),
+      cache_creation_input_tokens: count(),
+      cache_read_input_tokens: count(),
+      output_tokens: count(),
+      output_tokens_details: outputDetails.nullable(),
+      server_tool_use: z.null(),
     }),
   }),
   z.strictObject({ type: z.literal('message_stop') }),

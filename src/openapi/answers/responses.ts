@@ -17,57 +17,108 @@ const summaryText = z.strictObject({ type: z.literal('summary_text'), text });
 const reasoningText = z.strictObject({ type: z.literal('reasoning_text'), text });
 
 export const outputItem = z.discriminatedUnion('type', [
-  z.strictObject({ id: id('msg'), type: z.literal('message'), status: itemStatus, role: z.literal('assistant'), content: z.array(outputText) }),
   z.strictObject({
-    id: id('fc'), type: z.literal('function_call'), status: itemStatus, call_id: z.string().regex(/^call_[0-9A-Za-z]{24}$/),
-    name: text, namespace: text.optional(), arguments: text,
+    id: id('msg'),
+    type: z.literal('message'),
+    status: itemStatus,
+    role: z.literal('assistant'),
+    content: z.array(outputText),
   }),
   z.strictObject({
-    id: id('rs'), type: z.literal('reasoning'), status: itemStatus, summary: z.array(summaryText),
-    content: z.array(reasoningText).optional(), encrypted_content: text.optional(),
+    id: id('fc'),
+    type: z.literal('function_call'),
+    status: itemStatus,
+    call_id: z.string().regex(/^call_[0-9A-Za-z]{24}$/),
+    name: text,
+    namespace: text.optional(),
+    arguments: text,
+  }),
+  z.strictObject({
+    id: id('rs'),
+    type: z.literal('reasoning'),
+    status: itemStatus,
+    summary: z.array(summaryText),
+    content: z.array(reasoningText).optional(),
+    encrypted_content: text.optional(),
   }),
 ]);
 
 const tool = z.strictObject({
-  type: z.literal('function'), name: text, description: text.nullable(), parameters: z.record(z.string(), z.unknown()).nullable(), strict: z.boolean().nullable(),
+  type: z.literal('function'),
+  name: text,
+  description: text.nullable(),
+  parameters: z.record(z.string(), z.unknown()).nullable(),
+  strict: z.boolean().nullable(),
 });
 
 const usage = z.strictObject({
-  input_tokens: count(), input_tokens_details: z.strictObject({ cached_tokens: count(), cache_write_tokens: count() }),
-  output_tokens: count(), output_tokens_details: z.strictObject({ reasoning_tokens: count() }), total_tokens: count(),
+  input_tokens: count(),
+  input_tokens_details: z.strictObject({ cached_tokens: count(), cache_write_tokens: count() }),
+  output_tokens: count(),
+  output_tokens_details: z.strictObject({ reasoning_tokens: count() }),
+  total_tokens: count(),
 });
 
 const effort = z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']);
 
 export const response = z.strictObject({
-  id: id('resp'), object: z.literal('response'), created_at: z.int(), completed_at: z.int().nullable(), status, background: z.boolean(),
+  id: id('resp'),
+  object: z.literal('response'),
+  created_at: z.int(),
+  completed_at: z.int().nullable(),
+  status,
+  background: z.boolean(),
   error: z.strictObject({ code: z.enum(['server_error', 'rate_limit_exceeded']), message: text }).nullable(),
   incomplete_details: z.strictObject({ reason: z.literal('max_output_tokens') }).nullable(),
-  instructions: text.nullable(), model: text, previous_response_id: text.nullable(),
+  instructions: text.nullable(),
+  model: text,
+  previous_response_id: text.nullable(),
   output: z.array(outputItem),
   tools: z.array(z.union([tool, z.looseObject({ type: z.literal('namespace'), name: text })])),
   tool_choice: z.union([
     z.enum(['none', 'auto', 'required']),
     z.looseObject({ type: z.literal('function'), name: text }),
-    z.looseObject({ type: z.literal('allowed_tools'), mode: z.enum(['auto', 'required']), tools: z.array(z.unknown()) }),
+    z.looseObject({
+      type: z.literal('allowed_tools'),
+      mode: z.enum(['auto', 'required']),
+      tools: z.array(z.unknown()),
+    }),
   ]),
-  parallel_tool_calls: z.boolean(), max_tool_calls: z.int().nullable(), max_output_tokens: z.int().nullable(),
-  temperature: z.number(), top_p: z.number(), presence_penalty: z.number(), frequency_penalty: z.number(), top_logprobs: z.int(),
+  parallel_tool_calls: z.boolean(),
+  max_tool_calls: z.int().nullable(),
+  max_output_tokens: z.int().nullable(),
+  temperature: z.number(),
+  top_p: z.number(),
+  presence_penalty: z.number(),
+  frequency_penalty: z.number(),
+  top_logprobs: z.int(),
   truncation: z.enum(['auto', 'disabled']),
   text: z.strictObject({
     format: z.discriminatedUnion('type', [
-      z.strictObject({ type: z.literal('text') }), z.strictObject({ type: z.literal('json_object') }),
-      z.strictObject({ type: z.literal('json_schema'), name: text, description: text.nullable(), schema: z.record(z.string(), z.unknown()), strict: z.boolean() }),
+      z.strictObject({ type: z.literal('text') }),
+      z.strictObject({ type: z.literal('json_object') }),
+      z.strictObject({
+        type: z.literal('json_schema'),
+        name: text,
+        description: text.nullable(),
+        schema: z.record(z.string(), z.unknown()),
+        strict: z.boolean(),
+      }),
     ]),
     verbosity: z.enum(['low', 'medium', 'high']).optional(),
   }),
   reasoning: z.strictObject({ effort: effort.nullable(), summary: z.enum(['auto', 'concise', 'detailed']).nullable() }),
-  store: z.boolean(), service_tier: z.literal('default'), metadata: z.record(z.string(), z.string()),
-  safety_identifier: text.nullable(), prompt_cache_key: text.nullable(), user: text.nullable(),
+  store: z.boolean(),
+  service_tier: z.literal('default'),
+  metadata: z.record(z.string(), z.string()),
+  safety_identifier: text.nullable(),
+  prompt_cache_key: text.nullable(),
+  user: text.nullable(),
   usage: usage.nullable(),
 });
 
-const event = <T extends z.ZodRawShape>(type: string, fields: T) => z.strictObject({ type: z.literal(type), sequence_number: count(), ...fields });
+const event = <T extends z.ZodRawShape>(type: string, fields: T) =>
+  z.strictObject({ type: z.literal(type), sequence_number: count(), ...fields });
 const output_index = count();
 const content_index = z.literal(0);
 const summary_index = z.literal(0);
@@ -80,25 +131,56 @@ const rawReasoning = ['response.reasoning', 'response.reasoning_text'].flatMap((
 ]);
 
 export const responseEvent = z.union([
-  ...['created', 'queued', 'in_progress', 'completed', 'incomplete', 'failed'].map((name) => event(`response.${name}`, { response })),
+  ...['created', 'queued', 'in_progress', 'completed', 'incomplete', 'failed'].map((name) =>
+    event(`response.${name}`, { response }),
+  ),
   ...['added', 'done'].map((name) => event(`response.output_item.${name}`, { output_index, item: outputItem })),
-  ...['added', 'done'].map((name) => event(`response.content_part.${name}`, { item_id, output_index, content_index, part: z.union([outputText, reasoningText]) })),
+  ...['added', 'done'].map((name) =>
+    event(`response.content_part.${name}`, {
+      item_id,
+      output_index,
+      content_index,
+      part: z.union([outputText, reasoningText]),
+    }),
+  ),
   event('response.output_text.delta', { item_id, output_index, content_index, delta: text, logprobs }),
   event('response.output_text.done', { item_id, output_index, content_index, text, logprobs }),
   event('response.function_call_arguments.delta', { item_id, output_index, delta: text }),
   event('response.function_call_arguments.done', { item_id, output_index, name: text, arguments: text }),
   ...rawReasoning,
-  ...['added', 'done'].map((name) => event(`response.reasoning_summary_part.${name}`, { item_id, output_index, summary_index, part: summaryText })),
+  ...['added', 'done'].map((name) =>
+    event(`response.reasoning_summary_part.${name}`, { item_id, output_index, summary_index, part: summaryText }),
+  ),
   event('response.reasoning_summary_text.delta', { item_id, output_index, summary_index, delta: text }),
   event('response.reasoning_summary_text.done', { item_id, output_index, summary_index, text }),
-  event('error', { error: z.strictObject({ type: text, code: text, message: text, param: text.nullable() }), code: text, message: text, param: text.nullable() }),
+  event('error', {
+    error: z.strictObject({ type: text, code: text, message: text, param: text.nullable() }),
+    code: text,
+    message: text,
+    param: text.nullable(),
+  }),
 ]);
 
-export const responseDeleted = z.strictObject({ id: id('resp'), object: z.literal('response'), deleted: z.literal(true) });
-export const responseInputTokens = z.strictObject({ object: z.literal('response.input_tokens'), input_tokens: count() });
+export const responseDeleted = z.strictObject({
+  id: id('resp'),
+  object: z.literal('response'),
+  deleted: z.literal(true),
+});
+export const responseInputTokens = z.strictObject({
+  object: z.literal('response.input_tokens'),
+  input_tokens: count(),
+});
 export const responseItemList = z.strictObject({
-  object: z.literal('list'), data: z.array(z.looseObject({ id: text, type: text })), first_id: text.nullable(), last_id: text.nullable(), has_more: z.boolean(),
+  object: z.literal('list'),
+  data: z.array(z.looseObject({ id: text, type: text })),
+  first_id: text.nullable(),
+  last_id: text.nullable(),
+  has_more: z.boolean(),
 });
 export const compaction = z.strictObject({
-  id: id('resp'), object: z.literal('response.compaction'), created_at: z.int(), output: z.array(z.looseObject({ id: text, type: z.enum(['message', 'compaction']) })), usage,
+  id: id('resp'),
+  object: z.literal('response.compaction'),
+  created_at: z.int(),
+  output: z.array(z.looseObject({ id: text, type: z.enum(['message', 'compaction']) })),
+  usage,
 });

@@ -15,12 +15,12 @@ export class PostgresEngineSettings implements EngineSettingsStore {
   }
 
   async get(engine: string): Promise<EngineValues> {
-    return await settingOf<EngineValues>(this.work.sql, 'engine', engine) ?? {};
+    return (await settingOf<EngineValues>(this.work.sql, 'engine', engine)) ?? {};
   }
 
   change(engine: string, change: EngineChange, note: AuditNote | null): Promise<EngineValues> {
     return this.work.change(async (sql) => {
-      const next = changedValues(await settingOf<EngineValues>(sql, 'engine', engine) ?? {}, change);
+      const next = changedValues((await settingOf<EngineValues>(sql, 'engine', engine)) ?? {}, change);
       await putSetting(sql, 'engine', engine, next);
       await noteSetting(sql, null, note, engine);
       return next;

@@ -15,7 +15,7 @@ export class PostgresModelSettings implements ModelSettingsStore {
 
   change(model: string, change: (before: ModelRow) => ModelRow, note: AuditNote): Promise<void> {
     return this.work.change(async (sql) => {
-      await putSetting(sql, 'model', model, change(await settingOf<ModelRow>(sql, 'model', model) ?? {}));
+      await putSetting(sql, 'model', model, change((await settingOf<ModelRow>(sql, 'model', model)) ?? {}));
       await noteSetting(sql, null, note, model);
     });
   }

@@ -13,7 +13,12 @@ export class PostgresServedModels implements ServedModelStore {
     return settingsOfKind<ServedModelRow>(this.work.sql, 'served-model');
   }
 
-  add(name: string, row: ServedModelRow, check: (there: ReadonlyMap<string, ServedModelRow>) => void, note: AuditNote): Promise<void> {
+  add(
+    name: string,
+    row: ServedModelRow,
+    check: (there: ReadonlyMap<string, ServedModelRow>) => void,
+    note: AuditNote,
+  ): Promise<void> {
     return this.work.change(async (sql) => {
       check(await settingsOfKind<ServedModelRow>(sql, 'served-model'));
       await putSetting(sql, 'served-model', name, row);
@@ -23,7 +28,7 @@ export class PostgresServedModels implements ServedModelStore {
 
   remove(name: string, note: AuditNote): Promise<boolean> {
     return this.work.change(async (sql) => {
-      if (!await removeSetting(sql, 'served-model', name)) return false;
+      if (!(await removeSetting(sql, 'served-model', name))) return false;
       await removeSetting(sql, 'model', name);
       await noteSetting(sql, null, note, name);
       return true;

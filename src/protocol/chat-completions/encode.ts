@@ -9,8 +9,8 @@ import { EventOrder, type ChoiceEvent } from './event-order.js';
 
 export interface ChatEnvelope {
   id: string;
-  created: number;              // seconds
-  model: string;                // the name asked for
+  created: number; // seconds
+  model: string; // the name asked for
   fingerprint: string;
   n: number;
   wantLogprobs: boolean;
@@ -40,14 +40,17 @@ const DONE = '[DONE]';
 
 function finishReason({ reason, calls }: FinishedEvent): 'stop' | 'length' | 'tool_calls' {
   switch (reason) {
-    case 'tool_calls': return 'tool_calls';
+    case 'tool_calls':
+      return 'tool_calls';
     case 'end_of_turn':
-    case 'stop_string': return calls > 0 ? 'tool_calls' : 'stop';
+    case 'stop_string':
+      return calls > 0 ? 'tool_calls' : 'stop';
     case 'malformed_call':
     case 'max_tokens':
     case 'context_full':
     case 'time_limit':
-    case 'repetition': return 'length';
+    case 'repetition':
+      return 'length';
   }
 }
 
@@ -66,7 +69,10 @@ export function wireUsage(usage: Usage): object {
     total_tokens: usage.promptTokens + usage.completionTokens,
     prompt_tokens_details: { cached_tokens: usage.cachedTokens, audio_tokens: 0 },
     completion_tokens_details: {
-      reasoning_tokens: usage.reasoningTokens, audio_tokens: 0, accepted_prediction_tokens: 0, rejected_prediction_tokens: 0,
+      reasoning_tokens: usage.reasoningTokens,
+      audio_tokens: 0,
+      accepted_prediction_tokens: 0,
+      rejected_prediction_tokens: 0,
     },
   };
 }
@@ -75,10 +81,10 @@ interface CollectedChoice {
   content: GrowingText;
   reasoning: GrowingText;
   calls: { id: string; name: string; arguments: GrowingText }[];
-  logprobs: JsonList;           // as text: of long answers with many of the likeliest they are large
+  logprobs: JsonList; // as text: of long answers with many of the likeliest they are large
   ids: number[];
   finish: ReturnType<typeof finishReason> | null;
-  stop: string | null;          // which one ended it
+  stop: string | null; // which one ended it
 }
 
 /** Collects a whole answer. */
@@ -90,7 +96,15 @@ export class ChatCollector implements ChatEncoder {
   constructor(private readonly envelope: ChatEnvelope) {
     const { n, promptLogprobs } = envelope;
     this.#order = new EventOrder(n);
-    this.#choices = Array.from({ length: n }, () => ({ content: new GrowingText(), reasoning: new GrowingText(), calls: [], logprobs: new JsonList(), ids: [], finish: null, stop: null }));
+    this.#choices = Array.from({ length: n }, () => ({
+      content: new GrowingText(),
+      reasoning: new GrowingText(),
+      calls: [],
+      logprobs: new JsonList(),
+      ids: [],
+      finish: null,
+      stop: null,
+    }));
     this.#prompt = promptLogprobs === null ? null : new PromptLogprobWriter(promptLogprobs);
   }
 
@@ -106,11 +120,12 @@ export class ChatCollector implements ChatEncoder {
 
   event(event: ChoiceEvent): void {
     this.#order.take(event);
-    const choice = this.#choices[event.choice] as CollectedChoice;   // the order knows no other
+    const choice = this.#choices[event.choice] as CollectedChoice; // the order knows no other
     switch (event.type) {
       case 'text':
         (event.section === 'reasoning' ? choice.reasoning : choice.content).add(event.text);
-        if (event.logprobs !== null) for (const entry of event.logprobs) choice.logprobs.add(JSON.stringify(wireTokenLogprob(entry)));
+        if (event.logprobs !== null)
+          for (const entry of event.logprobs) choice.logprobs.add(JSON.stringify(wireTokenLogprob(entry)));
         break;
       case 'call_started':
         choice.calls.push({ id: this.envelope.newCallId(), name: event.name, arguments: new GrowingText() });
@@ -130,7 +145,14 @@ export class ChatCollector implements ChatEncoder {
   body(usage: Usage): JsonText {
     this.#order.complete();
     const { id, created, model, fingerprint, metadata, promptIds } = this.envelope;
-    const head = JSON.stringify({ id, object: 'chat.completion', created, model, system_fingerprint: fingerprint, service_tier: 'default' });
+    const head = JSON.stringify({
+      id,
+      object: 'chat.completion',
+      created,
+      model,
+      system_fingerprint: fingerprint,
+      service_tier: 'default',
+    });
     const body = new JsonText().add(`${head.slice(0, -1)},"choices":[`);
     for (const [index, choice] of this.#choices.entries()) this.#choice(choice, index, body);
     body.add(`],"usage":${JSON.stringify(wireUsage(usage))}`);
@@ -139,13 +161,27 @@ export class ChatCollector implements ChatEncoder {
     return body.add(metadata === null ? '}' : `,"metadata":${JSON.stringify(metadata)}}`);
   }
 
-  #choice({ content, reasoning, calls, logprobs, ids, finish, stop }: CollectedChoice, index: number, body: JsonText): void {
+  #choice(
+    { content, reasoning, calls, logprobs, ids, finish, stop }: CollectedChoice,
+    index: number,
+    body: JsonText,
+  ): void {
     const { wantLogprobs, includeReasoning, promptIds } = this.envelope;
     const message = {
-      role: 'assistant', content: content.length === 0 && calls.length > 0 ? null : content.toString(),
+      role: 'assistant',
+      content: content.length === 0 && calls.length > 0 ? null : content.toString(),
       ...(reasoning.length > 0 && includeReasoning ? { reasoning_content: reasoning.toString() } : {}),
-      ...(calls.length > 0 ? { tool_calls: calls.map((call) => ({ id: call.id, type: 'function', function: { name: call.name, arguments: call.arguments.toString() } })) } : {}),
-      refusal: null, annotations: [],
+      ...(calls.length > 0
+        ? {
+            tool_calls: calls.map((call) => ({
+              id: call.id,
+              type: 'function',
+              function: { name: call.name, arguments: call.arguments.toString() },
+            })),
+          }
+        : {}),
+      refusal: null,
+      annotations: [],
     };
     body.add(`${index === 0 ? '' : ','}{"index":${index},"message":${JSON.stringify(message)},"logprobs":`);
     if (wantLogprobs) {
@@ -154,7 +190,9 @@ export class ChatCollector implements ChatEncoder {
     } else {
       body.add('null');
     }
-    body.add(`,"finish_reason":${JSON.stringify(finish)},"stop_reason":${JSON.stringify(stop)}${promptIds === null ? '' : `,"token_ids":${JSON.stringify(ids)}`}}`);
+    body.add(
+      `,"finish_reason":${JSON.stringify(finish)},"stop_reason":${JSON.stringify(stop)}${promptIds === null ? '' : `,"token_ids":${JSON.stringify(ids)}`}}`,
+    );
   }
 }
 
@@ -164,21 +202,35 @@ export class ChatCollector implements ChatEncoder {
  */
 export class ChatStreamEncoder implements ChatEncoder {
   readonly #order: EventOrder;
-  readonly #fixed: string;           // what every chunk begins with
-  readonly #head: string;            // up to and including `"choices":`
-  readonly #choiceHeads: string[];   // on from there, up to and including `"delta":`
+  readonly #fixed: string; // what every chunk begins with
+  readonly #head: string; // up to and including `"choices":`
+  readonly #choiceHeads: string[]; // on from there, up to and including `"delta":`
   readonly #plainEnd: string | null; // what follows the delta where there is nothing more to say; null: there always is
-  readonly #ids: number[][];         // by choice, not yet told
+  readonly #ids: number[][]; // by choice, not yet told
   #isFirst = true;
 
-  constructor(private readonly envelope: ChatEnvelope, private readonly told: StreamUsage, private readonly send: (data: string) => void) {
+  constructor(
+    private readonly envelope: ChatEnvelope,
+    private readonly told: StreamUsage,
+    private readonly send: (data: string) => void,
+  ) {
     const { id, created, model, fingerprint, n } = envelope;
     this.#order = new EventOrder(n);
-    this.#fixed = JSON.stringify({ id, object: 'chat.completion.chunk', created, model, system_fingerprint: fingerprint, service_tier: 'default' }).slice(0, -1);
+    this.#fixed = JSON.stringify({
+      id,
+      object: 'chat.completion.chunk',
+      created,
+      model,
+      system_fingerprint: fingerprint,
+      service_tier: 'default',
+    }).slice(0, -1);
     this.#head = `${this.#fixed},"choices":`;
     this.#choiceHeads = Array.from({ length: n }, (_, index) => `${this.#head}[{"index":${index},"delta":`);
     this.#ids = Array.from({ length: n }, () => []);
-    this.#plainEnd = envelope.promptIds !== null || told.soFar !== null ? null : `,"logprobs":null,"finish_reason":null}]${this.#usage()}`;
+    this.#plainEnd =
+      envelope.promptIds !== null || told.soFar !== null
+        ? null
+        : `,"logprobs":null,"finish_reason":null}]${this.#usage()}`;
   }
 
   evaluation(event: EvaluationEvent): void {
@@ -188,7 +240,7 @@ export class ChatStreamEncoder implements ChatEncoder {
   event(event: ChoiceEvent): void {
     const { choice } = event;
     const isFirst = this.#order.take(event);
-    const head = this.#choiceHeads[choice] as string;   // the order knows no other
+    const head = this.#choiceHeads[choice] as string; // the order knows no other
     if (isFirst) this.#begin(head);
     switch (event.type) {
       case 'text':
@@ -196,18 +248,27 @@ export class ChatStreamEncoder implements ChatEncoder {
         break;
       case 'call_started': {
         // The only piece with id, type and name: the openai client refuses to see them twice.
-        const call = { index: event.index, id: this.envelope.newCallId(), type: 'function', function: { name: event.name, arguments: '' } };
+        const call = {
+          index: event.index,
+          id: this.envelope.newCallId(),
+          type: 'function',
+          function: { name: event.name, arguments: '' },
+        };
         this.send(`${head}{"tool_calls":[${JSON.stringify(call)}]}${this.#end(choice)}`);
         break;
       }
       case 'call_arguments':
         if (event.text === '') break;
-        this.send(`${head}{"tool_calls":[{"index":${event.index},"function":{"arguments":${JSON.stringify(event.text)}}}]}${this.#end(choice)}`);
+        this.send(
+          `${head}{"tool_calls":[{"index":${event.index},"function":{"arguments":${JSON.stringify(event.text)}}}]}${this.#end(choice)}`,
+        );
         break;
       case 'call_finished':
         break;
       case 'finished':
-        this.send(`${head}{}${this.#end(choice, 'null', `"${finishReason(event)}","stop_reason":${JSON.stringify(event.stopString)}`)}`);
+        this.send(
+          `${head}{}${this.#end(choice, 'null', `"${finishReason(event)}","stop_reason":${JSON.stringify(event.stopString)}`)}`,
+        );
     }
   }
 
@@ -215,18 +276,24 @@ export class ChatStreamEncoder implements ChatEncoder {
   #begin(head: string): void {
     const { promptIds } = this.envelope;
     const delta = '{"role":"assistant","content":""}';
-    if (promptIds === null || !this.#isFirst) return this.send(`${head}${delta},"logprobs":null,"finish_reason":null}]${this.#usage()}`);
+    if (promptIds === null || !this.#isFirst)
+      return this.send(`${head}${delta},"logprobs":null,"finish_reason":null}]${this.#usage()}`);
     this.#isFirst = false;
-    this.send(`${this.#fixed},"prompt_token_ids":${JSON.stringify(promptIds)}${head.slice(this.#fixed.length)}${delta},"logprobs":null,"finish_reason":null}]${this.#usage()}`);
+    this.send(
+      `${this.#fixed},"prompt_token_ids":${JSON.stringify(promptIds)}${head.slice(this.#fixed.length)}${delta},"logprobs":null,"finish_reason":null}]${this.#usage()}`,
+    );
   }
 
   #text(event: TextEvent, head: string): void {
     const { text, logprobs, choice } = event;
     if (event.section === 'reasoning') {
-      if (text !== '' && this.envelope.includeReasoning) this.send(`${head}{"reasoning_content":${JSON.stringify(text)}}${this.#end(choice)}`);
+      if (text !== '' && this.envelope.includeReasoning)
+        this.send(`${head}{"reasoning_content":${JSON.stringify(text)}}${this.#end(choice)}`);
     } else if (logprobs !== null && logprobs.length > 0) {
       const content = JSON.stringify(logprobs.map(wireTokenLogprob));
-      this.send(`${head}{"content":${JSON.stringify(text)}}${this.#end(choice, `{"content":${content},"refusal":null}`)}`);
+      this.send(
+        `${head}{"content":${JSON.stringify(text)}}${this.#end(choice, `{"content":${content},"refusal":null}`)}`,
+      );
     } else if (text !== '') {
       this.send(`${head}{"content":${JSON.stringify(text)}}${this.#end(choice)}`);
     }
@@ -235,7 +302,8 @@ export class ChatStreamEncoder implements ChatEncoder {
   /** What follows the delta. */
   #end(choice: number, logprobs = 'null', finish = 'null'): string {
     if (this.#plainEnd !== null && logprobs === 'null' && finish === 'null') return this.#plainEnd;
-    const ids = this.envelope.promptIds === null ? '' : `,"token_ids":${JSON.stringify(this.#ids[choice]?.splice(0) ?? [])}`;
+    const ids =
+      this.envelope.promptIds === null ? '' : `,"token_ids":${JSON.stringify(this.#ids[choice]?.splice(0) ?? [])}`;
     return `,"logprobs":${logprobs},"finish_reason":${finish}${ids}}]${this.#usage()}`;
   }
 

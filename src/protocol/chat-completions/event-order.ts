@@ -6,11 +6,16 @@ import type { GenerationEvent } from '../../generation/types.js';
 /** Events that belong to one choice. */
 export type ChoiceEvent = Exclude<GenerationEvent, { type: 'started' | 'failed' | 'prompt' | 'tokens' }>;
 
-const enum Stage { Silent, Open, InCall, Finished }
+const enum Stage {
+  Silent,
+  Open,
+  InCall,
+  Finished,
+}
 
 export class EventOrder {
   readonly #stages: Stage[];
-  readonly #calls: number[];         // calls opened so far
+  readonly #calls: number[]; // calls opened so far
 
   constructor(n: number) {
     this.#stages = new Array<Stage>(n).fill(Stage.Silent);

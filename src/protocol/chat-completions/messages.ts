@@ -30,7 +30,11 @@ export function toMessages(messages: readonly ChatMessage[]): Message[] {
       case 'tool':
         return { role: 'tool', content: toContent(message.content, 'tool', path), toolCallId: message.tool_call_id };
       case 'function':
-        throw apiError('unsupported_parameter', 'The function role is not supported; use tool messages.', `${path}.role`);
+        throw apiError(
+          'unsupported_parameter',
+          'The function role is not supported; use tool messages.',
+          `${path}.role`,
+        );
       case 'assistant': {
         const content = message.content == null ? null : toText(message.content, 'assistant', path);
         return {
@@ -50,30 +54,45 @@ export function toMessages(messages: readonly ChatMessage[]): Message[] {
 type ChatToolCall = NonNullable<Extract<ChatMessage, { role: 'assistant' }>['tool_calls']>[number];
 
 function toToolCall(call: ChatToolCall, path: string, turns: ToolTurns): ToolCall {
-  if (call.type === 'custom') throw apiError('unsupported_tool_type', 'Custom tool calls are not supported.', `${path}.type`);
+  if (call.type === 'custom')
+    throw apiError('unsupported_tool_type', 'Custom tool calls are not supported.', `${path}.type`);
   turns.call(call.id, path);
   return { id: call.id, name: call.function.name, arguments: call.function.arguments };
 }
 
 function toText(content: string | readonly ChatPart[], role: 'system' | 'assistant', path: string): string {
   const result = toContent(content, role, path);
-  return typeof result === 'string' ? result : '';   // neither role takes images
+  return typeof result === 'string' ? result : ''; // neither role takes images
 }
 
 /** Parts of text alone are one text: that is what every template has a place for. */
 function toContent(content: string | readonly ChatPart[], role: keyof typeof PARTS, path: string): Content {
   if (typeof content === 'string') return content;
   const parts = content.map((part, index) => toPart(part, role, `${path}.content[${index}]`));
-  return parts.some(({ type }) => type === 'image') ? parts : parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
+  return parts.some(({ type }) => type === 'image')
+    ? parts
+    : parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
 }
 
 function toPart(part: ChatPart, role: keyof typeof PARTS, path: string): ContentPart {
   if (PARTS[role].takes.has(part.type)) {
     switch (part.type) {
-      case 'text': return { type: 'text', text: part.text };
-      case 'refusal': return { type: 'text', text: part.refusal };
-      case 'image_url': return { type: 'image', source: { kind: 'url', url: part.image_url.url }, detail: part.image_url.detail ?? 'auto', path };
+      case 'text':
+        return { type: 'text', text: part.text };
+      case 'refusal':
+        return { type: 'text', text: part.refusal };
+      case 'image_url':
+        return {
+          type: 'image',
+          source: { kind: 'url', url: part.image_url.url },
+          detail: part.image_url.detail ?? 'auto',
+          path,
+        };
     }
   }
-  throw apiError('unsupported_content', `${path}: ${PARTS[role].role} messages cannot hold ${part.type} parts on this server.`, path);
+  throw apiError(
+    'unsupported_content',
+    `${path}: ${PARTS[role].role} messages cannot hold ${part.type} parts on this server.`,
+    path,
+  );
 }

@@ -10,7 +10,14 @@ import { isRecord } from '../extent.js';
 import { validate, validateList } from '../validation.js';
 import { overlong } from './bounds.js';
 import { toMessages } from './messages.js';
-import { chatEnvelopeSchema, KNOWN_FIELDS, MAX_MESSAGES, messageSchema, type ChatEnvelopeFields, type ChatMessage } from './schema.js';
+import {
+  chatEnvelopeSchema,
+  KNOWN_FIELDS,
+  MAX_MESSAGES,
+  messageSchema,
+  type ChatEnvelopeFields,
+  type ChatMessage,
+} from './schema.js';
 
 export interface ParsedChat {
   model: string;
@@ -28,12 +35,18 @@ export interface ChatGeneration {
   metadata: Record<string, string> | null;
   /** `user` or `safety_identifier`: whom the client says it asks for. */
   endUser: string | null;
-  ignored: string[];            // top-level fields this format does not know
+  ignored: string[]; // top-level fields this format does not know
 }
 
 /** What of a large request may be checked before parseChat(), which tells what is wrong. */
 export function chatAhead(body: unknown): Iterator<unknown> | null {
-  if (!isRecord(body) || !Array.isArray(body['messages']) || body['messages'].length > MAX_MESSAGES || overlong(body) !== null) return null;
+  if (
+    !isRecord(body) ||
+    !Array.isArray(body['messages']) ||
+    body['messages'].length > MAX_MESSAGES ||
+    overlong(body) !== null
+  )
+    return null;
   return checkAhead(messageSchema, body['messages']);
 }
 
@@ -61,7 +74,12 @@ function refuse(code: ErrorCode, param: string, message: string): never {
   throw apiError(code, message, param);
 }
 
-function toGeneration(chat: ChatEnvelopeFields, chatMessages: readonly ChatMessage[], ignored: string[], limits: { maxN: number }): ChatGeneration {
+function toGeneration(
+  chat: ChatEnvelopeFields,
+  chatMessages: readonly ChatMessage[],
+  ignored: string[],
+  limits: { maxN: number },
+): ChatGeneration {
   refuseUnserved(chat);
   const n = chat.n ?? 1;
   if (n > limits.maxN) refuse('unsupported_value', 'n', `n may be at most ${limits.maxN} on this server.`);
@@ -76,8 +94,11 @@ function toGeneration(chat: ChatEnvelopeFields, chatMessages: readonly ChatMessa
   const last = chatMessages.at(-1);
   const continueFinal = chat.continue_final_message === true;
   if (continueFinal && (last?.role !== 'assistant' || last.tool_calls?.length)) {
-    refuse('conflicting_parameters', 'continue_final_message',
-      'continue_final_message needs an assistant message without tool calls at the end of messages.');
+    refuse(
+      'conflicting_parameters',
+      'continue_final_message',
+      'continue_final_message needs an assistant message without tool calls at the end of messages.',
+    );
   }
   const tools = toTools(chat);
   const maxTokens = chat.max_completion_tokens ?? chat.max_tokens ?? null;
@@ -89,8 +110,8 @@ function toGeneration(chat: ChatEnvelopeFields, chatMessages: readonly ChatMessa
       sampling: toSampling(chat),
       n,
       maxTokens,
-      stop: typeof chat.stop === 'string' ? [chat.stop] : chat.stop ?? [],
-      topLogprobs: chat.logprobs === true ? chat.top_logprobs ?? 0 : null,
+      stop: typeof chat.stop === 'string' ? [chat.stop] : (chat.stop ?? []),
+      topLogprobs: chat.logprobs === true ? (chat.top_logprobs ?? 0) : null,
       effort: effortOf(chat),
       reasoningBudget: null,
       tools,
@@ -118,16 +139,23 @@ function refuseUnserved(chat: ChatEnvelopeFields): void {
     if (chat[name] != null) refuse('unsupported_feature', name, `${name} is not offered.`);
   }
   for (const name of ['functions', 'function_call'] as const) {
-    if (chat[name] != null) refuse('unsupported_parameter', name, `${name} is not supported; use ${name === 'functions' ? 'tools' : 'tool_choice'}.`);
+    if (chat[name] != null)
+      refuse(
+        'unsupported_parameter',
+        name,
+        `${name} is not supported; use ${name === 'functions' ? 'tools' : 'tool_choice'}.`,
+      );
   }
-  if (chat.modalities?.includes('audio')) refuse('unsupported_feature', 'modalities', 'modalities may only be ["text"].');
+  if (chat.modalities?.includes('audio'))
+    refuse('unsupported_feature', 'modalities', 'modalities may only be ["text"].');
   if (chat.modalities?.length === 0) refuse('invalid_value', 'modalities', 'modalities must have at least 1 entry.');
 }
 
 /** Throws ApiError: unsupported_tool_type, those of the shared checks, and those of the schemas. */
 function toTools(chat: ChatEnvelopeFields): ToolDefinition[] {
   const inputs = (chat.tools ?? []).map((tool, index): ToolInput => {
-    if (!('function' in tool)) return refuse('unsupported_tool_type', `tools[${index}].type`, `tools[${index}].type may only be "function".`);
+    if (!('function' in tool))
+      return refuse('unsupported_tool_type', `tools[${index}].type`, `tools[${index}].type may only be "function".`);
     return { path: `tools[${index}].function`, ...tool.function };
   });
   const tools = toToolDefinitions(inputs);
@@ -141,10 +169,21 @@ function toChoice(tools: readonly ToolDefinition[], choice: ChatEnvelopeFields['
     case 'function':
       return toToolChoice(tools, 'required', [choice.function.name]);
     case 'custom':
-      return refuse('unsupported_tool_type', 'tool_choice.type', 'tool_choice cannot name a custom tool; only functions are offered.');
+      return refuse(
+        'unsupported_tool_type',
+        'tool_choice.type',
+        'tool_choice cannot name a custom tool; only functions are offered.',
+      );
     case 'allowed_tools': {
-      const names = choice.allowed_tools.tools.map((tool, index) => ('function' in tool ? tool.function.name :
-        refuse('unsupported_tool_type', `tool_choice.allowed_tools.tools[${index}].type`, `tool_choice.allowed_tools.tools[${index}].type may only be "function".`)));
+      const names = choice.allowed_tools.tools.map((tool, index) =>
+        'function' in tool
+          ? tool.function.name
+          : refuse(
+              'unsupported_tool_type',
+              `tool_choice.allowed_tools.tools[${index}].type`,
+              `tool_choice.allowed_tools.tools[${index}].type may only be "function".`,
+            ),
+      );
       return toToolChoice(tools, choice.allowed_tools.mode, names);
     }
   }
@@ -163,10 +202,14 @@ function namedFormat(asked: ChatEnvelopeFields['response_format']): OutputFormat
       const { name, schema, strict } = asked.json_schema;
       return { type: 'json_schema', name, schema, strict: strict === true, path: 'response_format.json_schema.schema' };
     }
-    case 'regex': return { type: 'regex', pattern: asked.pattern, path: 'response_format.pattern' };
-    case 'grammar': return { type: 'grammar', grammar: asked.grammar, path: 'response_format.grammar' };
-    case 'choice': return { type: 'choice', choices: asked.choices, path: 'response_format.choices' };
-    default: return { type: asked?.type ?? 'text' };
+    case 'regex':
+      return { type: 'regex', pattern: asked.pattern, path: 'response_format.pattern' };
+    case 'grammar':
+      return { type: 'grammar', grammar: asked.grammar, path: 'response_format.grammar' };
+    case 'choice':
+      return { type: 'choice', choices: asked.choices, path: 'response_format.choices' };
+    default:
+      return { type: asked?.type ?? 'text' };
   }
 }
 

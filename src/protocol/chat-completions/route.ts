@@ -19,7 +19,12 @@ const PATH = '/v1/chat/completions';
 
 export function chatCompletionsRoute(deps: GenerationDeps): Route {
   return {
-    method: 'POST', path: PATH, scope: 'inference', checksScope: true, generates: true, ahead: chatAhead,
+    method: 'POST',
+    path: PATH,
+    scope: 'inference',
+    checksScope: true,
+    generates: true,
+    ahead: chatAhead,
     async serve(exchange) {
       const { caller, model, chat } = read(deps, exchange);
       const admitted = await admit(deps, caller, model, chat.request);
@@ -42,15 +47,25 @@ function read(deps: GenerationDeps, exchange: Exchange): { caller: Caller; model
 function answer(exchange: Exchange, chat: ChatGeneration, admitted: AdmittedGeneration): void {
   const { n } = admitted.prepared;
   const envelope: ChatEnvelope = {
-    id: newChatCompletionId(), created: Math.floor(Date.now() / 1000), model: admitted.asked, fingerprint: admitted.fingerprint,
-    n, wantLogprobs: chat.request.topLogprobs !== null, includeReasoning: chat.includeReasoning, metadata: chat.metadata, newCallId: newToolCallId,
-    promptIds: chat.request.returnTokens === true ? Array.from(admitted.prepared.promptIds ?? []) : null, promptLogprobs: chat.request.promptLogprobs ?? null,
+    id: newChatCompletionId(),
+    created: Math.floor(Date.now() / 1000),
+    model: admitted.asked,
+    fingerprint: admitted.fingerprint,
+    n,
+    wantLogprobs: chat.request.topLogprobs !== null,
+    includeReasoning: chat.includeReasoning,
+    metadata: chat.metadata,
+    newCallId: newToolCallId,
+    promptIds: chat.request.returnTokens === true ? Array.from(admitted.prepared.promptIds ?? []) : null,
+    promptLogprobs: chat.request.promptLogprobs ?? null,
   };
   exchange.annotate({ stream: chat.stream });
   exchange.trace?.set({ 'gen_ai.response.id': envelope.id });
   const guard = FormatGuard.for(chat.request.format, n);
   const told: StreamUsage = { atEnd: chat.includeUsage, soFar: chat.continuousUsage ? () => run.usage : null };
-  const sink = chat.stream ? new StreamedAnswer(exchange, guard, envelope, told) : new WholeAnswer(exchange, guard, envelope);
+  const sink = chat.stream
+    ? new StreamedAnswer(exchange, guard, envelope, told)
+    : new WholeAnswer(exchange, guard, envelope);
   const run = new GenerationRun(admitted, sink, chat.stream);
   exchange.onAborted(() => run.cancel());
   run.start();
@@ -63,7 +78,10 @@ abstract class Answer implements RunSink {
   protected abstract readonly encoder: ChatEncoder;
   protected readonly memory: AnswerMemory;
 
-  constructor(protected readonly exchange: Exchange, private readonly guard: FormatGuard | null) {
+  constructor(
+    protected readonly exchange: Exchange,
+    private readonly guard: FormatGuard | null,
+  ) {
     this.memory = new AnswerMemory((bytes) => exchange.hold(bytes));
   }
 

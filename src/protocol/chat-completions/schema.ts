@@ -2,8 +2,26 @@
 // Unknown fields are dropped; null means absent for every optional field.
 import { z } from 'zod';
 import type { ErrorCode } from '../../errors.js';
-import { MAX_CHOICE_CHARACTERS, MAX_CHOICES, MAX_GRAMMAR_CHARACTERS, MAX_PATTERN_CHARACTERS } from '../../generation/output-format.js';
-import { bounded, clientId, component, evaluationFields, given, integer, jsonObject, metadataField, MAX_STOP_STRINGS, samplingFields, schemaName, stopString } from '../fields.js';
+import {
+  MAX_CHOICE_CHARACTERS,
+  MAX_CHOICES,
+  MAX_GRAMMAR_CHARACTERS,
+  MAX_PATTERN_CHARACTERS,
+} from '../../generation/output-format.js';
+import {
+  bounded,
+  clientId,
+  component,
+  evaluationFields,
+  given,
+  integer,
+  jsonObject,
+  metadataField,
+  MAX_STOP_STRINGS,
+  samplingFields,
+  schemaName,
+  stopString,
+} from '../fields.js';
 import { MAX_TOOLS } from '../tools.js';
 
 const text = z.string();
@@ -35,32 +53,46 @@ export const messageSchema = z.discriminatedUnion('role', [
   z.object({ role: z.literal('system'), content, name: text.nullish() }),
   z.object({ role: z.literal('developer'), content, name: text.nullish() }),
   z.object({ role: z.literal('user'), content, name: text.nullish() }),
-  z.object({
-    role: z.literal('assistant'),
-    content: content.nullish(),
-    refusal: text.nullish(),
-    reasoning_content: text.nullish(),
-    tool_calls: z.array(toolCall).nullish(),
-    name: text.nullish(),
-  }).superRefine((message, context) => {
-    if (message.content != null || message.refusal != null || message.tool_calls?.length) return;
-    context.addIssue({
-      code: 'custom', path: ['content'], message: 'must be given unless refusal or tool_calls is',
-      params: { api: 'missing_required_parameter' satisfies ErrorCode },
-    });
-  }).meta({
-    anyOf: [given('content', component('ChatMessageContent')), given('refusal', { type: 'string' }), given('tool_calls', { type: 'array', minItems: 1, items: component('ChatToolCall') })],
-  }),
+  z
+    .object({
+      role: z.literal('assistant'),
+      content: content.nullish(),
+      refusal: text.nullish(),
+      reasoning_content: text.nullish(),
+      tool_calls: z.array(toolCall).nullish(),
+      name: text.nullish(),
+    })
+    .superRefine((message, context) => {
+      if (message.content != null || message.refusal != null || message.tool_calls?.length) return;
+      context.addIssue({
+        code: 'custom',
+        path: ['content'],
+        message: 'must be given unless refusal or tool_calls is',
+        params: { api: 'missing_required_parameter' satisfies ErrorCode },
+      });
+    })
+    .meta({
+      anyOf: [
+        given('content', component('ChatMessageContent')),
+        given('refusal', { type: 'string' }),
+        given('tool_calls', { type: 'array', minItems: 1, items: component('ChatToolCall') }),
+      ],
+    }),
   z.object({ role: z.literal('tool'), content, tool_call_id: clientId() }),
   z.object({ role: z.literal('function') }),
 ]);
 
 // A type other than "function" is no fault of shape: it is refused by name with the content.
-const otherType = text.refine((type) => type !== 'function', { abort: true }).meta({ not: { const: 'function' } });   // abort: else a union takes it for the meant branch
+const otherType = text.refine((type) => type !== 'function', { abort: true }).meta({ not: { const: 'function' } }); // abort: else a union takes it for the meant branch
 const tool = z.union([
   z.object({
     type: z.literal('function'),
-    function: z.object({ name: text, description: text.nullish(), parameters: jsonObject().nullish(), strict: z.boolean().nullish() }),
+    function: z.object({
+      name: text,
+      description: text.nullish(),
+      parameters: jsonObject().nullish(),
+      strict: z.boolean().nullish(),
+    }),
   }),
   z.object({ type: otherType }),
 ]);
@@ -86,12 +118,20 @@ export const responseFormat = z.discriminatedUnion('type', [
   z.object({ type: z.literal('json_object') }),
   z.object({
     type: z.literal('json_schema'),
-    json_schema: z.object({ name: schemaName(), schema: jsonObject(), strict: z.boolean().nullish(), description: text.nullish() }),
+    json_schema: z.object({
+      name: schemaName(),
+      schema: jsonObject(),
+      strict: z.boolean().nullish(),
+      description: text.nullish(),
+    }),
   }),
   // Ours: see docs/reference/structured-output.md.
   z.object({ type: z.literal('regex'), pattern: z.string().min(1).max(MAX_PATTERN_CHARACTERS) }),
   z.object({ type: z.literal('grammar'), grammar: z.string().min(1).max(MAX_GRAMMAR_CHARACTERS) }),
-  z.object({ type: z.literal('choice'), choices: z.array(z.string().min(1).max(MAX_CHOICE_CHARACTERS)).min(1).max(MAX_CHOICES) }),
+  z.object({
+    type: z.literal('choice'),
+    choices: z.array(z.string().min(1).max(MAX_CHOICE_CHARACTERS)).min(1).max(MAX_CHOICES),
+  }),
 ]);
 
 export const MAX_MESSAGES = 100_000;
@@ -111,7 +151,13 @@ export const chatRequestSchema = z.object({
   ...evaluationFields,
 
   stream: z.boolean().nullish(),
-  stream_options: z.object({ include_usage: z.boolean().nullish(), include_obfuscation: z.boolean().nullish(), continuous_usage_stats: z.boolean().nullish() }).nullish(),
+  stream_options: z
+    .object({
+      include_usage: z.boolean().nullish(),
+      include_obfuscation: z.boolean().nullish(),
+      continuous_usage_stats: z.boolean().nullish(),
+    })
+    .nullish(),
   response_format: responseFormat.nullish(),
   tools: z.array(tool).max(MAX_TOOLS).nullish(),
   tool_choice: toolChoice.nullish(),
@@ -131,7 +177,10 @@ export const chatRequestSchema = z.object({
   prediction: z.unknown().optional(),
   verbosity: z.unknown().optional(),
   service_tier: z.enum(['auto', 'default', 'flex', 'scale', 'priority', 'fast', 'ultrafast']).nullish(),
-  modalities: z.array(z.enum(['text', 'audio'])).max(2).nullish(),
+  modalities: z
+    .array(z.enum(['text', 'audio']))
+    .max(2)
+    .nullish(),
 
   audio: z.unknown().optional(),
   web_search_options: z.unknown().optional(),

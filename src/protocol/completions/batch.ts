@@ -32,8 +32,11 @@ export class CompletionBatch {
   #ended: () => void = () => undefined;
 
   constructor(
-    private readonly deps: GenerationDeps, private readonly exchange: Exchange, private readonly caller: Caller,
-    private readonly model: ServedModel, private readonly asked: CompletionGeneration,
+    private readonly deps: GenerationDeps,
+    private readonly exchange: Exchange,
+    private readonly caller: Caller,
+    private readonly model: ServedModel,
+    private readonly asked: CompletionGeneration,
   ) {
     this.#left = asked.requests.length;
   }
@@ -41,17 +44,21 @@ export class CompletionBatch {
   /** Resolves when every prompt has begun, or the answer is over. */
   async run(): Promise<void> {
     const { exchange, asked } = this;
-    exchange.annotate({ stream: asked.stream, ...(asked.requests.length > 1 ? { prompts: asked.requests.length } : {}) });
+    exchange.annotate({
+      stream: asked.stream,
+      ...(asked.requests.length > 1 ? { prompts: asked.requests.length } : {}),
+    });
     exchange.onAborted(() => this.#stop());
     for (const [index, request] of asked.requests.entries()) {
-      while (this.#running >= (request.promptLogprobs == null ? MOST_AT_ONCE : MOST_SCORED_AT_ONCE)) await this.#oneEnds();
+      while (this.#running >= (request.promptLogprobs == null ? MOST_AT_ONCE : MOST_SCORED_AT_ONCE))
+        await this.#oneEnds();
       if (this.#over) return;
       try {
         const admitted = await this.#admit(request);
         if (admitted === null) return;
         withAdmitted(admitted, () => this.#start(index, request, admitted));
       } catch (error) {
-        if (index === 0) throw error;   // nothing has begun: a refusal like any other
+        if (index === 0) throw error; // nothing has begun: a refusal like any other
         this.fail(error);
       }
     }
@@ -82,17 +89,28 @@ export class CompletionBatch {
   }
 
   #oneEnds(): Promise<void> {
-    return new Promise((resolve) => { this.#ended = resolve; });
+    return new Promise((resolve) => {
+      this.#ended = resolve;
+    });
   }
 
   #start(index: number, request: GenerationRequest, admitted: AdmittedGeneration): void {
     const { asked } = this;
     const { prepared } = admitted;
-    this.#envelope ??= { id: newCompletionId(), created: Math.floor(Date.now() / 1000), model: admitted.asked, fingerprint: admitted.fingerprint };
+    this.#envelope ??= {
+      id: newCompletionId(),
+      created: Math.floor(Date.now() / 1000),
+      model: admitted.asked,
+      fingerprint: admitted.fingerprint,
+    };
     this.exchange.trace?.set({ 'gen_ai.response.id': this.#envelope.id });
     const answer = new PromptAnswer(this.#rules(index, request, admitted));
     this.#answers[index] = answer;
-    const run = new GenerationRun(admitted, new PromptSink(this, answer, FormatGuard.for(request.format, prepared.n)), asked.stream);
+    const run = new GenerationRun(
+      admitted,
+      new PromptSink(this, answer, FormatGuard.for(request.format, prepared.n)),
+      asked.stream,
+    );
     this.#runs[index] = run;
     this.#running++;
     try {
@@ -110,10 +128,17 @@ export class CompletionBatch {
     const { vocabulary } = provider;
     const promptIds = Array.from(prepared.promptIds ?? []);
     const spell = (id: number): SpelledToken => vocabulary?.spell(id) ?? { id, token: '', bytes: [] };
-    const echoed = raw?.kind === 'text' ? raw.text : vocabulary?.decode(Int32Array.from(promptIds)) ?? '';
+    const echoed = raw?.kind === 'text' ? raw.text : (vocabulary?.decode(Int32Array.from(promptIds)) ?? '');
     return {
-      first: index * asked.n, candidates: prepared.n, n: asked.n, logprobs: asked.logprobs, promptLogprobs: asked.promptLogprobs,
-      returnTokens: asked.returnTokens, echo: asked.echo ? echoed : null, promptIds, spell,
+      first: index * asked.n,
+      candidates: prepared.n,
+      n: asked.n,
+      logprobs: asked.logprobs,
+      promptLogprobs: asked.promptLogprobs,
+      returnTokens: asked.returnTokens,
+      echo: asked.echo ? echoed : null,
+      promptIds,
+      spell,
     };
   }
 
@@ -143,7 +168,13 @@ export class CompletionBatch {
     if (this.#left > 0 || this.#over) return;
     const usage = this.#usage();
     // What cannot be put together fails the answer, which must not count as over yet.
-    const whole = this.asked.stream ? null : completionBody(this.#known(), this.#answers.flatMap((answer) => answer.whole()), usage);
+    const whole = this.asked.stream
+      ? null
+      : completionBody(
+          this.#known(),
+          this.#answers.flatMap((answer) => answer.whole()),
+          usage,
+        );
     this.#over = true;
     if (whole !== null) return this.exchange.json(200, whole);
     if (this.asked.includeUsage) this.#send(completionBody(this.#known(), [], usage));
@@ -169,7 +200,7 @@ export class CompletionBatch {
   }
 
   #known(): CompletionEnvelope {
-    return this.#envelope as CompletionEnvelope;   // made before anything runs
+    return this.#envelope as CompletionEnvelope; // made before anything runs
   }
 
   #send(body: JsonText): void {
@@ -183,7 +214,11 @@ class PromptSink implements RunSink {
   #held = 0;
   readonly #memory: AnswerMemory;
 
-  constructor(private readonly batch: CompletionBatch, private readonly answer: PromptAnswer, private readonly guard: FormatGuard | null) {
+  constructor(
+    private readonly batch: CompletionBatch,
+    private readonly answer: PromptAnswer,
+    private readonly guard: FormatGuard | null,
+  ) {
     this.#memory = new AnswerMemory((bytes) => batch.hold(bytes));
   }
 

@@ -12,8 +12,8 @@ import { LegacyLogprobs, LogprobWriter } from './logprobs.js';
 /** What all answers of one request have in common. */
 export interface CompletionEnvelope {
   id: string;
-  created: number;              // seconds
-  model: string;                // the name asked for
+  created: number; // seconds
+  model: string; // the name asked for
   fingerprint: string;
 }
 
@@ -39,19 +39,25 @@ interface Choice {
   ids: number[];
   logprobs: LegacyLogprobs;
   writer: LogprobWriter;
-  sum: number;                  // of its tokens' log-probabilities
-  scored: number;               // so many tokens
+  sum: number; // of its tokens' log-probabilities
+  scored: number; // so many tokens
   finish: { reason: 'stop' | 'length'; stop: string | null } | null;
 }
 
 type FinishedEvent = Extract<GenerationEvent, { type: 'finished' }>;
 type TextEvent = Extract<GenerationEvent, { type: 'text' }>;
 
-const finishReason = ({ reason }: FinishedEvent): 'stop' | 'length' => (reason === 'end_of_turn' || reason === 'stop_string' ? 'stop' : 'length');
+const finishReason = ({ reason }: FinishedEvent): 'stop' | 'length' =>
+  reason === 'end_of_turn' || reason === 'stop_string' ? 'stop' : 'length';
 
 export function addUsage(all: readonly Usage[]): Usage {
   const sum = (key: keyof Usage): number => all.reduce((total, usage) => total + usage[key], 0);
-  return { promptTokens: sum('promptTokens'), cachedTokens: sum('cachedTokens'), completionTokens: sum('completionTokens'), reasoningTokens: sum('reasoningTokens') };
+  return {
+    promptTokens: sum('promptTokens'),
+    cachedTokens: sum('cachedTokens'),
+    completionTokens: sum('completionTokens'),
+    reasoningTokens: sum('reasoningTokens'),
+  };
 }
 
 /** What has come of one prompt. */
@@ -63,19 +69,38 @@ export class PromptAnswer {
   #echoed: { readonly logprobs: LegacyLogprobs; readonly writer: LogprobWriter } | null;
 
   constructor(readonly rules: PromptRules) {
-    const { candidates, echo, logprobs, promptLogprobs, promptIds: [first], spell } = rules;
+    const {
+      candidates,
+      echo,
+      logprobs,
+      promptLogprobs,
+      promptIds: [first],
+      spell,
+    } = rules;
     this.#order = new EventOrder(candidates);
     this.#choices = Array.from({ length: candidates }, () => ({
-      text: new GrowingText(), ids: [], logprobs: new LegacyLogprobs(), writer: new LogprobWriter(logprobs ?? 0), sum: 0, scored: 0, finish: null,
+      text: new GrowingText(),
+      ids: [],
+      logprobs: new LegacyLogprobs(),
+      writer: new LogprobWriter(logprobs ?? 0),
+      sum: 0,
+      scored: 0,
+      finish: null,
     }));
     this.#prompt = promptLogprobs === null ? null : new PromptLogprobWriter(promptLogprobs);
-    this.#echoed = echo === null || logprobs === null ? null : { logprobs: new LegacyLogprobs(), writer: new LogprobWriter(logprobs) };
+    this.#echoed =
+      echo === null || logprobs === null
+        ? null
+        : { logprobs: new LegacyLogprobs(), writer: new LogprobWriter(logprobs) };
     if (first !== undefined) this.#echoed?.writer.first(spell(first), this.#echoed.logprobs);
   }
 
   /** Characters of log-probabilities that are kept. */
   get size(): number {
-    return this.#choices.reduce((sum, { logprobs }) => sum + logprobs.size, (this.#prompt?.list.size ?? 0) + (this.#echoed?.logprobs.size ?? 0));
+    return this.#choices.reduce(
+      (sum, { logprobs }) => sum + logprobs.size,
+      (this.#prompt?.list.size ?? 0) + (this.#echoed?.logprobs.size ?? 0),
+    );
   }
 
   /** What the prompt is told as, if it is: before the choices' first text. */
@@ -106,7 +131,8 @@ export class PromptAnswer {
   event(event: ChoiceEvent): void {
     this.#order.take(event);
     if (event.type === 'text') this.#text(event);
-    else if (event.type === 'finished') this.#of(event.choice).finish = { reason: finishReason(event), stop: event.stopString };
+    else if (event.type === 'finished')
+      this.#of(event.choice).finish = { reason: finishReason(event), stop: event.stopString };
   }
 
   #text({ choice: index, text, logprobs }: TextEvent): void {
@@ -140,16 +166,22 @@ export class PromptAnswer {
   whole(): JsonText[] {
     this.#order.complete();
     const ranked = this.#choices.map((choice, index) => ({ choice, index }));
-    if (this.rules.n < this.rules.candidates) ranked.sort((a, b) => mean(b.choice) - mean(a.choice) || a.index - b.index);
+    if (this.rules.n < this.rules.candidates)
+      ranked.sort((a, b) => mean(b.choice) - mean(a.choice) || a.index - b.index);
     return ranked.slice(0, this.rules.n).map(({ choice }, place) => this.#wire(place, choice));
   }
 
-  #wire(place: number, { text, ids, logprobs, finish }: Pick<Choice, 'text' | 'ids' | 'logprobs' | 'finish'>): JsonText {
+  #wire(
+    place: number,
+    { text, ids, logprobs, finish }: Pick<Choice, 'text' | 'ids' | 'logprobs' | 'finish'>,
+  ): JsonText {
     const { first, returnTokens, promptIds, logprobs: wanted } = this.rules;
     const wire = new JsonText().add(`{"index":${first + place},"text":${JSON.stringify(text.toString())},"logprobs":`);
     if (wanted === null) wire.add('null');
     else logprobs.into(wire);
-    wire.add(`,"finish_reason":${JSON.stringify(finish?.reason ?? null)},"stop_reason":${JSON.stringify(finish?.stop ?? null)}`);
+    wire.add(
+      `,"finish_reason":${JSON.stringify(finish?.reason ?? null)},"stop_reason":${JSON.stringify(finish?.stop ?? null)}`,
+    );
     if (this.#prompt !== null) this.#prompt.list.into(wire.add(',"prompt_logprobs":'));
     if (returnTokens) wire.add(`,"token_ids":${JSON.stringify(ids)},"prompt_token_ids":${JSON.stringify(promptIds)}`);
     return wire.add('}');
@@ -160,9 +192,15 @@ export class PromptAnswer {
 const mean = ({ sum, scored }: Choice): number => sum / Math.max(1, scored);
 
 /** One answer's JSON, or one chunk's: they are alike. `usage`: undefined where none is told, null where it comes later. */
-export function completionBody({ id, created, model, fingerprint }: CompletionEnvelope, choices: readonly JsonText[], usage: Usage | null | undefined): JsonText {
+export function completionBody(
+  { id, created, model, fingerprint }: CompletionEnvelope,
+  choices: readonly JsonText[],
+  usage: Usage | null | undefined,
+): JsonText {
   const head = JSON.stringify({ id, object: 'text_completion', created, model, system_fingerprint: fingerprint });
   const body = new JsonText().add(`${head.slice(0, -1)},"choices":[`);
   for (const [index, choice] of choices.entries()) body.add(index === 0 ? '' : ',').append(choice);
-  return body.add(usage === undefined ? ']}' : `],"usage":${JSON.stringify(usage === null ? null : wireUsage(usage))}}`);
+  return body.add(
+    usage === undefined ? ']}' : `],"usage":${JSON.stringify(usage === null ? null : wireUsage(usage))}}`,
+  );
 }

@@ -24,7 +24,9 @@ export class LegacyLogprobs {
   add(token: string, logprob: number | null, top: ReadonlyMap<string, number> | null, offset: number): void {
     this.#tokens.add(JSON.stringify(token));
     this.#logprobs.add(String(logprob));
-    this.#top.add(top === null ? 'null' : `{${Array.from(top, ([text, one]) => `${JSON.stringify(text)}:${one}`).join(',')}}`);
+    this.#top.add(
+      top === null ? 'null' : `{${Array.from(top, ([text, one]) => `${JSON.stringify(text)}:${one}`).join(',')}}`,
+    );
     this.#offsets.add(String(offset));
   }
 
@@ -55,7 +57,10 @@ function spelling({ token, bytes }: Pick<Logprob, 'token' | 'bytes'>): string {
 /** Appends tokens of one text; `most`: so many of the likeliest are told. */
 export class LogprobWriter {
   /** `offset`: where the text begins that is told of. */
-  constructor(private readonly most: number, private offset = 0) {}
+  constructor(
+    private readonly most: number,
+    private offset = 0,
+  ) {}
 
   /** Where the next token's text begins. */
   get at(): number {
@@ -76,7 +81,12 @@ export class LogprobWriter {
     this.#add(entry, finiteLogprob(entry.logprob), top, into);
   }
 
-  #add(token: Pick<Logprob, 'token' | 'bytes'>, logprob: number | null, top: ReadonlyMap<string, number> | null, into: LegacyLogprobs): void {
+  #add(
+    token: Pick<Logprob, 'token' | 'bytes'>,
+    logprob: number | null,
+    top: ReadonlyMap<string, number> | null,
+    into: LegacyLogprobs,
+  ): void {
     into.add(spelling(token), logprob, top, this.offset);
     this.offset += token.token.length;
   }

@@ -38,7 +38,10 @@ export interface CompletionGeneration {
 
 /** Throws ApiError for a body that is not a completions request at all (400). */
 export function parseCompletion(body: unknown): ParsedCompletion {
-  const overfull = typeof body === 'object' && body !== null ? overfullMap(body as Record<string, unknown>, { logit_bias: MAX_LOGIT_BIAS }) : null;
+  const overfull =
+    typeof body === 'object' && body !== null
+      ? overfullMap(body as Record<string, unknown>, { logit_bias: MAX_LOGIT_BIAS })
+      : null;
   if (overfull !== null) throw overfull;
   const envelope = validate(completionEnvelopeSchema, body);
   if (!envelope.ok && envelope.isShape) throw envelope.error;
@@ -64,46 +67,90 @@ function refuse(code: ErrorCode, param: string, message: string): never {
   throw apiError(code, message, param);
 }
 
-function toGeneration(fields: CompletionFields, prompts: Prompts, ignored: string[], limits: { maxN: number }): CompletionGeneration {
+function toGeneration(
+  fields: CompletionFields,
+  prompts: Prompts,
+  ignored: string[],
+  limits: { maxN: number },
+): CompletionGeneration {
   const n = fields.n ?? 1;
   const candidates = fields.best_of ?? n;
   if (candidates < n) refuse('conflicting_parameters', 'best_of', `best_of must be at least n, which is ${n}.`);
   const counted = fields.best_of == null ? 'n' : 'best_of';
-  if (candidates > limits.maxN) refuse('unsupported_value', counted, `${counted} may be at most ${limits.maxN} on this server.`);
-  if (candidates * prompts.length > MAX_CHOICES_IN_ALL) refuse('unsupported_value', counted, `${prompts.length} prompts of ${candidates} choices are more than the ${MAX_CHOICES_IN_ALL} that one request may have.`);
+  if (candidates > limits.maxN)
+    refuse('unsupported_value', counted, `${counted} may be at most ${limits.maxN} on this server.`);
+  if (candidates * prompts.length > MAX_CHOICES_IN_ALL)
+    refuse(
+      'unsupported_value',
+      counted,
+      `${prompts.length} prompts of ${candidates} choices are more than the ${MAX_CHOICES_IN_ALL} that one request may have.`,
+    );
   const stream = fields.stream === true;
-  if (candidates > n && stream) refuse('conflicting_parameters', 'best_of', 'best_of above n cannot be streamed: which choices are best is known at the end.');
-  if (fields.stream_options && !stream) refuse('conflicting_parameters', 'stream_options', 'stream_options needs stream: true.');
+  if (candidates > n && stream)
+    refuse(
+      'conflicting_parameters',
+      'best_of',
+      'best_of above n cannot be streamed: which choices are best is known at the end.',
+    );
+  if (fields.stream_options && !stream)
+    refuse('conflicting_parameters', 'stream_options', 'stream_options needs stream: true.');
   const suffix = fields.suffix ?? null;
   const echo = fields.echo === true;
   if (suffix !== null && echo) refuse('conflicting_parameters', 'echo', 'echo and suffix exclude one another.');
-  if (suffix !== null && prompts.some((prompt) => typeof prompt !== 'string')) refuse('conflicting_parameters', 'suffix', 'suffix needs a prompt that is text.');
+  if (suffix !== null && prompts.some((prompt) => typeof prompt !== 'string'))
+    refuse('conflicting_parameters', 'suffix', 'suffix needs a prompt that is text.');
   const logprobs = fields.logprobs ?? null;
   const maxTokens = fields.max_tokens ?? DEFAULT_MAX_TOKENS;
   const evaluation = toEvaluation(fields, maxTokens);
   // What is echoed is told of as what is generated.
-  const ofPrompt = echo && logprobs !== null ? Math.max(logprobs, evaluation.promptLogprobs ?? 0) : evaluation.promptLogprobs ?? null;
+  const ofPrompt =
+    echo && logprobs !== null
+      ? Math.max(logprobs, evaluation.promptLogprobs ?? 0)
+      : (evaluation.promptLogprobs ?? null);
   const format = toFormat(fields.response_format);
-  if (format.type !== 'text' && maxTokens === 0) refuse('conflicting_parameters', 'max_tokens', 'response_format needs tokens to be generated.');
+  if (format.type !== 'text' && maxTokens === 0)
+    refuse('conflicting_parameters', 'max_tokens', 'response_format needs tokens to be generated.');
 
   const common: Omit<GenerationRequest, 'raw'> = {
-    model: fields.model, messages: [], continueFinal: false, sampling: toSampling(fields), n: candidates, maxTokens,
-    stop: typeof fields.stop === 'string' ? [fields.stop] : fields.stop ?? [],
+    model: fields.model,
+    messages: [],
+    continueFinal: false,
+    sampling: toSampling(fields),
+    n: candidates,
+    maxTokens,
+    stop: typeof fields.stop === 'string' ? [fields.stop] : (fields.stop ?? []),
     // Which choices are best is told by their log-probabilities.
     topLogprobs: logprobs ?? (candidates > n ? 0 : null),
-    effort: 'none', reasoningBudget: null, tools: [], toolChoice: { mode: 'none', allowed: null }, parallelToolCalls: true,
-    format, truncation: 'disabled', promptParam: 'prompt', ignoreEos: fields.ignore_eos === true, ...evaluation, promptLogprobs: ofPrompt,
+    effort: 'none',
+    reasoningBudget: null,
+    tools: [],
+    toolChoice: { mode: 'none', allowed: null },
+    parallelToolCalls: true,
+    format,
+    truncation: 'disabled',
+    promptParam: 'prompt',
+    ignoreEos: fields.ignore_eos === true,
+    ...evaluation,
+    promptLogprobs: ofPrompt,
   };
   const addSpecial = fields.add_special_tokens !== false;
   const raw = (prompt: Prompts[number], index: number): RawPrompt => {
     const path = prompts.length === 1 ? 'prompt' : `prompt[${index}]`;
-    return typeof prompt === 'string' ? { kind: 'text', text: prompt, suffix, addSpecial, path } : { kind: 'tokens', tokens: prompt, path };
+    return typeof prompt === 'string'
+      ? { kind: 'text', text: prompt, suffix, addSpecial, path }
+      : { kind: 'tokens', tokens: prompt, path };
   };
   return {
     requests: prompts.map((prompt, index) => ({ ...common, raw: raw(prompt, index) })),
-    n, echo, logprobs, promptLogprobs: evaluation.promptLogprobs ?? null, returnTokens: evaluation.returnTokens === true, stream,
+    n,
+    echo,
+    logprobs,
+    promptLogprobs: evaluation.promptLogprobs ?? null,
+    returnTokens: evaluation.returnTokens === true,
+    stream,
     includeUsage: fields.stream_options?.include_usage === true,
     continuousUsage: fields.stream_options?.continuous_usage_stats === true,
-    endUser: fields.user ?? null, ignored,
+    endUser: fields.user ?? null,
+    ignored,
   };
 }

@@ -9,7 +9,8 @@ export type Prompts = readonly (string | readonly number[])[];
 export function readPrompts(prompt: unknown): Prompts {
   if (prompt === undefined || prompt === null) throw fault('missing_required_parameter', 'prompt', 'is required');
   if (typeof prompt === 'string') return [prompt];
-  if (!Array.isArray(prompt)) throw fault('invalid_type', 'prompt', 'must be a string, a list of token ids, or a list of either');
+  if (!Array.isArray(prompt))
+    throw fault('invalid_type', 'prompt', 'must be a string, a list of token ids, or a list of either');
   const list: readonly unknown[] = prompt;
   if (list.length === 0) throw fault('missing_required_parameter', 'prompt', 'must not be empty');
   if (typeof list[0] === 'number') return [readTokens(list, 'prompt')];
@@ -17,7 +18,14 @@ export function readPrompts(prompt: unknown): Prompts {
   const texts = typeof list[0] === 'string';
   return list.map((entry, index) => {
     const path = `prompt[${index}]`;
-    if (texts ? typeof entry !== 'string' : !Array.isArray(entry)) throw fault('invalid_type', path, texts ? 'must be a string, as the first entry is' : 'must be a string or a list of token ids, and all entries alike');
+    if (texts ? typeof entry !== 'string' : !Array.isArray(entry))
+      throw fault(
+        'invalid_type',
+        path,
+        texts
+          ? 'must be a string, as the first entry is'
+          : 'must be a string or a list of token ids, and all entries alike',
+      );
     if (typeof entry === 'string') return entry;
     if ((entry as unknown[]).length === 0) throw fault('missing_required_parameter', path, 'must not be empty');
     return readTokens(entry as unknown[], path);
@@ -33,6 +41,10 @@ function readTokens(list: readonly unknown[], path: string): readonly number[] {
   return tokens;
 }
 
-function fault(code: 'missing_required_parameter' | 'invalid_type' | 'array_too_long' | 'value_out_of_range', path: string, what: string): ApiError {
+function fault(
+  code: 'missing_required_parameter' | 'invalid_type' | 'array_too_long' | 'value_out_of_range',
+  path: string,
+  what: string,
+): ApiError {
   return apiError(code, `${path} ${what}.`, path);
 }

@@ -13,7 +13,14 @@ import { parseCompletion } from './parse.js';
 const PATH = '/v1/completions';
 
 export function completionsRoute(deps: GenerationDeps): Route {
-  return { method: 'POST', path: PATH, scope: 'inference', checksScope: true, generates: true, serve: (exchange) => read(deps, exchange).run() };
+  return {
+    method: 'POST',
+    path: PATH,
+    scope: 'inference',
+    checksScope: true,
+    generates: true,
+    serve: (exchange) => read(deps, exchange).run(),
+  };
 }
 
 /** Its own function, so that nothing of the body lives on while the answer is generated. */

@@ -9,12 +9,19 @@ export const MAX_PROMPTS = 512;
 export const MAX_CHOICES_IN_ALL = 1_024;
 export const MAX_BEST_OF = 128;
 
-const tokenId = integer().min(0).max(2 ** 31 - 1);
+const tokenId = integer()
+  .min(0)
+  .max(2 ** 31 - 1);
 const tokenIds = z.array(tokenId).min(1);
 
 export const completionRequestSchema = z.object({
   model: z.string(),
-  prompt: z.union([z.string(), tokenIds, z.array(z.string()).min(1).max(MAX_PROMPTS), z.array(tokenIds).min(1).max(MAX_PROMPTS)]),
+  prompt: z.union([
+    z.string(),
+    tokenIds,
+    z.array(z.string()).min(1).max(MAX_PROMPTS),
+    z.array(tokenIds).min(1).max(MAX_PROMPTS),
+  ]),
   suffix: z.string().nullish(),
   max_tokens: integer().min(0).nullish(),
   n: integer().min(1).max(MAX_BEST_OF).nullish(),
@@ -27,7 +34,13 @@ export const completionRequestSchema = z.object({
   add_special_tokens: z.boolean().nullish(),
   response_format: responseFormat.nullish(),
   stream: z.boolean().nullish(),
-  stream_options: z.object({ include_usage: z.boolean().nullish(), include_obfuscation: z.boolean().nullish(), continuous_usage_stats: z.boolean().nullish() }).nullish(),
+  stream_options: z
+    .object({
+      include_usage: z.boolean().nullish(),
+      include_obfuscation: z.boolean().nullish(),
+      continuous_usage_stats: z.boolean().nullish(),
+    })
+    .nullish(),
   user: bounded(512).nullish(),
 });
 

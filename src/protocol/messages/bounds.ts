@@ -16,11 +16,19 @@ export function overlong(body: unknown): ApiError | null {
   if (!isRecord(body)) return null;
   const overfull = overfullMap(body, { logit_bias: MAX_LOGIT_BIAS });
   if (overfull !== null) return overfull;
-  const lists = [['tools', MAX_TOOLS], ['stop_sequences', MAX_STOP_STRINGS], ['messages', MAX_MESSAGES], ['system', MAX_BLOCKS]] as const;
+  const lists = [
+    ['tools', MAX_TOOLS],
+    ['stop_sequences', MAX_STOP_STRINGS],
+    ['messages', MAX_MESSAGES],
+    ['system', MAX_BLOCKS],
+  ] as const;
   for (const [name, most] of lists) {
-    if (lengthOf(body[name]) > most) return apiError('array_too_long', `${name} may have at most ${most} entries.`, name);
+    if (lengthOf(body[name]) > most)
+      return apiError('array_too_long', `${name} may have at most ${most} entries.`, name);
   }
-  return Array.isArray(body['messages']) ? tooManyBlocks(body['messages'] as unknown[], lengthOf(body['system'])) : null;
+  return Array.isArray(body['messages'])
+    ? tooManyBlocks(body['messages'] as unknown[], lengthOf(body['system']))
+    : null;
 }
 
 function tooManyBlocks(messages: readonly unknown[], before: number): ApiError | null {
@@ -36,7 +44,12 @@ function tooManyBlocks(messages: readonly unknown[], before: number): ApiError |
         if (isRecord(block['source'])) blocks += lengthOf(block['source']['content']);
       }
     }
-    if (blocks > MAX_BLOCKS) return apiError('array_too_long', `messages may have at most ${MAX_BLOCKS} content blocks in all.`, `messages[${index}].content`);
+    if (blocks > MAX_BLOCKS)
+      return apiError(
+        'array_too_long',
+        `messages may have at most ${MAX_BLOCKS} content blocks in all.`,
+        `messages[${index}].content`,
+      );
   }
   return null;
 }

@@ -13,7 +13,10 @@ type InnerBlock = Exclude<NonNullable<ToolResultBlock['content']>, string>[numbe
 export type ReadableBlock = InnerBlock | Of<'text' | 'image' | 'document' | 'search_result'>;
 
 /** A block and where it stands. */
-export interface Placed<T> { block: T; path: string }
+export interface Placed<T> {
+  block: T;
+  path: string;
+}
 
 /** Throws ApiError 422 for kinds that are known and not offered. */
 export function toContent(blocks: readonly Placed<ReadableBlock>[]): Content {
@@ -26,7 +29,9 @@ export function toContent(blocks: readonly Placed<ReadableBlock>[]): Content {
 
 export function toolResultContent({ content }: ToolResultBlock, path: string): Content {
   if (content == null) return '';
-  return typeof content === 'string' ? content : toContent(content.map((block, at) => ({ block, path: `${path}.content[${at}]` })));
+  return typeof content === 'string'
+    ? content
+    : toContent(content.map((block, at) => ({ block, path: `${path}.content[${at}]` })));
 }
 
 /** Throws ApiError 422. */
@@ -68,18 +73,33 @@ function* documentParts({ title, context, source }: Of<'document'>, path: string
     case 'content':
       yield textPart(title, context);
       if (typeof source.content === 'string') yield { type: 'text', text: source.content };
-      else for (const [at, block] of source.content.entries()) yield block.type === 'text' ? { type: 'text', text: block.text } : imagePart(block, `${path}.source.content[${at}]`);
+      else
+        for (const [at, block] of source.content.entries())
+          yield block.type === 'text'
+            ? { type: 'text', text: block.text }
+            : imagePart(block, `${path}.source.content[${at}]`);
       return;
     default:
-      throw apiError('unsupported_content', `${path}.source: a document may be given as text or content, not as ${source.type}.`, `${path}.source`);
+      throw apiError(
+        'unsupported_content',
+        `${path}.source: a document may be given as text or content, not as ${source.type}.`,
+        `${path}.source`,
+      );
   }
 }
 
 function imagePart({ source }: Of<'image'>, path: string): ContentPart {
   switch (source.type) {
-    case 'base64': return { type: 'image', source: { kind: 'base64', data: source.data }, detail: 'auto', path };
-    case 'url': return { type: 'image', source: { kind: 'url', url: source.url }, detail: 'auto', path };
-    case 'file': throw apiError('unsupported_content', `${path}.source: images may be given as base64 or url, not as file.`, `${path}.source`);
+    case 'base64':
+      return { type: 'image', source: { kind: 'base64', data: source.data }, detail: 'auto', path };
+    case 'url':
+      return { type: 'image', source: { kind: 'url', url: source.url }, detail: 'auto', path };
+    case 'file':
+      throw apiError(
+        'unsupported_content',
+        `${path}.source: images may be given as base64 or url, not as file.`,
+        `${path}.source`,
+      );
   }
 }
 

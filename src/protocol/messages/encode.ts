@@ -11,7 +11,7 @@ import { completePart } from './partial-json.js';
 
 export interface MessageEnvelope {
   id: string;
-  model: string;                // the name asked for
+  model: string; // the name asked for
   /** False: thinking is not shown, its text travels in the signature. */
   visibleThinking: boolean;
   /** What the client must bring back with a thinking block. */
@@ -35,8 +35,14 @@ interface BlockWriter {
 }
 
 const STOP_REASONS = {
-  end_of_turn: 'end_turn', stop_string: 'stop_sequence', tool_calls: 'tool_use', max_tokens: 'max_tokens',
-  context_full: 'model_context_window_exceeded', time_limit: 'max_tokens', repetition: 'max_tokens', malformed_call: 'max_tokens',
+  end_of_turn: 'end_turn',
+  stop_string: 'stop_sequence',
+  tool_calls: 'tool_use',
+  max_tokens: 'max_tokens',
+  context_full: 'model_context_window_exceeded',
+  time_limit: 'max_tokens',
+  repetition: 'max_tokens',
+  malformed_call: 'max_tokens',
 } as const satisfies Record<EndReason, string>;
 
 /** Where blocks begin and end. At most one is open, and nothing is appended but to the open one. */
@@ -44,9 +50,12 @@ class Blocks {
   #open: BlockStart['type'] | null = null;
   #last: BlockStart['type'] | null = null;
   #thinking = new GrowingText(); // of the open thinking block
-  #arguments = false;           // the open call has some
+  #arguments = false; // the open call has some
 
-  constructor(private readonly envelope: MessageEnvelope, private readonly writer: BlockWriter) {}
+  constructor(
+    private readonly envelope: MessageEnvelope,
+    private readonly writer: BlockWriter,
+  ) {}
 
   take(event: OutputEvent): void {
     switch (event.type) {
@@ -114,13 +123,23 @@ class Blocks {
 /** The input counts leave out what was read from the cache. */
 function wireCounts(usage: Usage): object {
   return {
-    input_tokens: usage.promptTokens - usage.cachedTokens, cache_creation_input_tokens: 0, cache_read_input_tokens: usage.cachedTokens,
-    output_tokens: usage.completionTokens, output_tokens_details: { thinking_tokens: usage.reasoningTokens }, server_tool_use: null,
+    input_tokens: usage.promptTokens - usage.cachedTokens,
+    cache_creation_input_tokens: 0,
+    cache_read_input_tokens: usage.cachedTokens,
+    output_tokens: usage.completionTokens,
+    output_tokens_details: { thinking_tokens: usage.reasoningTokens },
+    server_tool_use: null,
   };
 }
 
 function wireUsage(usage: Usage): object {
-  return { ...wireCounts(usage), cache_creation: null, service_tier: 'standard', speed: 'standard', inference_geo: null };
+  return {
+    ...wireCounts(usage),
+    cache_creation: null,
+    service_tier: 'standard',
+    speed: 'standard',
+    inference_geo: null,
+  };
 }
 
 function stopFields({ cappedByContext }: MessageEnvelope, finished: FinishedEvent | null): object {
@@ -128,19 +147,40 @@ function stopFields({ cappedByContext }: MessageEnvelope, finished: FinishedEven
   return {
     stop_reason: reason === undefined ? null : STOP_REASONS[reason],
     stop_sequence: finished?.reason === 'stop_string' ? finished.stopString : null,
-    stop_details: null, container: null,
+    stop_details: null,
+    container: null,
   };
 }
 
-function message(envelope: MessageEnvelope, content: readonly object[], finished: FinishedEvent | null, usage: object): object {
+function message(
+  envelope: MessageEnvelope,
+  content: readonly object[],
+  finished: FinishedEvent | null,
+  usage: object,
+): object {
   const { id, model } = envelope;
-  return { id, type: 'message', role: 'assistant', model, content, ...stopFields(envelope, finished), diagnostics: null, usage };
+  return {
+    id,
+    type: 'message',
+    role: 'assistant',
+    model,
+    content,
+    ...stopFields(envelope, finished),
+    diagnostics: null,
+    usage,
+  };
 }
 
 /** Without `citations`, as the vendor's own answers: a client whose description has them optional takes no null. */
 const wireText = (text: string): object => ({ type: 'text', text });
 const wireThinking = (thinking: string, signature: string): object => ({ type: 'thinking', thinking, signature });
-const wireCall = (id: string, name: string, input: object): object => ({ type: 'tool_use', id, name, input, caller: { type: 'direct' } });
+const wireCall = (id: string, name: string, input: object): object => ({
+  type: 'tool_use',
+  id,
+  name,
+  input,
+  caller: { type: 'direct' },
+});
 
 /** The arguments as the object that the format has for them. Numbers keep their digits. */
 function inputOf(text: string): object {
@@ -148,7 +188,7 @@ function inputOf(text: string): object {
   try {
     value = parseExact(text);
   } catch {
-    value = null;      // cut by the cap: what is complete of it counts
+    value = null; // cut by the cap: what is complete of it counts
   }
   const input = typeof value === 'object' && value !== null && !Array.isArray(value) ? value : completePart(text);
   return isDeeper(input, MAX_CALL_DEPTH) ? {} : input;
@@ -171,7 +211,9 @@ export class MessageCollector {
         signature = '';
       },
       append: (more) => growing.add(more),
-      sign: (value) => { signature = value; },
+      sign: (value) => {
+        signature = value;
+      },
       stop: () => {
         const text = growing.toString();
         if (block.type === 'tool_use') this.#content.push(wireCall(block.id, block.name, inputOf(text)));
@@ -202,24 +244,38 @@ export class MessageStreamEncoder {
   #started = false;
   #finished: FinishedEvent | null = null;
 
-  constructor(private readonly envelope: MessageEnvelope, private readonly emit: Emit) {
+  constructor(
+    private readonly envelope: MessageEnvelope,
+    private readonly emit: Emit,
+  ) {
     let index = -1;
-    let head = '';              // of the block's deltas, up to the text
+    let head = ''; // of the block's deltas, up to the text
     this.#blocks = new Blocks(envelope, {
       start: (block) => {
         index++;
         const delta = `{"type":"content_block_delta","index":${index},"delta":`;
-        emit(`{"type":"content_block_start","index":${index},"content_block":${JSON.stringify(emptyBlock(block))}}`, 'content_block_start');
+        emit(
+          `{"type":"content_block_start","index":${index},"content_block":${JSON.stringify(emptyBlock(block))}}`,
+          'content_block_start',
+        );
         switch (block.type) {
-          case 'text': head = `${delta}{"type":"text_delta","text":`; break;
-          case 'thinking': head = `${delta}{"type":"thinking_delta","thinking":`; break;
+          case 'text':
+            head = `${delta}{"type":"text_delta","text":`;
+            break;
+          case 'thinking':
+            head = `${delta}{"type":"thinking_delta","thinking":`;
+            break;
           case 'tool_use':
             head = `${delta}{"type":"input_json_delta","partial_json":`;
             emit(`${head}""}}`, 'content_block_delta');
         }
       },
       append: (text) => emit(`${head}${JSON.stringify(text)}}}`, 'content_block_delta'),
-      sign: (signature) => emit(`{"type":"content_block_delta","index":${index},"delta":{"type":"signature_delta","signature":${JSON.stringify(signature)}}}`, 'content_block_delta'),
+      sign: (signature) =>
+        emit(
+          `{"type":"content_block_delta","index":${index},"delta":{"type":"signature_delta","signature":${JSON.stringify(signature)}}}`,
+          'content_block_delta',
+        ),
       stop: () => emit(`{"type":"content_block_stop","index":${index}}`, 'content_block_stop'),
     });
   }
@@ -228,8 +284,14 @@ export class MessageStreamEncoder {
   start({ promptTokens, cachedTokens }: Pick<Usage, 'promptTokens' | 'cachedTokens'>): void {
     if (this.#started) throw new Error('a message that has started already');
     this.#started = true;
-    const usage = { ...wireUsage({ promptTokens, cachedTokens, completionTokens: 0, reasoningTokens: 0 }), output_tokens_details: null };
-    this.emit(`{"type":"message_start","message":${JSON.stringify(message(this.envelope, [], null, usage))}}`, 'message_start');
+    const usage = {
+      ...wireUsage({ promptTokens, cachedTokens, completionTokens: 0, reasoningTokens: 0 }),
+      output_tokens_details: null,
+    };
+    this.emit(
+      `{"type":"message_start","message":${JSON.stringify(message(this.envelope, [], null, usage))}}`,
+      'message_start',
+    );
     this.emit('{"type":"ping"}', 'ping');
   }
 
@@ -242,15 +304,25 @@ export class MessageStreamEncoder {
   /** After `finished`; nothing follows. */
   end(usage: Usage): void {
     if (this.#finished === null) throw new Error('the end of a message that has not finished');
-    this.emit(JSON.stringify({ type: 'message_delta', delta: stopFields(this.envelope, this.#finished), usage: wireCounts(usage) }), 'message_delta');
+    this.emit(
+      JSON.stringify({
+        type: 'message_delta',
+        delta: stopFields(this.envelope, this.#finished),
+        usage: wireCounts(usage),
+      }),
+      'message_delta',
+    );
     this.emit('{"type":"message_stop"}', 'message_stop');
   }
 }
 
 function emptyBlock(block: BlockStart): object {
   switch (block.type) {
-    case 'text': return wireText('');
-    case 'thinking': return wireThinking('', '');
-    case 'tool_use': return wireCall(block.id, block.name, {});
+    case 'text':
+      return wireText('');
+    case 'thinking':
+      return wireThinking('', '');
+    case 'tool_use':
+      return wireCall(block.id, block.name, {});
   }
 }

@@ -10,7 +10,14 @@ import { checkAhead } from '../checked-ahead.js';
 import { isRecord } from '../extent.js';
 import { validate } from '../validation.js';
 import { overlong } from './bounds.js';
-import { countTokensSchema, KNOWN_FIELDS, messageSchema, messagesRequestSchema, type MessagesRequest, type WireTool } from './schema.js';
+import {
+  countTokensSchema,
+  KNOWN_FIELDS,
+  messageSchema,
+  messagesRequestSchema,
+  type MessagesRequest,
+  type WireTool,
+} from './schema.js';
 import { openThinkingBlocks, thinkingSettings, type ThinkingPolicy } from './thinking.js';
 import { toMessages, toTurns } from './turns.js';
 
@@ -26,7 +33,7 @@ export interface MessagesGeneration {
   /** False: thinking is returned sealed inside its signature only. */
   visibleThinking: boolean;
   userId: string | null;
-  ignored: string[];            // top-level fields this format does not know
+  ignored: string[]; // top-level fields this format does not know
 }
 
 /** What of a large request may be checked before parseMessages(), which tells what is wrong. */
@@ -41,29 +48,60 @@ export function parseMessages(body: unknown, policy: ThinkingPolicy, purpose: 'g
   if (tooLong !== null) throw tooLong;
   if (purpose === 'count') {
     const result = validate(countTokensSchema, body);
-    return parsed(result.ok ? result.value : result, body, policy, { maxTokens: result.ok ? result.value.max_tokens ?? null : null, stream: false, generates: false });
+    return parsed(result.ok ? result.value : result, body, policy, {
+      maxTokens: result.ok ? (result.value.max_tokens ?? null) : null,
+      stream: false,
+      generates: false,
+    });
   }
   const result = validate(messagesRequestSchema, body);
-  return parsed(result.ok ? result.value : result, body, policy, result.ok ? { maxTokens: result.value.max_tokens, stream: result.value.stream === true, generates: true } : NO_OUTPUT);
+  return parsed(
+    result.ok ? result.value : result,
+    body,
+    policy,
+    result.ok
+      ? { maxTokens: result.value.max_tokens, stream: result.value.stream === true, generates: true }
+      : NO_OUTPUT,
+  );
 }
 
 /** The fields about the answer itself. `maxTokens` null: no cap was given. */
-interface Output { maxTokens: number | null; stream: boolean; generates: boolean }
+interface Output {
+  maxTokens: number | null;
+  stream: boolean;
+  generates: boolean;
+}
 const NO_OUTPUT: Output = { maxTokens: null, stream: false, generates: false };
 
 type Invalid = Extract<ReturnType<typeof validate>, { ok: false }>;
 
-function parsed(result: MessagesRequest | Invalid, body: unknown, policy: ThinkingPolicy, output: Output): ParsedMessages {
+function parsed(
+  result: MessagesRequest | Invalid,
+  body: unknown,
+  policy: ThinkingPolicy,
+  output: Output,
+): ParsedMessages {
   if ('error' in result) {
     if (result.isShape) throw result.error;
-    return { model: (body as { model: string }).model, content: () => { throw result.error; } };
+    return {
+      model: (body as { model: string }).model,
+      content: () => {
+        throw result.error;
+      },
+    };
   }
   const turns = toTurns(result.messages);
   if (turns.length === 0) throw apiError('missing_required_parameter', 'messages must hold some content.', 'messages');
   const opened = openThinkingBlocks(result.messages, policy);
   return {
     model: result.model,
-    content: () => toGeneration(result, toMessages(turns, result.system, opened, result.model), unknownFields(body as object, KNOWN_FIELDS), output),
+    content: () =>
+      toGeneration(
+        result,
+        toMessages(turns, result.system, opened, result.model),
+        unknownFields(body as object, KNOWN_FIELDS),
+        output,
+      ),
   };
 }
 
@@ -71,7 +109,12 @@ function refuse(code: ErrorCode, param: string, message: string): never {
   throw apiError(code, message, param);
 }
 
-function toGeneration(wire: MessagesRequest, messages: GenerationRequest['messages'], ignored: string[], { maxTokens, stream, generates }: Output): MessagesGeneration {
+function toGeneration(
+  wire: MessagesRequest,
+  messages: GenerationRequest['messages'],
+  ignored: string[],
+  { maxTokens, stream, generates }: Output,
+): MessagesGeneration {
   refuseUnserved(wire);
   const { effort, reasoningBudget, visible } = thinkingSettings(wire, generates ? maxTokens : null);
   const format = outputFormat(wire);
@@ -81,10 +124,18 @@ function toGeneration(wire: MessagesRequest, messages: GenerationRequest['messag
   const last = messages.at(-1);
   const continueFinal = last?.role === 'assistant';
   if (continueFinal && effort !== 'none') {
-    refuse('conflicting_parameters', 'thinking', 'thinking cannot be on if the last message is the beginning of the answer (role assistant).');
+    refuse(
+      'conflicting_parameters',
+      'thinking',
+      'thinking cannot be on if the last message is the beginning of the answer (role assistant).',
+    );
   }
   if (continueFinal && format.type !== 'text') {
-    refuse('conflicting_parameters', 'output_config.format', 'output_config.format cannot be given if the last message is the beginning of the answer (role assistant).');
+    refuse(
+      'conflicting_parameters',
+      'output_config.format',
+      'output_config.format cannot be given if the last message is the beginning of the answer (role assistant).',
+    );
   }
   return {
     request: {
@@ -100,7 +151,11 @@ function toGeneration(wire: MessagesRequest, messages: GenerationRequest['messag
       reasoningBudget,
       tools,
       toolChoice: toolChoice(wire, tools),
-      parallelToolCalls: !(wire.tool_choice != null && wire.tool_choice.type !== 'none' && wire.tool_choice.disable_parallel_tool_use === true),
+      parallelToolCalls: !(
+        wire.tool_choice != null &&
+        wire.tool_choice.type !== 'none' &&
+        wire.tool_choice.disable_parallel_tool_use === true
+      ),
       format,
       truncation: 'disabled',
       promptParam: 'messages',
@@ -122,7 +177,9 @@ function refuseUnserved(wire: MessagesRequest): void {
   }
   if (wire.thread == null) return;
   // The client's tool runner asks for a thread of itself; told by this code, it goes on without one.
-  throw apiError('unsupported_feature', 'thread is not offered; send the whole conversation without it.', 'thread', { messagesCode: 'thread_unsupported_request' });
+  throw apiError('unsupported_feature', 'thread is not offered; send the whole conversation without it.', 'thread', {
+    messagesCode: 'thread_unsupported_request',
+  });
 }
 
 const MAX_TOP_K = 1_000;
@@ -134,22 +191,51 @@ function sampling(wire: MessagesRequest): GenerationRequest['sampling'] {
 function outputFormat({ output_config: config, output_format: older }: MessagesRequest): OutputFormat {
   const format = config?.format ?? null;
   if (format !== null && older != null && !isDeepStrictEqual(format, older)) {
-    refuse('conflicting_parameters', 'output_config.format', 'output_config.format and output_format differ; give one of them.');
+    refuse(
+      'conflicting_parameters',
+      'output_config.format',
+      'output_config.format and output_format differ; give one of them.',
+    );
   }
   const chosen = format ?? older;
   if (chosen == null) return { type: 'text' };
-  return { type: 'json_schema', name: null, schema: chosen.schema, strict: true, path: format === null ? 'output_format.schema' : 'output_config.format.schema' };
+  return {
+    type: 'json_schema',
+    name: null,
+    schema: chosen.schema,
+    strict: true,
+    path: format === null ? 'output_format.schema' : 'output_config.format.schema',
+  };
 }
 
 type CustomTool = Extract<WireTool, { input_schema: unknown }>;
 
 function toolDefinitions({ tools }: MessagesRequest): ToolDefinition[] {
   const custom = (tools ?? []).map((tool, index): CustomTool => {
-    if (!('input_schema' in tool)) return refuse('unsupported_tool_type', `tools[${index}].type`, `tools[${index}].type may only be "custom"; tools that a vendor defines are not offered.`);
-    if (tool.input_schema['type'] !== 'object') refuse('invalid_json_schema', `tools[${index}].input_schema.type`, `tools[${index}].input_schema.type must be "object".`);
+    if (!('input_schema' in tool))
+      return refuse(
+        'unsupported_tool_type',
+        `tools[${index}].type`,
+        `tools[${index}].type may only be "custom"; tools that a vendor defines are not offered.`,
+      );
+    if (tool.input_schema['type'] !== 'object')
+      refuse(
+        'invalid_json_schema',
+        `tools[${index}].input_schema.type`,
+        `tools[${index}].input_schema.type must be "object".`,
+      );
     return tool;
   });
-  const definitions = toToolDefinitions(custom.map(({ name, description, input_schema: parameters, strict }, index) => ({ path: `tools[${index}]`, schemaPath: `tools[${index}].input_schema`, name, description, parameters, strict })));
+  const definitions = toToolDefinitions(
+    custom.map(({ name, description, input_schema: parameters, strict }, index) => ({
+      path: `tools[${index}]`,
+      schemaPath: `tools[${index}].input_schema`,
+      name,
+      description,
+      parameters,
+      strict,
+    })),
+  );
   checkToolSchemas(definitions);
   return definitions;
 }
@@ -157,5 +243,9 @@ function toolDefinitions({ tools }: MessagesRequest): ToolDefinition[] {
 const MODES = { auto: 'auto', any: 'required', tool: 'required', none: 'none' } as const;
 
 function toolChoice({ tool_choice: choice }: MessagesRequest, tools: readonly ToolDefinition[]): ToolChoice {
-  return toToolChoice(tools, choice == null ? null : MODES[choice.type], choice?.type === 'tool' ? [choice.name] : null);
+  return toToolChoice(
+    tools,
+    choice == null ? null : MODES[choice.type],
+    choice?.type === 'tool' ? [choice.name] : null,
+  );
 }

@@ -10,10 +10,10 @@ const SCALAR = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*(?=[\s,\]}])|true|false|n
  */
 export function completePart(text: string): Record<string, unknown> {
   const open: ('}' | ']')[] = [];
-  let end = 0;                                   // of the last complete value
-  let closers = '';                              // of what is open there
+  let end = 0; // of the last complete value
+  let closers = ''; // of what is open there
   let at = 0;
-  let isKey = false;                             // the next string is a key
+  let isKey = false; // the next string is a key
   const keep = (): void => {
     end = at;
     closers = open.toReversed().join('');
@@ -21,13 +21,15 @@ export function completePart(text: string): Record<string, unknown> {
   scan: while (at < text.length) {
     const character = text.charAt(at);
     switch (character) {
-      case '{': case '[':
+      case '{':
+      case '[':
         open.push(character === '{' ? '}' : ']');
         at++;
         isKey = character === '{';
         keep();
         continue;
-      case '}': case ']':
+      case '}':
+      case ']':
         if (open.pop() !== character) break scan;
         at++;
         keep();
@@ -40,7 +42,10 @@ export function completePart(text: string): Record<string, unknown> {
         at++;
         isKey = false;
         continue;
-      case ' ': case '\t': case '\n': case '\r':
+      case ' ':
+      case '\t':
+      case '\n':
+      case '\r':
         at++;
         continue;
     }
@@ -52,7 +57,9 @@ export function completePart(text: string): Record<string, unknown> {
   }
   try {
     const value = parseExact(text.slice(0, end) + closers);
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Record<string, unknown> : {};
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : {};
   } catch {
     return {};
   }

@@ -30,7 +30,12 @@ export interface MessagesDeps extends GenerationDeps {
 export function messagesRoutes(deps: MessagesDeps): Route[] {
   return [
     {
-      method: 'POST', path: PATH, scope: 'inference', checksScope: true, generates: true, ahead: messagesAhead,
+      method: 'POST',
+      path: PATH,
+      scope: 'inference',
+      checksScope: true,
+      generates: true,
+      ahead: messagesAhead,
       async serve(exchange) {
         const { caller, model, asked } = read(deps, exchange, PATH);
         exchange.annotate({ stream: asked.stream });
@@ -39,7 +44,11 @@ export function messagesRoutes(deps: MessagesDeps): Route[] {
       },
     },
     {
-      method: 'POST', path: COUNT_PATH, scope: 'tokens.count', checksScope: true, ahead: messagesAhead,
+      method: 'POST',
+      path: COUNT_PATH,
+      scope: 'tokens.count',
+      checksScope: true,
+      ahead: messagesAhead,
       async serve(exchange) {
         const { caller, model, asked } = read(deps, exchange, COUNT_PATH);
         const tokens = await countPrompt(deps, caller, model, asked.request).catch(refuseImage);
@@ -50,7 +59,11 @@ export function messagesRoutes(deps: MessagesDeps): Route[] {
 }
 
 /** Its own function, so that nothing of the body lives on while the answer is generated. */
-function read(deps: MessagesDeps, exchange: Exchange, path: typeof PATH | typeof COUNT_PATH): { caller: Caller; model: ServedModel; asked: MessagesGeneration } {
+function read(
+  deps: MessagesDeps,
+  exchange: Exchange,
+  path: typeof PATH | typeof COUNT_PATH,
+): { caller: Caller; model: ServedModel; asked: MessagesGeneration } {
   const counts = path === COUNT_PATH;
   const parsed = parse(deps, exchange, counts ? 'count' : 'generate');
   const caller = callerOf(exchange, path, 'messages');
@@ -59,7 +72,13 @@ function read(deps: MessagesDeps, exchange: Exchange, path: typeof PATH | typeof
 }
 
 const IMAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  'unsupported_content', 'model_not_vision', 'invalid_image', 'unsupported_image_format', 'image_too_large', 'too_many_images', 'image_fetch_failed',
+  'unsupported_content',
+  'model_not_vision',
+  'invalid_image',
+  'unsupported_image_format',
+  'image_too_large',
+  'too_many_images',
+  'image_fetch_failed',
 ]);
 
 /**
@@ -72,8 +91,16 @@ function refuseImage(error: unknown): never {
   throw apiError(code, `Could not process image. ${error.message}`, param, { status: 400, headers, cause });
 }
 
-function parse({ sealer, foreignThinking }: MessagesDeps, exchange: Exchange, purpose: 'generate' | 'count'): ParsedMessages {
-  return parseMessages(exchange.body, { sealer, foreignThinking, organizationId: exchange.identity.organizationId }, purpose);
+function parse(
+  { sealer, foreignThinking }: MessagesDeps,
+  exchange: Exchange,
+  purpose: 'generate' | 'count',
+): ParsedMessages {
+  return parseMessages(
+    exchange.body,
+    { sealer, foreignThinking, organizationId: exchange.identity.organizationId },
+    purpose,
+  );
 }
 
 function contentOf(parsed: ParsedMessages, exchange: Exchange): MessagesGeneration {
@@ -86,14 +113,20 @@ function contentOf(parsed: ParsedMessages, exchange: Exchange): MessagesGenerati
 function answer(sealer: Sealer, exchange: Exchange, asked: MessagesGeneration, admitted: AdmittedGeneration): void {
   const context = { organizationId: exchange.identity.organizationId, model: admitted.asked };
   const envelope: MessageEnvelope = {
-    id: newMessageId(), model: admitted.asked, visibleThinking: asked.visibleThinking,
-    signature: asked.visibleThinking ? (text) => sealer.signThinking(text, context) : (text) => sealer.sealThinking(text, context),
+    id: newMessageId(),
+    model: admitted.asked,
+    visibleThinking: asked.visibleThinking,
+    signature: asked.visibleThinking
+      ? (text) => sealer.signThinking(text, context)
+      : (text) => sealer.sealThinking(text, context),
     empty: asked.request.maxTokens === 0,
     cappedByContext: admitted.prepared.cappedByContext,
   };
   exchange.trace?.set({ 'gen_ai.response.id': envelope.id });
   const check = new FormatCheck(asked.request.format);
-  const sink = asked.stream ? new StreamedAnswer(exchange, envelope, check) : new WholeAnswer(exchange, envelope, check);
+  const sink = asked.stream
+    ? new StreamedAnswer(exchange, envelope, check)
+    : new WholeAnswer(exchange, envelope, check);
   const run = new GenerationRun(admitted, sink, asked.stream);
   exchange.onAborted(() => run.cancel());
   run.start();
@@ -110,7 +143,9 @@ class FormatCheck {
   constructor(private readonly format: MessagesGeneration['request']['format']) {}
 
   /** The content is kept until then. */
-  get keepsContent(): boolean { return this.format.type !== 'text'; }
+  get keepsContent(): boolean {
+    return this.format.type !== 'text';
+  }
 
   /** Throws ApiError `model_error` at the end of an answer that has not. */
   take(event: RunEvent): void {
@@ -125,7 +160,11 @@ class WholeAnswer implements RunSink {
   readonly #collector: MessageCollector;
   readonly #memory: AnswerMemory;
 
-  constructor(private readonly exchange: Exchange, envelope: MessageEnvelope, private readonly check: FormatCheck) {
+  constructor(
+    private readonly exchange: Exchange,
+    envelope: MessageEnvelope,
+    private readonly check: FormatCheck,
+  ) {
     this.#collector = new MessageCollector(envelope);
     this.#memory = new AnswerMemory((bytes) => exchange.hold(bytes));
   }
@@ -150,7 +189,11 @@ class StreamedAnswer implements RunSink {
   readonly #memory: AnswerMemory;
   #stream: EventStream | null = null;
 
-  constructor(private readonly exchange: Exchange, envelope: MessageEnvelope, private readonly check: FormatCheck) {
+  constructor(
+    private readonly exchange: Exchange,
+    envelope: MessageEnvelope,
+    private readonly check: FormatCheck,
+  ) {
     this.#encoder = new MessageStreamEncoder(envelope, (data, name) => this.#stream?.send(data, name));
     this.#memory = new AnswerMemory((bytes) => exchange.hold(bytes));
   }

@@ -21,7 +21,10 @@ const imageBlock = z.object({
   ]),
 });
 const searchResultBlock = z.object({
-  type: z.literal('search_result'), title: text, source: text, content: list(z.discriminatedUnion('type', [textBlock])),
+  type: z.literal('search_result'),
+  title: text,
+  source: text,
+  content: list(z.discriminatedUnion('type', [textBlock])),
 });
 const documentBlock = z.object({
   type: z.literal('document'),
@@ -29,7 +32,10 @@ const documentBlock = z.object({
   context: text.nullish(),
   source: z.discriminatedUnion('type', [
     z.object({ type: z.literal('text'), data: text }),
-    z.object({ type: z.literal('content'), content: z.union([text, list(z.discriminatedUnion('type', [textBlock, imageBlock]))]) }),
+    z.object({
+      type: z.literal('content'),
+      content: z.union([text, list(z.discriminatedUnion('type', [textBlock, imageBlock]))]),
+    }),
     z.object({ type: z.enum(['base64', 'url', 'file']) }),
   ]),
 });
@@ -37,17 +43,36 @@ const documentBlock = z.object({
 /** Kinds that only a vendor's own service can make or read. */
 const unservedBlock = z.object({
   type: z.enum([
-    'server_tool_use', 'web_search_tool_result', 'web_fetch_tool_result', 'code_execution_tool_result',
-    'bash_code_execution_tool_result', 'text_editor_code_execution_tool_result', 'tool_search_tool_result', 'mcp_tool_use',
-    'mcp_tool_result', 'mcp_tool_listing', 'advisor_tool_result', 'compaction', 'fallback', 'tool_addition', 'tool_removal',
-    'container_upload', 'tool_reference', 'browser_state',
+    'server_tool_use',
+    'web_search_tool_result',
+    'web_fetch_tool_result',
+    'code_execution_tool_result',
+    'bash_code_execution_tool_result',
+    'text_editor_code_execution_tool_result',
+    'tool_search_tool_result',
+    'mcp_tool_use',
+    'mcp_tool_result',
+    'mcp_tool_listing',
+    'advisor_tool_result',
+    'compaction',
+    'fallback',
+    'tool_addition',
+    'tool_removal',
+    'container_upload',
+    'tool_reference',
+    'browser_state',
   ]),
 });
 
 const toolResultBlock = z.object({
   type: z.literal('tool_result'),
   tool_use_id: text,
-  content: z.union([text, list(z.discriminatedUnion('type', [textBlock, imageBlock, searchResultBlock, documentBlock, unservedBlock]))]).nullish(),
+  content: z
+    .union([
+      text,
+      list(z.discriminatedUnion('type', [textBlock, imageBlock, searchResultBlock, documentBlock, unservedBlock])),
+    ])
+    .nullish(),
   is_error: z.boolean().nullish(),
 });
 const toolUseBlock = z.object({ type: z.literal('tool_use'), id: text, name: text, input: jsonObject() });
@@ -56,16 +81,28 @@ const thinkingBlock = z.object({ type: z.literal('thinking'), thinking: text, si
 const redactedThinkingBlock = z.object({ type: z.literal('redacted_thinking'), data: text.nullish() });
 
 /** parse.ts refuses an empty text as missing. */
-const content = <T extends z.ZodType>(block: T) => z.union([z.string().meta({ minLength: 1 }), list(block, { atLeastOne: true })]);
+const content = <T extends z.ZodType>(block: T) =>
+  z.union([z.string().meta({ minLength: 1 }), list(block, { atLeastOne: true })]);
 
 export const messageSchema = z.discriminatedUnion('role', [
   z.object({
     role: z.literal('user'),
-    content: content(z.discriminatedUnion('type', [textBlock, imageBlock, toolResultBlock, documentBlock, searchResultBlock, unservedBlock])),
+    content: content(
+      z.discriminatedUnion('type', [
+        textBlock,
+        imageBlock,
+        toolResultBlock,
+        documentBlock,
+        searchResultBlock,
+        unservedBlock,
+      ]),
+    ),
   }),
   z.object({
     role: z.literal('assistant'),
-    content: content(z.discriminatedUnion('type', [textBlock, toolUseBlock, thinkingBlock, redactedThinkingBlock, unservedBlock])),
+    content: content(
+      z.discriminatedUnion('type', [textBlock, toolUseBlock, thinkingBlock, redactedThinkingBlock, unservedBlock]),
+    ),
   }),
   z.object({ role: z.literal('system'), content: content(z.discriminatedUnion('type', [textBlock, unservedBlock])) }),
 ]);
@@ -81,7 +118,9 @@ const vendorTool = z.object({ type: text.refine((type) => type !== 'custom').met
 
 const oneCall = { disable_parallel_tool_use: z.boolean().nullish() };
 const display = z.enum(['summarized', 'omitted']).nullish();
-const outputFormat = z.discriminatedUnion('type', [z.object({ type: z.literal('json_schema'), schema: jsonObject() })]).nullish();
+const outputFormat = z
+  .discriminatedUnion('type', [z.object({ type: z.literal('json_schema'), schema: jsonObject() })])
+  .nullish();
 
 export const messagesRequestSchema = z.object({
   model: text,
@@ -95,19 +134,32 @@ export const messagesRequestSchema = z.object({
   ignore_eos: z.boolean().nullish(),
   top_k: integer().min(0).nullish(),
 
-  tools: z.array(z.union([customTool, vendorTool])).max(MAX_TOOLS).nullish(),
-  tool_choice: z.discriminatedUnion('type', [
-    z.object({ type: z.literal('auto'), ...oneCall }),
-    z.object({ type: z.literal('any'), ...oneCall }),
-    z.object({ type: z.literal('tool'), name: text, ...oneCall }),
-    z.object({ type: z.literal('none') }),
-  ]).nullish(),
-  thinking: z.discriminatedUnion('type', [
-    z.object({ type: z.literal('enabled'), budget_tokens: integer().meta({ minimum: MIN_THINKING_BUDGET }), display }),
-    z.object({ type: z.literal('adaptive'), display }),
-    z.object({ type: z.enum(['disabled', 'between_tools']) }),
-  ]).nullish(),
-  output_config: z.object({ format: outputFormat, effort: z.enum(['low', 'medium', 'high', 'xhigh', 'max']).nullish() }).nullish(),
+  tools: z
+    .array(z.union([customTool, vendorTool]))
+    .max(MAX_TOOLS)
+    .nullish(),
+  tool_choice: z
+    .discriminatedUnion('type', [
+      z.object({ type: z.literal('auto'), ...oneCall }),
+      z.object({ type: z.literal('any'), ...oneCall }),
+      z.object({ type: z.literal('tool'), name: text, ...oneCall }),
+      z.object({ type: z.literal('none') }),
+    ])
+    .nullish(),
+  thinking: z
+    .discriminatedUnion('type', [
+      z.object({
+        type: z.literal('enabled'),
+        budget_tokens: integer().meta({ minimum: MIN_THINKING_BUDGET }),
+        display,
+      }),
+      z.object({ type: z.literal('adaptive'), display }),
+      z.object({ type: z.enum(['disabled', 'between_tools']) }),
+    ])
+    .nullish(),
+  output_config: z
+    .object({ format: outputFormat, effort: z.enum(['low', 'medium', 'high', 'xhigh', 'max']).nullish() })
+    .nullish(),
   output_format: outputFormat,
 
   metadata: z.object({ user_id: bounded(512).nullish() }).nullish(),
@@ -126,7 +178,10 @@ export const messagesRequestSchema = z.object({
 });
 
 /** `max_tokens` is optional for counting, but it counts: a cap that leaves no room for reasoning changes the prompt. */
-export const countTokensSchema = messagesRequestSchema.extend({ max_tokens: integer().min(0).nullish(), stream: z.unknown().optional() });
+export const countTokensSchema = messagesRequestSchema.extend({
+  max_tokens: integer().min(0).nullish(),
+  stream: z.unknown().optional(),
+});
 
 export type MessagesRequest = Omit<z.infer<typeof messagesRequestSchema>, 'max_tokens' | 'stream'>;
 export type WireMessage = z.infer<typeof messageSchema>;

@@ -19,7 +19,10 @@ export type ThinkingBlock = Extract<WireBlock, { type: 'thinking' | 'redacted_th
 export type OpenedBlocks = ReadonlyMap<ThinkingBlock, Unsealed>;
 
 /** Throws ApiError 400 `invalid_thinking_signature`. */
-export function openThinkingBlocks(messages: readonly WireMessage[], { sealer, organizationId, foreignThinking }: ThinkingPolicy): OpenedBlocks {
+export function openThinkingBlocks(
+  messages: readonly WireMessage[],
+  { sealer, organizationId, foreignThinking }: ThinkingPolicy,
+): OpenedBlocks {
   const opened = new Map<ThinkingBlock, Unsealed>();
   let seen = 0;
   for (const [index, message] of messages.entries()) {
@@ -27,13 +30,22 @@ export function openThinkingBlocks(messages: readonly WireMessage[], { sealer, o
     for (const [at, block] of message.content.entries()) {
       if (block.type !== 'thinking' && block.type !== 'redacted_thinking') continue;
       const path = `messages[${index}].content[${at}]`;
-      if (++seen > MAX_THINKING_BLOCKS) throw apiError('array_too_long', `messages may have at most ${MAX_THINKING_BLOCKS} thinking blocks in all.`, path);
+      if (++seen > MAX_THINKING_BLOCKS)
+        throw apiError(
+          'array_too_long',
+          `messages may have at most ${MAX_THINKING_BLOCKS} thinking blocks in all.`,
+          path,
+        );
       const found = open(block, sealer, organizationId);
       if (found !== null) opened.set(block, found);
       else if (foreignThinking === 'reject') {
         // Coding clients look for "signature in thinking block", leave their blocks out and ask again.
         const field = block.type === 'thinking' ? 'signature' : 'data';
-        throw apiError('invalid_thinking_signature', `${path}: invalid ${field} in thinking block: not what this service made for it. Send thinking blocks back unchanged, or leave them out.`, path);
+        throw apiError(
+          'invalid_thinking_signature',
+          `${path}: invalid ${field} in thinking block: not what this service made for it. Send thinking blocks back unchanged, or leave them out.`,
+          path,
+        );
       }
     }
   }
@@ -54,7 +66,10 @@ export interface ThinkingSettings {
 }
 
 /** `maxTokens` null: the budget is not compared with a cap. Throws ApiError 422 `value_out_of_range`. */
-export function thinkingSettings({ thinking, output_config: output }: MessagesRequest, maxTokens: number | null): ThinkingSettings {
+export function thinkingSettings(
+  { thinking, output_config: output }: MessagesRequest,
+  maxTokens: number | null,
+): ThinkingSettings {
   switch (thinking?.type) {
     case 'enabled': {
       const { budget_tokens: budget } = thinking;

@@ -4,7 +4,15 @@ import { apiError } from '../../errors.js';
 import type { Message, ToolCall } from '../../generation/types.js';
 import { stringifyExact } from '../../shared/exact-json.js';
 import { ToolTurns } from '../tool-turns.js';
-import { BLANK_LINE, refuseContent, toContent, toolResultContent, type Placed, type ReadableBlock, type ToolResultBlock } from './content.js';
+import {
+  BLANK_LINE,
+  refuseContent,
+  toContent,
+  toolResultContent,
+  type Placed,
+  type ReadableBlock,
+  type ToolResultBlock,
+} from './content.js';
 import type { MessagesRequest, WireBlock, WireMessage } from './schema.js';
 import type { OpenedBlocks } from './thinking.js';
 
@@ -14,8 +22,8 @@ const MAX_NAME = 128;
 /** Consecutive messages of one role. */
 interface Turn {
   role: WireMessage['role'];
-  path: string;                                  // of the first message
-  blocks: Placed<WireBlock>[];                   // without empty texts
+  path: string; // of the first message
+  blocks: Placed<WireBlock>[]; // without empty texts
 }
 
 /** Throws ApiError 400 for a message that has no content. */
@@ -39,15 +47,23 @@ export function toTurns(messages: readonly WireMessage[]): Turn[] {
 function placedBlocks({ content }: WireMessage, path: string): Placed<WireBlock>[] {
   if (typeof content === 'string') return content === '' ? [] : [{ block: { type: 'text', text: content }, path }];
   const placed: Placed<WireBlock>[] = [];
-  for (const [at, block] of content.entries()) if (block.type !== 'text' || block.text !== '') placed.push({ block, path: `${path}[${at}]` });
+  for (const [at, block] of content.entries())
+    if (block.type !== 'text' || block.text !== '') placed.push({ block, path: `${path}[${at}]` });
   return placed;
 }
 
 /** `model`: the one asked now; thinking of another is left out. Throws ApiError 422. */
-export function toMessages(turns: readonly Turn[], system: MessagesRequest['system'], opened: OpenedBlocks, model: string): Message[] {
+export function toMessages(
+  turns: readonly Turn[],
+  system: MessagesRequest['system'],
+  opened: OpenedBlocks,
+  model: string,
+): Message[] {
   const messages: Message[] = [];
   const calls = new ToolTurns();
-  const running = turns.findLastIndex(({ role, blocks }) => role === 'user' && blocks.some(({ block }) => block.type !== 'tool_result'));
+  const running = turns.findLastIndex(
+    ({ role, blocks }) => role === 'user' && blocks.some(({ block }) => block.type !== 'tool_result'),
+  );
   let prompt = systemPrompt(system);
   for (const [index, turn] of turns.entries()) {
     if (turn.role !== 'user') calls.settle();
@@ -88,7 +104,13 @@ function isToolResult(placed: Placed<WireBlock>): placed is Placed<ToolResultBlo
 function toolMessage({ block, path }: Placed<ToolResultBlock>, calls: ToolTurns): Message {
   const id = named(block.tool_use_id, `${path}.tool_use_id`, MAX_ID);
   calls.answer(id, `${path}.tool_use_id`);
-  return { role: 'tool', path, content: toolResultContent(block, path), toolCallId: id, failed: block.is_error === true };
+  return {
+    role: 'tool',
+    path,
+    content: toolResultContent(block, path),
+    toolCallId: id,
+    failed: block.is_error === true,
+  };
 }
 
 /** Texts are joined as they are: a continued answer is one text cut anywhere. */
@@ -113,7 +135,8 @@ function assistantTurn({ path, blocks }: Turn, calls: ToolTurns, opened: OpenedB
   }
   const text = textOf(blocks, '');
   return {
-    role: 'assistant', path,
+    role: 'assistant',
+    path,
     content: text === '' && toolCalls.length > 0 ? null : text,
     reasoning: reasoning.length > 0 ? reasoning.join(BLANK_LINE) : undefined,
     toolCalls: toolCalls.length > 0 ? toolCalls : undefined,
@@ -125,9 +148,15 @@ function textOf(blocks: readonly Placed<WireBlock>[], separator: string): string
   const texts: string[] = [];
   for (const { block, path } of blocks) {
     switch (block.type) {
-      case 'text': texts.push(block.text); break;
-      case 'tool_use': case 'thinking': case 'redacted_thinking': break;
-      default: refuseContent(block.type, path);
+      case 'text':
+        texts.push(block.text);
+        break;
+      case 'tool_use':
+      case 'thinking':
+      case 'redacted_thinking':
+        break;
+      default:
+        refuseContent(block.type, path);
     }
   }
   return texts.join(separator);

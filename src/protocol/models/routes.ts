@@ -30,7 +30,8 @@ function shapeOf(exchange: Exchange): 'chat' | 'messages' {
 function serveOne(exchange: Exchange, options: ModelsOptions): void {
   const id = exchange.params['id'] ?? '';
   const { description: model, name } = options.find(id);
-  if (!mayUse(exchange.identity, name)) throw apiError('model_not_allowed', `This API key may not use the model "${id}".`, 'model');
+  if (!mayUse(exchange.identity, name))
+    throw apiError('model_not_allowed', `This API key may not use the model "${id}".`, 'model');
   exchange.json(200, shapeOf(exchange) === 'chat' ? chatModel(model) : messagesModel(model));
 }
 
@@ -38,17 +39,22 @@ function serveList(exchange: Exchange, options: ModelsOptions): void {
   const models = allowed(options.list(), exchange.identity);
   const lifecycles = queryList(exchange.query, 'lifecycle');
   for (const value of lifecycles) {
-    if (!['active', 'deprecated', 'retired'].includes(value)) throw apiError('invalid_query_parameter', 'lifecycle must be active, deprecated or retired.', 'lifecycle');
+    if (!['active', 'deprecated', 'retired'].includes(value))
+      throw apiError('invalid_query_parameter', 'lifecycle must be active, deprecated or retired.', 'lifecycle');
   }
-  const listed = models.filter((model) => (lifecycles.length === 0 ? model.lifecycle !== 'retired' : lifecycles.includes(model.lifecycle)));
+  const listed = models.filter((model) =>
+    lifecycles.length === 0 ? model.lifecycle !== 'retired' : lifecycles.includes(model.lifecycle),
+  );
   if (shapeOf(exchange) === 'chat') {
     exchange.json(200, { object: 'list', data: listed.map(chatModel) });
     return;
   }
   const page = paged(listed, exchange.query);
   exchange.json(200, {
-    data: page.models.map(messagesModel), has_more: page.hasMore,
-    first_id: page.models[0]?.id ?? null, last_id: page.models.at(-1)?.id ?? null,
+    data: page.models.map(messagesModel),
+    has_more: page.hasMore,
+    first_id: page.models[0]?.id ?? null,
+    last_id: page.models.at(-1)?.id ?? null,
   });
 }
 
@@ -56,9 +62,13 @@ function allowed(models: readonly ModelDescription[], identity: Identity): reado
   return models.filter((model) => mayUse(identity, model.id));
 }
 
-function paged(models: readonly ModelDescription[], query: URLSearchParams): { models: readonly ModelDescription[]; hasMore: boolean } {
+function paged(
+  models: readonly ModelDescription[],
+  query: URLSearchParams,
+): { models: readonly ModelDescription[]; hasMore: boolean } {
   const text = query.get('limit');
-  if (text !== null && !/^-?\d+$/.test(text)) throw apiError('invalid_query_parameter', 'limit must be a whole number.', 'limit');
+  if (text !== null && !/^-?\d+$/.test(text))
+    throw apiError('invalid_query_parameter', 'limit must be a whole number.', 'limit');
   const limit = Number(text ?? 20);
   if (limit < 1 || limit > 1000) throw apiError('value_out_of_range', 'limit must be between 1 and 1000.', 'limit');
   const place = (name: string): number | null => {
@@ -82,12 +92,27 @@ function unknownModel(id: string, param: string): Error {
 
 function chatModel(model: ModelDescription): object {
   return {
-    id: model.id, object: 'model', created: Math.floor(model.createdAt.getTime() / 1000), owned_by: 'organization', root: model.id, parent: null, shutdown_date: model.retiresAt,
-    display_name: model.displayName, demonstration: model.demonstration,
-    lifecycle: model.lifecycle, deprecated_at: model.deprecatedAt, retires_at: model.retiresAt, successor: model.successor,
-    context_window: model.contextWindow, max_model_len: model.contextWindow, context_length: model.contextWindow,
-    max_output_tokens: model.maxOutputTokens, input_modalities: model.inputModalities,
-    reasoning_efforts: model.efforts, default_reasoning_effort: model.defaultEffort, sampling_defaults: model.sampling,
+    id: model.id,
+    object: 'model',
+    created: Math.floor(model.createdAt.getTime() / 1000),
+    owned_by: 'organization',
+    root: model.id,
+    parent: null,
+    shutdown_date: model.retiresAt,
+    display_name: model.displayName,
+    demonstration: model.demonstration,
+    lifecycle: model.lifecycle,
+    deprecated_at: model.deprecatedAt,
+    retires_at: model.retiresAt,
+    successor: model.successor,
+    context_window: model.contextWindow,
+    max_model_len: model.contextWindow,
+    context_length: model.contextWindow,
+    max_output_tokens: model.maxOutputTokens,
+    input_modalities: model.inputModalities,
+    reasoning_efforts: model.efforts,
+    default_reasoning_effort: model.defaultEffort,
+    sampling_defaults: model.sampling,
   };
 }
 
@@ -97,18 +122,50 @@ function messagesModel(model: ModelDescription): object {
   const thinking = model.efforts.some((effort) => effort !== 'none');
   const effort = (level: ReasoningEffort): { supported: boolean } => supports(model.efforts.includes(level));
   return {
-    type: 'model', id: model.id, display_name: model.displayName, created_at: model.createdAt.toISOString().replace('.000Z', 'Z'),
-    lifecycle: model.lifecycle, deprecated_at: model.deprecatedAt, retires_at: model.retiresAt, successor: model.successor, line: null,
-    max_input_tokens: model.contextWindow, max_tokens: model.maxOutputTokens,
-    context_length: model.contextWindow, max_model_len: model.contextWindow,
+    type: 'model',
+    id: model.id,
+    display_name: model.displayName,
+    created_at: model.createdAt.toISOString().replace('.000Z', 'Z'),
+    lifecycle: model.lifecycle,
+    deprecated_at: model.deprecatedAt,
+    retires_at: model.retiresAt,
+    successor: model.successor,
+    line: null,
+    max_input_tokens: model.contextWindow,
+    max_tokens: model.maxOutputTokens,
+    context_length: model.contextWindow,
+    max_model_len: model.contextWindow,
     capabilities: {
-      batch: no, citations: no, code_execution: no,
-      context_management: { supported: false, clear_thinking_20251015: null, clear_tool_uses_20250919: null, compact_20260112: null },
-      effort: { supported: thinking, low: effort('low'), medium: effort('medium'), high: effort('high'), xhigh: effort('xhigh'), max: effort('max') },
-      image_input: supports(model.inputModalities.includes('image')), pdf_input: no,
+      batch: no,
+      citations: no,
+      code_execution: no,
+      context_management: {
+        supported: false,
+        clear_thinking_20251015: null,
+        clear_tool_uses_20250919: null,
+        compact_20260112: null,
+      },
+      effort: {
+        supported: thinking,
+        low: effort('low'),
+        medium: effort('medium'),
+        high: effort('high'),
+        xhigh: effort('xhigh'),
+        max: effort('max'),
+      },
+      image_input: supports(model.inputModalities.includes('image')),
+      pdf_input: no,
       server_tools: { supported: false, code_execution: no, web_search: no },
       structured_outputs: supports(true),
-      thinking: { supported: thinking, types: { adaptive: supports(thinking), between_tools: supports(true), disabled: supports(true), enabled: supports(thinking) } },
+      thinking: {
+        supported: thinking,
+        types: {
+          adaptive: supports(thinking),
+          between_tools: supports(true),
+          disabled: supports(true),
+          enabled: supports(thinking),
+        },
+      },
     },
   };
 }

@@ -19,7 +19,12 @@ import type { ServedModel } from '../../generation/served-models.js';
 import type { BufferReservation } from '../../generation/provider.js';
 import type { Exchange, KeptAnswer } from '../../http/exchange.js';
 import type { Identity } from '../../identity/identity.js';
-import { isUnfinished, type ResponseHead, type ResponseRecord, type ResponseStore } from '../../storage/response-store.js';
+import {
+  isUnfinished,
+  type ResponseHead,
+  type ResponseRecord,
+  type ResponseStore,
+} from '../../storage/response-store.js';
 import { type StoredEvent } from '../../shared/stored-event.js';
 import type { UsageSink } from '../../shared/usage-sink.js';
 import { finished } from '../../telemetry/outcome.js';
@@ -63,10 +68,14 @@ export class BackgroundResponses {
   readonly #runs = new Map<string, BackgroundRun>();
   #timer: NodeJS.Timeout | null = null;
 
-  constructor(private readonly responses: ResponseStore, private readonly telemetry: Telemetry, private readonly bus: ThreadBus = new LocalBus()) {
+  constructor(
+    private readonly responses: ResponseStore,
+    private readonly telemetry: Telemetry,
+    private readonly bus: ThreadBus = new LocalBus(),
+  ) {
     bus.on('response.cancel', async ({ id }) => {
       const run = this.find(id);
-      await run?.cancel().catch(() => undefined);   // whoever asks sees in storage that it has not ended
+      await run?.cancel().catch(() => undefined); // whoever asks sees in storage that it has not ended
       return run !== null;
     });
   }
@@ -92,7 +101,7 @@ export class BackgroundResponses {
   /** The events of a response that may run on another thread or in another process, or not be logged to the end there. */
   async elsewhere({ organizationId, id, status, background }: ResponseHead): Promise<EventSource | null> {
     if (this.bus.alone || !background) return null;
-    if (!isUnfinished(status) && await this.responses.events(id, -1, 1) === null) return null;
+    if (!isUnfinished(status) && (await this.responses.events(id, -1, 1)) === null) return null;
     return RemoteRun.open(this.responses, this.bus, organizationId, id);
   }
 
@@ -105,11 +114,22 @@ export class BackgroundResponses {
    * Admits the request, stores the response as queued and lets it run: see `queued`. Null if the client has gone before it was
    * admitted. Throws ApiError 422, 429, 503; nothing runs then. `kept`: what is held for it until its end.
    */
-  async start(deps: TurnDeps, caller: Caller, model: ServedModel, created: CreateGeneration, dialect: EventDialect, kept: KeptAnswer): Promise<BackgroundRun | null> {
+  async start(
+    deps: TurnDeps,
+    caller: Caller,
+    model: ServedModel,
+    created: CreateGeneration,
+    dialect: EventDialect,
+    kept: KeptAnswer,
+  ): Promise<BackgroundRun | null> {
     const detached = new DetachedCaller(caller, kept);
     const run = new BackgroundRun(this.responses, this.telemetry, this.bus);
     const turn = await startTurn({ ...deps, usage: run.usageInto(deps.usage) }, detached, model, created, {
-      take: (event) => run.take(event), dialect, errorEvents: true, save: (record) => run.save(record), hold: (bytes) => kept.hold(bytes),
+      take: (event) => run.take(event),
+      dialect,
+      errorEvents: true,
+      save: (record) => run.save(record),
+      hold: (bytes) => kept.hold(bytes),
     });
     detached.detach();
     if (turn === null) return null;
@@ -117,14 +137,14 @@ export class BackgroundResponses {
       kept.release();
       this.#ended(detached, end);
     });
-    const stored = run.begin(turn);   // before any event of the engine: they come with later turns of the event loop
+    const stored = run.begin(turn); // before any event of the engine: they come with later turns of the event loop
     this.#runs.set(turn.id, run);
     void run.finished.then(() => this.#runs.delete(turn.id));
     this.#timer ??= setInterval(() => this.#flush(), FLUSH_MS).unref();
     try {
       await stored;
     } catch (error) {
-      run.giveUp();   // whoever asked is told now
+      run.giveUp(); // whoever asked is told now
       await run.cancel().catch(() => undefined);
       throw error;
     }
@@ -139,12 +159,27 @@ export class BackgroundResponses {
   }
 
   /** Its outcome is its own: the request that began it has been answered. */
-  #ended({ identity, requestId, endpoint, receivedAt, fields, trace }: DetachedCaller, { record, error }: TurnEnd): void {
+  #ended(
+    { identity, requestId, endpoint, receivedAt, fields, trace }: DetachedCaller,
+    { record, error }: TurnEnd,
+  ): void {
     const aborted = record.status === 'cancelled';
-    this.telemetry.request(finished({
-      requestId, clientRequestId: null, method: 'BACKGROUND', path: endpoint, status: error?.status ?? (aborted ? 0 : 200), failure: error,
-      organizationId: identity.organizationId, keyId: identity.keyId, durationMs: performance.now() - receivedAt, aborted, fields: { model: record.model, ...fields }, trace,
-    }));
+    this.telemetry.request(
+      finished({
+        requestId,
+        clientRequestId: null,
+        method: 'BACKGROUND',
+        path: endpoint,
+        status: error?.status ?? (aborted ? 0 : 200),
+        failure: error,
+        organizationId: identity.organizationId,
+        keyId: identity.keyId,
+        durationMs: performance.now() - receivedAt,
+        aborted,
+        fields: { model: record.model, ...fields },
+        trace,
+      }),
+    );
   }
 
   #flush(): void {
@@ -163,26 +198,32 @@ export class BackgroundRun implements EventSource {
   #settle!: () => void;
   #turn: Turn | null = null;
   #queued: ResponseRecord | null = null;
-  #stored: Promise<void> = Promise.resolve();    // as queued
-  #tail: StoredEvent[] = [];                     // those logged last, and those that are not in the log yet, without gaps
-  #logged = 0;                                   // so many of it are in the log, or will never be
+  #stored: Promise<void> = Promise.resolve(); // as queued
+  #tail: StoredEvent[] = []; // those logged last, and those that are not in the log yet, without gaps
+  #logged = 0; // so many of it are in the log, or will never be
   #last: StoredEvent | null = null;
   readonly #end: StoredEvent[] = [];
   #unflushed = 0;
   #flushing: Promise<void> | null = null;
-  #resting = false;              // the database is left to others for a moment
-  #progress: Promise<void> = Promise.resolve();  // stored as in progress
+  #resting = false; // the database is left to others for a moment
+  #progress: Promise<void> = Promise.resolve(); // stored as in progress
   #state: 'running' | 'finishing' | 'abandoned' = 'running';
   #patientUntil = Infinity;
   #tellUsage: () => void = () => undefined;
-  #isStored = false;                             // as it ended
-  #isGivenUp = false;                            // to store that
+  #isStored = false; // as it ended
+  #isGivenUp = false; // to store that
   #wakeRetry: () => void = () => undefined;
   #onTried: (() => void)[] = [];
   readonly #watchers = new Set<() => void>();
 
-  constructor(private readonly responses: ResponseStore, private readonly telemetry: Telemetry, private readonly bus: ThreadBus) {
-    this.finished = new Promise((resolve) => { this.#settle = resolve; });
+  constructor(
+    private readonly responses: ResponseStore,
+    private readonly telemetry: Telemetry,
+    private readonly bus: ThreadBus,
+  ) {
+    this.finished = new Promise((resolve) => {
+      this.#settle = resolve;
+    });
   }
 
   /** The response as it was when it was admitted. */
@@ -194,7 +235,9 @@ export class BackgroundRun implements EventSource {
   /** Told once the end is stored: if it never is, the next start counts what the log has, and must not count it again. */
   usageInto(sink: UsageSink): UsageSink {
     return {
-      finished: (usage) => { this.#tellUsage = () => sink.finished(usage); },
+      finished: (usage) => {
+        this.#tellUsage = () => sink.finished(usage);
+      },
       rejected: (usage) => sink.rejected(usage),
     };
   }
@@ -204,7 +247,9 @@ export class BackgroundRun implements EventSource {
     this.#turn = turn;
     const queued = turn.record();
     this.#queued = { ...queued, input: [] };
-    this.#stored = this.responses.save(queued).then(() => { turn.forgetInput(); });
+    this.#stored = this.responses.save(queued).then(() => {
+      turn.forgetInput();
+    });
     void turn.done.then((end) => this.#finish(end));
     return this.#stored;
   }
@@ -237,7 +282,9 @@ export class BackgroundRun implements EventSource {
     this.#endIsNear(CANCEL_PATIENCE_MS);
     await this.#turn?.cancel();
     if (!this.#isStored && !this.ended) {
-      const tried = new Promise<void>((resolve) => { this.#onTried.push(resolve); });
+      const tried = new Promise<void>((resolve) => {
+        this.#onTried.push(resolve);
+      });
       this.#wakeRetry();
       await tried;
     }
@@ -280,7 +327,7 @@ export class BackgroundRun implements EventSource {
   async after(after: number, atLeast: number): Promise<readonly StoredEvent[] | null> {
     const { ended } = this;
     const found = await this.#after(after, atLeast);
-    if (found === null) return await this.#isOnItsWay() ? [] : null;
+    if (found === null) return (await this.#isOnItsWay()) ? [] : null;
     const events = unbroken(found, after);
     if (found.length === 0 || events.length > 0) return events;
     return ended ? this.#end.filter(({ sequence }) => sequence > after) : [];
@@ -288,7 +335,11 @@ export class BackgroundRun implements EventSource {
 
   /** Its log is over, by the calendar, before its last events are in it; they come. */
   async #isOnItsWay(): Promise<boolean> {
-    return !this.ended && this.#end.length === 0 && await this.responses.head(this.queued.organizationId, this.queued.id) !== null;
+    return (
+      !this.ended &&
+      this.#end.length === 0 &&
+      (await this.responses.head(this.queued.organizationId, this.queued.id)) !== null
+    );
   }
 
   /** With what lies behind a gap. */
@@ -303,7 +354,7 @@ export class BackgroundRun implements EventSource {
     if (logged === null || first === undefined) return logged;
     const before = logged.filter(({ sequence }) => sequence < first.sequence);
     if (before.length > 0) return before;
-    return this.#tail[0] === first ? inTail() : this.#after(after, atLeast);   // more has been logged meanwhile
+    return this.#tail[0] === first ? inTail() : this.#after(after, atLeast); // more has been logged meanwhile
   }
 
   watch(wake: () => void): () => void {
@@ -342,13 +393,14 @@ export class BackgroundRun implements EventSource {
     this.#endIsNear();
     try {
       await this.#stored.catch((error: unknown) => {
-        this.#tellUsage();         // nothing of it is in storage that could be counted
+        this.#tellUsage(); // nothing of it is in storage that could be counted
         throw error;
       });
       await this.#saveEnd(record);
       this.#tellUsage();
       if (this.#last !== null && !isTerminal(this.#last)) {
-        for (const event of terminalEvents(record.resource as unknown as ResponseResource, this.#last.sequence + 1)) this.#push(event);
+        for (const event of terminalEvents(record.resource as unknown as ResponseResource, this.#last.sequence + 1))
+          this.#push(event);
       }
       for (let left = Infinity; this.#tail.length > this.#logged; left = this.#tail.length - this.#logged) {
         if (this.#tail.length - this.#logged >= left) await sleep(AGAIN_MS);
@@ -393,7 +445,7 @@ export class BackgroundRun implements EventSource {
         // Of one whose time is over meanwhile nothing can be read, but the next start would still find it unfinished.
         if (stored === null || isUnfinished(stored.status)) await this.responses.save(record);
         this.#isStored = true;
-        if (!this.#isGivenUp) this.#patientUntil = performance.now() + PATIENCE_MS;   // for its log
+        if (!this.#isGivenUp) this.#patientUntil = performance.now() + PATIENCE_MS; // for its log
         return;
       } catch (error) {
         if (this.#isGivenUp || !isAway(error)) throw error;
@@ -418,12 +470,21 @@ export class BackgroundRun implements EventSource {
   /** Storage logs its own failures. */
   #unexpected(error: unknown): void {
     if (error instanceof ApiError) return;
-    this.telemetry.log.error({ err: error, response_id: this.#queued?.id ?? null }, 'unexpected failure of a background response');
+    this.telemetry.log.error(
+      { err: error, response_id: this.#queued?.id ?? null },
+      'unexpected failure of a background response',
+    );
   }
 }
 
 /** The answer to the request that asked for it: the response as queued, or its events; closing the stream does not stop it. */
-export function answerBackground(exchange: Exchange, run: BackgroundRun, stream: boolean, dialect: EventDialect, running: Pick<RunningGenerations, 'add'>): void {
+export function answerBackground(
+  exchange: Exchange,
+  run: BackgroundRun,
+  stream: boolean,
+  dialect: EventDialect,
+  running: Pick<RunningGenerations, 'add'>,
+): void {
   if (stream) sendEvents(exchange, run, -1, dialect, running);
   else exchange.json(200, run.queued.resource);
 }
@@ -440,9 +501,18 @@ class DetachedCaller implements Caller {
   #caller: Caller | null;
 
   /** `kept`: the memory reserved for the response until its end. */
-  constructor(caller: Caller, private readonly kept: KeptAnswer) {
+  constructor(
+    caller: Caller,
+    private readonly kept: KeptAnswer,
+  ) {
     this.#caller = caller;
-    ({ identity: this.identity, requestId: this.requestId, endpoint: this.endpoint, shape: this.shape, receivedAt: this.receivedAt } = caller);
+    ({
+      identity: this.identity,
+      requestId: this.requestId,
+      endpoint: this.endpoint,
+      shape: this.shape,
+      receivedAt: this.receivedAt,
+    } = caller);
     this.trace = caller.trace?.detached('background', caller.receivedAt);
   }
 

@@ -16,7 +16,8 @@ export function overlong(body: unknown): ApiError | null {
   if (overfull !== null) return overfull;
   const { input } = body;
   if (!Array.isArray(input)) return null;
-  if (input.length > MAX_ITEMS) return apiError('array_too_long', `input may have at most ${MAX_ITEMS} entries.`, 'input');
+  if (input.length > MAX_ITEMS)
+    return apiError('array_too_long', `input may have at most ${MAX_ITEMS} entries.`, 'input');
   let parts = 0;
   let references = 0;
   for (const [index, item] of (input as unknown[]).entries()) {
@@ -28,7 +29,12 @@ export function overlong(body: unknown): ApiError | null {
       const list = item[name];
       if (!Array.isArray(list)) continue;
       parts += list.length;
-      if (parts > MAX_PARTS) return apiError('array_too_long', `input may have at most ${MAX_PARTS} content parts in all.`, `input[${index}].${name}`);
+      if (parts > MAX_PARTS)
+        return apiError(
+          'array_too_long',
+          `input may have at most ${MAX_PARTS} content parts in all.`,
+          `input[${index}].${name}`,
+        );
     }
   }
   return null;

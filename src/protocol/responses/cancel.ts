@@ -4,11 +4,19 @@ import { isUnfinished, type ResponseStore, type StoredResponse } from '../../sto
 import { endNotStored, type BackgroundResponses } from './background.js';
 
 export function notCancellable(): ApiError {
-  return apiError('response_not_cancellable', 'Only background responses can be cancelled; any other ends when its connection is closed.', 'response_id');
+  return apiError(
+    'response_not_cancellable',
+    'Only background responses can be cancelled; any other ends when its connection is closed.',
+    'response_id',
+  );
 }
 
 /** The response as it ended, now or before; null if its time was over meanwhile, or it was deleted. Throws ApiError 422 response_not_cancellable, or 503 if its end cannot be stored now. */
-export async function cancelResponse(responses: ResponseStore, background: BackgroundResponses, record: StoredResponse): Promise<StoredResponse | null> {
+export async function cancelResponse(
+  responses: ResponseStore,
+  background: BackgroundResponses,
+  record: StoredResponse,
+): Promise<StoredResponse | null> {
   if (!isUnfinished(record.status)) return record;
   const stopped = await background.cancel(record.id);
   // As it is stored, on whichever thread it ran: while its end waited for the disk it may have been deleted.

@@ -8,7 +8,8 @@ import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
 
 /** The system message of each piece. */
-export const TASK = 'You compact conversations. Write a summary of the conversation below that another assistant can go on from without having seen it: ' +
+export const TASK =
+  'You compact conversations. Write a summary of the conversation below that another assistant can go on from without having seen it: ' +
   'who wants what, facts, names, numbers, decisions, results of tools, what is done and what is open. Leave out greetings and repetitions. Answer with the summary alone.';
 
 /** More characters per token than any text worth compacting has: a first guess at what fits, made smaller by counting. */
@@ -16,7 +17,10 @@ const CHARACTERS_PER_TOKEN = 8;
 /** A piece this short that does not fit never will. */
 const SMALLEST_PIECE = 64;
 
-export interface Summary { text: string; usage: Usage }
+export interface Summary {
+  text: string;
+  usage: Usage;
+}
 
 export interface SummaryOptions {
   instructions: string | null;
@@ -34,7 +38,7 @@ export function transcript(messages: readonly Message[]): string {
       continue;
     }
     const text = plain(message.content);
-    const calls = message.role === 'assistant' ? message.toolCalls ?? [] : [];
+    const calls = message.role === 'assistant' ? (message.toolCalls ?? []) : [];
     if (text !== '' || calls.length === 0) entries.push(`${SPEAKER[message.role]}:\n${text}`);
     for (const { id, name, arguments: given } of calls) {
       names.set(id, name);
@@ -48,7 +52,9 @@ const SPEAKER = { system: 'System', user: 'User', assistant: 'Assistant' } as co
 
 function plain(content: Content | null): string {
   if (content === null) return '';
-  return typeof content === 'string' ? content : content.map((part) => (part.type === 'text' ? part.text : '[image]')).join('\n');
+  return typeof content === 'string'
+    ? content
+    : content.map((part) => (part.type === 'text' ? part.text : '[image]')).join('\n');
 }
 
 /** One conversation's summary; null if the client went away. Throws ApiError as admit() does. */
@@ -57,7 +63,12 @@ export class Summarizer {
   #left: (() => void) | null = null;
   readonly #usage: Usage = { promptTokens: 0, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 };
 
-  constructor(private readonly deps: GenerationDeps, private readonly caller: Caller, private readonly model: ServedModel, private readonly options: SummaryOptions) {}
+  constructor(
+    private readonly deps: GenerationDeps,
+    private readonly caller: Caller,
+    private readonly model: ServedModel,
+    private readonly options: SummaryOptions,
+  ) {}
 
   /** The client has gone: stops what runs. */
   cancel(): void {
@@ -116,14 +127,32 @@ export class Summarizer {
 
   #request(summary: string | null, piece: string, maxTokens: number): GenerationRequest {
     const { instructions } = this.options;
-    const steered = instructions === null || instructions === '' ? TASK : `${TASK}\n\nThe summary is also to follow these instructions:\n${instructions}`;
+    const steered =
+      instructions === null || instructions === ''
+        ? TASK
+        : `${TASK}\n\nThe summary is also to follow these instructions:\n${instructions}`;
     const before = summary === null ? '' : `Summary of what came before:\n${summary}\n\n`;
     return {
       model: this.model.name,
-      messages: [{ role: 'system', content: steered }, { role: 'user', content: `${before}The conversation:\n\n${piece}` }],
-      continueFinal: false, sampling: { temperature: 0 }, n: 1, maxTokens, stop: [], topLogprobs: null,
-      effort: 'none', reasoningBudget: null, tools: [], toolChoice: { mode: 'none', allowed: null }, parallelToolCalls: true,
-      format: { type: 'text' }, truncation: 'disabled', promptParam: 'input', ignoreEos: false,
+      messages: [
+        { role: 'system', content: steered },
+        { role: 'user', content: `${before}The conversation:\n\n${piece}` },
+      ],
+      continueFinal: false,
+      sampling: { temperature: 0 },
+      n: 1,
+      maxTokens,
+      stop: [],
+      topLogprobs: null,
+      effort: 'none',
+      reasoningBudget: null,
+      tools: [],
+      toolChoice: { mode: 'none', allowed: null },
+      parallelToolCalls: true,
+      format: { type: 'text' },
+      truncation: 'disabled',
+      promptParam: 'input',
+      ignoreEos: false,
     };
   }
 }

@@ -16,10 +16,27 @@ import type { ResponsesDeps } from './deps.js';
 
 const PATH = '/v1/responses/compact';
 
-const FIELDS = ['model', 'input', 'previous_response_id', 'instructions', 'prompt_cache_key', 'prompt_cache_retention', 'prompt_cache_options', 'service_tier'];
+const FIELDS = [
+  'model',
+  'input',
+  'previous_response_id',
+  'instructions',
+  'prompt_cache_key',
+  'prompt_cache_retention',
+  'prompt_cache_options',
+  'service_tier',
+];
 
 export function compactRoute(deps: ResponsesDeps): Route {
-  return { method: 'POST', path: PATH, scope: 'inference', checksScope: true, generates: true, ahead: createAhead, serve: (exchange) => serve(deps, exchange) };
+  return {
+    method: 'POST',
+    path: PATH,
+    scope: 'inference',
+    checksScope: true,
+    generates: true,
+    ahead: createAhead,
+    serve: (exchange) => serve(deps, exchange),
+  };
 }
 
 async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {
@@ -30,34 +47,58 @@ async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {
   const summary = await summarizer.run(text);
   if (summary === null) return;
   const compaction = {
-    id: newItemId('cmp'), type: 'compaction',
+    id: newItemId('cmp'),
+    type: 'compaction',
     encrypted_content: deps.sealer.seal('compaction', summary.text, { organizationId, model: model.name }),
   };
   exchange.json(200, {
-    id: newResponseId(), object: 'response.compaction', created_at: Math.floor(Date.now() / 1000),
-    output: [...kept, compaction], usage: wireUsage(summary.usage),
+    id: newResponseId(),
+    object: 'response.compaction',
+    created_at: Math.floor(Date.now() / 1000),
+    output: [...kept, compaction],
+    usage: wireUsage(summary.usage),
   });
 }
 
-interface Conversation { caller: Caller; model: ServedModel; instructions: string | null; text: string; kept: object[] }
+interface Conversation {
+  caller: Caller;
+  model: ServedModel;
+  instructions: string | null;
+  text: string;
+  kept: object[];
+}
 
 /** Its own function, so that nothing of the body lives on while the summary is generated. */
 async function read(deps: ResponsesDeps, exchange: Exchange): Promise<Conversation> {
   const { organizationId } = exchange.identity;
   const body = exchange.body as Readonly<Record<string, unknown>>;
-  const parsed = parseCreate(pick(body, FIELDS), { organizationId, sealer: deps.sealer }, { prewarm: false, looksAtModel: true });
+  const parsed = parseCreate(
+    pick(body, FIELDS),
+    { organizationId, sealer: deps.sealer },
+    { prewarm: false, looksAtModel: true },
+  );
   const { model: asked, previousId } = parsed;
   if (asked === null) throw apiError('missing_required_parameter', 'model is required.', 'model');
   const caller = callerOf(exchange, PATH, 'chat');
-  const continued = previousId === null ? NOTHING_BEFORE : await findChainInTurn(exchange, deps.responses, organizationId, previousId);
+  const continued =
+    previousId === null ? NOTHING_BEFORE : await findChainInTurn(exchange, deps.responses, organizationId, previousId);
   const { model, created } = await readContent(parsed, continued, {
-    organizationId, responses: deps.responses, charged: (work, size) => exchange.charged(exchange.bodyBytes + size, work), findModel: () => findModel(deps, caller, asked),
+    organizationId,
+    responses: deps.responses,
+    charged: (work, size) => exchange.charged(exchange.bodyBytes + size, work),
+    findModel: () => findModel(deps, caller, asked),
   });
   continued.release();
-  nameIgnored(Object.keys(body).filter((name) => !FIELDS.includes(name)), (name, value) => exchange.setHeader(name, value));
+  nameIgnored(
+    Object.keys(body).filter((name) => !FIELDS.includes(name)),
+    (name, value) => exchange.setHeader(name, value),
+  );
   return {
-    caller, model, instructions: created.echo.instructions,
-    text: transcript(created.conversation), kept: userMessages(continued.chain, created.input),
+    caller,
+    model,
+    instructions: created.echo.instructions,
+    text: transcript(created.conversation),
+    kept: userMessages(continued.chain, created.input),
   };
 }
 
@@ -71,19 +112,29 @@ function userMessages(chain: readonly ChainedResponse[], input: readonly StoredI
   return [...chain.flatMap((record) => record.input), ...input].flatMap(({ id, item, images }) => {
     if (item['role'] !== 'user') return [];
     const { content } = item;
-    const parts = typeof content === 'string' ? [{ type: 'input_text', text: content }] : withData(content as readonly Readonly<Record<string, unknown>>[], images);
+    const parts =
+      typeof content === 'string'
+        ? [{ type: 'input_text', text: content }]
+        : withData(content as readonly Readonly<Record<string, unknown>>[], images);
     return [{ id, type: 'message', status: item['status'] ?? 'completed', role: 'user', content: parts }];
   });
 }
 
 /** Storage keeps the data of data URLs apart. */
-function withData(parts: readonly Readonly<Record<string, unknown>>[], images: readonly Uint8Array[] | undefined): object[] {
+function withData(
+  parts: readonly Readonly<Record<string, unknown>>[],
+  images: readonly Uint8Array[] | undefined,
+): object[] {
   let image = 0;
   return parts.map((part) => {
     if (part['type'] !== 'input_image') return part;
     const bytes = images?.[image++];
     const url = part['image_url'];
-    if (bytes === undefined || bytes.length === 0 || typeof url !== 'string' || !/^data:[^,]*;base64,$/.test(url)) return part;
-    return { ...part, image_url: url + Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64') };
+    if (bytes === undefined || bytes.length === 0 || typeof url !== 'string' || !/^data:[^,]*;base64,$/.test(url))
+      return part;
+    return {
+      ...part,
+      image_url: url + Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64'),
+    };
   });
 }

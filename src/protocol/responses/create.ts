@@ -22,7 +22,12 @@ const DONE = '[DONE]';
 
 export function createRoute(deps: ResponsesDeps): Route {
   return {
-    method: 'POST', path: PATH, scope: 'inference', checksScope: true, generates: true, ahead: createAhead,
+    method: 'POST',
+    path: PATH,
+    scope: 'inference',
+    checksScope: true,
+    generates: true,
+    ahead: createAhead,
     async serve(exchange) {
       const begun = await begin(deps, exchange);
       if (begun === null) return;
@@ -33,7 +38,9 @@ export function createRoute(deps: ResponsesDeps): Route {
 }
 
 /** Where the events go; the stream opens only once the turn runs. */
-interface Out { stream: EventStream | null }
+interface Out {
+  stream: EventStream | null;
+}
 
 type Begun = { run: BackgroundRun; stream: boolean; dialect: EventDialect } | { turn: Turn; out: Out | null };
 
@@ -49,7 +56,12 @@ async function begin(deps: ResponsesDeps, exchange: Exchange): Promise<Begun | n
   }
   if (created.store && exchange.bodyBytes >= LARGE_ANSWER_BYTES) holdInput(exchange, created);
   const out: Out | null = stream ? { stream: null } : null;
-  const turn = await startTurn(deps, caller, model, created, { dialect, errorEvents: true, hold: (bytes) => exchange.hold(bytes), ...into(out) });
+  const turn = await startTurn(deps, caller, model, created, {
+    dialect,
+    errorEvents: true,
+    hold: (bytes) => exchange.hold(bytes),
+    ...into(out),
+  });
   return turn === null ? null : { turn, out };
 }
 
@@ -64,18 +76,28 @@ function holdInput(exchange: Exchange, { release }: Pick<CreateGeneration, 'rele
 }
 
 function into(out: Out | null): Pick<TurnOptions, 'take' | 'sent'> {
-  return out === null ? { take: null } : { take: ({ data, type }) => out.stream?.send(data, type), sent: () => out.stream?.started === true };
+  return out === null
+    ? { take: null }
+    : { take: ({ data, type }) => out.stream?.send(data, type), sent: () => out.stream?.started === true };
 }
 
 /** Its own function, so that nothing of the body lives on while the answer is generated. */
-async function read(deps: ResponsesDeps, exchange: Exchange): Promise<{ dialect: EventDialect; caller: Caller; model: ServedModel; created: CreateGeneration }> {
+async function read(
+  deps: ResponsesDeps,
+  exchange: Exchange,
+): Promise<{ dialect: EventDialect; caller: Caller; model: ServedModel; created: CreateGeneration }> {
   const { organizationId } = exchange.identity;
   const parsed = parseCreate(exchange.body, { organizationId, sealer: deps.sealer });
   const dialect = eventDialect(deps.settings, (name) => exchange.header(name));
   const caller = callerOf(exchange, PATH, 'chat');
-  const continued = parsed.previousId === null ? NOTHING_BEFORE : await findChainInTurn(exchange, deps.responses, organizationId, parsed.previousId);
+  const continued =
+    parsed.previousId === null
+      ? NOTHING_BEFORE
+      : await findChainInTurn(exchange, deps.responses, organizationId, parsed.previousId);
   const { model, created } = await readContent(parsed, continued, {
-    organizationId, responses: deps.responses, charged: (work, size) => exchange.charged(exchange.bodyBytes + size, work),
+    organizationId,
+    responses: deps.responses,
+    charged: (work, size) => exchange.charged(exchange.bodyBytes + size, work),
     findModel: (chain) => findModel(deps, caller, modelOf(parsed.model, chain)),
   });
   nameLeftOut(created, (name, value) => exchange.setHeader(name, value));
@@ -83,9 +105,13 @@ async function read(deps: ResponsesDeps, exchange: Exchange): Promise<{ dialect:
 }
 
 /** Headers that name what the request has and this format leaves out. */
-export function nameLeftOut(created: Pick<CreateGeneration, 'ignored' | 'ignoredTools'>, setHeader: (name: string, value: string) => void): void {
+export function nameLeftOut(
+  created: Pick<CreateGeneration, 'ignored' | 'ignoredTools'>,
+  setHeader: (name: string, value: string) => void,
+): void {
   nameIgnored(created.ignored, setHeader);
-  if (created.ignoredTools.length > 0) setHeader('x-ignored-tools', headerList(created.ignoredTools).replaceAll(', ', ','));
+  if (created.ignoredTools.length > 0)
+    setHeader('x-ignored-tools', headerList(created.ignoredTools).replaceAll(', ', ','));
 }
 
 async function whole(exchange: Exchange, turn: Turn): Promise<void> {
@@ -98,7 +124,7 @@ async function whole(exchange: Exchange, turn: Turn): Promise<void> {
 async function streamed(exchange: Exchange, turn: Turn, out: Out): Promise<void> {
   exchange.onAborted(() => void turn.cancel());
   // The stream opens only now: a refusal by startTurn() must still be a plain error status.
-  const stream = out.stream = exchange.sse(lateFailure);
+  const stream = (out.stream = exchange.sse(lateFailure));
   const { error, announced } = await turn.done;
   if (error !== null && !announced) {
     exchange.fail(error);
@@ -110,6 +136,16 @@ async function streamed(exchange: Exchange, turn: Turn, out: Out): Promise<void>
 
 /** A failure outside the turn while the stream is open: all that can be told without it. */
 function* lateFailure({ type, code, message, param }: ApiError): Generator<StreamEvent> {
-  yield { event: 'error', data: JSON.stringify({ type: 'error', sequence_number: 0, error: { type, code, message, param }, code, message, param }) };
+  yield {
+    event: 'error',
+    data: JSON.stringify({
+      type: 'error',
+      sequence_number: 0,
+      error: { type, code, message, param },
+      code,
+      message,
+      param,
+    }),
+  };
   yield { data: DONE };
 }

@@ -6,7 +6,15 @@ import { newItemId, newToolCallId } from '../../ids.js';
 import { GrowingText } from '../../shared/growing-text.js';
 import type { EventWriter } from './encode-writer.js';
 import type { ToolName } from './tools.js';
-import type { FunctionCallItem, ItemStatus, MessageItem, OutputItem, ReasoningItem, WireLogprob, WireTokenLogprob } from './resource.js';
+import type {
+  FunctionCallItem,
+  ItemStatus,
+  MessageItem,
+  OutputItem,
+  ReasoningItem,
+  WireLogprob,
+  WireTokenLogprob,
+} from './resource.js';
 
 export type EventDialect = 'openai' | 'openresponses';
 
@@ -25,7 +33,11 @@ function wireTokenLogprob(entry: TokenLogprob): WireTokenLogprob {
 }
 
 abstract class OpenItemBase<Item extends OutputItem> {
-  constructor(protected readonly out: EventWriter, protected readonly index: number, readonly id: string) {}
+  constructor(
+    protected readonly out: EventWriter,
+    protected readonly index: number,
+    readonly id: string,
+  ) {}
 
   /** The item as it stands. */
   abstract item(status: ItemStatus): Item;
@@ -60,7 +72,12 @@ export class OpenMessage extends OpenItemBase<MessageItem> {
     super(out, index, newItemId('msg'));
     this.#head = this.head('content_index');
     this.announce({ id: this.id, type: 'message', status: 'in_progress', role: 'assistant', content: [] });
-    this.out.write('response.content_part.added', { item_id: this.id, output_index: index, content_index: 0, part: this.#part() });
+    this.out.write('response.content_part.added', {
+      item_id: this.id,
+      output_index: index,
+      content_index: 0,
+      part: this.#part(),
+    });
   }
 
   delta(text: string, logprobs: readonly TokenLogprob[] | null): void {
@@ -71,7 +88,8 @@ export class OpenMessage extends OpenItemBase<MessageItem> {
       for (const entry of entries) this.#logprobs.push(entry);
       if (this.out.streams) wire = JSON.stringify(entries);
     }
-    if (this.out.streams) this.out.writeRaw('response.output_text.delta', `${this.#head}${JSON.stringify(text)},"logprobs":${wire}}`);
+    if (this.out.streams)
+      this.out.writeRaw('response.output_text.delta', `${this.#head}${JSON.stringify(text)},"logprobs":${wire}}`);
   }
 
   item(status: ItemStatus): MessageItem {
@@ -94,7 +112,11 @@ export class OpenCall extends OpenItemBase<FunctionCallItem> {
   readonly #callId = newToolCallId();
   readonly #arguments = new GrowingText();
 
-  constructor(out: EventWriter, index: number, private readonly tool: ToolName) {
+  constructor(
+    out: EventWriter,
+    index: number,
+    private readonly tool: ToolName,
+  ) {
     super(out, index, newItemId('fc'));
     this.#head = this.head(null);
     this.announce(this.item('in_progress'));
@@ -103,19 +125,29 @@ export class OpenCall extends OpenItemBase<FunctionCallItem> {
   delta(text: string): void {
     if (text === '') return;
     this.#arguments.add(text);
-    if (this.out.streams) this.out.writeRaw('response.function_call_arguments.delta', `${this.#head}${JSON.stringify(text)}}`);
+    if (this.out.streams)
+      this.out.writeRaw('response.function_call_arguments.delta', `${this.#head}${JSON.stringify(text)}}`);
   }
 
   item(status: ItemStatus): FunctionCallItem {
     const { name, namespace } = this.tool;
     return {
-      id: this.id, type: 'function_call', status, call_id: this.#callId, name, ...(namespace === null ? {} : { namespace }), arguments: this.#arguments.toString(),
+      id: this.id,
+      type: 'function_call',
+      status,
+      call_id: this.#callId,
+      name,
+      ...(namespace === null ? {} : { namespace }),
+      arguments: this.#arguments.toString(),
     };
   }
 
   protected finish(): void {
     this.out.write('response.function_call_arguments.done', {
-      item_id: this.id, output_index: this.index, name: this.tool.name, arguments: this.#arguments.toString(),
+      item_id: this.id,
+      output_index: this.index,
+      name: this.tool.name,
+      arguments: this.#arguments.toString(),
     });
   }
 }
@@ -135,10 +167,18 @@ export class OpenReasoning extends OpenItemBase<ReasoningItem> {
   readonly #text = new GrowingText();
   #sealed: string | null = null;
 
-  constructor(out: EventWriter, index: number, private readonly form: ReasoningForm) {
+  constructor(
+    out: EventWriter,
+    index: number,
+    private readonly form: ReasoningForm,
+  ) {
     super(out, index, newItemId('rs'));
     this.#head = this.head(form.summary ? 'summary_index' : 'content_index');
-    this.#event = form.summary ? 'response.reasoning_summary_text' : form.dialect === 'openai' ? 'response.reasoning_text' : 'response.reasoning';
+    this.#event = form.summary
+      ? 'response.reasoning_summary_text'
+      : form.dialect === 'openai'
+        ? 'response.reasoning_text'
+        : 'response.reasoning';
     this.announce({ id: this.id, type: 'reasoning', status: 'in_progress', summary: [] });
     this.#writePart('added');
   }
@@ -151,8 +191,12 @@ export class OpenReasoning extends OpenItemBase<ReasoningItem> {
   item(status: ItemStatus): ReasoningItem {
     const text = this.#text.toString();
     return {
-      id: this.id, type: 'reasoning', status,
-      ...(this.form.summary ? { summary: [{ type: 'summary_text', text }] } : { summary: [], content: [{ type: 'reasoning_text', text }] }),
+      id: this.id,
+      type: 'reasoning',
+      status,
+      ...(this.form.summary
+        ? { summary: [{ type: 'summary_text', text }] }
+        : { summary: [], content: [{ type: 'reasoning_text', text }] }),
       ...(this.#sealed === null ? {} : { encrypted_content: this.#sealed }),
     };
   }
@@ -165,7 +209,10 @@ export class OpenReasoning extends OpenItemBase<ReasoningItem> {
 
   #writePart(state: 'added' | 'done'): void {
     const part = { type: this.form.summary ? 'summary_text' : 'reasoning_text', text: this.#text.toString() };
-    this.out.write(`response.${this.form.summary ? 'reasoning_summary_part' : 'content_part'}.${state}`, { ...this.#place(), part });
+    this.out.write(`response.${this.form.summary ? 'reasoning_summary_part' : 'content_part'}.${state}`, {
+      ...this.#place(),
+      part,
+    });
   }
 
   #place(): object {

@@ -34,7 +34,10 @@ export class ResponseMachine {
   #open: OpenItem | null = null;
 
   /** `resource` is the machine's from now on. */
-  constructor(readonly resource: ResponseResource, private readonly options: MachineOptions) {
+  constructor(
+    readonly resource: ResponseResource,
+    private readonly options: MachineOptions,
+  ) {
     this.#out = new EventWriter(options.take);
   }
 
@@ -64,7 +67,14 @@ export class ResponseMachine {
         else if (event.text !== '') this.#reasoning().delta(event.text);
         return;
       case 'call_started':
-        this.#add((index) => new OpenCall(this.#out, index, this.options.toolNames.get(event.name) ?? { name: event.name, namespace: null }));
+        this.#add(
+          (index) =>
+            new OpenCall(
+              this.#out,
+              index,
+              this.options.toolNames.get(event.name) ?? { name: event.name, namespace: null },
+            ),
+        );
         return;
       case 'call_arguments':
         this.#call().delta(event.text);
@@ -98,7 +108,7 @@ export class ResponseMachine {
   cancel(usage: Usage): void {
     this.#close('incomplete');
     this.#settle('cancelled', usage);
-    this.resource.completed_at = null;          // it may have had another end, which could not be stored
+    this.resource.completed_at = null; // it may have had another end, which could not be stored
     this.resource.incomplete_details = null;
   }
 
@@ -149,7 +159,9 @@ export class ResponseMachine {
   }
 
   #reasoning(): OpenReasoning {
-    return this.#open instanceof OpenReasoning ? this.#open : this.#add((index) => new OpenReasoning(this.#out, index, this.options.reasoning));
+    return this.#open instanceof OpenReasoning
+      ? this.#open
+      : this.#add((index) => new OpenReasoning(this.#out, index, this.options.reasoning));
   }
 
   #call(): OpenCall {

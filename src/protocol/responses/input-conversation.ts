@@ -11,10 +11,10 @@ type AssistantMessage = Extract<Message, { role: 'assistant' }>;
  */
 export class Conversation {
   readonly messages: Message[] = [];
-  #turn: AssistantMessage | null = null;         // the last message, as long as it can take more of its turn
-  #caller: AssistantMessage | null = null;       // the message with the open calls
-  #reasoning: string[] = [];                     // of the turn that begins
-  readonly #open = new Map<string, string>();    // call id → where it stands, still unanswered
+  #turn: AssistantMessage | null = null; // the last message, as long as it can take more of its turn
+  #caller: AssistantMessage | null = null; // the message with the open calls
+  #reasoning: string[] = []; // of the turn that begins
+  readonly #open = new Map<string, string>(); // call id → where it stands, still unanswered
   readonly #answered = new Set<string>();
   readonly #waiting: Message[] = [];
 
@@ -43,20 +43,22 @@ export class Conversation {
       this.messages.push(this.#caller);
     } else {
       const { reasoning } = this.#takeReasoning();
-      if (reasoning !== undefined) turn.reasoning = turn.reasoning === undefined ? reasoning : `${turn.reasoning}\n\n${reasoning}`;
-      turn.toolCalls = [...turn.toolCalls ?? [], call];
+      if (reasoning !== undefined)
+        turn.reasoning = turn.reasoning === undefined ? reasoning : `${turn.reasoning}\n\n${reasoning}`;
+      turn.toolCalls = [...(turn.toolCalls ?? []), call];
       this.#caller = turn;
     }
     this.#turn = null;
     this.#open.set(call.id, path);
-    this.#answered.delete(call.id);              // some models count their calls anew in every turn
+    this.#answered.delete(call.id); // some models count their calls anew in every turn
   }
 
   /** Throws ApiError: tool_call_not_found, invalid_value. */
   result(callId: string, content: Content, path: string): void {
     const idPath = `${path}.call_id`;
     if (this.#answered.has(callId)) throw apiError('invalid_value', `${idPath} is answered twice.`, idPath);
-    if (!this.#open.delete(callId)) throw apiError('tool_call_not_found', `${idPath} matches no tool call before it.`, idPath);
+    if (!this.#open.delete(callId))
+      throw apiError('tool_call_not_found', `${idPath} matches no tool call before it.`, idPath);
     this.#answered.add(callId);
     this.messages.push({ role: 'tool', content, toolCallId: callId, path });
     this.#turn = null;
@@ -68,7 +70,8 @@ export class Conversation {
   /** Throws ApiError missing_tool_output if a call was left without its answer. */
   end(): void {
     const [unanswered] = this.#open.values();
-    if (unanswered !== undefined) throw apiError('missing_tool_output', `${unanswered}: this tool call has no output that answers it.`, unanswered);
+    if (unanswered !== undefined)
+      throw apiError('missing_tool_output', `${unanswered}: this tool call has no output that answers it.`, unanswered);
   }
 
   #push(message: Message): void {

@@ -14,23 +14,40 @@ export interface ItemQuery {
   imageUrls: boolean;
 }
 
-export interface ItemPage { object: 'list'; data: Readonly<Record<string, unknown>>[]; first_id: string | null; last_id: string | null; has_more: boolean }
+export interface ItemPage {
+  object: 'list';
+  data: Readonly<Record<string, unknown>>[];
+  first_id: string | null;
+  last_id: string | null;
+  has_more: boolean;
+}
 
 /** Throws ApiError: invalid_query_parameter (400), value_out_of_range, invalid_value (422). */
 export function readItemQuery(query: URLSearchParams, include: readonly string[]): ItemQuery {
   const limit = query.get('limit');
-  if (limit !== null && !/^-?\d{1,9}$/.test(limit)) throw apiError('invalid_query_parameter', 'limit must be an integer.', 'limit');
+  if (limit !== null && !/^-?\d{1,9}$/.test(limit))
+    throw apiError('invalid_query_parameter', 'limit must be an integer.', 'limit');
   const count = limit === null ? DEFAULT_LIMIT : Number(limit);
-  if (count < 1 || count > MAX_LIMIT) throw apiError('value_out_of_range', `limit must be between 1 and ${MAX_LIMIT}.`, 'limit');
+  if (count < 1 || count > MAX_LIMIT)
+    throw apiError('value_out_of_range', `limit must be between 1 and ${MAX_LIMIT}.`, 'limit');
   const order = query.get('order') ?? 'desc';
-  if (order !== 'asc' && order !== 'desc') throw apiError('invalid_value', 'order must be one of "asc", "desc".', 'order');
-  return { limit: count, order, after: query.get('after'), imageUrls: include.includes('message.input_image.image_url') };
+  if (order !== 'asc' && order !== 'desc')
+    throw apiError('invalid_value', 'order must be one of "asc", "desc".', 'order');
+  return {
+    limit: count,
+    order,
+    after: query.get('after'),
+    imageUrls: include.includes('message.input_image.image_url'),
+  };
 }
 
 export function itemPage({ items, more }: StoredPage, imageUrls: boolean): ItemPage {
   return {
-    object: 'list', data: items.map((item) => shown(item, imageUrls)),
-    first_id: items[0]?.id ?? null, last_id: items.at(-1)?.id ?? null, has_more: more,
+    object: 'list',
+    data: items.map((item) => shown(item, imageUrls)),
+    first_id: items[0]?.id ?? null,
+    last_id: items.at(-1)?.id ?? null,
+    has_more: more,
   };
 }
 
@@ -48,14 +65,22 @@ function shown(stored: StoredItem, imageUrls: boolean): Readonly<Record<string, 
       [list]: parts.map((part: unknown) => {
         if (!isImage(part)) return part;
         const index = image++;
-        return { ...part, detail: part.detail ?? 'auto', image_url: imageUrls ? imageUrl(part.image_url, stored, index) : null };
+        return {
+          ...part,
+          detail: part.detail ?? 'auto',
+          image_url: imageUrls ? imageUrl(part.image_url, stored, index) : null,
+        };
       }),
     };
   }
   return item;
 }
 
-interface ImagePart { type: 'input_image'; image_url?: unknown; detail?: unknown }
+interface ImagePart {
+  type: 'input_image';
+  image_url?: unknown;
+  detail?: unknown;
+}
 
 function isImage(part: unknown): part is ImagePart {
   return typeof part === 'object' && part !== null && 'type' in part && part.type === 'input_image';

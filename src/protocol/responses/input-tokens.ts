@@ -14,11 +14,28 @@ const PATH = '/v1/responses/input_tokens';
 
 /** Fields that change the prompt. `max_output_tokens` does where it leaves no room for reasoning, and where it decides what truncation drops. */
 const FIELDS = [
-  'model', 'input', 'previous_response_id', 'instructions', 'tools', 'tool_choice', 'text', 'reasoning', 'parallel_tool_calls', 'truncation', 'max_output_tokens',
+  'model',
+  'input',
+  'previous_response_id',
+  'instructions',
+  'tools',
+  'tool_choice',
+  'text',
+  'reasoning',
+  'parallel_tool_calls',
+  'truncation',
+  'max_output_tokens',
 ];
 
 export function inputTokensRoute(deps: ResponsesDeps): Route {
-  return { method: 'POST', path: PATH, scope: 'tokens.count', checksScope: true, ahead: createAhead, serve: (exchange) => serve(deps, exchange) };
+  return {
+    method: 'POST',
+    path: PATH,
+    scope: 'tokens.count',
+    checksScope: true,
+    ahead: createAhead,
+    serve: (exchange) => serve(deps, exchange),
+  };
 }
 
 async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {
@@ -28,14 +45,22 @@ async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {
 }
 
 /** Its own function, so that nothing of the body lives on while the prompt waits to be counted. */
-async function read(deps: ResponsesDeps, exchange: Exchange): Promise<{ caller: Caller; model: ServedModel; request: GenerationRequest }> {
+async function read(
+  deps: ResponsesDeps,
+  exchange: Exchange,
+): Promise<{ caller: Caller; model: ServedModel; request: GenerationRequest }> {
   const { organizationId } = exchange.identity;
   const body = exchange.body as Readonly<Record<string, unknown>>;
   const parsed = parseCreate(pick(body, FIELDS), { organizationId, sealer: deps.sealer });
   const caller = callerOf(exchange, PATH, 'chat');
-  const continued = parsed.previousId === null ? NOTHING_BEFORE : await findChainInTurn(exchange, deps.responses, organizationId, parsed.previousId);
+  const continued =
+    parsed.previousId === null
+      ? NOTHING_BEFORE
+      : await findChainInTurn(exchange, deps.responses, organizationId, parsed.previousId);
   const { model, created } = await readContent(parsed, continued, {
-    organizationId, responses: deps.responses, charged: (work, size) => exchange.charged(exchange.bodyBytes + size, work),
+    organizationId,
+    responses: deps.responses,
+    charged: (work, size) => exchange.charged(exchange.bodyBytes + size, work),
     findModel: (chain) => findModel(deps, caller, modelOf(parsed.model, chain), 'tokens.count'),
   });
   continued.release();

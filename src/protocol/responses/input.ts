@@ -41,7 +41,13 @@ export function references(input: readonly WireItem[]): string[] {
   const reasoning: string[] = [];
   for (const item of input) {
     if (item.type === 'item_reference') ids.push(item.id);
-    else if (item.type === 'reasoning' && item.id && item.encrypted_content == null && reasoningText(item.content ?? undefined) === '') reasoning.push(item.id);
+    else if (
+      item.type === 'reasoning' &&
+      item.id &&
+      item.encrypted_content == null &&
+      reasoningText(item.content ?? undefined) === ''
+    )
+      reasoning.push(item.id);
   }
   return [...ids, ...reasoning];
 }
@@ -67,7 +73,12 @@ export function readInput(input: string | readonly WireItem[], seals: OpenedSeal
   return read.finish();
 }
 
-interface Placed { kept: KeptItem; images: readonly Uint8Array[] | undefined; path: string; opened: Unsealed | undefined }
+interface Placed {
+  kept: KeptItem;
+  images: readonly Uint8Array[] | undefined;
+  path: string;
+  opened: Unsealed | undefined;
+}
 
 class Reader {
   readonly #own: InputItem[] = [];
@@ -119,7 +130,7 @@ class Reader {
       case 'program':
       case 'program_output':
         throw apiError('unsupported_content', `${path}: items of type ${item.type} are not supported.`, path);
-      default:                                   // a hosted tool's: nothing here could have made or can use it
+      default: // a hosted tool's: nothing here could have made or can use it
     }
   }
 
@@ -136,7 +147,12 @@ class Reader {
 
   #count({ item }: StoredItem, path: string): void {
     this.#size += itemSize(item);
-    if (this.#size > MAX_CHAIN_SIZE) throw apiError('response_not_usable', `${path}: the stored items that the request refers to are too long to be read together.`, path);
+    if (this.#size > MAX_CHAIN_SIZE)
+      throw apiError(
+        'response_not_usable',
+        `${path}: the stored items that the request refers to are too long to be read together.`,
+        path,
+      );
   }
 
   #place(item: StoredItem, path: string, opened: Unsealed | undefined): void {
@@ -144,7 +160,9 @@ class Reader {
   }
 
   finish(): ReadInput {
-    const answered = new Set(this.#placed.flatMap(({ kept }) => (kept.type === 'function_call_output' ? [kept.call_id] : [])));
+    const answered = new Set(
+      this.#placed.flatMap(({ kept }) => (kept.type === 'function_call_output' ? [kept.call_id] : [])),
+    );
     const conversation = new Conversation();
     for (const placed of this.#placed) this.#tell(conversation, placed, answered);
     conversation.end();
@@ -154,17 +172,25 @@ class Reader {
   #tell(conversation: Conversation, { kept, images, path, opened }: Placed, answered: ReadonlySet<string>): void {
     switch (kept.type) {
       case 'message':
-        if (kept.role === 'user') conversation.say({ role: 'user', content: toContent(kept.content, images, `${path}.content`), path });
+        if (kept.role === 'user')
+          conversation.say({ role: 'user', content: toContent(kept.content, images, `${path}.content`), path });
         else if (kept.role === 'assistant') conversation.answer(textOf(kept.content), path);
         else conversation.say({ role: 'system', content: textOf(kept.content), path });
         return;
       case 'function_call':
         // Cut by a limit, and never answered: the model has not called anything.
         if (kept.status === 'incomplete' && !answered.has(kept.call_id)) return;
-        conversation.call({ id: kept.call_id, name: modelName(kept.name, kept.namespace), arguments: kept.arguments }, path);
+        conversation.call(
+          { id: kept.call_id, name: modelName(kept.name, kept.namespace), arguments: kept.arguments },
+          path,
+        );
         return;
       case 'function_call_output':
-        conversation.result(kept.call_id, typeof kept.output === 'string' ? kept.output : toContent(kept.output, images, `${path}.output`), path);
+        conversation.result(
+          kept.call_id,
+          typeof kept.output === 'string' ? kept.output : toContent(kept.output, images, `${path}.output`),
+          path,
+        );
         return;
       case 'reasoning': {
         const text = this.#reasoning(kept, opened, path);
@@ -173,7 +199,8 @@ class Reader {
       }
       case 'compaction': {
         const summary = opened ?? this.#unseal('compaction', kept.encrypted_content);
-        if (summary === null) throw apiError('invalid_encrypted_content', `${path}: a stored summary does not open any more.`, path);
+        if (summary === null)
+          throw apiError('invalid_encrypted_content', `${path}: a stored summary does not open any more.`, path);
         conversation.say({ role: 'system', content: `Summary of the conversation so far: ${summary.text}`, path });
       }
     }
@@ -200,10 +227,13 @@ class Reader {
   }
 }
 
-const reasoningText = (parts: readonly { text: string }[] | undefined): string => (parts ?? []).map(({ text }) => text).join('\n');
+const reasoningText = (parts: readonly { text: string }[] | undefined): string =>
+  (parts ?? []).map(({ text }) => text).join('\n');
 
 function textOf(parts: readonly KeptPart[]): string {
-  return parts.map((part) => (part.type === 'refusal' ? part.refusal : part.type === 'input_image' ? '' : part.text)).join('');
+  return parts
+    .map((part) => (part.type === 'refusal' ? part.refusal : part.type === 'input_image' ? '' : part.text))
+    .join('');
 }
 
 /** A string unless there are images. */
@@ -214,7 +244,9 @@ function toContent(parts: readonly KeptPart[], images: readonly Uint8Array[] | u
     if (part.type !== 'input_image') return { type: 'text', text: textOf([part]) };
     const bytes = images?.[image++];
     return {
-      type: 'image', detail: part.detail, path: path.startsWith(CHAIN) ? CHAIN : `${path}[${index}]`,
+      type: 'image',
+      detail: part.detail,
+      path: path.startsWith(CHAIN) ? CHAIN : `${path}[${index}]`,
       source: bytes === undefined ? { kind: 'url', url: part.image_url } : { kind: 'bytes', bytes },
     };
   });

@@ -17,46 +17,122 @@ export type KeptPart =
 export type Role = 'user' | 'system' | 'developer' | 'assistant';
 
 export type KeptItem =
-  | { id: string; type: 'message'; status: ItemStatus; role: Role; content: KeptPart[]; phase?: 'commentary' | 'final_answer' }
-  | { id: string; type: 'function_call'; status: ItemStatus; call_id: string; name: string; namespace?: string; arguments: string }
+  | {
+      id: string;
+      type: 'message';
+      status: ItemStatus;
+      role: Role;
+      content: KeptPart[];
+      phase?: 'commentary' | 'final_answer';
+    }
+  | {
+      id: string;
+      type: 'function_call';
+      status: ItemStatus;
+      call_id: string;
+      name: string;
+      namespace?: string;
+      arguments: string;
+    }
   | { id: string; type: 'function_call_output'; status: ItemStatus; call_id: string; output: string | KeptPart[] }
-  | { id: string; type: 'reasoning'; summary: { type: 'summary_text'; text: string }[]; content?: { type: 'reasoning_text'; text: string }[]; encrypted_content?: string }
+  | {
+      id: string;
+      type: 'reasoning';
+      summary: { type: 'summary_text'; text: string }[];
+      content?: { type: 'reasoning_text'; text: string }[];
+      encrypted_content?: string;
+    }
   | { id: string; type: 'compaction'; encrypted_content: string };
 
 /** What was stored is what this file made, or an output item, which has the same shape. */
 export const keptItem = ({ item }: StoredItem): KeptItem => item as unknown as KeptItem;
 
 /** The items that stand in the input themselves; references and additional tools are the reader's affair. */
-export type OwnItem = Extract<WireItem, { type: 'message' | 'function_call' | 'function_call_output' | 'custom_tool_call' | 'custom_tool_call_output' | 'reasoning' | 'compaction' }>;
+export type OwnItem = Extract<
+  WireItem,
+  {
+    type:
+      | 'message'
+      | 'function_call'
+      | 'function_call_output'
+      | 'custom_tool_call'
+      | 'custom_tool_call_output'
+      | 'reasoning'
+      | 'compaction';
+  }
+>;
 
 /** A string as input: one user message. */
 export function textItem(text: string): InputItem {
-  return keep({ id: newItemId('msg'), type: 'message', status: 'completed', role: 'user', content: [{ type: 'input_text', text }] });
+  return keep({
+    id: newItemId('msg'),
+    type: 'message',
+    status: 'completed',
+    role: 'user',
+    content: [{ type: 'input_text', text }],
+  });
 }
 
 /** Throws ApiError 422 unsupported_content for parts the role cannot have. `path`: input[3]. */
 export function toKept(item: OwnItem, path: string): InputItem {
   switch (item.type) {
     case 'message': {
-      const content = typeof item.content === 'string'
-        ? [item.role === 'assistant' ? outputText(item.content) : { type: 'input_text' as const, text: item.content }]
-        : item.content.map((part, index) => toPart(part, item.role, `${path}.content[${index}]`));
-      const phase = 'phase' in item ? item.phase ?? null : null;
-      return keep({ id: idOf(item, 'msg'), type: 'message', status: statusOf(item), role: item.role, content, ...(phase === null ? {} : { phase }) }, imagePaths(content, `${path}.content`));
+      const content =
+        typeof item.content === 'string'
+          ? [item.role === 'assistant' ? outputText(item.content) : { type: 'input_text' as const, text: item.content }]
+          : item.content.map((part, index) => toPart(part, item.role, `${path}.content[${index}]`));
+      const phase = 'phase' in item ? (item.phase ?? null) : null;
+      return keep(
+        {
+          id: idOf(item, 'msg'),
+          type: 'message',
+          status: statusOf(item),
+          role: item.role,
+          content,
+          ...(phase === null ? {} : { phase }),
+        },
+        imagePaths(content, `${path}.content`),
+      );
     }
     case 'function_call':
-      return keep({ id: idOf(item, 'fc'), type: 'function_call', status: statusOf(item), call_id: item.call_id, name: item.name, ...namespaceOf(item), arguments: item.arguments });
+      return keep({
+        id: idOf(item, 'fc'),
+        type: 'function_call',
+        status: statusOf(item),
+        call_id: item.call_id,
+        name: item.name,
+        ...namespaceOf(item),
+        arguments: item.arguments,
+      });
     case 'custom_tool_call':
-      return keep({ id: idOf(item, 'fc'), type: 'function_call', status: statusOf(item), call_id: item.call_id, name: item.name, ...namespaceOf(item), arguments: JSON.stringify({ input: item.input }) });
+      return keep({
+        id: idOf(item, 'fc'),
+        type: 'function_call',
+        status: statusOf(item),
+        call_id: item.call_id,
+        name: item.name,
+        ...namespaceOf(item),
+        arguments: JSON.stringify({ input: item.input }),
+      });
     case 'function_call_output':
     case 'custom_tool_call_output': {
-      const output = typeof item.output === 'string' ? item.output : item.output.map((part, index) => toPart(part, 'tool', `${path}.output[${index}]`));
-      return keep({ id: idOf(item, 'fco'), type: 'function_call_output', status: statusOf(item), call_id: item.call_id, output }, typeof output === 'string' ? [] : imagePaths(output, `${path}.output`));
+      const output =
+        typeof item.output === 'string'
+          ? item.output
+          : item.output.map((part, index) => toPart(part, 'tool', `${path}.output[${index}]`));
+      return keep(
+        { id: idOf(item, 'fco'), type: 'function_call_output', status: statusOf(item), call_id: item.call_id, output },
+        typeof output === 'string' ? [] : imagePaths(output, `${path}.output`),
+      );
     }
     case 'reasoning':
       return keep({
-        id: idOf(item, 'rs'), type: 'reasoning', summary: item.summary,
-        ...(item.content == null ? {} : { content: item.content.map(({ text }) => ({ type: 'reasoning_text' as const, text })) }),
+        id: idOf(item, 'rs'),
+        type: 'reasoning',
+        summary: item.summary,
+        ...(item.content == null
+          ? {}
+          : { content: item.content.map(({ text }) => ({ type: 'reasoning_text' as const, text })) }),
         ...(item.encrypted_content == null ? {} : { encrypted_content: item.encrypted_content }),
       });
     case 'compaction':
@@ -65,7 +141,11 @@ export function toKept(item: OwnItem, path: string): InputItem {
 }
 
 function keep(item: KeptItem, paths: readonly string[] = []): InputItem {
-  return { id: item.id, item: item as unknown as Record<string, unknown>, ...(paths.length === 0 ? {} : { imagePaths: paths }) };
+  return {
+    id: item.id,
+    item: item as unknown as Record<string, unknown>,
+    ...(paths.length === 0 ? {} : { imagePaths: paths }),
+  };
 }
 
 function idOf(item: { id?: string | null | undefined }, prefix: ItemPrefix): string {
@@ -86,7 +166,11 @@ const outputText = (text: string): KeptPart => ({ type: 'output_text', text, ann
 
 function toPart(part: InputPart, role: Role | 'tool', path: string): KeptPart {
   const refuse = (): never => {
-    throw apiError('unsupported_content', `${path}: ${part.type} is not supported in ${role === 'tool' ? 'tool outputs' : `${role} messages`}.`, path);
+    throw apiError(
+      'unsupported_content',
+      `${path}: ${part.type} is not supported in ${role === 'tool' ? 'tool outputs' : `${role} messages`}.`,
+      path,
+    );
   };
   switch (part.type) {
     case 'input_text':
@@ -97,7 +181,8 @@ function toPart(part: InputPart, role: Role | 'tool', path: string): KeptPart {
       return role === 'assistant' ? { type: 'refusal', refusal: part.refusal } : refuse();
     case 'input_image':
       if (role !== 'user' && role !== 'tool') return refuse();
-      if (part.image_url == null) throw apiError('unsupported_content', `${path}: images by file_id are not offered; use image_url.`, path);
+      if (part.image_url == null)
+        throw apiError('unsupported_content', `${path}: images by file_id are not offered; use image_url.`, path);
       return { type: 'input_image', image_url: part.image_url, detail: part.detail ?? 'auto' };
     default:
       return refuse();

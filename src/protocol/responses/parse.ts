@@ -82,8 +82,8 @@ export interface CreateGeneration {
   echo: ResourceEcho;
   /** `safety_identifier`, else `user`: for the log, hashed. */
   endUser: string | null;
-  ignored: string[];                             // top-level fields this format does not know
-  ignoredTools: string[];                        // types of tools that were left out
+  ignored: string[]; // top-level fields this format does not know
+  ignoredTools: string[]; // types of tools that were left out
 }
 
 /** What of a large request may be checked before parseCreate(), which tells what is wrong. */
@@ -102,27 +102,48 @@ export function parseCreate(body: unknown, context: ParseContext, options: Parse
   const envelope = validate(createEnvelopeSchema, body);
   if (!envelope.ok && envelope.isShape) throw envelope.error;
   // From here on the body's fields are of the right types, or validation would have failed by shape.
-  const { model = null, previous_response_id: previousId = null, input = null } = body as {
-    model?: string | null; previous_response_id?: string | null; input?: string | unknown[] | null;
+  const {
+    model = null,
+    previous_response_id: previousId = null,
+    input = null,
+  } = body as {
+    model?: string | null;
+    previous_response_id?: string | null;
+    input?: string | unknown[] | null;
   };
   const items = Array.isArray(input) ? validateList(itemSchema, input, 'input', withType) : null;
   if (items !== null && !items.ok && items.isShape) throw items.error;
   const seals: OpenedSeals = items?.ok ? openSeals(items.value, context.sealer, context.organizationId) : new Map();
 
-  const prewarm = options.prewarm ?? (envelope.ok && (envelope.value.generate === false || envelope.value.prompt_cache_options?.prewarm === true));
+  const prewarm =
+    options.prewarm ??
+    (envelope.ok && (envelope.value.generate === false || envelope.value.prompt_cache_options?.prewarm === true));
   const isEmpty = input === null || (Array.isArray(input) && input.length === 0);
   if (isEmpty && previousId === null && !prewarm) {
-    throw apiError('missing_required_parameter', `input ${input === null ? 'is required unless previous_response_id is given' : 'must not be empty'}.`, 'input');
+    throw apiError(
+      'missing_required_parameter',
+      `input ${input === null ? 'is required unless previous_response_id is given' : 'must not be empty'}.`,
+      'input',
+    );
   }
-  if (model === null && previousId === null && options.looksAtModel !== true) throw apiError('missing_required_parameter', 'model is required unless previous_response_id is given.', 'model');
+  if (model === null && previousId === null && options.looksAtModel !== true)
+    throw apiError('missing_required_parameter', 'model is required unless previous_response_id is given.', 'model');
   return {
-    model, previousId,
+    model,
+    previousId,
     references: items?.ok ? references(items.value) : [],
     content(found) {
       if (!envelope.ok) throw envelope.error;
       if (items !== null && !items.ok) throw items.error;
-      const wire = items?.ok ? items.value : (input as string | null) ?? [];
-      return toGeneration(envelope.value, wire, seals, { ...context, ...found }, prewarm, unknownFields(body as object, KNOWN_FIELDS));
+      const wire = items?.ok ? items.value : ((input as string | null) ?? []);
+      return toGeneration(
+        envelope.value,
+        wire,
+        seals,
+        { ...context, ...found },
+        prewarm,
+        unknownFields(body as object, KNOWN_FIELDS),
+      );
     },
   };
 }
@@ -132,7 +153,12 @@ function refuse(code: ErrorCode, param: string, message: string): never {
 }
 
 function toGeneration(
-  create: CreateEnvelope, wire: string | readonly WireItem[], seals: OpenedSeals, context: ParseContext & ContentContext, prewarm: boolean, ignored: string[],
+  create: CreateEnvelope,
+  wire: string | readonly WireItem[],
+  seals: OpenedSeals,
+  context: ParseContext & ContentContext,
+  prewarm: boolean,
+  ignored: string[],
 ): CreateGeneration {
   refuseUnserved(create);
   const store = create.store !== false;
@@ -153,10 +179,13 @@ function toGeneration(
   const parallelToolCalls = create.parallel_tool_calls !== false;
   const truncation = create.truncation ?? 'disabled';
   const instructions = create.instructions ?? null;
-  const messages: Message[] = instructions === null ? input.messages : [{ role: 'system', content: instructions, path: 'instructions' }, ...input.messages];
+  const messages: Message[] =
+    instructions === null
+      ? input.messages
+      : [{ role: 'system', content: instructions, path: 'instructions' }, ...input.messages];
   if (messages.length === 0) {
     if (!prewarm) refuse('missing_required_parameter', 'input', 'input holds nothing that the model could answer.');
-    messages.push({ role: 'system', content: '', path: 'input' });   // templates want a message
+    messages.push({ role: 'system', content: '', path: 'input' }); // templates want a message
   }
 
   return {
@@ -166,8 +195,8 @@ function toGeneration(
       continueFinal: false,
       sampling,
       n: 1,
-      maxTokens: prewarm ? 0 : create.max_output_tokens ?? null,
-      stop: typeof create.stop === 'string' ? [create.stop] : create.stop ?? [],
+      maxTokens: prewarm ? 0 : (create.max_output_tokens ?? null),
+      stop: typeof create.stop === 'string' ? [create.stop] : (create.stop ?? []),
       topLogprobs: topLogprobs > 0 || include.has('message.output_text.logprobs') ? topLogprobs : null,
       effort,
       reasoningBudget: null,
@@ -185,25 +214,42 @@ function toGeneration(
     base: chain[chain.length - 1 - unsaved]?.id ?? null,
     tail: unsaved === 0 ? [] : chain.slice(-unsaved),
     release,
-    store, background,
+    store,
+    background,
     stream: create.stream === true,
     prewarm,
     summarize: summary !== null,
     sealReasoning: include.has('reasoning.encrypted_content'),
     toolNames: tools.names,
     echo: {
-      background, instructions, model: model.asked, previous_response_id: create.previous_response_id ?? null,
-      tools: tools.wire, tool_choice: toolChoice.wire, parallel_tool_calls: parallelToolCalls,
-      max_tool_calls: create.max_tool_calls ?? null, max_output_tokens: create.max_output_tokens ?? null,
-      temperature: create.temperature ?? model.sampling.temperature, top_p: create.top_p ?? model.sampling.top_p,
-      presence_penalty: create.presence_penalty ?? 0, frequency_penalty: create.frequency_penalty ?? 0, top_logprobs: topLogprobs, truncation,
+      background,
+      instructions,
+      model: model.asked,
+      previous_response_id: create.previous_response_id ?? null,
+      tools: tools.wire,
+      tool_choice: toolChoice.wire,
+      parallel_tool_calls: parallelToolCalls,
+      max_tool_calls: create.max_tool_calls ?? null,
+      max_output_tokens: create.max_output_tokens ?? null,
+      temperature: create.temperature ?? model.sampling.temperature,
+      top_p: create.top_p ?? model.sampling.top_p,
+      presence_penalty: create.presence_penalty ?? 0,
+      frequency_penalty: create.frequency_penalty ?? 0,
+      top_logprobs: topLogprobs,
+      truncation,
       text: {
-        format: wireFormat(format, create.text?.format?.type === 'json_schema' ? create.text.format.description ?? null : null),
+        format: wireFormat(
+          format,
+          create.text?.format?.type === 'json_schema' ? (create.text.format.description ?? null) : null,
+        ),
         ...(create.text?.verbosity == null ? {} : { verbosity: create.text.verbosity }),
       },
       reasoning: { effort, summary },
-      store, metadata: checkMetadata(create.metadata) ?? {},
-      safety_identifier: create.safety_identifier ?? null, prompt_cache_key: create.prompt_cache_key ?? null, user: create.user ?? null,
+      store,
+      metadata: checkMetadata(create.metadata) ?? {},
+      safety_identifier: create.safety_identifier ?? null,
+      prompt_cache_key: create.prompt_cache_key ?? null,
+      user: create.user ?? null,
     },
     endUser: create.safety_identifier ?? create.user ?? null,
     ignored,
@@ -221,5 +267,11 @@ function refuseUnserved(create: CreateEnvelope): void {
 function toFormat(format: NonNullable<CreateEnvelope['text']>['format']): OutputFormat {
   if (format == null) return { type: 'text' };
   if (format.type !== 'json_schema') return { type: format.type };
-  return { type: 'json_schema', name: format.name, schema: format.schema, strict: format.strict === true, path: 'text.format.schema' };
+  return {
+    type: 'json_schema',
+    name: format.name,
+    schema: format.schema,
+    strict: format.strict === true,
+    path: 'text.format.schema',
+  };
 }

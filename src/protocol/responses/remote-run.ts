@@ -17,12 +17,15 @@ export class RemoteRun implements EventSource {
   #looks = 0;
 
   private constructor(
-    private readonly responses: ResponseStore, private readonly bus: ThreadBus, private readonly organizationId: string, private readonly id: string,
+    private readonly responses: ResponseStore,
+    private readonly bus: ThreadBus,
+    private readonly organizationId: string,
+    private readonly id: string,
     public end: readonly StoredEvent[],
   ) {}
 
   static async open(responses: ResponseStore, bus: ThreadBus, organizationId: string, id: string): Promise<RemoteRun> {
-    return new RemoteRun(responses, bus, organizationId, id, await endOf(responses, id));   // if it has ended: it may be deleted while it is sent
+    return new RemoteRun(responses, bus, organizationId, id, await endOf(responses, id)); // if it has ended: it may be deleted while it is sent
   }
 
   async after(after: number, atLeast: number): Promise<readonly StoredEvent[] | null> {
@@ -44,7 +47,7 @@ export class RemoteRun implements EventSource {
     // Who has seen the last event, or says so, is not told the end again.
     const last = await this.responses.lastEvent(this.id);
     if (last !== null && isTerminal(last)) {
-      this.ended = last.sequence <= after;       // else it has come since the log was read, a moment ago
+      this.ended = last.sequence <= after; // else it has come since the log was read, a moment ago
       return last.sequence <= after ? events : this.after(after, atLeast);
     }
     if (this.#looks < PATIENCE) return events;
@@ -53,7 +56,7 @@ export class RemoteRun implements EventSource {
     if (isUnfinished(record.status)) return events;
     this.ended = true;
     const resource = record.resource as unknown as ResponseResource;
-    if (last === null) return replayEvents(resource, 'openai').filter(({ sequence }) => sequence > after);   // nobody has seen any others
+    if (last === null) return replayEvents(resource, 'openai').filter(({ sequence }) => sequence > after); // nobody has seen any others
     return last.sequence < after ? events : terminalEvents(resource, last.sequence + 1);
   }
 
@@ -69,14 +72,18 @@ export class RemoteRun implements EventSource {
 
   watch(wake: () => void): () => void {
     const timer = setInterval(() => {
-      this.responses.head(this.organizationId, this.id).then((head) => {
-        if (head === null || !isUnfinished(head.status)) this.#looks++;
-      }).finally(wake).catch(() => undefined);   // who is woken meets the same failure, and reports it
+      this.responses
+        .head(this.organizationId, this.id)
+        .then((head) => {
+          if (head === null || !isUnfinished(head.status)) this.#looks++;
+        })
+        .finally(wake)
+        .catch(() => undefined); // who is woken meets the same failure, and reports it
     }, LOOK_MS);
     timer.unref();
     const stop = this.bus.on('response.logged', ({ id, ended, end = [] }) => {
       if (id !== this.id) return;
-      if (ended) this.#looks = PATIENCE;   // what is not in the log by now is lost
+      if (ended) this.#looks = PATIENCE; // what is not in the log by now is lost
       if (end.length > 0) this.end = end;
       wake();
     });

@@ -3,7 +3,11 @@ import { isUnfinished, type ResponseHead, type ResponseStore } from '../../stora
 import type { BackgroundResponses } from './background.js';
 
 /** What the client is answered; null if it was deleted meanwhile. */
-export async function removeResponse(responses: ResponseStore, background: BackgroundResponses, { organizationId, id, status }: ResponseHead): Promise<object | null> {
+export async function removeResponse(
+  responses: ResponseStore,
+  background: BackgroundResponses,
+  { organizationId, id, status }: ResponseHead,
+): Promise<object | null> {
   if (isUnfinished(status) || background.find(id) !== null) await background.cancel(id);
-  return await responses.delete(organizationId, id) ? { id, object: 'response', deleted: true } : null;
+  return (await responses.delete(organizationId, id)) ? { id, object: 'response', deleted: true } : null;
 }

@@ -9,11 +9,18 @@ import type { FunctionCallItem, MessageItem, OutputItem, ReasoningItem, Response
 export function replayEvents(resource: ResponseResource, dialect: EventDialect): StoredEvent[] {
   const out = new EventList(0);
   const before: ResponseResource = {
-    ...resource, status: resource.background ? 'queued' : 'in_progress', completed_at: null, error: null, incomplete_details: null, output: [], usage: null,
+    ...resource,
+    status: resource.background ? 'queued' : 'in_progress',
+    completed_at: null,
+    error: null,
+    incomplete_details: null,
+    output: [],
+    usage: null,
   };
   out.write('response.created', { response: before });
   if (resource.background) out.write('response.queued', { response: before });
-  if (resource.status !== 'queued') out.write('response.in_progress', { response: { ...before, status: 'in_progress' } });
+  if (resource.status !== 'queued')
+    out.write('response.in_progress', { response: { ...before, status: 'in_progress' } });
   resource.output.forEach((item, index) => {
     // What was open when a response failed got no `.done`.
     const done = resource.status !== 'failed' || item.status === 'completed';
@@ -55,16 +62,26 @@ export function unbroken(events: readonly StoredEvent[], after: number): readonl
 }
 
 /** The last events of a log that has its end; else []. */
-export async function endOf(responses: Pick<ResponseStore, 'events' | 'lastEvent'>, id: string): Promise<readonly StoredEvent[]> {
+export async function endOf(
+  responses: Pick<ResponseStore, 'events' | 'lastEvent'>,
+  id: string,
+): Promise<readonly StoredEvent[]> {
   const last = await responses.lastEvent(id);
   if (last === null || !isTerminal(last)) return [];
-  return (await responses.events(id, last.sequence - 2) ?? []).filter(isOfEnd);
+  return ((await responses.events(id, last.sequence - 2)) ?? []).filter(isOfEnd);
 }
 
 /** The last events of a response whose log is over before all of it was read, behind number `after`; null if it is not there any more, or has not ended. */
-export async function endOfStored(responses: Pick<ResponseStore, 'get'>, organizationId: string, id: string, after: number): Promise<readonly StoredEvent[] | null> {
+export async function endOfStored(
+  responses: Pick<ResponseStore, 'get'>,
+  organizationId: string,
+  id: string,
+  after: number,
+): Promise<readonly StoredEvent[] | null> {
   const record = await responses.get(organizationId, id);
-  return record === null || isUnfinished(record.status) ? null : terminalEvents(record.resource as unknown as ResponseResource, after + 1);
+  return record === null || isUnfinished(record.status)
+    ? null
+    : terminalEvents(record.resource as unknown as ResponseResource, after + 1);
 }
 
 /** The closed list of events has none for a cancelled response: it ends as incomplete, its status says the rest. */
@@ -89,13 +106,23 @@ function writeTerminal(out: EventList, resource: ResponseResource): void {
 }
 
 class ItemReplay {
-  constructor(private readonly out: EventList, private readonly index: number, private readonly dialect: EventDialect, private readonly done: boolean) {}
+  constructor(
+    private readonly out: EventList,
+    private readonly index: number,
+    private readonly dialect: EventDialect,
+    private readonly done: boolean,
+  ) {}
 
   item(item: OutputItem): void {
     switch (item.type) {
-      case 'message': this.#message(item); break;
-      case 'function_call': this.#call(item); break;
-      case 'reasoning': this.#reasoning(item);
+      case 'message':
+        this.#message(item);
+        break;
+      case 'function_call':
+        this.#call(item);
+        break;
+      case 'reasoning':
+        this.#reasoning(item);
     }
     if (this.done) this.out.write('response.output_item.done', { output_index: this.index, item });
   }
@@ -106,7 +133,8 @@ class ItemReplay {
       const { text, logprobs } = part;
       const place = { item_id: item.id, output_index: this.index, content_index };
       this.out.write('response.content_part.added', { ...place, part: { ...part, text: '', logprobs: [] } });
-      if (text !== '' || logprobs.length > 0) this.out.write('response.output_text.delta', { ...place, delta: text, logprobs });
+      if (text !== '' || logprobs.length > 0)
+        this.out.write('response.output_text.delta', { ...place, delta: text, logprobs });
       this.#done('response.output_text.done', { ...place, text, logprobs });
       this.#done('response.content_part.done', { ...place, part });
     });
@@ -115,7 +143,8 @@ class ItemReplay {
   #call(item: FunctionCallItem): void {
     const place = { item_id: item.id, output_index: this.index };
     this.#added({ ...item, status: 'in_progress', arguments: '' });
-    if (item.arguments !== '') this.out.write('response.function_call_arguments.delta', { ...place, delta: item.arguments });
+    if (item.arguments !== '')
+      this.out.write('response.function_call_arguments.delta', { ...place, delta: item.arguments });
     this.#done('response.function_call_arguments.done', { ...place, name: item.name, arguments: item.arguments });
   }
 
@@ -123,7 +152,13 @@ class ItemReplay {
     this.#added({ id: item.id, type: 'reasoning', status: 'in_progress', summary: [] });
     const at = { item_id: item.id, output_index: this.index };
     item.summary.forEach(({ text }, summary_index) => {
-      this.#reasoningPart({ ...at, summary_index }, 'response.reasoning_summary_part', 'summary_text', 'response.reasoning_summary_text', text);
+      this.#reasoningPart(
+        { ...at, summary_index },
+        'response.reasoning_summary_part',
+        'summary_text',
+        'response.reasoning_summary_text',
+        text,
+      );
     });
     item.content?.forEach(({ text }, content_index) => {
       const event = this.dialect === 'openai' ? 'response.reasoning_text' : 'response.reasoning';

@@ -6,30 +6,72 @@ import type { Usage } from '../usage.js';
 
 export type ItemStatus = 'in_progress' | 'completed' | 'incomplete';
 
-export interface WireLogprob { token: string; logprob: number; bytes: number[] }
-export interface WireTokenLogprob extends WireLogprob { top_logprobs: WireLogprob[] }
+export interface WireLogprob {
+  token: string;
+  logprob: number;
+  bytes: number[];
+}
+export interface WireTokenLogprob extends WireLogprob {
+  top_logprobs: WireLogprob[];
+}
 
-export interface OutputTextPart { type: 'output_text'; text: string; annotations: never[]; logprobs: WireTokenLogprob[] }
+export interface OutputTextPart {
+  type: 'output_text';
+  text: string;
+  annotations: never[];
+  logprobs: WireTokenLogprob[];
+}
 
-export interface MessageItem { id: string; type: 'message'; status: ItemStatus; role: 'assistant'; content: OutputTextPart[] }
+export interface MessageItem {
+  id: string;
+  type: 'message';
+  status: ItemStatus;
+  role: 'assistant';
+  content: OutputTextPart[];
+}
 export interface FunctionCallItem {
-  id: string; type: 'function_call'; status: ItemStatus; call_id: string; name: string; namespace?: string; arguments: string;
+  id: string;
+  type: 'function_call';
+  status: ItemStatus;
+  call_id: string;
+  name: string;
+  namespace?: string;
+  arguments: string;
 }
 export interface ReasoningItem {
-  id: string; type: 'reasoning'; status: ItemStatus;
+  id: string;
+  type: 'reasoning';
+  status: ItemStatus;
   summary: { type: 'summary_text'; text: string }[];
   content?: { type: 'reasoning_text'; text: string }[];
   encrypted_content?: string;
 }
 export type OutputItem = MessageItem | FunctionCallItem | ReasoningItem;
 
-export interface WireTool { type: 'function'; name: string; namespace?: string; description: string | null; parameters: object | null; strict: boolean | null }
+export interface WireTool {
+  type: 'function';
+  name: string;
+  namespace?: string;
+  description: string | null;
+  parameters: object | null;
+  strict: boolean | null;
+}
 
-export interface WireToolName { type: 'function'; name: string; namespace?: string }
-export type WireToolChoice = 'none' | 'auto' | 'required' | WireToolName | { type: 'allowed_tools'; mode: 'auto' | 'required'; tools: WireToolName[] };
+export interface WireToolName {
+  type: 'function';
+  name: string;
+  namespace?: string;
+}
+export type WireToolChoice =
+  | 'none'
+  | 'auto'
+  | 'required'
+  | WireToolName
+  | { type: 'allowed_tools'; mode: 'auto' | 'required'; tools: WireToolName[] };
 
 export type WireFormat =
-  | { type: 'text' } | { type: 'json_object' }
+  | { type: 'text' }
+  | { type: 'json_object' }
   | { type: 'json_schema'; name: string; description: string | null; schema: object; strict: boolean };
 
 /** What the resource repeats of the request. */
@@ -69,7 +111,7 @@ export interface WireUsage {
 export interface ResponseResource extends ResourceEcho {
   id: string;
   object: 'response';
-  created_at: number;                            // seconds
+  created_at: number; // seconds
   completed_at: number | null;
   status: ResponseStatus;
   error: { code: 'server_error' | 'rate_limit_exceeded'; message: string } | null;
@@ -83,9 +125,21 @@ export interface ResponseResource extends ResourceEcho {
 export function newResource(id: string, createdAt: number, echo: ResourceEcho): ResponseResource {
   const { background, instructions, model, previous_response_id, ...rest } = echo;
   return {
-    id, object: 'response', created_at: createdAt, completed_at: null, status: background ? 'queued' : 'in_progress', background,
-    error: null, incomplete_details: null, instructions, model, previous_response_id, output: [],
-    ...rest, service_tier: 'default', usage: null,
+    id,
+    object: 'response',
+    created_at: createdAt,
+    completed_at: null,
+    status: background ? 'queued' : 'in_progress',
+    background,
+    error: null,
+    incomplete_details: null,
+    instructions,
+    model,
+    previous_response_id,
+    output: [],
+    ...rest,
+    service_tier: 'default',
+    usage: null,
   };
 }
 

@@ -20,27 +20,48 @@ export function readInclude(query: URLSearchParams): string[] {
   return validated(includeSchema, { include: queryList(query, 'include') }).include ?? [];
 }
 
-export interface StreamQuery { stream: boolean; startingAfter: number }
+export interface StreamQuery {
+  stream: boolean;
+  startingAfter: number;
+}
 
 /** Throws ApiError 400 invalid_query_parameter. */
 export function readStreamQuery(query: URLSearchParams): StreamQuery {
   const stream = query.get('stream') ?? 'false';
-  if (stream !== 'true' && stream !== 'false') throw apiError('invalid_query_parameter', 'stream must be true or false.', 'stream');
+  if (stream !== 'true' && stream !== 'false')
+    throw apiError('invalid_query_parameter', 'stream must be true or false.', 'stream');
   const after = query.get('starting_after');
-  if (after !== null && !/^\d{1,15}$/.test(after)) throw apiError('invalid_query_parameter', 'starting_after must be the number of an event, 0 or more.', 'starting_after');
+  if (after !== null && !/^\d{1,15}$/.test(after))
+    throw apiError(
+      'invalid_query_parameter',
+      'starting_after must be the number of an event, 0 or more.',
+      'starting_after',
+    );
   return { stream: stream === 'true', startingAfter: after === null ? -1 : Number(after) };
 }
 
 export type RetrieveDeps = Pick<ResponsesDeps, 'responses' | 'background' | 'sealer' | 'settings' | 'generations'>;
 
-export async function retrieve(deps: RetrieveDeps, exchange: Exchange, record: StoredResponse, include: readonly string[], { stream, startingAfter }: StreamQuery): Promise<void> {
+export async function retrieve(
+  deps: RetrieveDeps,
+  exchange: Exchange,
+  record: StoredResponse,
+  include: readonly string[],
+  { stream, startingAfter }: StreamQuery,
+): Promise<void> {
   if (!stream) {
-    const resource = include.includes('reasoning.encrypted_content') ? withSealedReasoning(record, deps.sealer) : record.resource;
+    const resource = include.includes('reasoning.encrypted_content')
+      ? withSealedReasoning(record, deps.sealer)
+      : record.resource;
     exchange.jsonInTurn(itemSize(resource), 200, resource);
     return;
   }
   const dialect = eventDialect(deps.settings, (name) => exchange.header(name));
-  const source = deps.background.find(record.id) ?? await deps.background.elsewhere(record) ?? await loggedEvents(deps.responses, record, startingAfter) ?? eventList(replayEvents(resourceOf(record), dialect));
+  const source =
+    deps.background.find(record.id) ??
+    (await deps.background.elsewhere(record)) ??
+    (await loggedEvents(deps.responses, record, startingAfter)) ??
+    eventList(replayEvents(resourceOf(record), dialect));
   sendEvents(exchange, source, startingAfter, dialect, deps.generations);
 }
 
@@ -51,14 +72,21 @@ function withSealedReasoning(record: StoredResponse, sealer: Sealer): StoredResp
   const { organizationId, model } = record;
   const resource = resourceOf(record);
   const sealed = (item: ReasoningItem): ReasoningItem => {
-    const text = [...item.content ?? [], ...item.summary].map((part) => part.text).join('\n');
-    return { ...item, encrypted_content: item.encrypted_content ?? sealer.seal('reasoning', text, { organizationId, model }) };
+    const text = [...(item.content ?? []), ...item.summary].map((part) => part.text).join('\n');
+    return {
+      ...item,
+      encrypted_content: item.encrypted_content ?? sealer.seal('reasoning', text, { organizationId, model }),
+    };
   };
   return { ...resource, output: resource.output.map((item) => (item.type === 'reasoning' ? sealed(item) : item)) };
 }
 
 /** The log of a background response that has ended; null if there is none any more, or never was. */
-async function loggedEvents(responses: ResponseStore, record: StoredResponse, startingAfter: number): Promise<EventSource | null> {
+async function loggedEvents(
+  responses: ResponseStore,
+  record: StoredResponse,
+  startingAfter: number,
+): Promise<EventSource | null> {
   const last = record.background ? await responses.lastEvent(record.id) : null;
   if (last === null) return null;
   // A log that could not be written lacks its end: that is told from the response, but not to who has seen more.

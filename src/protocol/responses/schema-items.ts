@@ -14,15 +14,23 @@ const storedId = clientId().refine(isWhole, { error: BROKEN_TEXT });
 const itemId = z.string().max(256).refine(isWhole, { error: BROKEN_TEXT }).nullish();
 const itemStatus = text.nullish();
 
-const imagePart = z.object({
-  type: z.literal('input_image'),
-  image_url: text.nullish(),
-  file_id: text.nullish(),
-  detail: z.enum(['low', 'high', 'auto', 'original']).nullish(),
-}).superRefine((part, context) => {
-  if (part.image_url != null || part.file_id != null) return;
-  context.addIssue({ code: 'custom', path: ['image_url'], message: 'must be given', params: { api: 'missing_required_parameter' satisfies ErrorCode } });
-}).meta({ anyOf: [given('image_url', { type: 'string' }), given('file_id', { type: 'string' })] });
+const imagePart = z
+  .object({
+    type: z.literal('input_image'),
+    image_url: text.nullish(),
+    file_id: text.nullish(),
+    detail: z.enum(['low', 'high', 'auto', 'original']).nullish(),
+  })
+  .superRefine((part, context) => {
+    if (part.image_url != null || part.file_id != null) return;
+    context.addIssue({
+      code: 'custom',
+      path: ['image_url'],
+      message: 'must be given',
+      params: { api: 'missing_required_parameter' satisfies ErrorCode },
+    });
+  })
+  .meta({ anyOf: [given('image_url', { type: 'string' }), given('file_id', { type: 'string' })] });
 
 /** Every kind of part; which role may have which is content. */
 export const partSchema = z.discriminatedUnion('type', [
@@ -42,7 +50,8 @@ const messageSchema = z.discriminatedUnion('role', [
   z.object({ ...messageFields, role: z.literal('system'), content }),
   z.object({ ...messageFields, role: z.literal('developer'), content }),
   z.object({
-    ...messageFields, role: z.literal('assistant'),
+    ...messageFields,
+    role: z.literal('assistant'),
     content: z.union([text, list(partSchema)]),
     phase: z.enum(['commentary', 'final_answer']).nullish(),
   }),
@@ -50,9 +59,24 @@ const messageSchema = z.discriminatedUnion('role', [
 
 /** Calls and results of tools the service does not offer, as other providers leave them in histories. */
 const hostedItemTypes = [
-  'web_search_call', 'file_search_call', 'code_interpreter_call', 'image_generation_call', 'computer_call', 'computer_call_output',
-  'local_shell_call', 'local_shell_call_output', 'shell_call', 'shell_call_output', 'apply_patch_call', 'apply_patch_call_output',
-  'tool_search_call', 'tool_search_output', 'mcp_call', 'mcp_list_tools', 'mcp_approval_request', 'mcp_approval_response',
+  'web_search_call',
+  'file_search_call',
+  'code_interpreter_call',
+  'image_generation_call',
+  'computer_call',
+  'computer_call_output',
+  'local_shell_call',
+  'local_shell_call_output',
+  'shell_call',
+  'shell_call_output',
+  'apply_patch_call',
+  'apply_patch_call_output',
+  'tool_search_call',
+  'tool_search_output',
+  'mcp_call',
+  'mcp_list_tools',
+  'mcp_approval_request',
+  'mcp_approval_response',
 ] as const;
 
 const toolName = z.string().min(1).max(128);
@@ -67,12 +91,19 @@ const functionTool = z.object({
 });
 
 /** Hosted tools and whatever else clients put into the list: left out, whatever they hold. Aborts, or a union would take it for the meant branch. */
-const otherTool = z.object({ type: text.refine((type) => !SERVED_TOOLS.includes(type), { abort: true }).meta({ not: { enum: [...SERVED_TOOLS] } }) });
+const otherTool = z.object({
+  type: text.refine((type) => !SERVED_TOOLS.includes(type), { abort: true }).meta({ not: { enum: [...SERVED_TOOLS] } }),
+});
 
 export const toolSchema = z.union([
   z.discriminatedUnion('type', [
     functionTool,
-    z.object({ type: z.literal('namespace'), name: text.min(1), description: text.nullish(), tools: z.array(z.union([functionTool, otherTool])).max(MAX_TOOLS) }),
+    z.object({
+      type: z.literal('namespace'),
+      name: text.min(1),
+      description: text.nullish(),
+      tools: z.array(z.union([functionTool, otherTool])).max(MAX_TOOLS),
+    }),
   ]),
   otherTool,
 ]);
@@ -80,14 +111,41 @@ export const toolSchema = z.union([
 export const itemSchema = z.discriminatedUnion('type', [
   messageSchema,
   z.object({
-    type: z.literal('function_call'), id: itemId, status: itemStatus,
-    call_id: storedId, name: toolName, namespace: z.string().max(128).nullish(), arguments: text,
+    type: z.literal('function_call'),
+    id: itemId,
+    status: itemStatus,
+    call_id: storedId,
+    name: toolName,
+    namespace: z.string().max(128).nullish(),
+    arguments: text,
   }),
-  z.object({ type: z.literal('function_call_output'), id: itemId, status: itemStatus, call_id: storedId, output: z.union([text, list(partSchema)]) }),
-  z.object({ type: z.literal('custom_tool_call'), id: itemId, status: itemStatus, call_id: storedId, name: toolName, namespace: z.string().max(128).nullish(), input: text }),
-  z.object({ type: z.literal('custom_tool_call_output'), id: itemId, status: itemStatus, call_id: storedId, output: z.union([text, list(partSchema)]) }),
   z.object({
-    type: z.literal('reasoning'), id: itemId, status: itemStatus,
+    type: z.literal('function_call_output'),
+    id: itemId,
+    status: itemStatus,
+    call_id: storedId,
+    output: z.union([text, list(partSchema)]),
+  }),
+  z.object({
+    type: z.literal('custom_tool_call'),
+    id: itemId,
+    status: itemStatus,
+    call_id: storedId,
+    name: toolName,
+    namespace: z.string().max(128).nullish(),
+    input: text,
+  }),
+  z.object({
+    type: z.literal('custom_tool_call_output'),
+    id: itemId,
+    status: itemStatus,
+    call_id: storedId,
+    output: z.union([text, list(partSchema)]),
+  }),
+  z.object({
+    type: z.literal('reasoning'),
+    id: itemId,
+    status: itemStatus,
     summary: list(z.object({ type: z.literal('summary_text'), text })),
     content: list(z.object({ type: z.enum(['reasoning_text', 'text']), text })).nullish(),
     encrypted_content: text.nullish(),

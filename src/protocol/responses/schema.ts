@@ -1,7 +1,18 @@
 // The shape of a create request, field by field as the contract lists them (section 1). Unknown fields are
 // dropped; null means absent for every optional field. input_tokens and compact take parts of it.
 import { z } from 'zod';
-import { bounded, component, given, integer, jsonObject, metadataField, MAX_STOP_STRINGS, samplingFields, schemaName, stopString } from '../fields.js';
+import {
+  bounded,
+  component,
+  given,
+  integer,
+  jsonObject,
+  metadataField,
+  MAX_STOP_STRINGS,
+  samplingFields,
+  schemaName,
+  stopString,
+} from '../fields.js';
 import { MAX_TOOLS } from '../tools.js';
 import { itemSchema, toolSchema } from './schema-items.js';
 
@@ -14,12 +25,26 @@ export const MAX_ITEMS = 32_768;
 const functionName = z.object({ type: z.literal('function'), name: text, namespace: text.nullish() });
 
 /** Tool types that are tolerated in `tools` and left out: a choice of one is a choice of a tool that is not there. */
-const HOSTED_TOOLS = ['custom', 'file_search', 'code_interpreter', 'image_generation', 'mcp', 'local_shell', 'shell', 'apply_patch', 'tool_search', 'programmatic_tool_calling'];
+const HOSTED_TOOLS = [
+  'custom',
+  'file_search',
+  'code_interpreter',
+  'image_generation',
+  'mcp',
+  'local_shell',
+  'shell',
+  'apply_patch',
+  'tool_search',
+  'programmatic_tool_calling',
+];
 /** These carry a date or a version at their end. */
 const HOSTED_FAMILIES = [/^web_search/, /^computer/];
-const isHosted = (type: string): boolean => HOSTED_TOOLS.includes(type) || HOSTED_FAMILIES.some((family) => family.test(type));
+const isHosted = (type: string): boolean =>
+  HOSTED_TOOLS.includes(type) || HOSTED_FAMILIES.some((family) => family.test(type));
 const hostedChoice = z.object({
-  type: text.refine(isHosted, { abort: true }).meta({ anyOf: [{ enum: HOSTED_TOOLS }, ...HOSTED_FAMILIES.map(({ source: pattern }) => ({ pattern }))] }),
+  type: text
+    .refine(isHosted, { abort: true })
+    .meta({ anyOf: [{ enum: HOSTED_TOOLS }, ...HOSTED_FAMILIES.map(({ source: pattern }) => ({ pattern }))] }),
 });
 
 const toolChoice = z.union([
@@ -29,7 +54,10 @@ const toolChoice = z.union([
     z.object({
       type: z.literal('allowed_tools'),
       mode: z.enum(['auto', 'required']).nullish(),
-      tools: z.array(z.object({ type: text, name: text.nullish(), namespace: text.nullish() })).min(1).max(MAX_TOOLS),
+      tools: z
+        .array(z.object({ type: text, name: text.nullish(), namespace: text.nullish() }))
+        .min(1)
+        .max(MAX_TOOLS),
     }),
   ]),
   hostedChoice,
@@ -48,9 +76,14 @@ const textFormat = z.discriminatedUnion('type', [
 ]);
 
 const include = z.enum([
-  'reasoning.encrypted_content', 'message.output_text.logprobs', 'message.input_image.image_url',
-  'file_search_call.results', 'web_search_call.results', 'web_search_call.action.sources',
-  'computer_call_output.output.image_url', 'code_interpreter_call.outputs',
+  'reasoning.encrypted_content',
+  'message.output_text.logprobs',
+  'message.input_image.image_url',
+  'file_search_call.results',
+  'web_search_call.results',
+  'web_search_call.action.sources',
+  'computer_call_output.output.image_url',
+  'code_interpreter_call.outputs',
 ]);
 
 export const inputSchema = z.union([text, z.array(itemSchema).max(MAX_ITEMS)]);
@@ -75,11 +108,13 @@ const createFields = z.object({
   stop: z.union([stopString(), z.array(stopString()).max(MAX_STOP_STRINGS)]).nullish(),
   top_logprobs: integer().min(0).max(20).nullish(),
 
-  reasoning: z.object({
-    effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).nullish(),
-    summary,
-    generate_summary: summary,
-  }).nullish(),
+  reasoning: z
+    .object({
+      effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).nullish(),
+      summary,
+      generate_summary: summary,
+    })
+    .nullish(),
   text: z.object({ format: textFormat.nullish(), verbosity: z.enum(['low', 'medium', 'high']).nullish() }).nullish(),
   tools: z.array(toolSchema).max(MAX_TOOLS).nullish(),
   tool_choice: toolChoice.nullish(),
@@ -109,13 +144,22 @@ const createFields = z.object({
 
 export const createSchema = createFields.meta({
   allOf: [
-    { anyOf: [hasInput, hasPrevious, given('generate', { const: false }), given('prompt_cache_options', { type: 'object', ...given('prewarm', { const: true }) })] },
+    {
+      anyOf: [
+        hasInput,
+        hasPrevious,
+        given('generate', { const: false }),
+        given('prompt_cache_options', { type: 'object', ...given('prewarm', { const: true }) }),
+      ],
+    },
     { anyOf: [hasModel, hasPrevious] },
   ],
 });
 
 /** The same without a look into the items: those are validated one by one, so that the first fault ends it. */
-export const createEnvelopeSchema = createFields.extend({ input: z.union([text, z.array(z.unknown()).max(MAX_ITEMS)]).nullish() });
+export const createEnvelopeSchema = createFields.extend({
+  input: z.union([text, z.array(z.unknown()).max(MAX_ITEMS)]).nullish(),
+});
 
 export type CreateEnvelope = z.infer<typeof createEnvelopeSchema>;
 
@@ -125,15 +169,34 @@ export const socketCreateSchema = createFields.extend({
   stream_id: text.regex(/^[A-Za-z0-9_.-]{1,256}$/, 'must be 1 to 256 letters, digits, _, . or -').nullish(),
 });
 
-export const inputTokensSchema = createFields.pick({
-  model: true, input: true, previous_response_id: true, instructions: true, tools: true, tool_choice: true, text: true, reasoning: true,
-  parallel_tool_calls: true, truncation: true, max_output_tokens: true,
-}).meta({ allOf: [{ anyOf: [hasInput, hasPrevious] }, { anyOf: [hasModel, hasPrevious] }] });
+export const inputTokensSchema = createFields
+  .pick({
+    model: true,
+    input: true,
+    previous_response_id: true,
+    instructions: true,
+    tools: true,
+    tool_choice: true,
+    text: true,
+    reasoning: true,
+    parallel_tool_calls: true,
+    truncation: true,
+    max_output_tokens: true,
+  })
+  .meta({ allOf: [{ anyOf: [hasInput, hasPrevious] }, { anyOf: [hasModel, hasPrevious] }] });
 
-export const compactSchema = createFields.pick({
-  input: true, previous_response_id: true, instructions: true,
-  prompt_cache_key: true, prompt_cache_retention: true, prompt_cache_options: true, service_tier: true,
-}).extend({ model: text }).meta({ anyOf: [hasInput, hasPrevious] });
+export const compactSchema = createFields
+  .pick({
+    input: true,
+    previous_response_id: true,
+    instructions: true,
+    prompt_cache_key: true,
+    prompt_cache_retention: true,
+    prompt_cache_options: true,
+    service_tier: true,
+  })
+  .extend({ model: text })
+  .meta({ anyOf: [hasInput, hasPrevious] });
 
 /** Every field name this format knows; others are ignored and named in the x-ignored-parameters header. */
 export const KNOWN_FIELDS: ReadonlySet<string> = new Set(Object.keys(socketCreateSchema.shape));

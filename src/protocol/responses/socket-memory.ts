@@ -12,25 +12,33 @@ const MAX_RESPONSES = 8;
 type Entry = Pick<Continued, 'base' | 'tail'>;
 
 export class SocketMemory {
-  readonly #entries = new Map<string, Entry>();      // oldest first
+  readonly #entries = new Map<string, Entry>(); // oldest first
   readonly #sizes = new WeakMap<ChainedResponse, number>();
 
   /** `maxBytes` bounds the unsaved responses kept, by the length of the messages that asked for them. */
-  constructor(private readonly responses: Pick<ResponseStore, 'chain' | 'size'>, private readonly maxBytes: number) {}
+  constructor(
+    private readonly responses: Pick<ResponseStore, 'chain' | 'size'>,
+    private readonly maxBytes: number,
+  ) {}
 
   get size(): number {
     return this.#entries.size;
   }
 
   /** The chain that ends with `id`, from here or from storage; what of it is stored is held. Rejects with ApiError: previous_response_not_found, response_not_usable. */
-  async find(organizationId: string, id: string, inTurn: Exchange['inTurn'] = (_size, work) => work()): Promise<Continued> {
+  async find(
+    organizationId: string,
+    id: string,
+    inTurn: Exchange['inTurn'] = (_size, work) => work(),
+  ): Promise<Continued> {
     const entry = this.#entries.get(id);
     if (entry === undefined) return findChainInTurn({ inTurn }, this.responses, organizationId, id);
     const { base, tail } = entry;
     if (base === null) return { ...NOTHING_BEFORE, chain: tail, tail };
     const size = await this.responses.size(organizationId, base);
     const stored = await inTurn(size, () => this.responses.chain(organizationId, base));
-    if (stored === null) {   // deleted since: what hung on it goes with it
+    if (stored === null) {
+      // deleted since: what hung on it goes with it
       this.#entries.delete(id);
       throw previousNotFound(id);
     }
@@ -40,7 +48,10 @@ export class SocketMemory {
   /** A response that can be continued. `size`: bytes it keeps in memory if it was not saved. */
   remember(record: ChainedResponse, saved: boolean, continued: Entry, size: number): void {
     this.#sizes.set(record, size);
-    this.#entries.set(record.id, saved ? { base: record.id, tail: [] } : { base: continued.base, tail: [...continued.tail, record] });
+    this.#entries.set(
+      record.id,
+      saved ? { base: record.id, tail: [] } : { base: continued.base, tail: [...continued.tail, record] },
+    );
     while (this.#entries.size > MAX_RESPONSES || (this.#entries.size > 0 && this.#bytes() > this.maxBytes)) {
       this.#entries.delete(this.#entries.keys().next().value as string);
     }

@@ -24,7 +24,8 @@ export function parseMessage(bytes: Uint8Array, binary: boolean): Fields {
 export function streamIdOf({ stream_id: id }: Fields): string | null {
   if (id === undefined || id === null) return null;
   if (typeof id !== 'string') throw apiError('invalid_type', 'stream_id must be a string.', 'stream_id');
-  if (!STREAM_ID.test(id)) throw apiError('invalid_value', 'stream_id must be 1 to 256 letters, digits, _, . or -.', 'stream_id');
+  if (!STREAM_ID.test(id))
+    throw apiError('invalid_value', 'stream_id must be 1 to 256 letters, digits, _, . or -.', 'stream_id');
   return id;
 }
 
@@ -33,13 +34,16 @@ export function toCreate(message: Fields): CreateMessage {
   const { type, stream: _stream, stream_options: _options, stream_id: _id, generate, background, ...body } = message;
   if (type === undefined || type === null) throw apiError('missing_required_parameter', 'type is required.', 'type');
   if (typeof type !== 'string') throw apiError('invalid_type', 'type must be a string.', 'type');
-  if (type === 'response.steer') throw apiError('steering_not_supported', 'A running response cannot be steered.', 'type');
+  if (type === 'response.steer')
+    throw apiError('steering_not_supported', 'A running response cannot be steered.', 'type');
   if (type !== 'response.create') throw apiError('unknown_variant', 'type must be "response.create".', 'type');
   if (background !== undefined && background !== null) {
     if (typeof background !== 'boolean') throw apiError('invalid_type', 'background must be a boolean.', 'background');
-    if (background) throw apiError('unsupported_value', 'background: true is not offered over a WebSocket.', 'background');
+    if (background)
+      throw apiError('unsupported_value', 'background: true is not offered over a WebSocket.', 'background');
   }
-  if (generate !== undefined && generate !== null && typeof generate !== 'boolean') throw apiError('invalid_type', 'generate must be a boolean.', 'generate');
+  if (generate !== undefined && generate !== null && typeof generate !== 'boolean')
+    throw apiError('invalid_type', 'generate must be a boolean.', 'generate');
   return { body, generate: generate !== false };
 }
 
@@ -47,14 +51,23 @@ export function toCreate(message: Fields): CreateMessage {
 export function errorMessage(error: ApiError, streamId: string | null): string {
   const { status, type, code, message, param } = error;
   const headers = status === 429 || status === 503 ? { headers: retryHeaders(error) } : {};
-  return JSON.stringify({ type: 'error', status, ...(streamId === null ? {} : { stream_id: streamId }), error: { type, code, message, param, ...headers } });
+  return JSON.stringify({
+    type: 'error',
+    status,
+    ...(streamId === null ? {} : { stream_id: streamId }),
+    error: { type, code, message, param, ...headers },
+  });
 }
 
 function retryHeaders(error: ApiError): Record<string, string> {
-  return Object.fromEntries(errorHeaders(error, 'chat').map(([name, value]) => [name.toLowerCase(), value] as const).filter(([name]) => name.startsWith('retry-after')));
+  return Object.fromEntries(
+    errorHeaders(error, 'chat')
+      .map(([name, value]) => [name.toLowerCase(), value] as const)
+      .filter(([name]) => name.startsWith('retry-after')),
+  );
 }
 
 /** An event of the turn as it is sent: the event itself, with the turn's stream id. */
 export function withStreamId(data: string, streamId: string | null): string {
-  return streamId === null ? data : `${data.slice(0, -1)},"stream_id":"${streamId}"}`;   // needs no escaping, see STREAM_ID
+  return streamId === null ? data : `${data.slice(0, -1)},"stream_id":"${streamId}"}`; // needs no escaping, see STREAM_ID
 }

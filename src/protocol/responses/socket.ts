@@ -41,29 +41,38 @@ export function responsesSocket(deps: SocketDeps): SocketRoute {
   return { path: PATH, scope: 'inference', open: (socket) => new Session(deps, socket) };
 }
 
-interface Waiting { bytes: Uint8Array; binary: boolean }
+interface Waiting {
+  bytes: Uint8Array;
+  binary: boolean;
+}
 
 /** A turn under way. */
 interface Current {
   readonly turn: SocketTurn;
-  readonly bytes: number;                        // of its message
+  readonly bytes: number; // of its message
   streamId: string | null;
   previousId: string | null;
-  running: Turn | null;                          // once its response has been admitted
-  onClosed?: () => void;                         // told if the client leaves before that
+  running: Turn | null; // once its response has been admitted
+  onClosed?: () => void; // told if the client leaves before that
 }
 
 /** A turn that runs, and what is needed of its request when it has ended. */
-interface Begun { readonly turn: Turn; readonly kept: Pick<CreateGeneration, 'store' | 'base' | 'tail'> }
+interface Begun {
+  readonly turn: Turn;
+  readonly kept: Pick<CreateGeneration, 'store' | 'base' | 'tail'>;
+}
 
 /** A message as it came in. */
-interface Read { readonly fields: Fields; readonly problem: unknown }
+interface Read {
+  readonly fields: Fields;
+  readonly problem: unknown;
+}
 
 /** A reason to take no more turns: what later ones are told, and how the connection is closed. */
 interface Closing {
   readonly error: ApiError;
   readonly code: CloseCode;
-  tell: boolean;                                 // also if no turn asks
+  tell: boolean; // also if no turn asks
 }
 
 class Session implements SocketListener {
@@ -75,7 +84,10 @@ class Session implements SocketListener {
   #current: Current | null = null;
   #closing: Closing | null = null;
 
-  constructor(private readonly deps: SocketDeps, private readonly socket: ServerSocket) {
+  constructor(
+    private readonly deps: SocketDeps,
+    private readonly socket: ServerSocket,
+  ) {
     this.#memory = new SocketMemory(deps.responses, 2 * deps.maxMessageBytes);
     this.#ageTimer = setTimeout(() => this.#ofAge(), deps.maxAgeS * 1000);
     this.#ageTimer.unref();
@@ -85,16 +97,28 @@ class Session implements SocketListener {
     if (this.#current === null) {
       this.#begin({ bytes, binary });
     } else if (this.#waiting.length < MAX_QUEUED && this.#waitingBytes + bytes.length <= this.deps.maxMessageBytes) {
-      this.#waiting.push({ bytes: bytes.slice(), binary });   // the memory is the socket's
+      this.#waiting.push({ bytes: bytes.slice(), binary }); // the memory is the socket's
       this.#waitingBytes += bytes.length;
     } else {
-      this.#refuse({ bytes, binary }, apiError('concurrency_limit_exceeded', `This connection has too many turns waiting; at most ${MAX_QUEUED} may.`, null, { retryAfterMs: 1000 }));
+      this.#refuse(
+        { bytes, binary },
+        apiError(
+          'concurrency_limit_exceeded',
+          `This connection has too many turns waiting; at most ${MAX_QUEUED} may.`,
+          null,
+          { retryAfterMs: 1000 },
+        ),
+      );
     }
   }
 
   drain(): void {
     // The end of a running turn is the last message then: a client would count an error to its next turn.
-    this.#endWith({ error: apiError('shutting_down', 'The server is shutting down.'), code: CLOSE.serviceRestart, tell: this.#current === null });
+    this.#endWith({
+      error: apiError('shutting_down', 'The server is shutting down.'),
+      code: CLOSE.serviceRestart,
+      tell: this.#current === null,
+    });
   }
 
   closed(): void {
@@ -111,8 +135,12 @@ class Session implements SocketListener {
   #ofAge(): void {
     const minutes = Math.round(this.deps.maxAgeS / 60);
     this.#endWith({
-      error: apiError('websocket_connection_limit_reached', `This connection is ${minutes} minute${minutes === 1 ? '' : 's'} old, the most it may be. Open a new one to continue.`),
-      code: CLOSE.goingAway, tell: true,
+      error: apiError(
+        'websocket_connection_limit_reached',
+        `This connection is ${minutes} minute${minutes === 1 ? '' : 's'} old, the most it may be. Open a new one to continue.`,
+      ),
+      code: CLOSE.goingAway,
+      tell: true,
     });
     if (this.#current === null) return;
     this.#overtime = setTimeout(() => void this.#current?.running?.cancel(), this.deps.overtimeMs ?? OVERTIME_MS);
@@ -146,14 +174,21 @@ class Session implements SocketListener {
   }
 
   #begin(waiting: Waiting): void {
-    const current: Current = { turn: this.socket.turn(), bytes: waiting.bytes.length, streamId: null, previousId: null, running: null };
+    const current: Current = {
+      turn: this.socket.turn(),
+      bytes: waiting.bytes.length,
+      streamId: null,
+      previousId: null,
+      running: null,
+    };
     this.#current = current;
     let work: Promise<void>;
     try {
       const read = current.turn.read(current.bytes, () => this.#read(waiting, current));
       const identified = this.socket.identify();
       // Nothing that waits for the answer refers to the message.
-      const started = identified === undefined ? this.#start(current, read) : identified.then(() => this.#start(current, read));
+      const started =
+        identified === undefined ? this.#start(current, read) : identified.then(() => this.#start(current, read));
       work = started.then((begun) => this.#follow(current, begun));
     } catch (error) {
       this.#failed(current, error);
@@ -170,7 +205,7 @@ class Session implements SocketListener {
     try {
       fields = parseMessage(bytes, binary);
       if (typeof fields['previous_response_id'] === 'string') current.previousId = fields['previous_response_id'];
-      current.streamId = streamIdOf(fields);       // now, for the errors that come first
+      current.streamId = streamIdOf(fields); // now, for the errors that come first
     } catch (error) {
       problem = error;
     }
@@ -183,7 +218,11 @@ class Session implements SocketListener {
     if (this.#closing !== null) throw this.#closing.error;
     if (problem !== null) throw problem;
     const { body, generate } = toCreate(fields);
-    return parseCreate(body, { organizationId: this.socket.identity.organizationId, sealer: this.deps.sealer }, generate ? {} : { prewarm: true });
+    return parseCreate(
+      body,
+      { organizationId: this.socket.identity.organizationId, sealer: this.deps.sealer },
+      generate ? {} : { prewarm: true },
+    );
   }
 
   /** What the message asks for. Its own function, so that nothing of the message lives on while the answer is generated. Rejects with ApiError. */
@@ -191,9 +230,14 @@ class Session implements SocketListener {
     const { deps, socket } = this;
     const parsed = current.turn.charged(current.bytes, () => this.#parse(read));
     const { organizationId } = socket.identity;
-    const continued = parsed.previousId === null ? NOTHING_BEFORE : await this.#memory.find(organizationId, parsed.previousId, (size, work) => current.turn.read(size, work));
+    const continued =
+      parsed.previousId === null
+        ? NOTHING_BEFORE
+        : await this.#memory.find(organizationId, parsed.previousId, (size, work) => current.turn.read(size, work));
     return readContent(parsed, continued, {
-      organizationId, responses: deps.responses, charged: (work, size) => current.turn.charged(current.bytes + size, work),
+      organizationId,
+      responses: deps.responses,
+      charged: (work, size) => current.turn.charged(current.bytes + size, work),
       findModel: (chain) => findModel(deps, caller, modelOf(parsed.model, chain)),
     });
   }
@@ -217,7 +261,8 @@ class Session implements SocketListener {
     const turn = await startTurn(deps, caller, model, created, {
       take: ({ data }) => socket.send(withStreamId(data, current.streamId)),
       hold: (bytes) => current.turn.hold(bytes),
-      dialect: eventDialect(deps.settings, (name) => socket.header(name)), errorEvents: false,
+      dialect: eventDialect(deps.settings, (name) => socket.header(name)),
+      errorEvents: false,
     });
     return turn === null ? null : { turn, kept: { store, base, tail } };
   }
@@ -226,7 +271,11 @@ class Session implements SocketListener {
     return new TurnCaller(this.socket, current);
   }
 
-  #ended(current: Current, { record, error, announced }: TurnEnd, created: Pick<CreateGeneration, 'store' | 'base' | 'tail'>): void {
+  #ended(
+    current: Current,
+    { record, error, announced }: TurnEnd,
+    created: Pick<CreateGeneration, 'store' | 'base' | 'tail'>,
+  ): void {
     if (error !== null && !announced) throw error;
     if (error !== null) {
       this.#forgetContinued(current);
@@ -238,7 +287,8 @@ class Session implements SocketListener {
 
   #failed(current: Current, thrown: unknown): void {
     const error = toApiError(thrown);
-    if (!(thrown instanceof ApiError)) this.deps.telemetry.log.error({ err: thrown, request_id: current.turn.requestId }, 'unexpected failure');
+    if (!(thrown instanceof ApiError))
+      this.deps.telemetry.log.error({ err: thrown, request_id: current.turn.requestId }, 'unexpected failure');
     this.socket.send(errorMessage(error, current.streamId));
     current.turn.end(error.status, error);
     this.#forgetContinued(current);
@@ -253,7 +303,7 @@ class Session implements SocketListener {
 
   /** The turn is over: the next, or the end of the connection. */
   #next(): void {
-    this.#current?.turn.end(0, null);   // it has, unless the client left before it was admitted
+    this.#current?.turn.end(0, null); // it has, unless the client left before it was admitted
     this.#current = null;
     if (!this.socket.open) return;
     if (this.#closing !== null) {
@@ -277,16 +327,27 @@ class TurnCaller implements Caller {
   readonly trace: Caller['trace'];
   readonly charged: NonNullable<Caller['charged']> = (characters, work) => this.current.turn.charged(characters, work);
 
-  constructor(private readonly socket: ServerSocket, private readonly current: Current) {
+  constructor(
+    private readonly socket: ServerSocket,
+    private readonly current: Current,
+  ) {
     this.identity = socket.identity;
     this.requestId = current.turn.requestId;
     this.receivedAt = current.turn.receivedAt;
     this.trace = current.turn.trace;
   }
 
-  get aborted(): boolean { return !this.socket.open; }
-  onAborted(callback: () => void): void { this.current.onClosed = callback; }
-  keeping(): BufferReservation { return this.current.turn.keeping(); }
-  setHeader(): void {}   // a frame has none; what matters of them is in the error message
-  annotate(fields: Parameters<Caller['annotate']>[0]): void { this.current.turn.annotate(fields); }
+  get aborted(): boolean {
+    return !this.socket.open;
+  }
+  onAborted(callback: () => void): void {
+    this.current.onClosed = callback;
+  }
+  keeping(): BufferReservation {
+    return this.current.turn.keeping();
+  }
+  setHeader(): void {} // a frame has none; what matters of them is in the error message
+  annotate(fields: Parameters<Caller['annotate']>[0]): void {
+    this.current.turn.annotate(fields);
+  }
 }

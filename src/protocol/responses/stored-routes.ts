@@ -17,43 +17,73 @@ export function storedRoutes(deps: RetrieveDeps & Pick<ResponsesDeps, 'running'>
   const { responses, background, running } = deps;
   return [
     {
-      method: 'GET', path: PATH, scope: 'responses.read',
+      method: 'GET',
+      path: PATH,
+      scope: 'responses.read',
       async serve(exchange) {
-        const query = shapeFirst(() => ({ stream: readStreamQuery(exchange.query), include: readInclude(exchange.query) }));
+        const query = shapeFirst(() => ({
+          stream: readStreamQuery(exchange.query),
+          include: readInclude(exchange.query),
+        }));
         const record = found(exchange, await responses.get(...idOf(exchange)));
         const { stream, include } = query();
         await retrieve(deps, exchange, record, include, stream);
       },
     },
     {
-      method: 'GET', path: `${PATH}/input_items`, scope: 'responses.read',
+      method: 'GET',
+      path: `${PATH}/input_items`,
+      scope: 'responses.read',
       async serve(exchange) {
         const query = shapeFirst(() => readItemQuery(exchange.query, readInclude(exchange.query)));
         found(exchange, await responses.head(...idOf(exchange)));
         const { order, after, limit, imageUrls } = query();
         // What lies before it may have been erased while it was generated: then what is left of it is listed.
         const size = await responses.size(...idOf(exchange));
-        const page = await exchange.inTurn(size, () => responses.inputItems(...idOf(exchange), { newestFirst: order === 'desc', after, limit, images: imageUrls }));
+        const page = await exchange.inTurn(size, () =>
+          responses.inputItems(...idOf(exchange), { newestFirst: order === 'desc', after, limit, images: imageUrls }),
+        );
         if (page === 'no response') throw notFound(exchange);
         if (page === 'no item') throw apiError('item_not_found', 'after names no item of this response.', 'after');
         const shown = itemPage(page, imageUrls);
-        exchange.jsonInTurn(shown.data.reduce((sum, item) => sum + itemSize(item), 0), 200, shown);
+        exchange.jsonInTurn(
+          shown.data.reduce((sum, item) => sum + itemSize(item), 0),
+          200,
+          shown,
+        );
       },
     },
     {
-      method: 'POST', path: `${PATH}/cancel`, scope: 'inference', bodyOptional: true,
+      method: 'POST',
+      path: `${PATH}/cancel`,
+      scope: 'inference',
+      bodyOptional: true,
       async serve(exchange) {
-        const { identity: { organizationId }, params: { id = '' } } = exchange;
+        const {
+          identity: { organizationId },
+          params: { id = '' },
+        } = exchange;
         if (running.has(organizationId, id)) throw notCancellable();
-        if (await responses.head(organizationId, id) === null && isResponseId(id) && await running.elsewhere(organizationId, id)) throw notCancellable();
+        if (
+          (await responses.head(organizationId, id)) === null &&
+          isResponseId(id) &&
+          (await running.elsewhere(organizationId, id))
+        )
+          throw notCancellable();
         const record = found(exchange, await responses.get(...idOf(exchange)));
         exchange.json(200, found(exchange, await cancelResponse(responses, background, record)).resource);
       },
     },
     {
-      method: 'DELETE', path: PATH, scope: 'responses.delete',
+      method: 'DELETE',
+      path: PATH,
+      scope: 'responses.delete',
       async serve(exchange) {
-        const removed = await removeResponse(responses, background, found(exchange, await responses.head(...idOf(exchange))));
+        const removed = await removeResponse(
+          responses,
+          background,
+          found(exchange, await responses.head(...idOf(exchange))),
+        );
         if (removed === null) throw notFound(exchange);
         exchange.json(200, removed);
       },
@@ -61,7 +91,10 @@ export function storedRoutes(deps: RetrieveDeps & Pick<ResponsesDeps, 'running'>
   ];
 }
 
-const idOf = (exchange: Exchange): [organizationId: string, id: string] => [exchange.identity.organizationId, exchange.params['id'] ?? ''];
+const idOf = (exchange: Exchange): [organizationId: string, id: string] => [
+  exchange.identity.organizationId,
+  exchange.params['id'] ?? '',
+];
 
 /** Throws ApiError 404 response_not_found. */
 function found<T extends ResponseHead>(exchange: Exchange, stored: T | null): T {
@@ -71,7 +104,11 @@ function found<T extends ResponseHead>(exchange: Exchange, stored: T | null): T 
 }
 
 function notFound(exchange: Exchange): ApiError {
-  return apiError('response_not_found', `Response with id ${JSON.stringify((exchange.params['id'] ?? '').slice(0, 64))} not found.`, 'response_id');
+  return apiError(
+    'response_not_found',
+    `Response with id ${JSON.stringify((exchange.params['id'] ?? '').slice(0, 64))} not found.`,
+    'response_id',
+  );
 }
 
 /** A 400 is thrown at once, anything else when the value is asked for: whether the response exists comes in between. */
@@ -81,6 +118,8 @@ function shapeFirst<T>(read: () => T): () => T {
     return () => value;
   } catch (error) {
     if (!(error instanceof ApiError) || error.status === 400) throw error;
-    return () => { throw error; };
+    return () => {
+      throw error;
+    };
   }
 }

@@ -5,10 +5,17 @@ import { LocalBus, type ThreadBus } from '../../shared/bus.js';
 import type { ResponseRecord } from '../../storage/response-store.js';
 
 export class RunningResponses {
-  readonly #organizations = new Map<string, string>();   // by response id
+  readonly #organizations = new Map<string, string>(); // by response id
 
-  constructor(private readonly bus: ThreadBus = new LocalBus(), background: { find(id: string): { queued: Pick<ResponseRecord, 'organizationId'> } | null } = { find: () => null }) {
-    bus.on('response.running', ({ organizationId, id, foreground }) => this.has(organizationId, id) || (!foreground && background.find(id)?.queued.organizationId === organizationId));
+  constructor(
+    private readonly bus: ThreadBus = new LocalBus(),
+    background: { find(id: string): { queued: Pick<ResponseRecord, 'organizationId'> } | null } = { find: () => null },
+  ) {
+    bus.on(
+      'response.running',
+      ({ organizationId, id, foreground }) =>
+        this.has(organizationId, id) || (!foreground && background.find(id)?.queued.organizationId === organizationId),
+    );
   }
 
   /** Until `ended` resolves. */

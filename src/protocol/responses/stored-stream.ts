@@ -45,7 +45,13 @@ export function eventList(events: readonly StoredEvent[]): EventSource {
  * Answers with an event stream; events up to number `after` are left out. It ends when the client leaves, and with an error when the
  * reader's key is revoked: `running` watches that.
  */
-export function sendEvents(exchange: Exchange, source: EventSource, after: number, dialect: EventDialect, running: Pick<RunningGenerations, 'add'>): void {
+export function sendEvents(
+  exchange: Exchange,
+  source: EventSource,
+  after: number,
+  dialect: EventDialect,
+  running: Pick<RunningGenerations, 'add'>,
+): void {
   void new Sender(exchange, source, after, dialect, running).send();
 }
 
@@ -56,11 +62,19 @@ class Sender {
   #timer: NodeJS.Timeout | NodeJS.Immediate | null = null;
   #over = false;
   #reading = false;
-  #woken = false;                                // while it read
+  #woken = false; // while it read
 
-  constructor(private readonly exchange: Exchange, private readonly source: EventSource, private last: number, private readonly dialect: EventDialect, running: Pick<RunningGenerations, 'add'>) {
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly source: EventSource,
+    private last: number,
+    private readonly dialect: EventDialect,
+    running: Pick<RunningGenerations, 'add'>,
+  ) {
     this.#stream = exchange.sse((error) => this.#failure(error));
-    this.#unwatch = source.watch(() => { if (this.#timer === null) void this.send(); });
+    this.#unwatch = source.watch(() => {
+      if (this.#timer === null) void this.send();
+    });
     this.#unlist = running.add(exchange.identity, { stop: (error) => this.#fail(error) });
     exchange.onAborted(() => this.#leave());
   }
@@ -94,7 +108,8 @@ class Sender {
     }
     let bytes = 0;
     const [first] = events;
-    if (first !== undefined && first.sequence !== this.last + 1 && !(first.sequence > this.last && isOfEnd(first))) throw new Error(`events are missing after number ${this.last}`);
+    if (first !== undefined && first.sequence !== this.last + 1 && !(first.sequence > this.last && isOfEnd(first)))
+      throw new Error(`events are missing after number ${this.last}`);
     for (const event of events) {
       if (bytes > AHEAD_BYTES) break;
       const { type, data } = inDialect(event, this.dialect);
@@ -103,7 +118,7 @@ class Sender {
       bytes += data.length;
     }
     if (events.length > 0) {
-      this.#timer = setImmediate(() => void this.send());   // others have their turn in between
+      this.#timer = setImmediate(() => void this.send()); // others have their turn in between
     } else if (ended) {
       this.#done();
     }
@@ -137,7 +152,17 @@ class Sender {
   }
 
   *#failure({ type, code, message, param }: ApiError): Generator<StreamEvent> {
-    yield { event: 'error', data: JSON.stringify({ type: 'error', sequence_number: this.last + 1, error: { type, code, message, param }, code, message, param }) };
+    yield {
+      event: 'error',
+      data: JSON.stringify({
+        type: 'error',
+        sequence_number: this.last + 1,
+        error: { type, code, message, param },
+        code,
+        message,
+        param,
+      }),
+    };
     yield { data: '[DONE]' };
   }
 }

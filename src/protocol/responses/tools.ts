@@ -12,10 +12,16 @@ import type { ToolEntry } from './schema-items.js';
 const MAX_FUNCTIONS = 1_024;
 
 /** A tool's name as the client knows it. */
-export interface ToolName { name: string; namespace: string | null }
+export interface ToolName {
+  name: string;
+  namespace: string | null;
+}
 
 /** A list of tools and where it stands: `tools`, or an item of additional tools. */
-export interface ToolList { path: string; tools: readonly ToolEntry[] }
+export interface ToolList {
+  path: string;
+  tools: readonly ToolEntry[];
+}
 
 export interface ReadTools {
   definitions: ToolDefinition[];
@@ -28,36 +34,48 @@ export interface ReadTools {
 }
 
 /** The name the model sees. */
-export const modelName = (name: string, namespace: string | null | undefined): string => (namespace ? `${namespace}__${name}` : name);
+export const modelName = (name: string, namespace: string | null | undefined): string =>
+  namespace ? `${namespace}__${name}` : name;
 
 type FunctionEntry = Extract<ToolEntry, { type: 'function' }>;
 
 const isFunction = (tool: { type: string }): tool is FunctionEntry => tool.type === 'function';
-const isNamespace = (tool: { type: string }): tool is Extract<ToolEntry, { type: 'namespace' }> => tool.type === 'namespace';
+const isNamespace = (tool: { type: string }): tool is Extract<ToolEntry, { type: 'namespace' }> =>
+  tool.type === 'namespace';
 
 /** Throws ApiError 422: names and schemas of tools, too many of them. */
 export function readTools(lists: readonly ToolList[]): ReadTools {
   const inputs: ToolInput[] = [];
   const read: ReadTools = { definitions: [], names: new Map(), wire: [], ignored: [] };
   const ignored = new Set<string>();
-  const add = ({ name, description, parameters, strict }: FunctionEntry, namespace: string | null, path: string): void => {
+  const add = (
+    { name, description, parameters, strict }: FunctionEntry,
+    namespace: string | null,
+    path: string,
+  ): void => {
     const seen = modelName(name, namespace);
     if (namespace !== null) read.names.set(seen, { name, namespace });
     inputs.push({ path, name: seen, description, parameters, strict });
     read.wire.push({
-      type: 'function', name, ...(namespace === null ? {} : { namespace }),
-      description: description ?? null, parameters: parameters ?? null, strict: strict ?? null,
+      type: 'function',
+      name,
+      ...(namespace === null ? {} : { namespace }),
+      description: description ?? null,
+      parameters: parameters ?? null,
+      strict: strict ?? null,
     });
-    if (inputs.length > MAX_FUNCTIONS) throw apiError('array_too_long', `tools may have at most ${MAX_FUNCTIONS} functions in all.`, path);
+    if (inputs.length > MAX_FUNCTIONS)
+      throw apiError('array_too_long', `tools may have at most ${MAX_FUNCTIONS} functions in all.`, path);
   };
   for (const { path, tools } of lists) {
     tools.forEach((tool, index) => {
       if (isFunction(tool)) add(tool, null, `${path}[${index}]`);
       else if (!isNamespace(tool)) ignored.add(tool.type);
-      else tool.tools.forEach((inner, at) => {
-        if (isFunction(inner)) add(inner, tool.name, `${path}[${index}].tools[${at}]`);
-        else ignored.add(inner.type);
-      });
+      else
+        tool.tools.forEach((inner, at) => {
+          if (isFunction(inner)) add(inner, tool.name, `${path}[${index}].tools[${at}]`);
+          else ignored.add(inner.type);
+        });
     });
   }
   read.definitions = toToolDefinitions(inputs);
@@ -67,14 +85,23 @@ export function readTools(lists: readonly ToolList[]): ReadTools {
 }
 
 /** Throws ApiError 422: tool_not_found, conflicting_parameters. */
-export function readToolChoice(choice: CreateEnvelope['tool_choice'], tools: readonly ToolDefinition[]): { internal: ToolChoice; wire: WireToolChoice } {
+export function readToolChoice(
+  choice: CreateEnvelope['tool_choice'],
+  tools: readonly ToolDefinition[],
+): { internal: ToolChoice; wire: WireToolChoice } {
   if (choice == null) return { internal: toToolChoice(tools, null, null), wire: 'auto' };
   if (typeof choice === 'string') return { internal: toToolChoice(tools, choice, null), wire: choice };
   if ('tools' in choice) {
     const mode = choice.mode ?? 'auto';
-    const names = choice.tools.map(({ type, name, namespace }) => (type === 'function' && name != null ? wireName(name, namespace) : notFound()));
+    const names = choice.tools.map(({ type, name, namespace }) =>
+      type === 'function' && name != null ? wireName(name, namespace) : notFound(),
+    );
     return {
-      internal: toToolChoice(tools, mode, names.map(({ name, namespace }) => modelName(name, namespace))),
+      internal: toToolChoice(
+        tools,
+        mode,
+        names.map(({ name, namespace }) => modelName(name, namespace)),
+      ),
       wire: { type: 'allowed_tools', mode, tools: names },
     };
   }
@@ -88,5 +115,9 @@ function wireName(name: string, namespace: string | null | undefined): WireToolN
 }
 
 function notFound(): never {
-  throw apiError('tool_not_found', 'tool_choice names a tool that is not in tools, or one of a type that is left out.', 'tool_choice');
+  throw apiError(
+    'tool_not_found',
+    'tool_choice names a tool that is not in tools, or one of a type that is left out.',
+    'tool_choice',
+  );
 }

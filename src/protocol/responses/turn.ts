@@ -64,7 +64,13 @@ export interface TurnEnd {
  * response, before this resolves. Null if the client has gone meanwhile. Throws ApiError 400, 422, 429, 503; nothing
  * was handed out then. Lets go of the chain when the response has been saved, or is not going to be.
  */
-export async function startTurn(deps: TurnDeps, caller: Caller, model: ServedModel, created: CreateGeneration, options: TurnOptions): Promise<Turn | null> {
+export async function startTurn(
+  deps: TurnDeps,
+  caller: Caller,
+  model: ServedModel,
+  created: CreateGeneration,
+  options: TurnOptions,
+): Promise<Turn | null> {
   const { release } = created;
   try {
     const admitted = await admit(deps, caller, model, created.request);
@@ -103,20 +109,28 @@ export class Turn implements RunSink {
   #reason: EndReason = 'end_of_turn';
   #isCancelled = false;
 
-  constructor(private readonly deps: TurnDeps, private readonly admitted: AdmittedGeneration, created: CreateGeneration, private readonly options: TurnOptions) {
+  constructor(
+    private readonly deps: TurnDeps,
+    private readonly admitted: AdmittedGeneration,
+    created: CreateGeneration,
+    private readonly options: TurnOptions,
+  ) {
     const { organizationId } = admitted.caller.identity;
     const { sealer } = deps;
     const { asked: model, request } = admitted;
     const { store, background, prewarm, previousId, base, tail } = created;
     this.#created = { store, background, prewarm, previousId, base, tail };
-    this.done = new Promise((resolve) => { this.#resolve = resolve; });
+    this.done = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
     this.#input = withImages(created.input, request.messages);
     this.#memory = new AnswerMemory((bytes) => options.hold?.(bytes));
     this.#guard = created.prewarm ? null : FormatGuard.for(request.format, 1);
     this.#machine = new ResponseMachine(newResource(this.id, this.#createdAt, created.echo), {
       toolNames: created.toolNames,
       reasoning: {
-        summary: created.summarize, dialect: options.dialect,
+        summary: created.summarize,
+        dialect: options.dialect,
         seal: created.sealReasoning ? (text) => sealer.seal('reasoning', text, { organizationId, model }) : null,
       },
       take: options.take,
@@ -134,8 +148,14 @@ export class Turn implements RunSink {
   record(): ResponseRecord {
     const { resource } = this.#machine;
     return {
-      id: this.id, organizationId: this.admitted.caller.identity.organizationId, model: this.admitted.asked, createdAt: this.#createdAt, madeAt: this.#madeAt,
-      status: resource.status, background: resource.background, previousId: this.#created.previousId,
+      id: this.id,
+      organizationId: this.admitted.caller.identity.organizationId,
+      model: this.admitted.asked,
+      createdAt: this.#createdAt,
+      madeAt: this.#madeAt,
+      status: resource.status,
+      background: resource.background,
+      previousId: this.#created.previousId,
       resource: { ...resource, output: [...resource.output] },
       input: this.#input,
       output: resource.output.map((item) => ({ id: item.id, item: item as unknown as Record<string, unknown> })),
@@ -238,7 +258,14 @@ export class Turn implements RunSink {
   async #save(record: ResponseRecord): Promise<void> {
     const { store, base, tail } = this.#created;
     if (!store) return;
-    const whole = tail.length === 0 ? record : { ...record, previousId: base, input: [...tail.flatMap(({ input, output }) => [...input, ...output]), ...record.input] };
+    const whole =
+      tail.length === 0
+        ? record
+        : {
+            ...record,
+            previousId: base,
+            input: [...tail.flatMap(({ input, output }) => [...input, ...output]), ...record.input],
+          };
     await (this.options.save ?? ((one) => this.deps.responses.save(one)))(whole);
   }
 

@@ -9,24 +9,35 @@ const RESTARTED = 'The server, or its part that generated this response, was res
 
 export const unfinishedResponses: LogKeeper = {
   fail(stored, log, usage) {
-    const output = outputOf(unbroken(log, -1));   // what lies behind a gap would be put together with what came before it
+    const output = outputOf(unbroken(log, -1)); // what lies behind a gap would be put together with what came before it
     const resource: ResponseResource = {
-      ...stored.resource as unknown as ResponseResource,
-      status: 'failed', error: { code: 'server_error', message: RESTARTED }, output,
-      usage: usage === null ? null : wireUsage({
-        promptTokens: usage.inputTokens, cachedTokens: usage.cachedTokens, completionTokens: usage.outputTokens, reasoningTokens: usage.reasoningTokens,
-      }),
+      ...(stored.resource as unknown as ResponseResource),
+      status: 'failed',
+      error: { code: 'server_error', message: RESTARTED },
+      output,
+      usage:
+        usage === null
+          ? null
+          : wireUsage({
+              promptTokens: usage.inputTokens,
+              cachedTokens: usage.cachedTokens,
+              completionTokens: usage.outputTokens,
+              reasoningTokens: usage.reasoningTokens,
+            }),
     };
     return {
       record: {
-        ...stored, status: 'failed', resource: { ...resource },
-        input: [],                               // stays as it is stored
+        ...stored,
+        status: 'failed',
+        resource: { ...resource },
+        input: [], // stays as it is stored
         output: output.map((item): StoredItem => ({ id: item.id, item: item as unknown as Record<string, unknown> })),
       },
       usage,
     };
   },
-  missing: (stored, last) => (isTerminal(last) ? [] : terminalEvents(stored.resource as unknown as ResponseResource, last.sequence + 1)),
+  missing: (stored, last) =>
+    isTerminal(last) ? [] : terminalEvents(stored.resource as unknown as ResponseResource, last.sequence + 1),
 };
 
 type Data = { item: OutputItem; delta: string; logprobs?: WireTokenLogprob[] };
@@ -75,8 +86,13 @@ function outputOf(log: readonly StoredEvent[]): OutputItem[] {
 function cut(item: OutputItem, text: string, logprobs: WireTokenLogprob[], isSummary: boolean): OutputItem {
   const status = 'incomplete';
   switch (item.type) {
-    case 'message': return { ...item, status, content: [{ type: 'output_text', text, annotations: [], logprobs }] };
-    case 'function_call': return { ...item, status, arguments: text };
-    case 'reasoning': return isSummary ? { ...item, status, summary: [{ type: 'summary_text', text }] } : { ...item, status, content: [{ type: 'reasoning_text', text }] };
+    case 'message':
+      return { ...item, status, content: [{ type: 'output_text', text, annotations: [], logprobs }] };
+    case 'function_call':
+      return { ...item, status, arguments: text };
+    case 'reasoning':
+      return isSummary
+        ? { ...item, status, summary: [{ type: 'summary_text', text }] }
+        : { ...item, status, content: [{ type: 'reasoning_text', text }] };
   }
 }

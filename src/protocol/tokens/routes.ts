@@ -24,10 +24,23 @@ export const tokenizeSchema = z.object({
   return_token_strs: z.boolean().nullish(),
 });
 
-export const detokenizeSchema = z.object({ model: z.string().nullish(), tokens: z.array(integer().min(0).max(2 ** 31 - 1)).max(MAX_TOKENS) });
+export const detokenizeSchema = z.object({
+  model: z.string().nullish(),
+  tokens: z
+    .array(
+      integer()
+        .min(0)
+        .max(2 ** 31 - 1),
+    )
+    .max(MAX_TOKENS),
+});
 
 /** What of a model's file others tokenize by. */
-export interface TokenizerInfo { readonly bos: string | null; readonly eos: string | null; readonly chatTemplate: string | null }
+export interface TokenizerInfo {
+  readonly bos: string | null;
+  readonly eos: string | null;
+  readonly chatTemplate: string | null;
+}
 
 type Deps = Pick<GenerationDeps, 'models' | 'images' | 'limits'> & {
   names(): readonly string[];
@@ -37,9 +50,27 @@ type Deps = Pick<GenerationDeps, 'models' | 'images' | 'limits'> & {
 
 export function tokenRoutes(deps: Deps): Route[] {
   return [
-    { method: 'POST', path: '/tokenize', scope: 'tokens.count', checksScope: true, serve: (exchange) => tokenize(deps, exchange) },
-    { method: 'GET', path: '/tokenizer_info', scope: 'tokens.count', checksScope: true, serve: (exchange) => tokenizerInfo(deps, exchange) },
-    { method: 'POST', path: '/detokenize', scope: 'tokens.count', checksScope: true, serve: (exchange) => detokenize(deps, exchange) },
+    {
+      method: 'POST',
+      path: '/tokenize',
+      scope: 'tokens.count',
+      checksScope: true,
+      serve: (exchange) => tokenize(deps, exchange),
+    },
+    {
+      method: 'GET',
+      path: '/tokenizer_info',
+      scope: 'tokens.count',
+      checksScope: true,
+      serve: (exchange) => tokenizerInfo(deps, exchange),
+    },
+    {
+      method: 'POST',
+      path: '/detokenize',
+      scope: 'tokens.count',
+      checksScope: true,
+      serve: (exchange) => detokenize(deps, exchange),
+    },
   ];
 }
 
@@ -48,12 +79,18 @@ async function tokenize(deps: Deps, exchange: Exchange): Promise<void> {
   const fields = validate(tokenizeSchema, body);
   if (!fields.ok) throw fields.error;
   const { prompt, messages, add_special_tokens: special, return_token_strs: spelled } = fields.value;
-  if ((prompt == null) === (messages == null)) throw apiError('missing_required_parameter', 'Either prompt or messages is required, and not both.', prompt == null ? 'prompt' : 'messages');
+  if ((prompt == null) === (messages == null))
+    throw apiError(
+      'missing_required_parameter',
+      'Either prompt or messages is required, and not both.',
+      prompt == null ? 'prompt' : 'messages',
+    );
   const caller = callerOf(exchange, '/tokenize', 'chat');
   const model = modelOf(deps, caller, fields.value.model);
   let tokens: ArrayLike<number>;
   if (prompt != null) {
-    if (prompt.length > MAX_TEXT) throw apiError('string_too_long', `prompt may have at most ${MAX_TEXT} characters.`, 'prompt');
+    if (prompt.length > MAX_TEXT)
+      throw apiError('string_too_long', `prompt may have at most ${MAX_TEXT} characters.`, 'prompt');
     const vocabulary = await vocabularyOf(model, caller);
     tokens = await vocabulary.encode(prompt, special !== false);
   } else {
@@ -66,7 +103,9 @@ async function tokenize(deps: Deps, exchange: Exchange): Promise<void> {
   const vocabulary = await vocabularyOf(model, caller);
   const ids = Array.from(tokens);
   exchange.json(200, {
-    count: ids.length, max_model_len: model.ready().contextWindow, tokens: ids,
+    count: ids.length,
+    max_model_len: model.ready().contextWindow,
+    tokens: ids,
     token_strs: spelled === true ? ids.map((id) => vocabulary.spell(id).token) : null,
   });
 }
@@ -75,7 +114,8 @@ async function detokenize(deps: Deps, exchange: Exchange): Promise<void> {
   const overlong = (exchange.body as { tokens?: unknown } | null)?.tokens;
   // Before the schema looks at each: it tells of every fault it finds.
   if (Array.isArray(overlong)) {
-    if (overlong.length > MAX_TOKENS) throw apiError('array_too_long', `tokens may have at most ${MAX_TOKENS} entries.`, 'tokens');
+    if (overlong.length > MAX_TOKENS)
+      throw apiError('array_too_long', `tokens may have at most ${MAX_TOKENS} entries.`, 'tokens');
     const wrong = (overlong as unknown[]).findIndex((token) => typeof token !== 'number' || !Number.isInteger(token));
     if (wrong !== -1) throw apiError('invalid_type', `tokens[${wrong}] must be an integer.`, `tokens[${wrong}]`);
   }
@@ -87,8 +127,15 @@ async function detokenize(deps: Deps, exchange: Exchange): Promise<void> {
   const { tokens } = fields.value;
   const vocabulary = await vocabularyOf(model, caller);
   const unknown = tokens.findIndex((token) => token >= vocabulary.size);
-  if (unknown !== -1) throw apiError('invalid_value', `tokens[${unknown}]: ${tokens[unknown]} is not a token of this model, which has ${vocabulary.size}.`, `tokens[${unknown}]`);
-  exchange.json(200, { prompt: caller.charged?.(tokens.length, () => vocabulary.decode(Int32Array.from(tokens))) ?? '' });
+  if (unknown !== -1)
+    throw apiError(
+      'invalid_value',
+      `tokens[${unknown}]: ${tokens[unknown]} is not a token of this model, which has ${vocabulary.size}.`,
+      `tokens[${unknown}]`,
+    );
+  exchange.json(200, {
+    prompt: caller.charged?.(tokens.length, () => vocabulary.decode(Int32Array.from(tokens))) ?? '',
+  });
 }
 
 async function tokenizerInfo(deps: Deps, exchange: Exchange): Promise<void> {
@@ -96,19 +143,27 @@ async function tokenizerInfo(deps: Deps, exchange: Exchange): Promise<void> {
   const model = modelOf(deps, caller, exchange.query.get('model'));
   await vocabularyOf(model, caller);
   const { bos, eos, chatTemplate } = deps.info(model.name) ?? { bos: null, eos: null, chatTemplate: null };
-  exchange.json(200, { tokenizer_class: 'Monolith', bos_token: bos, eos_token: eos, pad_token: null, chat_template: chatTemplate });
+  exchange.json(200, {
+    tokenizer_class: 'Monolith',
+    bos_token: bos,
+    eos_token: eos,
+    pad_token: null,
+    chat_template: chatTemplate,
+  });
 }
 
 /** Where one model is served nobody has to name it. */
 function modelOf(deps: Deps, caller: Caller, asked: string | null | undefined): ServedModel {
   const names = deps.names();
   const name = asked ?? (names.length === 1 ? names[0] : undefined);
-  if (name === undefined) throw apiError('missing_required_parameter', `model is required: this server has ${names.length} models.`, 'model');
+  if (name === undefined)
+    throw apiError('missing_required_parameter', `model is required: this server has ${names.length} models.`, 'model');
   return findModel(deps, caller, name, 'tokens.count');
 }
 
 async function vocabularyOf(model: ServedModel, caller: Caller): Promise<Vocabulary> {
   const { vocabulary } = await awake(model, caller);
-  if (vocabulary === undefined) throw apiError('unsupported_feature', 'The tokens of this model are not known here: it runs elsewhere.', 'model');
+  if (vocabulary === undefined)
+    throw apiError('unsupported_feature', 'The tokens of this model are not known here: it runs elsewhere.', 'model');
   return vocabulary;
 }

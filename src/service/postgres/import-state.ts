@@ -9,20 +9,36 @@ import type { Part } from './import-parts.js';
 const ROWS = 500;
 const READ_ROWS = 5_000;
 
-export interface Imported { readonly part: string; readonly rows: number; readonly hash: string }
+export interface Imported {
+  readonly part: string;
+  readonly rows: number;
+  readonly hash: string;
+}
 
 /** `told` is called now and then. Rejects with StorageError if the database has content of its own, or what it has then differs. */
-export async function importParts(database: Database, parts: readonly Part[], finish: (sql: Queryable) => Promise<void>, told: (part: string, rows: number) => void): Promise<Imported[]> {
-  const [{ begun = false } = {}] = await database.query<{ begun: boolean }>('SELECT count(*) > 0 AS begun FROM imports');
-  const [{ used = false } = {}] = await database.query<{ used: boolean }>('SELECT EXISTS (SELECT 1 FROM organizations) OR EXISTS (SELECT 1 FROM users) OR EXISTS (SELECT 1 FROM usage_hours) AS used');
-  if (used && !begun) throw new StorageError(`The database ${database.address} has accounts of its own; name an empty one.`);
+export async function importParts(
+  database: Database,
+  parts: readonly Part[],
+  finish: (sql: Queryable) => Promise<void>,
+  told: (part: string, rows: number) => void,
+): Promise<Imported[]> {
+  const [{ begun = false } = {}] = await database.query<{ begun: boolean }>(
+    'SELECT count(*) > 0 AS begun FROM imports',
+  );
+  const [{ used = false } = {}] = await database.query<{ used: boolean }>(
+    'SELECT EXISTS (SELECT 1 FROM organizations) OR EXISTS (SELECT 1 FROM users) OR EXISTS (SELECT 1 FROM usage_hours) AS used',
+  );
+  if (used && !begun)
+    throw new StorageError(`The database ${database.address} has accounts of its own; name an empty one.`);
   for (const part of parts) await bringOver(database, part, told);
   await database.transaction(finish);
   const done: Imported[] = [];
   for (const part of parts) {
     const [source, target] = [hashOf(part.rows()), await hashOfTable(database, part)];
     if (source.rows !== target.rows || source.hash !== target.hash) {
-      throw new StorageError(`"${part.name}" differs: ${source.rows} rows in the folder, ${target.rows} in the database${source.rows === target.rows ? ', of other content' : ''}. Was either changed meanwhile? Begin again with an empty database.`);
+      throw new StorageError(
+        `"${part.name}" differs: ${source.rows} rows in the folder, ${target.rows} in the database${source.rows === target.rows ? ', of other content' : ''}. Was either changed meanwhile? Begin again with an empty database.`,
+      );
     }
     done.push({ part: part.name, ...source });
   }
@@ -30,7 +46,10 @@ export async function importParts(database: Database, parts: readonly Part[], fi
 }
 
 async function bringOver(database: Database, part: Part, told: (part: string, rows: number) => void): Promise<void> {
-  const [{ rows: there = 0 } = {}] = await database.query<{ rows: number }>('SELECT rows FROM imports WHERE part = $1', [part.name]);
+  const [{ rows: there = 0 } = {}] = await database.query<{ rows: number }>(
+    'SELECT rows FROM imports WHERE part = $1',
+    [part.name],
+  );
   const names = part.columns.map(({ name }) => name).join(', ');
   const insert = `INSERT INTO ${part.table} (${names})
     SELECT ${part.columns.map(({ name, type, write }) => write ?? `given.${name}::${type}`).join(', ')}
@@ -38,8 +57,14 @@ async function bringOver(database: Database, part: Part, told: (part: string, ro
   let done = there;
   const write = async (batch: readonly (readonly (string | null)[])[]): Promise<void> => {
     await database.transaction(async (sql) => {
-      await sql.execute(insert, part.columns.map((_, at) => batch.map((row) => row[at] ?? null)));
-      await sql.execute('INSERT INTO imports (part, rows) VALUES ($1, $2) ON CONFLICT (part) DO UPDATE SET rows = excluded.rows', [part.name, done + batch.length]);
+      await sql.execute(
+        insert,
+        part.columns.map((_, at) => batch.map((row) => row[at] ?? null)),
+      );
+      await sql.execute(
+        'INSERT INTO imports (part, rows) VALUES ($1, $2) ON CONFLICT (part) DO UPDATE SET rows = excluded.rows',
+        [part.name, done + batch.length],
+      );
     });
     done += batch.length;
     told(part.name, done);
@@ -79,7 +104,7 @@ class RowsHash {
 
 function hashOf(rows: Iterable<readonly (string | null)[]>): { rows: number; hash: string } {
   const sum = new RowsHash();
-  for (const row of rows) sum.add(row.map((value) => value?.replaceAll('\0', '\ufffd') ?? null));   // as PostgreSQL's texts have it
+  for (const row of rows) sum.add(row.map((value) => value?.replaceAll('\0', '\ufffd') ?? null)); // as PostgreSQL's texts have it
   return { rows: sum.rows, hash: sum.hash };
 }
 
@@ -88,7 +113,9 @@ async function hashOfTable(database: Database, part: Part): Promise<{ rows: numb
   // All at one moment: a cursor within one transaction.
   return await database.transaction(async (sql) => {
     const sum = new RowsHash();
-    await sql.execute(`DECLARE imported NO SCROLL CURSOR FOR SELECT json_build_array(${values}) AS row FROM ${part.table} WHERE ${part.where ?? 'true'}`);
+    await sql.execute(
+      `DECLARE imported NO SCROLL CURSOR FOR SELECT json_build_array(${values}) AS row FROM ${part.table} WHERE ${part.where ?? 'true'}`,
+    );
     for (;;) {
       const rows = await sql.query<{ row: (string | null)[] }>(`FETCH ${READ_ROWS} FROM imported`);
       for (const { row } of rows) sum.add(row);

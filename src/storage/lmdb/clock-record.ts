@@ -8,7 +8,10 @@ const KEY = 'clock';
 export class LmdbClockRecords implements ClockRecords {
   readonly #meta: Table<ClockRecord>;
 
-  constructor(private readonly store: Store, readonly now: () => number = Date.now) {
+  constructor(
+    private readonly store: Store,
+    readonly now: () => number = Date.now,
+  ) {
     this.#meta = store.table('meta');
   }
 

@@ -18,23 +18,31 @@ export class ItemReader {
   #passed = 0;
 
   constructor(
-    private readonly tables: ResponseTables, private readonly rows: ResponseRows,
-    private readonly organizationId: string, private readonly isReadable: (responseId: string) => boolean,
+    private readonly tables: ResponseTables,
+    private readonly rows: ResponseRows,
+    private readonly organizationId: string,
+    private readonly isReadable: (responseId: string) => boolean,
   ) {}
 
   /** Null if no readable response has it; of several, the youngest's counts. */
   read(itemId: string): StoredItem | null {
     let found = this.#found.get(itemId);
-    if (found === undefined) this.#found.set(itemId, found = this.#find(itemId));
+    if (found === undefined) this.#found.set(itemId, (found = this.#find(itemId)));
     return found;
   }
 
   #find(itemId: string): StoredItem | null {
     const key = itemKey(itemId);
     const entries = this.tables.items.range({
-      from: [this.organizationId, key, Number.MAX_SAFE_INTEGER], to: [this.organizationId, key], reverse: true, limit: SAME_ITEM_MAX,
+      from: [this.organizationId, key, Number.MAX_SAFE_INTEGER],
+      to: [this.organizationId, key],
+      reverse: true,
+      limit: SAME_ITEM_MAX,
     });
-    for (const { key, value: [place, index] } of entries) {
+    for (const {
+      key,
+      value: [place, index],
+    } of entries) {
       const id = (key as [string, string, number, string])[3];
       if (this.isReadable(id)) {
         const row = this.#row(id, place, index);
@@ -51,7 +59,7 @@ export class ItemReader {
     let page = this.#pages.get(name);
     if (page === undefined) {
       const rows = key === undefined ? this.tables.outputs.get(id)?.items : this.tables.inputs.get(key);
-      this.#pages.set(name, page = { first: key === undefined ? 0 : (key as [string, number])[1], rows: rows ?? [] });
+      this.#pages.set(name, (page = { first: key === undefined ? 0 : (key as [string, number])[1], rows: rows ?? [] }));
     }
     return page.rows[index - page.first];
   }

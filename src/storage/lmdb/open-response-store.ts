@@ -14,7 +14,20 @@ import type { Link } from './response-listing.js';
 import { ResponseRows, erased } from './response-rows.js';
 import { LOG_S, MAX_CHAIN, MAX_CHAIN_SIZE, chainTooDeep, chainTooLong, itemSize } from '../response-size.js';
 import { isUnfinished } from '../response-store.js';
-import type { ChainedResponse, Failed, HeldChain, ItemPage, ItemPageQuery, LogKeeper, ResponseHead, ResponsePage, ResponseRecord, ResponseStore, StoredItem, StoredResponse } from '../response-store.js';
+import type {
+  ChainedResponse,
+  Failed,
+  HeldChain,
+  ItemPage,
+  ItemPageQuery,
+  LogKeeper,
+  ResponseHead,
+  ResponsePage,
+  ResponseRecord,
+  ResponseStore,
+  StoredItem,
+  StoredResponse,
+} from '../response-store.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
 import { itemRows, outputRow, pages, sizeOf } from '../response-parts.js';
 import { ResponseTables, itemParts, listKey } from './response-tables.js';
@@ -56,7 +69,11 @@ export interface SharedResponses {
 }
 
 /** Sweeps at once and every hour, on one of the threads that share it. */
-export function openResponseStore(store: Store, settings: { retention_days: number }, options: ResponseStoreOptions = {}): ResponseStore {
+export function openResponseStore(
+  store: Store,
+  settings: { retention_days: number },
+  options: ResponseStoreOptions = {},
+): ResponseStore {
   return new TableResponseStore(store, settings.retention_days * DAY_S, options);
 }
 
@@ -67,7 +84,7 @@ class TableResponseStore implements ResponseStore {
   readonly #now: () => number;
   readonly #timer: NodeJS.Timeout | null;
   readonly #stopListening: () => void = () => undefined;
-  #background: Promise<unknown>;                 // the sweep that runs by itself
+  #background: Promise<unknown>; // the sweep that runs by itself
   readonly #staging = new Map<string, Promise<void>>();
   readonly #shared: boolean;
   readonly #onWriteFailure: (error: unknown) => void;
@@ -75,7 +92,17 @@ class TableResponseStore implements ResponseStore {
 
   readonly #retentionS: number;
 
-  constructor(store: Store, retentionS: number, { now = () => Date.now() / 1000, onError = () => undefined, onWriteFailure = () => undefined, gate = OPEN_GATE, shared }: ResponseStoreOptions) {
+  constructor(
+    store: Store,
+    retentionS: number,
+    {
+      now = () => Date.now() / 1000,
+      onError = () => undefined,
+      onWriteFailure = () => undefined,
+      gate = OPEN_GATE,
+      shared,
+    }: ResponseStoreOptions,
+  ) {
     this.#retentionS = retentionS;
     this.#tables = new ResponseTables(store);
     this.#rows = new ResponseRows(this.#tables);
@@ -93,8 +120,12 @@ class TableResponseStore implements ResponseStore {
     const staged = erasure.staged();
     this.#background = (async () => {
       for (const id of staged) await erasure.unstage(id);
-    })().catch(onError).then(sweep);
-    const sweepNext = (): void => { this.#background = this.#background.then(sweep); };
+    })()
+      .catch(onError)
+      .then(sweep);
+    const sweepNext = (): void => {
+      this.#background = this.#background.then(sweep);
+    };
     this.#timer = setInterval(sweepNext, SWEEP_MS);
     this.#stopListening = gate.onAllowed(sweepNext);
     this.#timer.unref();
@@ -107,7 +138,7 @@ class TableResponseStore implements ResponseStore {
   async #save(record: ResponseRecord): Promise<void> {
     const { id } = record;
     const before = this.#staging.get(id);
-    if (before !== undefined) await before.catch(() => undefined);   // what is saved later is to stay
+    if (before !== undefined) await before.catch(() => undefined); // what is saved later is to stay
     const isNew = this.#tables.heads.get(id) === undefined;
     const parts = itemParts(record, isNew ? ['input', 'output'] : ['output']);
     if (!isNew || (parts.index.length <= INLINE_ITEMS && parts.imageBytes <= INLINE_IMAGE_BYTES)) {
@@ -167,12 +198,17 @@ class TableResponseStore implements ResponseStore {
     return lineage.reverse().map(([at, head]): ChainedResponse => {
       const input = this.#rows.all(at, 'input');
       const output = this.#rows.all(at, 'output');
-      if (last.chainSize === undefined && (size += sizeOf(input) + sizeOf(output)) > MAX_CHAIN_SIZE) throw chainTooLong();
+      if (last.chainSize === undefined && (size += sizeOf(input) + sizeOf(output)) > MAX_CHAIN_SIZE)
+        throw chainTooLong();
       return { ...headOf(at, head), input, output };
     });
   }
 
-  async inputItems(organizationId: string, id: string, { limit, ...order }: ItemPageQuery): Promise<ItemPage | 'no response' | 'no item'> {
+  async inputItems(
+    organizationId: string,
+    id: string,
+    { limit, ...order }: ItemPageQuery,
+  ): Promise<ItemPage | 'no response' | 'no item'> {
     this.#renew();
     const head = this.#readable(organizationId, id);
     if (head === null) return 'no response';
@@ -186,9 +222,18 @@ class TableResponseStore implements ResponseStore {
     return { items, more: false };
   }
 
-  async items(organizationId: string, ids: Iterable<string>, maxSize: number): Promise<ReadonlyMap<string, StoredItem>> {
+  async items(
+    organizationId: string,
+    ids: Iterable<string>,
+    maxSize: number,
+  ): Promise<ReadonlyMap<string, StoredItem>> {
     this.#renew();
-    const reader = new ItemReader(this.#tables, this.#rows, organizationId, (id) => this.#readable(organizationId, id) !== null);
+    const reader = new ItemReader(
+      this.#tables,
+      this.#rows,
+      organizationId,
+      (id) => this.#readable(organizationId, id) !== null,
+    );
     const found = new Map<string, StoredItem>();
     let size = 0;
     for (const id of ids) {
@@ -203,7 +248,7 @@ class TableResponseStore implements ResponseStore {
 
   async list(organizationId: string, limit: number, after: string | null): Promise<ResponsePage | null> {
     this.#renew();
-    const [, made, last] = after === null ? [] : /^(\d{1,12}(?:\.\d{1,6})?)\.(resp_[0-9a-f]{48})$/.exec(after) ?? [];
+    const [, made, last] = after === null ? [] : (/^(\d{1,12}(?:\.\d{1,6})?)\.(resp_[0-9a-f]{48})$/.exec(after) ?? []);
     if (after !== null && last === undefined) return null;
     const { to, from } = ResponseTables.below(organizationId);
     // The one it continues behind may have been deleted meanwhile: its place says enough.
@@ -215,7 +260,7 @@ class TableResponseStore implements ResponseStore {
       if (id === last) continue;
       const head = this.#tables.heads.get(id);
       if (head === undefined) continue;
-      if (this.#erasure.isExpired(head)) break;   // and so are all that are older
+      if (this.#erasure.isExpired(head)) break; // and so are all that are older
       if (data.length === limit) return { data, next };
       const { model, status, background, createdAt } = head;
       data.push({ id, model, status, background, createdAt, expiresAt: createdAt + this.#retentionS });
@@ -247,24 +292,32 @@ class TableResponseStore implements ResponseStore {
 
   async appendEvents(id: string, events: readonly StoredEvent[], usage: FinishedUsage | null = null): Promise<void> {
     if (events.length === 0) return;
-    await this.#written(() => this.#tables.store.transaction(() => {
-      const head = this.#tables.heads.get(id);
-      if (head === undefined || head.dead) return;
-      this.#append(id, events);
-      if (usage !== null && isUnfinished(head.status)) void this.#tables.heads.put(id, { ...head, usage });
-    }));
+    await this.#written(() =>
+      this.#tables.store.transaction(() => {
+        const head = this.#tables.heads.get(id);
+        if (head === undefined || head.dead) return;
+        this.#append(id, events);
+        if (usage !== null && isUnfinished(head.status)) void this.#tables.heads.put(id, { ...head, usage });
+      }),
+    );
   }
 
   /** Within a transaction. */
   #append(id: string, events: readonly StoredEvent[]): void {
     const [first] = events;
-    if (first !== undefined) void this.#tables.events.put([id, first.sequence], events.map(({ sequence, type, data }) => [sequence, type, data]));
+    if (first !== undefined)
+      void this.#tables.events.put(
+        [id, first.sequence],
+        events.map(({ sequence, type, data }) => [sequence, type, data]),
+      );
   }
 
   #hasLog(id: string): boolean {
     this.#renew();
     const head = isResponseId(id) ? this.#tables.heads.get(id) : undefined;
-    return head !== undefined && !head.dead && head.background && (head.logUntil === null || head.logUntil > this.#now());
+    return (
+      head !== undefined && !head.dead && head.background && (head.logUntil === null || head.logUntil > this.#now())
+    );
   }
 
   async events(id: string, after: number, atLeast = Infinity): Promise<readonly StoredEvent[] | null> {
@@ -298,7 +351,10 @@ class TableResponseStore implements ResponseStore {
     return null;
   }
 
-  async *failUnfinished(keeper: LogKeeper, isRunning: (organizationId: string, id: string) => boolean | Promise<boolean> = () => false): AsyncIterable<Failed> {
+  async *failUnfinished(
+    keeper: LogKeeper,
+    isRunning: (organizationId: string, id: string) => boolean | Promise<boolean> = () => false,
+  ): AsyncIterable<Failed> {
     for (const key of [...this.#tables.times.keys({ from: ['open'], to: ['open', 1] })]) {
       const id = (key as [string, number, string])[2];
       if (await isRunning(this.#tables.heads.get(id)?.organizationId ?? '', id)) continue;
@@ -306,7 +362,7 @@ class TableResponseStore implements ResponseStore {
       const isFailed = await this.#tables.store.transaction(() => {
         void this.#tables.times.remove(key);
         const head = this.#tables.heads.get(id);
-        if (failed === null || head === undefined || head.dead || !isUnfinished(head.status)) return false;   // meanwhile
+        if (failed === null || head === undefined || head.dead || !isUnfinished(head.status)) return false; // meanwhile
         return this.#write(failed.record, itemParts(failed.record, ['output']));
       });
       if (isFailed && failed !== null) yield failed;
@@ -318,20 +374,26 @@ class TableResponseStore implements ResponseStore {
   #failed(id: string, keeper: LogKeeper): Failed | null {
     this.#renew();
     const head = this.#tables.heads.get(id);
-    if (head === undefined || head.dead || this.#tables.resource(id) === undefined || !isUnfinished(head.status)) return null;
+    if (head === undefined || head.dead || this.#tables.resource(id) === undefined || !isUnfinished(head.status))
+      return null;
     return keeper.fail(this.#stored(id, head), this.#events(id, -1, Infinity) ?? [], head.usage ?? null);
   }
 
   /** Of those that failed now, and of others that were saved as they ended, and whose last events came to nothing. */
-  async #completeLogs(keeper: LogKeeper, isRunning: (organizationId: string, id: string) => boolean | Promise<boolean>): Promise<void> {
-    for (const key of [...this.#tables.times.keys({ from: ['log', this.#now()], to: ['log', Number.MAX_SAFE_INTEGER] })]) {
+  async #completeLogs(
+    keeper: LogKeeper,
+    isRunning: (organizationId: string, id: string) => boolean | Promise<boolean>,
+  ): Promise<void> {
+    for (const key of [
+      ...this.#tables.times.keys({ from: ['log', this.#now()], to: ['log', Number.MAX_SAFE_INTEGER] }),
+    ]) {
       const id = (key as [string, number, string])[2];
       const missing = (): readonly StoredEvent[] => {
         const head = this.#tables.heads.get(id);
         const last = this.#lastEvent(id);
         return head === undefined || last === null ? [] : keeper.missing(this.#stored(id, head), last);
       };
-      if (missing().length === 0 || await isRunning(this.#tables.heads.get(id)?.organizationId ?? '', id)) continue;
+      if (missing().length === 0 || (await isRunning(this.#tables.heads.get(id)?.organizationId ?? '', id))) continue;
       await this.#tables.store.transaction(() => this.#append(id, missing()));
     }
   }
@@ -357,7 +419,7 @@ class TableResponseStore implements ResponseStore {
         else this.#erasure.removeStaged(record.id);
       });
     } catch (error) {
-      await this.#erasure.unstage(record.id).catch(() => undefined);   // the next start tries again
+      await this.#erasure.unstage(record.id).catch(() => undefined); // the next start tries again
       throw error;
     }
   }
@@ -373,10 +435,10 @@ class TableResponseStore implements ResponseStore {
     const madeAt = made === undefined ? {} : { madeAt: made };
     let contextSize = known?.contextSize ?? 0;
     if (known === undefined) {
-      if (background && status !== 'queued') return false;   // it began as queued, so it was deleted meanwhile
+      if (background && status !== 'queued') return false; // it began as queued, so it was deleted meanwhile
       const rows = itemRows(record.input);
       for (const page of pages(rows)) void inputs.put([id, page.first], page.rows);
-      contextSize = sizeOf(rows) + (previousId === null ? 0 : heads.get(previousId)?.chainSize ?? 0);
+      contextSize = sizeOf(rows) + (previousId === null ? 0 : (heads.get(previousId)?.chainSize ?? 0));
       void times.put(['created', createdAt, id], []);
       void this.#tables.byOrganization.put(listKey(id, { organizationId, createdAt, ...madeAt }), []);
     }
@@ -386,9 +448,18 @@ class TableResponseStore implements ResponseStore {
     else if (background) void times.remove(['open', 0, id]);
     if (known !== undefined && known.logUntil !== null) void times.remove(['log', known.logUntil, id]);
     void heads.put(id, {
-      organizationId, model, createdAt: known?.createdAt ?? createdAt, ...madeAt, status, background, previousId,
-      depth: known?.depth ?? this.#join(organizationId, previousId), children: known?.children ?? 0, dead: false,
-      contextSize, chainSize: contextSize + sizeOf(output.items),
+      organizationId,
+      model,
+      createdAt: known?.createdAt ?? createdAt,
+      ...madeAt,
+      status,
+      background,
+      previousId,
+      depth: known?.depth ?? this.#join(organizationId, previousId),
+      children: known?.children ?? 0,
+      dead: false,
+      contextSize,
+      chainSize: contextSize + sizeOf(output.items),
       logUntil: ended ? this.#noteLogEnd(id) : null,
       ...(background && !ended && known?.usage !== undefined ? { usage: known.usage } : {}),
     });
@@ -415,7 +486,10 @@ class TableResponseStore implements ResponseStore {
 
   async #stage(id: string, { index, images }: ItemParts): Promise<void> {
     const { times, items, images: table } = this.#tables;
-    await times.put(['staged', 0, id], index.map(({ key }) => key));
+    await times.put(
+      ['staged', 0, id],
+      index.map(({ key }) => key),
+    );
     for (let at = 0; at < index.length; at += STAGE_ITEMS) {
       await Promise.all(index.slice(at, at + STAGE_ITEMS).map(({ key, value }) => items.put(key, value)));
     }
@@ -440,7 +514,8 @@ class TableResponseStore implements ResponseStore {
   #readable(organizationId: string, id: string): Head | null {
     if (!isResponseId(id)) return null;
     const head = this.#tables.heads.get(id);
-    if (head === undefined || head.organizationId !== organizationId || head.dead || this.#erasure.isExpired(head)) return null;
+    if (head === undefined || head.organizationId !== organizationId || head.dead || this.#erasure.isExpired(head))
+      return null;
     return head;
   }
 
@@ -454,7 +529,7 @@ class TableResponseStore implements ResponseStore {
 
   /** The response and those before it, youngest first; it ends early where one is missing. */
   *#lineage(id: string, { organizationId }: Head): Generator<Link> {
-    for (let at: string | null = id; at !== null;) {
+    for (let at: string | null = id; at !== null; ) {
       const head = this.#tables.heads.get(at);
       if (head === undefined || head.organizationId !== organizationId) return;
       yield [at, head];
@@ -478,5 +553,7 @@ class TableResponseStore implements ResponseStore {
   }
 }
 
-const headOf = (id: string, { organizationId, model, createdAt, status, background, previousId }: Head): ResponseHead =>
-  ({ id, organizationId, model, createdAt, status, background, previousId });
+const headOf = (
+  id: string,
+  { organizationId, model, createdAt, status, background, previousId }: Head,
+): ResponseHead => ({ id, organizationId, model, createdAt, status, background, previousId });

@@ -26,12 +26,17 @@ export class ResponseErasure {
   readonly #expiry: ResponseExpiry;
 
   constructor(
-    private readonly tables: ResponseTables, private readonly now: () => number, private readonly retentionS: number,
-    private readonly held: HeldResponses = new HeldResponses(), private readonly gate: EraseGate = OPEN_GATE,
+    private readonly tables: ResponseTables,
+    private readonly now: () => number,
+    private readonly retentionS: number,
+    private readonly held: HeldResponses = new HeldResponses(),
+    private readonly gate: EraseGate = OPEN_GATE,
   ) {
     this.#transactions = new ShortTransactions(tables.store);
     this.#expiry = new ResponseExpiry(tables, this.#transactions, held, {
-      allows: () => this.gate.allows(), expiredUntil: () => this.now() - this.retentionS, kill: (id, head) => this.kill(id, head),
+      allows: () => this.gate.allows(),
+      expiredUntil: () => this.now() - this.retentionS,
+      kill: (id, head) => this.kill(id, head),
     });
   }
 
@@ -53,7 +58,8 @@ export class ResponseErasure {
       holding = false;
       this.held.release(id);
       // A failure leaves it to the next sweep, which meets the same failure and reports it.
-      if (!this.#transactions.isClosed && !this.held.has(id) && this.tables.heads.get(id)?.dead === true) this.erase([id]).catch(() => undefined);
+      if (!this.#transactions.isClosed && !this.held.has(id) && this.tables.heads.get(id)?.dead === true)
+        this.erase([id]).catch(() => undefined);
     };
   }
 
@@ -72,7 +78,7 @@ export class ResponseErasure {
 
   /** Erases what is dead and needed by nobody, from each of `ids` towards the root. */
   async erase(ids: readonly string[]): Promise<void> {
-    for (let left = ids; left.length > 0 && !this.#transactions.isClosed;) {
+    for (let left = ids; left.length > 0 && !this.#transactions.isClosed; ) {
       const slice = left;
       left = await this.#transactions.run((isFull) => this.#eraseSlice(slice, isFull));
     }
@@ -81,7 +87,7 @@ export class ResponseErasure {
   /** Erases an event log. `until`: the time it is noted under. */
   async eraseLog(id: string, until: number): Promise<void> {
     const { events, times } = this.tables;
-    for (let more = true; more && !this.#transactions.isClosed;) {
+    for (let more = true; more && !this.#transactions.isClosed; ) {
       more = await this.#transactions.run(() => {
         const limit = this.#transactions.isTight ? 1 : LOG_ROWS;
         const rows = [...events.keys({ ...ResponseTables.below(id), limit })];
@@ -96,9 +102,14 @@ export class ResponseErasure {
   /** Erases every response of an organization, a page per transaction; resolves to how many there were. */
   async eraseOrganization(organizationId: string): Promise<number> {
     const { heads, byOrganization } = this.tables;
-    for (let count = 0; ;) {
+    for (let count = 0; ; ) {
       const killed = await this.#transactions.run(() => {
-        const page = [...byOrganization.keys({ ...ResponseTables.below(organizationId), limit: this.#transactions.isTight ? 1 : PAGE })] as [string, number, string][];
+        const page = [
+          ...byOrganization.keys({
+            ...ResponseTables.below(organizationId),
+            limit: this.#transactions.isTight ? 1 : PAGE,
+          }),
+        ] as [string, number, string][];
         return page.map((key) => {
           const head = heads.get(key[2]);
           if (head === undefined) void byOrganization.remove(key);
@@ -152,7 +163,7 @@ export class ResponseErasure {
 
   /** Calls `act` with all entries of a range of times, a page at a time; those that `act` leaves are passed once. */
   async #each(from: Key, to: Key, act: (keys: readonly [string, number, string][]) => Promise<void>): Promise<void> {
-    for (let after: Key | null = null; !this.#transactions.isClosed;) {
+    for (let after: Key | null = null; !this.#transactions.isClosed; ) {
       const page: Key[] = [...this.tables.times.keys({ from: after ?? from, to, limit: PAGE + 1 })];
       if (after !== null && String(page[0]) === String(after)) page.shift();
       if (page.length === 0) return;

@@ -21,7 +21,10 @@ const READ = 512;
 type DueKey = [kind: 'created', createdAt: number, id: string];
 
 /** What erasing one response takes. */
-interface Erasable { id: string; hasImages: boolean }
+interface Erasable {
+  id: string;
+  hasImages: boolean;
+}
 
 interface Plan {
   /** No stored response needs them. In descending order of ids: a continuation usually comes before the response it continues. */
@@ -44,11 +47,16 @@ export interface ExpiryRules {
 }
 
 export class ResponseExpiry {
-  constructor(private readonly tables: ResponseTables, private readonly transactions: ShortTransactions, private readonly held: HeldResponses, private readonly rules: ExpiryRules) {}
+  constructor(
+    private readonly tables: ResponseTables,
+    private readonly transactions: ShortTransactions,
+    private readonly held: HeldResponses,
+    private readonly rules: ExpiryRules,
+  ) {}
 
   /** Resolves to how many responses have expired. */
   async sweep(): Promise<number> {
-    for (let count = 0; ;) {
+    for (let count = 0; ; ) {
       if (!this.rules.allows()) return count;
       const due = await this.#due();
       if (due.length === 0 || this.transactions.isClosed) return count;
@@ -58,9 +66,12 @@ export class ResponseExpiry {
 
   /** The oldest entries that are due, a window of them at most. */
   async #due(): Promise<DueKey[]> {
-    const until = this.rules.expiredUntil(), due: DueKey[] = [];
-    for (let from: Key = ['created']; due.length < WINDOW;) {
-      const page = [...this.tables.times.keys({ from, to: ['created', Math.floor(until) + 1], limit: READ })] as DueKey[];
+    const until = this.rules.expiredUntil(),
+      due: DueKey[] = [];
+    for (let from: Key = ['created']; due.length < WINDOW; ) {
+      const page = [
+        ...this.tables.times.keys({ from, to: ['created', Math.floor(until) + 1], limit: READ }),
+      ] as DueKey[];
       const last = due.at(-1);
       if (last !== undefined && page[0]?.[2] === last[2]) page.shift();
       const expired = page.filter(([, createdAt]) => createdAt <= until);
@@ -84,32 +95,45 @@ export class ResponseExpiry {
       count += head.dead ? 0 : 1;
       this.rules.kill(id, head);
     };
-    await this.transactions.forEach(plan.needed, kill)
-      && await this.transactions.forEach(plan.indexKeys.sort(byKey), (key) => { void items.remove(key); })
-      && await this.transactions.forEach(plan.listKeys.sort(byKey), (key) => { void byOrganization.remove(key); })
-      && await this.transactions.forEach(plan.erasable, (one) => { count += this.#erase(one) ? 1 : 0; })
-      && await this.transactions.forEach(plan.dueKeys, (key) => { void times.remove(key); });
+    (await this.transactions.forEach(plan.needed, kill)) &&
+      (await this.transactions.forEach(plan.indexKeys.sort(byKey), (key) => {
+        void items.remove(key);
+      })) &&
+      (await this.transactions.forEach(plan.listKeys.sort(byKey), (key) => {
+        void byOrganization.remove(key);
+      })) &&
+      (await this.transactions.forEach(plan.erasable, (one) => {
+        count += this.#erase(one) ? 1 : 0;
+      })) &&
+      (await this.transactions.forEach(plan.dueKeys, (key) => {
+        void times.remove(key);
+      }));
     return count;
   }
 
   /** Null: closed before all of it was looked at. */
   async #plan(due: readonly DueKey[]): Promise<Plan | null> {
     const plan: Plan = { erasable: [], needed: [], indexKeys: [], listKeys: [], dueKeys: [] };
-    const gone = new Map<string, number>();       // continuations that this plan erases, by what they continue
+    const gone = new Map<string, number>(); // continuations that this plan erases, by what they continue
     const isWhole = await this.transactions.forEachRead([...due].reverse(), (key) => {
-      const id = key[2], head = this.tables.heads.get(id);
-      if (head !== undefined && (head.children > (gone.get(familyKey(head.organizationId, id)) ?? 0) || this.held.has(id))) {
+      const id = key[2],
+        head = this.tables.heads.get(id);
+      if (
+        head !== undefined &&
+        (head.children > (gone.get(familyKey(head.organizationId, id)) ?? 0) || this.held.has(id))
+      ) {
         plan.needed.push(id);
         return;
       }
       plan.dueKeys.push(key);
-      if (head === undefined) return;             // a sweep ended between the response and this entry
+      if (head === undefined) return; // a sweep ended between the response and this entry
       if (head.previousId !== null) {
         const parent = familyKey(head.organizationId, head.previousId);
         gone.set(parent, (gone.get(parent) ?? 0) + 1);
       }
       const rows = [...this.tables.rows(id, 'input'), ...this.tables.rows(id, 'output')];
-      for (const item of new Set(rows.map((row) => itemKey(row.id)))) plan.indexKeys.push([head.organizationId, item, head.createdAt, id]);
+      for (const item of new Set(rows.map((row) => itemKey(row.id))))
+        plan.indexKeys.push([head.organizationId, item, head.createdAt, id]);
       plan.listKeys.push(listKey(id, head));
       plan.erasable.push({ id, hasImages: rows.some(({ images }) => images > 0) });
     });
@@ -151,7 +175,8 @@ const familyKey = (organizationId: string, id: string): string => `${organizatio
 /** As LMDB orders keys of one shape. */
 function byKey(a: Key, b: Key): number {
   for (let at = 0; at < Math.min(a.length, b.length); at++) {
-    const left = a[at] as string | number, right = b[at] as string | number;
+    const left = a[at] as string | number,
+      right = b[at] as string | number;
     if (left !== right) return left < right ? -1 : 1;
   }
   return a.length - b.length;

@@ -12,7 +12,12 @@ import type { Head, ResponseTables } from './response-tables.js';
 export type Link = readonly [id: string, head: Head];
 
 /** `lineage`: the response and those before it, youngest first. Null if none of their items is `after`. */
-export function listing(tables: ResponseTables, rows: ResponseRows, lineage: Iterable<Link>, { newestFirst, after, images }: Omit<ItemPageQuery, 'limit'>): Iterable<StoredItem> | null {
+export function listing(
+  tables: ResponseTables,
+  rows: ResponseRows,
+  lineage: Iterable<Link>,
+  { newestFirst, after, images }: Omit<ItemPageQuery, 'limit'>,
+): Iterable<StoredItem> | null {
   const places = (newestFirst ? youngestFirst(lineage) : [...youngestFirst(lineage)].reverse())[Symbol.iterator]();
   if (after === null) return itemsOf(rows, places, newestFirst, images, null);
   for (let next = places.next(); next.done !== true; next = places.next()) {
@@ -24,7 +29,11 @@ export function listing(tables: ResponseTables, rows: ResponseRows, lineage: Ite
   return null;
 }
 
-interface Part { id: string; head: Head; place: Place }
+interface Part {
+  id: string;
+  head: Head;
+  place: Place;
+}
 
 function* youngestFirst(lineage: Iterable<Link>): Generator<Part> {
   let own = true;
@@ -35,7 +44,14 @@ function* youngestFirst(lineage: Iterable<Link>): Generator<Part> {
   }
 }
 
-function* itemsOf(rows: ResponseRows, rest: Iterator<Part>, newestFirst: boolean, images: boolean, begin: { id: string; place: Place; from: number } | null): Generator<StoredItem> {
+function* itemsOf(
+  rows: ResponseRows,
+  rest: Iterator<Part>,
+  newestFirst: boolean,
+  images: boolean,
+  begin: { id: string; place: Place; from: number } | null,
+): Generator<StoredItem> {
   if (begin !== null) yield* rows.walk(begin.id, begin.place, newestFirst, images, begin.from);
-  for (let next = rest.next(); next.done !== true; next = rest.next()) yield* rows.walk(next.value.id, next.value.place, newestFirst, images);
+  for (let next = rest.next(); next.done !== true; next = rest.next())
+    yield* rows.walk(next.value.id, next.value.place, newestFirst, images);
 }

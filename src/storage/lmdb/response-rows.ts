@@ -30,7 +30,13 @@ export class ResponseRows {
   }
 
   /** Those that repeat none before them, one after the other, from position `from` on if given; what is not asked for is not read. */
-  *walk(id: string, place: Place, newestFirst: boolean, images: boolean, from = newestFirst ? Infinity : 0): Generator<StoredItem> {
+  *walk(
+    id: string,
+    place: Place,
+    newestFirst: boolean,
+    images: boolean,
+    from = newestFirst ? Infinity : 0,
+  ): Generator<StoredItem> {
     for (const { first, rows } of place === 'input' ? this.#inputPages(id, newestFirst, from) : this.#outputPage(id)) {
       const begin = newestFirst ? Math.min(from - first, rows.length - 1) : Math.max(from - first, 0);
       for (let at = begin; at >= 0 && at < rows.length; at += newestFirst ? -1 : 1) {
@@ -59,7 +65,13 @@ export class ResponseRows {
     return key;
   }
 
-  item(responseId: string, place: Place, index: number, { id, item, images: count }: ItemRow, withImages: boolean): StoredItem {
+  item(
+    responseId: string,
+    place: Place,
+    index: number,
+    { id, item, images: count }: ItemRow,
+    withImages: boolean,
+  ): StoredItem {
     if (count === 0 || !withImages) return { id, item };
     const images = Array.from({ length: count }, (_, image) => {
       const bytes = this.tables.images.get([responseId, place, index, image]);
@@ -70,4 +82,5 @@ export class ResponseRows {
   }
 }
 
-export const erased = (id: string): StorageError => new StorageError(`The stored response ${id} was erased while it was being read.`);
+export const erased = (id: string): StorageError =>
+  new StorageError(`The stored response ${id} was erased while it was being read.`);

@@ -22,17 +22,17 @@ export interface Head {
   organizationId: string;
   model: string;
   createdAt: number;
-  madeAt?: number;                               // with the part of the second; absent before schema version 6
+  madeAt?: number; // with the part of the second; absent before schema version 6
   status: ResponseStatus;
   background: boolean;
   previousId: string | null;
-  depth: number;                                 // responses of the chain that ends here
-  contextSize?: number;                          // of what came before and its input, see itemSize(); absent before schema version 3
-  chainSize?: number;                            // the same with its output
-  children: number;                              // stored continuations
-  dead: boolean;                                 // deleted, or found expired: there for its descendants only
-  logUntil: number | null;                       // end of the event log, in seconds; null: not ended
-  usage?: FinishedUsage;                         // of an unfinished one, as far as its log goes
+  depth: number; // responses of the chain that ends here
+  contextSize?: number; // of what came before and its input, see itemSize(); absent before schema version 3
+  chainSize?: number; // the same with its output
+  children: number; // stored continuations
+  dead: boolean; // deleted, or found expired: there for its descendants only
+  logUntil: number | null; // end of the event log, in seconds; null: not ended
+  usage?: FinishedUsage; // of an unfinished one, as far as its log goes
 }
 
 export type ItemEntry = [place: Place, item: number, repeats?: true];
@@ -50,7 +50,7 @@ export class ResponseTables {
    * Kinds: `created`: swept when past its retention. `open`: an unfinished background response. `log`: its event log ends.
    * `erase`: the erasure of a chain has to go on here. `staged`: rows of a save whose head may never have come.
    */
-  readonly times: Table<Key[]>;                  // `staged`: keys of `items`; else []
+  readonly times: Table<Key[]>; // `staged`: keys of `items`; else []
   readonly byOrganization: Table<[]>;
 
   constructor(readonly store: Store) {
@@ -68,7 +68,7 @@ export class ResponseTables {
   /** Without its output; undefined if it is not there. */
   resource(id: string): Record<string, unknown> | undefined {
     const row = this.resources.get(id);
-    return typeof row === 'string' ? JSON.parse(row) as Record<string, unknown> : row;
+    return typeof row === 'string' ? (JSON.parse(row) as Record<string, unknown>) : row;
   }
 
   /** The items of a response at one place; [] if they are not there. */
@@ -89,7 +89,10 @@ export class ResponseTables {
 }
 
 /** Where a response stands in the list of its organization. */
-export const listKey = (id: string, { organizationId, createdAt, madeAt }: Pick<Head, 'organizationId' | 'createdAt' | 'madeAt'>): Key => [organizationId, madeAt ?? createdAt, id];
+export const listKey = (
+  id: string,
+  { organizationId, createdAt, madeAt }: Pick<Head, 'organizationId' | 'createdAt' | 'madeAt'>,
+): Key => [organizationId, madeAt ?? createdAt, id];
 
 // Sorts after every number and every text that follows in our keys.
 const AFTER_ALL = '\u{10ffff}';
@@ -97,7 +100,8 @@ const AFTER_ALL = '\u{10ffff}';
 /** Within a transaction: responses as schema version 4 had them, without a list per organization. */
 export function indexByOrganization(store: Store): void {
   const { heads, byOrganization } = new ResponseTables(store);
-  for (const { key, value } of heads.range()) if (!value.dead) void byOrganization.put([value.organizationId, value.createdAt, key as string], []);
+  for (const { key, value } of heads.range())
+    if (!value.dead) void byOrganization.put([value.organizationId, value.createdAt, key as string], []);
 }
 
 /** Rows of one response's items: what has a key of its own beside the list. */
@@ -110,9 +114,13 @@ export interface ItemParts {
 export function itemParts(record: ResponseRecord, places: readonly Place[]): ItemParts {
   const parts: ItemParts = { index: [], images: [], imageBytes: 0 };
   for (const place of places) {
-    const indexed = new Set<string>();           // an id that occurs twice goes by its first place
+    const indexed = new Set<string>(); // an id that occurs twice goes by its first place
     record[place].forEach(({ id, images = [], repeats = false }, item) => {
-      if (!indexed.has(id)) parts.index.push({ key: [record.organizationId, itemKey(id), record.createdAt, record.id], value: repeats ? [place, item, true] : [place, item] });
+      if (!indexed.has(id))
+        parts.index.push({
+          key: [record.organizationId, itemKey(id), record.createdAt, record.id],
+          value: repeats ? [place, item, true] : [place, item],
+        });
       indexed.add(id);
       images.forEach((value, image) => {
         parts.images.push({ key: [record.id, place, item, image], value });

@@ -20,8 +20,12 @@ export class ShortTransactions {
 
   constructor(private readonly store: Store) {}
 
-  get isTight(): boolean { return this.#tight > 0; }
-  get isClosed(): boolean { return this.#isClosed; }
+  get isTight(): boolean {
+    return this.#tight > 0;
+  }
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
 
   /** Running work ends after its transaction. */
   close(): void {
@@ -30,10 +34,11 @@ export class ShortTransactions {
 
   /** A transaction that the disk has no room for is tried once more, with `isFull` true from its first step on. */
   async run<T>(work: (isFull: IsFull) => T): Promise<T> {
-    const attempt = (): Promise<T> => this.store.transaction(() => {
-      const end = performance.now() + SLICE_MS;
-      return work(() => this.isTight || performance.now() > end);
-    });
+    const attempt = (): Promise<T> =>
+      this.store.transaction(() => {
+        const end = performance.now() + SLICE_MS;
+        return work(() => this.isTight || performance.now() > end);
+      });
     try {
       const result = await attempt();
       this.#tight = Math.max(0, this.#tight - 1);
@@ -47,12 +52,13 @@ export class ShortTransactions {
 
   /** Calls `act` with each of `all` in order, within as many transactions as that takes. False: closed before the last one. */
   async forEach<T>(all: readonly T[], act: (one: T) => void): Promise<boolean> {
-    for (let done = 0; done < all.length;) {
+    for (let done = 0; done < all.length; ) {
       if (this.#isClosed) return false;
       const from = done;
       done = await this.run((isFull) => {
         let at = from;
-        do act(all[at++] as T); while (at < all.length && !isFull());
+        do act(all[at++] as T);
+        while (at < all.length && !isFull());
         return at;
       });
     }

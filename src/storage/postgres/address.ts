@@ -3,6 +3,6 @@
 /** `postgres://host:port/name`: without the user's name, the password and what else stands in it. */
 export function shownAddress(url: string): string {
   const { protocol, host, pathname, searchParams } = new URL(url);
-  const at = host === '' ? searchParams.get('host') ?? '' : host;
+  const at = host === '' ? (searchParams.get('host') ?? '') : host;
   return `${protocol}//${at}${pathname}`;
 }

@@ -13,7 +13,10 @@ const KEPT_MS = 24 * 3_600_000;
 export class BatchOnce<T> {
   #unknown: { id: string; entries: ReadonlySet<T> }[] = [];
 
-  constructor(private readonly database: Database, private readonly now: () => number = Date.now) {}
+  constructor(
+    private readonly database: Database,
+    private readonly now: () => number = Date.now,
+  ) {}
 
   /** `work` gets those of `entries` that are not there yet; within one transaction, which may run again. */
   async write(entries: readonly T[], work: (sql: Queryable, entries: readonly T[]) => Promise<void>): Promise<void> {
@@ -22,12 +25,20 @@ export class BatchOnce<T> {
       await this.database.transaction(async (sql) => {
         const written = new Set<T>();
         for (const earlier of this.#unknown) {
-          if (await sql.execute('INSERT INTO written_batches (id, at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING', [earlier.id, this.now()]) === 0) {
+          if (
+            (await sql.execute('INSERT INTO written_batches (id, at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING', [
+              earlier.id,
+              this.now(),
+            ])) === 0
+          ) {
             for (const entry of earlier.entries) written.add(entry);
           }
         }
         await sql.execute('INSERT INTO written_batches (id, at) VALUES ($1, $2)', [id, this.now()]);
-        await work(sql, entries.filter((entry) => !written.has(entry)));
+        await work(
+          sql,
+          entries.filter((entry) => !written.has(entry)),
+        );
       });
       this.#unknown = [];
     } catch (error) {

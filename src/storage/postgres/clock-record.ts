@@ -8,12 +8,15 @@ import { putSetting, settingOf } from './setting-rows.js';
 export class PostgresClockRecords implements ClockRecords {
   readonly now: () => number;
 
-  constructor(private readonly database: Database, clock: Pick<DatabaseClock, 'now'>) {
+  constructor(
+    private readonly database: Database,
+    clock: Pick<DatabaseClock, 'now'>,
+  ) {
     this.now = clock.now;
   }
 
   async read(): Promise<ClockRecord | null> {
-    return await settingOf<ClockRecord>(this.database, 'clock', 'all') ?? null;
+    return (await settingOf<ClockRecord>(this.database, 'clock', 'all')) ?? null;
   }
 
   write(record: ClockRecord): Promise<void> {

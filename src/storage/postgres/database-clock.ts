@@ -18,7 +18,10 @@ export class DatabaseClock {
   #sampledAt = 0;
 
   /** `wall` and `elapsed`: this machine's two clocks, in milliseconds. */
-  constructor(private readonly wall: () => number = Date.now, private readonly elapsed: () => number = () => performance.now()) {
+  constructor(
+    private readonly wall: () => number = Date.now,
+    private readonly elapsed: () => number = () => performance.now(),
+  ) {
     this.#offset = wall() - elapsed();
   }
 
@@ -41,7 +44,12 @@ export class DatabaseClock {
     const error = (receivedAt - sentAt) / 2;
     const offset = now - (sentAt + receivedAt) / 2;
     // A slow answer says little. It counts if it contradicts the estimate: then the database's clock was set, or is another machine's.
-    if (error > this.#error && receivedAt - this.#sampledAt < KEPT_MS && Math.abs(offset - this.#offset) <= error + this.#error) return;
+    if (
+      error > this.#error &&
+      receivedAt - this.#sampledAt < KEPT_MS &&
+      Math.abs(offset - this.#offset) <= error + this.#error
+    )
+      return;
     this.#offset = offset;
     this.#error = error;
     this.#sampledAt = receivedAt;

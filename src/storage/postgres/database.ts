@@ -24,7 +24,13 @@ export interface DatabaseOptions {
   onFailure?: (reason: { reason: string; database: string }) => void;
 }
 
-export type Value = string | number | boolean | null | Uint8Array | readonly (string | number | boolean | null | Uint8Array)[];
+export type Value =
+  | string
+  | number
+  | boolean
+  | null
+  | Uint8Array
+  | readonly (string | number | boolean | null | Uint8Array)[];
 
 /** Where statements are put: the database, or one transaction on it. Numbers of eight bytes come as numbers. */
 export interface Queryable {
@@ -54,14 +60,23 @@ const INT8 = 20;
 
 /** Numbers of eight bytes as numbers: sums and times, far below 2^53. */
 const types: PoolConfig['types'] = {
-  getTypeParser: ((oid: number, format?: 'text' | 'binary') => (oid === INT8 && format !== 'binary' ? Number : pg.types.getTypeParser(oid, format))) as typeof pg.types.getTypeParser,
+  getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
+    oid === INT8 && format !== 'binary'
+      ? Number
+      : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
 };
 
 /** What every connection is made with, that of notifications included. */
 export const connectionOptions = ({ url, timeout_ms: timeoutMs }: DatabaseSettings): PoolConfig => ({
-  connectionString: url, types, application_name: 'monolith', keepAlive: true, connectionTimeoutMillis: timeoutMs,
+  connectionString: url,
+  types,
+  application_name: 'monolith',
+  keepAlive: true,
+  connectionTimeoutMillis: timeoutMs,
   // The database ends a statement that takes too long; if it cannot be reached at all, this side does.
-  statement_timeout: timeoutMs, query_timeout: timeoutMs + 1_000, idle_in_transaction_session_timeout: timeoutMs + 1_000,
+  statement_timeout: timeoutMs,
+  query_timeout: timeoutMs + 1_000,
+  idle_in_transaction_session_timeout: timeoutMs + 1_000,
 });
 
 /** Connects when it is asked something. */
@@ -74,7 +89,8 @@ const names = new Map<string, string>();
 /** Of a constant text: what a prepared statement goes by. */
 function nameOf(text: string): string {
   let name = names.get(text);
-  if (name === undefined) names.set(text, name = `m_${createHash('sha256').update(text).digest('base64url').slice(0, 20)}`);
+  if (name === undefined)
+    names.set(text, (name = `m_${createHash('sha256').update(text).digest('base64url').slice(0, 20)}`));
   return name;
 }
 
@@ -88,7 +104,12 @@ class PooledDatabase implements Database {
   constructor(settings: DatabaseSettings, { onFailure = () => undefined }: DatabaseOptions) {
     this.address = shownAddress(settings.url);
     this.#onFailure = onFailure;
-    this.#pool = new pg.Pool({ ...connectionOptions(settings), max: settings.connections, idleTimeoutMillis: IDLE_MS, allowExitOnIdle: true });
+    this.#pool = new pg.Pool({
+      ...connectionOptions(settings),
+      max: settings.connections,
+      idleTimeoutMillis: IDLE_MS,
+      allowExitOnIdle: true,
+    });
     // A connection that was cut, idle or not: what is asked on it fails by itself, and the next request makes a new one.
     this.#pool.on('error', () => undefined).on('connect', (client) => client.on('error', () => undefined));
   }
@@ -106,7 +127,8 @@ class PooledDatabase implements Database {
       await ask(client, 'BEGIN ISOLATION LEVEL READ COMMITTED', []);
       try {
         const result = await work({
-          query: async <Row>(text: string, values: readonly Value[] = []) => (await ask(client, text, values)).rows as Row[],
+          query: async <Row>(text: string, values: readonly Value[] = []) =>
+            (await ask(client, text, values)).rows as Row[],
           execute: async (text, values = []) => (await ask(client, text, values)).rowCount ?? 0,
         });
         await ask(client, 'COMMIT', []);
@@ -124,7 +146,7 @@ class PooledDatabase implements Database {
   }
 
   close(): Promise<void> {
-    return this.#closed ??= this.#pool.end();
+    return (this.#closed ??= this.#pool.end());
   }
 
   /** Again as long as others are in the way; what fails for good is told. */
@@ -133,9 +155,11 @@ class PooledDatabase implements Database {
       try {
         return await this.#once(work);
       } catch (error) {
-        if (!(error instanceof Failure)) throw error;   // of the work itself
+        if (!(error instanceof Failure)) throw error; // of the work itself
         if (!isConflict(error.cause) || attempt >= MAX_ATTEMPTS) throw this.#told(error.cause);
-        await new Promise((done) => { setTimeout(done, Math.random() * RETRY_MS * 2 ** attempt); });
+        await new Promise((done) => {
+          setTimeout(done, Math.random() * RETRY_MS * 2 ** attempt);
+        });
       }
     }
   }
@@ -190,5 +214,7 @@ async function ask(client: PoolClient, text: string, values: readonly Value[]): 
 /** PostgreSQL's texts have no U+0000; whoever sends one finds nothing by it, and reads U+FFFD where it was kept. JSON has it escaped. */
 function kept(value: Value): unknown {
   if (typeof value === 'string') return value.includes('\0') ? value.replaceAll('\0', '\ufffd') : value;
-  return Array.isArray(value) && value.some((one) => typeof one === 'string' && one.includes('\0')) ? value.map(kept) : value;
+  return Array.isArray(value) && value.some((one) => typeof one === 'string' && one.includes('\0'))
+    ? value.map(kept)
+    : value;
 }

@@ -3,7 +3,11 @@
 import { apiError } from '../../errors.js';
 import type { ApiError } from '../../errors.js';
 
-interface PostgresError { code?: unknown; severity?: unknown; message?: unknown }
+interface PostgresError {
+  code?: unknown;
+  severity?: unknown;
+  message?: unknown;
+}
 
 const codeOf = (error: unknown): string => {
   const { code } = (error ?? {}) as PostgresError;
@@ -11,10 +15,12 @@ const codeOf = (error: unknown): string => {
 };
 
 /** An answer of the database, rather than of the way to it. */
-export const isAnswer = (error: unknown): boolean => /^[0-9A-Z]{5}$/.test(codeOf(error)) && typeof (error as PostgresError).severity === 'string';
+export const isAnswer = (error: unknown): boolean =>
+  /^[0-9A-Z]{5}$/.test(codeOf(error)) && typeof (error as PostgresError).severity === 'string';
 
 /** Two transactions were in each other's way: what was asked may be asked again, nothing of it is there. */
-export const isConflict = (error: unknown): boolean => isAnswer(error) && (codeOf(error) === '40001' || codeOf(error) === '40P01');
+export const isConflict = (error: unknown): boolean =>
+  isAnswer(error) && (codeOf(error) === '40001' || codeOf(error) === '40P01');
 
 /** A lock was not to be had in the time that `lock_timeout` allows: nothing of the transaction is there. */
 export const isLockTimeout = (error: unknown): boolean => isAnswer(error) && codeOf(error) === '55P03';
@@ -35,7 +41,8 @@ export const isUnavailable = (error: unknown): boolean =>
 export const isBroken = (error: unknown): boolean => !isAnswer(error) || /^(08|57P)/.test(codeOf(error));
 
 /** 503. The reason is the operator's, and stays with `cause`. */
-export const unavailable = (cause: unknown): ApiError => apiError('maintenance', 'The server cannot reach its database at the moment.', null, { cause });
+export const unavailable = (cause: unknown): ApiError =>
+  apiError('maintenance', 'The server cannot reach its database at the moment.', null, { cause });
 
 /** The reason in words, without what only the operator of the database may know. */
 export function reasonOf(error: unknown): string {

@@ -35,7 +35,10 @@ export class Notifications {
   #asking = false;
   readonly #untold: { text: string; told: (well: boolean) => void }[] = [];
 
-  private constructor(private readonly settings: DatabaseSettings, private readonly options: NotificationOptions) {
+  private constructor(
+    private readonly settings: DatabaseSettings,
+    private readonly options: NotificationOptions,
+  ) {
     this.#ping = setInterval(() => void this.#check(), PING_MS).unref();
   }
 
@@ -78,7 +81,9 @@ export class Notifications {
     const client = new pg.Client({ ...connectionOptions(this.settings), query_timeout: PING_ANSWER_MS });
     client.on('error', (error) => this.#lost(client, error));
     client.on('end', () => this.#lost(client, new Error('the connection was closed')));
-    client.on('notification', ({ payload }) => { if (payload !== undefined) this.#hear(payload); });
+    client.on('notification', ({ payload }) => {
+      if (payload !== undefined) this.#hear(payload);
+    });
     try {
       await client.connect();
       await client.query(`LISTEN ${CHANNEL}`);
@@ -107,7 +112,11 @@ export class Notifications {
   async #tellAll(): Promise<void> {
     while (!this.#asking && this.#untold.length > 0) {
       const now = this.#untold.splice(0);
-      const well = await this.#ask({ name: 'tell', text: 'SELECT pg_notify($1, said) FROM unnest($2::text[]) AS each (said)', values: [CHANNEL, now.map(({ text }) => text)] });
+      const well = await this.#ask({
+        name: 'tell',
+        text: 'SELECT pg_notify($1, said) FROM unnest($2::text[]) AS each (said)',
+        values: [CHANNEL, now.map(({ text }) => text)],
+      });
       for (const { told } of now) told(well);
     }
   }
@@ -145,7 +154,12 @@ export class Notifications {
 
   #retry(): void {
     this.#timer = setTimeout(() => {
-      this.#connecting = this.#connect().then(() => this.options.onRestored?.(), () => { if (!this.#closed) this.#retry(); });
+      this.#connecting = this.#connect().then(
+        () => this.options.onRestored?.(),
+        () => {
+          if (!this.#closed) this.#retry();
+        },
+      );
     }, this.#retryMs).unref();
     this.#retryMs = Math.min(LONGEST_RETRY_MS, this.#retryMs * 2);
   }

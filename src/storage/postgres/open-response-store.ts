@@ -5,7 +5,19 @@
 import { isResponseId } from '../../ids.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
 import type { FinishedUsage } from '../../shared/usage-sink.js';
-import type { Failed, HeldChain, ItemPage, ItemPageQuery, LogKeeper, ResponseHead, ResponsePage, ResponseRecord, ResponseStore, StoredItem, StoredResponse } from '../response-store.js';
+import type {
+  Failed,
+  HeldChain,
+  ItemPage,
+  ItemPageQuery,
+  LogKeeper,
+  ResponseHead,
+  ResponsePage,
+  ResponseRecord,
+  ResponseStore,
+  StoredItem,
+  StoredResponse,
+} from '../response-store.js';
 import { OPEN_GATE } from '../erase-gate.js';
 import type { EraseGate } from '../erase-gate.js';
 import type { Database } from './database.js';
@@ -31,7 +43,12 @@ export interface PostgresResponsesOptions {
   sweeps?: boolean;
 }
 
-export function openPostgresResponses(database: Database, lease: ProcessLease, settings: { retention_days: number }, options: PostgresResponsesOptions = {}): ResponseStore {
+export function openPostgresResponses(
+  database: Database,
+  lease: ProcessLease,
+  settings: { retention_days: number },
+  options: PostgresResponsesOptions = {},
+): ResponseStore {
   return new PostgresResponses(database, lease, settings.retention_days * DAY_S, options);
 }
 
@@ -47,7 +64,17 @@ class PostgresResponses implements ResponseStore {
   readonly #stopListening: () => void = () => undefined;
   #sweeping: Promise<unknown> = Promise.resolve();
 
-  constructor(database: Database, lease: ProcessLease, retentionS: number, { now = () => Date.now() / 1000, onError = () => undefined, gate = OPEN_GATE, sweeps = true }: PostgresResponsesOptions) {
+  constructor(
+    database: Database,
+    lease: ProcessLease,
+    retentionS: number,
+    {
+      now = () => Date.now() / 1000,
+      onError = () => undefined,
+      gate = OPEN_GATE,
+      sweeps = true,
+    }: PostgresResponsesOptions,
+  ) {
     this.#process = lease.id;
     this.#reads = new ResponseReads(database, now, retentionS);
     this.#items = new ResponseItems(database, this.#reads);
@@ -58,7 +85,9 @@ class PostgresResponses implements ResponseStore {
     if (!sweeps) return;
     const sweep = (): Promise<unknown> => this.#erasure.sweep().catch(onError);
     this.#sweeping = sweep();
-    const sweepNext = (): void => { this.#sweeping = this.#sweeping.then(sweep); };
+    const sweepNext = (): void => {
+      this.#sweeping = this.#sweeping.then(sweep);
+    };
     this.#timer = setInterval(sweepNext, SWEEP_MS).unref();
     this.#stopListening = gate.onAllowed(sweepNext);
   }
@@ -93,7 +122,11 @@ class PostgresResponses implements ResponseStore {
     return null;
   }
 
-  async inputItems(organizationId: string, id: string, page: ItemPageQuery): Promise<ItemPage | 'no response' | 'no item'> {
+  async inputItems(
+    organizationId: string,
+    id: string,
+    page: ItemPageQuery,
+  ): Promise<ItemPage | 'no response' | 'no item'> {
     return isResponseId(id) ? this.#items.inputItems(organizationId, id, page) : 'no response';
   }
 
@@ -126,7 +159,10 @@ class PostgresResponses implements ResponseStore {
   }
 
   /** Of this process, and of those that are gone. */
-  failUnfinished(keeper: LogKeeper, isRunning: (organizationId: string, id: string) => boolean | Promise<boolean> = () => false): AsyncIterable<Failed> {
+  failUnfinished(
+    keeper: LogKeeper,
+    isRunning: (organizationId: string, id: string) => boolean | Promise<boolean> = () => false,
+  ): AsyncIterable<Failed> {
     return this.#ends.failUnfinished(keeper, isRunning);
   }
 

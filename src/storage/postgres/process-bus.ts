@@ -33,7 +33,10 @@ type Crossing =
   | { kind: 'ask'; from: string; n: number; topic: 'response.cancel' | 'response.running'; message: unknown }
   | { kind: 'answer'; from: string; to: string; n: number; answers: readonly unknown[] };
 
-interface Asked { answers: Map<string, readonly unknown[]>; look: () => void }
+interface Asked {
+  answers: Map<string, readonly unknown[]>;
+  look: () => void;
+}
 
 const OTHERS = `SELECT id FROM processes WHERE id IN (${ALIVE}) AND id <> $1`;
 
@@ -47,7 +50,12 @@ export class ProcessBus implements ThreadBus {
   readonly #stop: () => void;
 
   /** `me`: the lease of this thread. */
-  constructor(private readonly inner: ThreadBus, private readonly shared: Pick<SharedDatabase, 'listen' | 'tell'>, private readonly database: Database, private readonly me: string) {
+  constructor(
+    private readonly inner: ThreadBus,
+    private readonly shared: Pick<SharedDatabase, 'listen' | 'tell'>,
+    private readonly database: Database,
+    private readonly me: string,
+  ) {
     this.#stop = shared.listen((text) => this.#hear(text));
   }
 
@@ -69,11 +77,15 @@ export class ProcessBus implements ThreadBus {
   async ask<T extends Topic>(topic: T, message: Message<T>, timeoutMs = TIMEOUT_MS): Promise<Answer<T>[]> {
     if (!ASKED.has(topic)) return this.inner.ask(topic, message, timeoutMs);
     const within = this.inner.ask(topic, message, timeoutMs);
-    const others = this.#askOthers(topic as 'response.cancel', message as Message<'response.cancel'>, timeoutMs) as Promise<Answer<T>[]>;
+    const others = this.#askOthers(
+      topic as 'response.cancel',
+      message as Message<'response.cancel'>,
+      timeoutMs,
+    ) as Promise<Answer<T>[]>;
     // Of those who are asked one has it: then nobody waits for the others.
     const first = await Promise.race([within, others]);
     if ((first as unknown[]).includes(true)) return first;
-    return [...await within, ...await others];
+    return [...(await within), ...(await others)];
   }
 
   on<T extends Topic>(topic: T, listener: (message: Message<T>) => Answer<T> | Promise<Answer<T>>): () => void {
@@ -116,11 +128,20 @@ export class ProcessBus implements ThreadBus {
     this.#gathering = null;
     const ids = [...this.#grown];
     this.#grown.clear();
-    for (let at = 0; at < ids.length; at += IDS) this.#tell({ kind: 'logged', from: this.me, messages: ids.slice(at, at + IDS).map((id) => ({ id, ended: false })) });
+    for (let at = 0; at < ids.length; at += IDS)
+      this.#tell({
+        kind: 'logged',
+        from: this.me,
+        messages: ids.slice(at, at + IDS).map((id) => ({ id, ended: false })),
+      });
   }
 
   /** Again and again, until one says yes, all that are there have answered, or the time is over. Never rejects. */
-  async #askOthers(topic: 'response.cancel' | 'response.running', message: unknown, timeoutMs: number): Promise<unknown[]> {
+  async #askOthers(
+    topic: 'response.cancel' | 'response.running',
+    message: unknown,
+    timeoutMs: number,
+  ): Promise<unknown[]> {
     const n = ++this.#asks;
     const end = performance.now() + timeoutMs;
     const answers = new Map<string, readonly unknown[]>();
@@ -131,11 +152,14 @@ export class ProcessBus implements ThreadBus {
         if (others.every((id) => answers.has(id))) break;
         const looked = new Promise<void>((done) => {
           const timer = setTimeout(done, Math.min(AGAIN_MS, Math.max(1, end - performance.now())));
-          this.#asked.set(n, { answers, look: () => {
-            if (!said().includes(true) && !others.every((id) => answers.has(id))) return;
-            clearTimeout(timer);
-            done();
-          } });
+          this.#asked.set(n, {
+            answers,
+            look: () => {
+              if (!said().includes(true) && !others.every((id) => answers.has(id))) return;
+              clearTimeout(timer);
+              done();
+            },
+          });
         });
         this.#tell({ kind: 'ask', from: this.me, n, topic, message });
         await looked;
@@ -167,7 +191,7 @@ export class ProcessBus implements ThreadBus {
     const key = `${from} ${n}`;
     let answers = this.#answered.get(key);
     if (answers === undefined) {
-      this.#answered.set(key, answers = this.#answers(topic, message));
+      this.#answered.set(key, (answers = this.#answers(topic, message)));
       setTimeout(() => this.#answered.delete(key), KEPT_MS).unref();
     }
     this.#tell({ kind: 'answer', from: this.me, to: from, n, answers: await answers });
@@ -176,7 +200,7 @@ export class ProcessBus implements ThreadBus {
   /** The last listener's answer, as a list of one; [] if nobody listens or it failed. Never rejects. */
   async #answers(topic: Topic, message: unknown): Promise<readonly unknown[]> {
     let last: Promise<readonly unknown[]> = Promise.resolve([]);
-    for (const listener of [...this.#listeners.get(topic) ?? []]) {
+    for (const listener of [...(this.#listeners.get(topic) ?? [])]) {
       last = (async () => [await listener(message as never)])().catch(() => []);
     }
     return last;
@@ -195,11 +219,16 @@ function crossingIn(text: string): Crossing | null {
   const { kind, from, to, n, topic, message, messages, answers } = value as Record<string, unknown>;
   if (typeof from !== 'string') return null;
   switch (kind) {
-    case 'logged': return Array.isArray(messages) && messages.every(hasId) ? value as Crossing : null;
-    case 'ask': return typeof n === 'number' && ASKED.has(topic as Topic) && hasId(message) ? value as Crossing : null;
-    case 'answer': return typeof to === 'string' && typeof n === 'number' && Array.isArray(answers) ? value as Crossing : null;
-    default: return null;
+    case 'logged':
+      return Array.isArray(messages) && messages.every(hasId) ? (value as Crossing) : null;
+    case 'ask':
+      return typeof n === 'number' && ASKED.has(topic as Topic) && hasId(message) ? (value as Crossing) : null;
+    case 'answer':
+      return typeof to === 'string' && typeof n === 'number' && Array.isArray(answers) ? (value as Crossing) : null;
+    default:
+      return null;
   }
 }
 
-const hasId = (value: unknown): boolean => typeof value === 'object' && value !== null && 'id' in value && typeof value.id === 'string';
+const hasId = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null && 'id' in value && typeof value.id === 'string';

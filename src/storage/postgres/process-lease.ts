@@ -20,7 +20,11 @@ const RENEW = `WITH renewed AS (
   SELECT min(skew_ms) AS least, max(skew_ms) AS most, count(skew_ms) AS threads FROM processes
   WHERE lease_until > extract(epoch FROM clock_timestamp()) AND id <> $1`;
 
-interface Others { least: number | null; most: number | null; threads: number }
+interface Others {
+  least: number | null;
+  most: number | null;
+  threads: number;
+}
 
 export class ProcessLease {
   /** Never given twice. */
@@ -29,12 +33,20 @@ export class ProcessLease {
   #steadySince = performance.now();
   #others: Others = { least: null, most: null, threads: 0 };
 
-  private constructor(private readonly database: Database, private readonly clock: Pick<DatabaseClock, 'skewMs'> | null, private readonly onRenewed: () => void) {
+  private constructor(
+    private readonly database: Database,
+    private readonly clock: Pick<DatabaseClock, 'skewMs'> | null,
+    private readonly onRenewed: () => void,
+  ) {
     this.#timer = setInterval(() => void this.#renew(), RENEW_MS).unref();
   }
 
   /** `clock`: to compare with those of the other processes. Rejects with ApiError 503 if the database cannot be written. */
-  static async open(database: Database, clock: Pick<DatabaseClock, 'skewMs'> | null = null, onRenewed: () => void = () => undefined): Promise<ProcessLease> {
+  static async open(
+    database: Database,
+    clock: Pick<DatabaseClock, 'skewMs'> | null = null,
+    onRenewed: () => void = () => undefined,
+  ): Promise<ProcessLease> {
     const lease = new ProcessLease(database, clock, onRenewed);
     try {
       await lease.#write();
@@ -48,10 +60,12 @@ export class ProcessLease {
   /** Others may go on with what this one had, at once. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    await this.database.transaction(async (within) => {
-      await within.execute('DELETE FROM response_holds WHERE process = $1', [this.id]);
-      await within.execute('DELETE FROM processes WHERE id = $1', [this.id]);
-    }).catch(() => undefined);   // then the lease ends by itself
+    await this.database
+      .transaction(async (within) => {
+        await within.execute('DELETE FROM response_holds WHERE process = $1', [this.id]);
+        await within.execute('DELETE FROM processes WHERE id = $1', [this.id]);
+      })
+      .catch(() => undefined); // then the lease ends by itself
   }
 
   /**
@@ -71,7 +85,9 @@ export class ProcessLease {
 
   /** The database's own callers report its failures; the lease may run out before it is back. */
   async #renew(): Promise<void> {
-    await this.#write().then(this.onRenewed, () => { this.#steadySince = performance.now(); });
+    await this.#write().then(this.onRenewed, () => {
+      this.#steadySince = performance.now();
+    });
   }
 
   async #write(): Promise<void> {

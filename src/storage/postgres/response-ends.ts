@@ -12,7 +12,7 @@ import type { StoredRow } from './response-rows.js';
 import type { ResponseWrites } from './response-writes.js';
 
 const BATCH = 100;
-const UNFINISHED = 'status IN (\'queued\', \'in_progress\')';
+const UNFINISHED = "status IN ('queued', 'in_progress')";
 const ABANDONED = `(owner IS NULL OR owner NOT IN (${ALIVE}))`;
 
 const UNFINISHED_ONES = `SELECT id, organization FROM responses WHERE ${UNFINISHED} AND NOT dead AND id > $2 AND (owner = $1 OR ${ABANDONED}) ORDER BY id LIMIT ${BATCH}`;
@@ -29,7 +29,11 @@ type IsRunning = (organizationId: string, id: string) => boolean | Promise<boole
 
 export class ResponseEnds {
   constructor(
-    private readonly database: Database, private readonly process: string, private readonly reads: ResponseReads, private readonly writes: ResponseWrites, private readonly now: () => number,
+    private readonly database: Database,
+    private readonly process: string,
+    private readonly reads: ResponseReads,
+    private readonly writes: ResponseWrites,
+    private readonly now: () => number,
   ) {}
 
   async *failUnfinished(keeper: LogKeeper, isRunning: IsRunning): AsyncIterable<Failed> {
@@ -41,12 +45,12 @@ export class ResponseEnds {
       await this.#completeLog(id, keeper);
     }
     for await (const { id, organization } of this.#each(ENDED_ONES, this.now())) {
-      if (!await isRunning(organization, id)) await this.#completeLog(id, keeper);
+      if (!(await isRunning(organization, id))) await this.#completeLog(id, keeper);
     }
   }
 
   async *#each(text: string, first: string | number): AsyncGenerator<{ id: string; organization: string }> {
-    for (let after = ''; ;) {
+    for (let after = ''; ; ) {
       const rows = await this.database.query<{ id: string; organization: string }>(text, [first, after]);
       yield* rows;
       if (rows.length < BATCH) return;
@@ -57,7 +61,11 @@ export class ResponseEnds {
   async #fail(within: Queryable, id: string, keeper: LogKeeper): Promise<Failed | null> {
     const [row] = await within.query<StoredRow & { usage: string | null }>(TAKE_UP, [id, this.process]);
     if (row === undefined || !isUnfinished(row.status)) return null;
-    const failed = keeper.fail(storedOf(row), await this.reads.events(id, -1, Infinity, within) ?? [], row.usage === null ? null : JSON.parse(row.usage) as FinishedUsage);
+    const failed = keeper.fail(
+      storedOf(row),
+      (await this.reads.events(id, -1, Infinity, within)) ?? [],
+      row.usage === null ? null : (JSON.parse(row.usage) as FinishedUsage),
+    );
     await this.writes.end(within, failed.record);
     return failed;
   }
@@ -66,7 +74,8 @@ export class ResponseEnds {
     await this.database.transaction(async (within) => {
       const [row] = await within.query<StoredRow>(TAKE_LOG, [id, this.process]);
       const last = row === undefined ? null : await this.reads.lastEvent(id, within);
-      if (row !== undefined && last !== null) await this.writes.append(id, keeper.missing(storedOf(row), last), null, within);
+      if (row !== undefined && last !== null)
+        await this.writes.append(id, keeper.missing(storedOf(row), last), null, within);
     });
   }
 }

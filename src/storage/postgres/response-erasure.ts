@@ -49,12 +49,23 @@ const OLD_LOGS = `WITH due AS (SELECT id FROM responses WHERE log_until > 0 AND 
 const OLD_HOLDS = `DELETE FROM response_holds WHERE process NOT IN (${ALIVE})`;
 const OLD_PROCESSES = 'DELETE FROM processes WHERE lease_until < extract(epoch FROM clock_timestamp()) - 3600';
 
-interface Looked { id: string; previous_id: string | null; dead: boolean; held: boolean; continued: number }
+interface Looked {
+  id: string;
+  previous_id: string | null;
+  dead: boolean;
+  held: boolean;
+  continued: number;
+}
 
 export class ResponseErasure {
   #closed = false;
 
-  constructor(private readonly database: Database, private readonly now: () => number, private readonly retentionS: number, private readonly gate: EraseGate = OPEN_GATE) {}
+  constructor(
+    private readonly database: Database,
+    private readonly now: () => number,
+    private readonly retentionS: number,
+    private readonly gate: EraseGate = OPEN_GATE,
+  ) {}
 
   /** What runs stops after its transaction. */
   close(): void {
@@ -63,7 +74,11 @@ export class ResponseErasure {
 
   /** False if there is no such response. */
   async delete(organizationId: string, id: string): Promise<boolean> {
-    const killed = await this.database.query<{ id: string }>(DELETE, [id, organizationId, this.now() - this.retentionS]);
+    const killed = await this.database.query<{ id: string }>(DELETE, [
+      id,
+      organizationId,
+      this.now() - this.retentionS,
+    ]);
     if (killed.length === 0) return false;
     await this.erase([id]);
     return true;
@@ -78,13 +93,13 @@ export class ResponseErasure {
   async sweep(): Promise<number> {
     if (!this.gate.allows()) return 0;
     const expired = await this.#killAll(() => this.database.query(EXPIRE, [this.now() - this.retentionS]));
-    for (let after = ''; !this.#closed;) {
+    for (let after = ''; !this.#closed; ) {
       const ids = (await this.database.query<{ id: string }>(ALL_ERASABLE, [after])).map(({ id }) => id);
       if (ids.length === 0) break;
       await this.erase(ids);
       after = ids.at(-1) ?? after;
     }
-    while (!this.#closed && this.gate.allows() && await this.database.execute(OLD_LOGS, [this.now()]) === BATCH);
+    while (!this.#closed && this.gate.allows() && (await this.database.execute(OLD_LOGS, [this.now()])) === BATCH);
     await this.database.execute(OLD_HOLDS);
     await this.database.execute(OLD_PROCESSES);
     return expired;
@@ -92,7 +107,7 @@ export class ResponseErasure {
 
   /** Erases what is dead and needed by nobody, from each of `ids` towards the root. */
   async erase(ids: readonly string[]): Promise<void> {
-    for (let left = ids; left.length > 0 && !this.#closed;) {
+    for (let left = ids; left.length > 0 && !this.#closed; ) {
       const due = (await this.database.query<{ id: string }>(ERASABLE, [left])).map(({ id }) => id);
       if (due.length === 0) return;
       left = await this.database.transaction((within) => this.#erase(within, due));
@@ -100,7 +115,7 @@ export class ResponseErasure {
   }
 
   async #killAll(kill: () => Promise<{ id: string }[]>): Promise<number> {
-    for (let count = 0; ;) {
+    for (let count = 0; ; ) {
       const killed = await kill();
       if (killed.length === 0 || this.#closed) return count;
       count += killed.length;
@@ -110,7 +125,9 @@ export class ResponseErasure {
 
   /** Those before the ones it erased, where there may be more to erase. */
   async #erase(within: Queryable, due: readonly string[]): Promise<string[]> {
-    const near = new Map((await within.query<Pick<Looked, 'id' | 'previous_id'>>(ANCESTRY, [due])).map((row) => [row.id, row.previous_id]));
+    const near = new Map(
+      (await within.query<Pick<Looked, 'id' | 'previous_id'>>(ANCESTRY, [due])).map((row) => [row.id, row.previous_id]),
+    );
     await within.query(LOCK, [[...near.keys()]]);
     const looked = new Map((await within.query<Looked>(LOOK, [[...near.keys()]])).map((row) => [row.id, row]));
     const gone = new Set<string>();
@@ -120,7 +137,11 @@ export class ResponseErasure {
       // What somebody else has erased meanwhile, they go on from; so does this one, that it is done when it says so.
       while (before !== null && !looked.has(before) && near.has(before)) before = near.get(before) ?? null;
       if (before !== null && !looked.has(before)) left.push(before);
-      for (let row = before === null ? undefined : looked.get(before); row !== undefined; row = before === null ? undefined : looked.get(before)) {
+      for (
+        let row = before === null ? undefined : looked.get(before);
+        row !== undefined;
+        row = before === null ? undefined : looked.get(before)
+      ) {
         if (!row.dead || row.held || row.continued > 0 || gone.has(row.id)) break;
         gone.add(row.id);
         before = row.previous_id;

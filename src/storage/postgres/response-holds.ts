@@ -11,7 +11,11 @@ export class ResponseHolds {
   readonly #releasing = new Map<string, Promise<void>>();
 
   /** `released`: called when this process holds `id` no more. */
-  constructor(private readonly database: Database, private readonly process: string, private readonly released: (id: string) => Promise<void>) {}
+  constructor(
+    private readonly database: Database,
+    private readonly process: string,
+    private readonly released: (id: string) => Promise<void>,
+  ) {}
 
   /** Resolves when a row may be written: one that goes must not take it along. */
   async begin(id: string): Promise<() => void> {
@@ -35,7 +39,8 @@ export class ResponseHolds {
   #release(id: string): void {
     this.#counts.delete(id);
     // What fails here is met by the next sweep: the row counts until this process ends.
-    const done = this.database.execute(RELEASE, [id, this.process])
+    const done = this.database
+      .execute(RELEASE, [id, this.process])
       .then(() => (this.#counts.has(id) ? undefined : this.released(id)))
       .catch(() => undefined)
       .finally(() => this.#releasing.delete(id));

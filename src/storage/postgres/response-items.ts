@@ -35,15 +35,28 @@ const PAGES_DOWN = `SELECT first, rows FROM response_inputs WHERE response_id = 
 const FIRST_PAGES = `SELECT u.id, i.first, i.rows FROM unnest($1::text[]) AS u (id) CROSS JOIN LATERAL (
     SELECT first, rows FROM response_inputs WHERE response_id = u.id ORDER BY first LIMIT 2) i`;
 
-interface Page { first: number; rows: string }
-interface Part { id: string; place: Place }
+interface Page {
+  first: number;
+  rows: string;
+}
+interface Part {
+  id: string;
+  place: Place;
+}
 
 const LAST = 2 ** 31 - 1;
 
 export class ResponseItems {
-  constructor(private readonly database: Database, private readonly reads: ResponseReads) {}
+  constructor(
+    private readonly database: Database,
+    private readonly reads: ResponseReads,
+  ) {}
 
-  async items(organizationId: string, ids: Iterable<string>, maxSize: number): Promise<ReadonlyMap<string, StoredItem>> {
+  async items(
+    organizationId: string,
+    ids: Iterable<string>,
+    maxSize: number,
+  ): Promise<ReadonlyMap<string, StoredItem>> {
     const wanted = [...new Set(ids)];
     const found = new Map<string, StoredItem>();
     let size = 0;
@@ -63,15 +76,27 @@ export class ResponseItems {
 
   /** In the order of `ids`. */
   async #find(organizationId: string, ids: readonly string[]): Promise<FoundRow[]> {
-    const places = await this.database.query<{ item_key: string; response_id: string; place: Place; item: number }>(FIND, [[...new Set(ids.map(itemKey))], organizationId, this.reads.expired]);
+    const places = await this.database.query<{ item_key: string; response_id: string; place: Place; item: number }>(
+      FIND,
+      [[...new Set(ids.map(itemKey))], organizationId, this.reads.expired],
+    );
     const byKey = new Map(places.map((place) => [place.item_key, place]));
     const inputs = places.filter(({ place }) => place === 'input');
     const outputs = [...new Set(places.filter(({ place }) => place === 'output').map(({ response_id: id }) => id))];
-    const pages = inputs.length === 0 ? [] : await this.database.query<Page & { response_id: string }>(INPUT_PAGES, [inputs.map(({ response_id: id }) => id), inputs.map(({ item }) => item)]);
-    const shown = outputs.length === 0 ? [] : await this.database.query<{ id: string; output: string }>(OUTPUTS, [outputs]);
+    const pages =
+      inputs.length === 0
+        ? []
+        : await this.database.query<Page & { response_id: string }>(INPUT_PAGES, [
+            inputs.map(({ response_id: id }) => id),
+            inputs.map(({ item }) => item),
+          ]);
+    const shown =
+      outputs.length === 0 ? [] : await this.database.query<{ id: string; output: string }>(OUTPUTS, [outputs]);
     const rows = new Map<string, FoundRow>();
     const take = (responseId: string, place: Place, first: number, text: string): void => {
-      rowsOf(text).forEach((row, at) => rows.set(`${responseId} ${place} ${first + at}`, { responseId, place, index: first + at, row }));
+      rowsOf(text).forEach((row, at) =>
+        rows.set(`${responseId} ${place} ${first + at}`, { responseId, place, index: first + at, row }),
+      );
     };
     for (const { response_id: id, first, rows: text } of pages) take(id, 'input', first, text);
     for (const { id, output } of shown) take(id, 'output', 0, output);
@@ -82,14 +107,31 @@ export class ResponseItems {
     });
   }
 
-  async inputItems(organizationId: string, id: string, { newestFirst, after, limit, images }: ItemPageQuery): Promise<ItemPage | 'no response' | 'no item'> {
-    const lineage = (await this.database.query<{ id: string }>(LINEAGE, [id, organizationId, this.reads.expired])).map((row) => row.id);
+  async inputItems(
+    organizationId: string,
+    id: string,
+    { newestFirst, after, limit, images }: ItemPageQuery,
+  ): Promise<ItemPage | 'no response' | 'no item'> {
+    const lineage = (await this.database.query<{ id: string }>(LINEAGE, [id, organizationId, this.reads.expired])).map(
+      (row) => row.id,
+    );
     if (lineage.length === 0) return 'no response';
-    const parts = lineage.flatMap((one, n): Part[] => (n === 0 ? [{ id: one, place: 'input' }] : [{ id: one, place: 'output' }, { id: one, place: 'input' }]));
+    const parts = lineage.flatMap((one, n): Part[] =>
+      n === 0
+        ? [{ id: one, place: 'input' }]
+        : [
+            { id: one, place: 'output' },
+            { id: one, place: 'input' },
+          ],
+    );
     if (!newestFirst) parts.reverse();
     let begin: { part: number; from: number } = { part: 0, from: newestFirst ? LAST : 0 };
     if (after !== null) {
-      const places = await this.database.query<{ response_id: string; place: Place; item: number }>(PLACES, [organizationId, itemKey(after), lineage]);
+      const places = await this.database.query<{ response_id: string; place: Place; item: number }>(PLACES, [
+        organizationId,
+        itemKey(after),
+        lineage,
+      ]);
       const part = parts.findIndex((one) => places.some((at) => at.response_id === one.id && at.place === one.place));
       const at = places.find((one) => one.response_id === parts[part]?.id && one.place === parts[part]?.place);
       if (at === undefined) return 'no item';
@@ -101,12 +143,18 @@ export class ResponseItems {
   }
 
   /** Items in order that repeat none before them. */
-  async *#walk(parts: readonly Part[], begin: { part: number; from: number }, newestFirst: boolean): AsyncGenerator<FoundRow> {
+  async *#walk(
+    parts: readonly Part[],
+    begin: { part: number; from: number },
+    newestFirst: boolean,
+  ): AsyncGenerator<FoundRow> {
     // Little at first: mostly it is enough, and any may be large.
     for (let at = begin.part, count = 1; at < parts.length; at += count, count = Math.min(RESPONSES, 2 * count)) {
       const some = parts.slice(at, at + count);
       const ids = [...new Set(some.map(({ id }) => id))];
-      const outputs = new Map((await this.database.query<{ id: string; output: string }>(OUTPUTS, [ids])).map((row) => [row.id, row.output]));
+      const outputs = new Map(
+        (await this.database.query<{ id: string; output: string }>(OUTPUTS, [ids])).map((row) => [row.id, row.output]),
+      );
       const short = await this.#shortInputs(ids);
       for (const [index, { id, place }] of some.entries()) {
         const from = at + index === begin.part ? begin.from : newestFirst ? LAST : 0;
@@ -126,7 +174,7 @@ export class ResponseItems {
   }
 
   async *#pages(id: string, from: number, newestFirst: boolean): AsyncGenerator<FoundRow> {
-    for (let next = from; next >= 0;) {
+    for (let next = from; next >= 0; ) {
       const pages = await this.database.query<Page>(newestFirst ? PAGES_DOWN : PAGES_UP, [id, next]);
       for (const { first, rows } of pages) yield* rowsFrom(id, 'input', first, rows, next, newestFirst);
       const last = pages.at(-1);
@@ -136,7 +184,14 @@ export class ResponseItems {
   }
 }
 
-function* rowsFrom(responseId: string, place: Place, first: number, text: string, from: number, newestFirst: boolean): Generator<FoundRow> {
+function* rowsFrom(
+  responseId: string,
+  place: Place,
+  first: number,
+  text: string,
+  from: number,
+  newestFirst: boolean,
+): Generator<FoundRow> {
   const rows = rowsOf(text).map((row, at): FoundRow => ({ responseId, place, index: first + at, row }));
   for (const row of newestFirst ? rows.reverse() : rows) {
     if (row.row.repeats !== true && (newestFirst ? row.index <= from : row.index >= from)) yield row;

@@ -35,9 +35,17 @@ const CHAIN = `WITH RECURSIVE anchor AS MATERIALIZED (
     FROM lineage l JOIN responses r ON r.id = l.id
   ) c ON true ORDER BY c.n DESC`;
 
-interface ChainRow extends HeadRow { depth: number; chain_size: number; n: number | null; output: string; images: number; inputs: string[] }
+interface ChainRow extends HeadRow {
+  depth: number;
+  chain_size: number;
+  n: number | null;
+  output: string;
+  images: number;
+  inputs: string[];
+}
 
-const IMAGES_OF = 'SELECT response_id, place, item, image, bytes FROM response_images WHERE response_id = ANY($1::text[]) ORDER BY response_id, place, item, image';
+const IMAGES_OF =
+  'SELECT response_id, place, item, image, bytes FROM response_images WHERE response_id = ANY($1::text[]) ORDER BY response_id, place, item, image';
 const IMAGES_AT = `SELECT i.response_id, i.place, i.item, i.image, i.bytes FROM unnest($1::text[], $2::text[], $3::int[]) AS u (response_id, place, item)
   JOIN response_images i ON i.response_id = u.response_id AND i.place = u.place AND i.item = u.item ORDER BY i.response_id, i.place, i.item, i.image`;
 
@@ -51,12 +59,21 @@ const EVENTS = `SELECT e.events FROM responses r LEFT JOIN response_events e ON 
 const LAST_EVENT = `SELECT e.events FROM responses r JOIN response_events e ON e.response_id = r.id WHERE r.${HAS_LOG} ORDER BY e.first DESC LIMIT 1`;
 
 /** An item of a response, found: its bytes may be elsewhere. */
-export interface FoundRow { responseId: string; place: Place; index: number; row: ItemRow }
+export interface FoundRow {
+  responseId: string;
+  place: Place;
+  index: number;
+  row: ItemRow;
+}
 
 type ImageAt = ImageRow & { response_id: string };
 
 export class ResponseReads {
-  constructor(private readonly database: Database, private readonly now: () => number, private readonly retentionS: number) {}
+  constructor(
+    private readonly database: Database,
+    private readonly now: () => number,
+    private readonly retentionS: number,
+  ) {}
 
   /** What was created then or before is past its retention. */
   get expired(): number {
@@ -90,20 +107,49 @@ export class ResponseReads {
     const images = imagesOf(pictured.length === 0 ? [] : await this.database.query<ImageAt>(IMAGES_OF, [pictured]));
     const items = (row: ChainRow, place: Place, texts: readonly string[]): StoredItem[] =>
       texts.flatMap(rowsOf).map((one, index) => itemOf({ responseId: row.id, place, index, row: one }, images));
-    return rows.map((row) => ({ ...headOf(row), input: items(row, 'input', row.inputs), output: items(row, 'output', [row.output]) }));
+    return rows.map((row) => ({
+      ...headOf(row),
+      input: items(row, 'input', row.inputs),
+      output: items(row, 'output', [row.output]),
+    }));
   }
 
   async list(organizationId: string, limit: number, after: string | null): Promise<ResponsePage | null> {
-    const [, made, last] = after === null ? [] : /^(\d{1,12}(?:\.\d{1,6})?)\.(resp_[0-9a-f]{48})$/.exec(after) ?? [];
+    const [, made, last] = after === null ? [] : (/^(\d{1,12}(?:\.\d{1,6})?)\.(resp_[0-9a-f]{48})$/.exec(after) ?? []);
     if (after !== null && last === undefined) return null;
-    const rows = await this.database.query<HeadRow & { made_at: number }>(LIST, [organizationId, this.expired, last === undefined ? 'Infinity' : Number(made), last ?? '', limit + 1]);
-    const data = rows.slice(0, limit).map(({ id, model, status, background, created_at: createdAt }) => ({ id, model, status, background, createdAt, expiresAt: createdAt + this.retentionS }));
+    const rows = await this.database.query<HeadRow & { made_at: number }>(LIST, [
+      organizationId,
+      this.expired,
+      last === undefined ? 'Infinity' : Number(made),
+      last ?? '',
+      limit + 1,
+    ]);
+    const data = rows
+      .slice(0, limit)
+      .map(({ id, model, status, background, created_at: createdAt }) => ({
+        id,
+        model,
+        status,
+        background,
+        createdAt,
+        expiresAt: createdAt + this.retentionS,
+      }));
     const end = rows[limit - 1];
     return { data, next: rows.length > limit && end !== undefined ? `${end.made_at}.${end.id}` : null };
   }
 
-  async events(id: string, after: number, atLeast: number, within: Queryable = this.database): Promise<StoredEvent[] | null> {
-    const rows = await within.query<{ events: string | null }>(EVENTS, [id, this.now(), after + 1, Number.isFinite(atLeast) ? atLeast + 1 : null]);
+  async events(
+    id: string,
+    after: number,
+    atLeast: number,
+    within: Queryable = this.database,
+  ): Promise<StoredEvent[] | null> {
+    const rows = await within.query<{ events: string | null }>(EVENTS, [
+      id,
+      this.now(),
+      after + 1,
+      Number.isFinite(atLeast) ? atLeast + 1 : null,
+    ]);
     if (rows.length === 0) return null;
     const found: StoredEvent[] = [];
     for (const { events } of rows) {
@@ -115,14 +161,20 @@ export class ResponseReads {
 
   async lastEvent(id: string, within: Queryable = this.database): Promise<StoredEvent | null> {
     const [row] = await within.query<{ events: string }>(LAST_EVENT, [id, this.now()]);
-    return row === undefined ? null : eventsOf(row.events).at(-1) ?? null;
+    return row === undefined ? null : (eventsOf(row.events).at(-1) ?? null);
   }
 
   /** The items with their images, where they are wanted. */
   async withImages(found: readonly FoundRow[], wanted: boolean): Promise<StoredItem[]> {
     const pictured = wanted ? found.filter(({ row }) => row.images > 0) : [];
     if (pictured.length === 0) return found.map(({ row: { id, item } }) => ({ id, item }));
-    const images = imagesOf(await this.database.query<ImageAt>(IMAGES_AT, [pictured.map(({ responseId }) => responseId), pictured.map(({ place }) => place), pictured.map(({ index }) => index)]));
+    const images = imagesOf(
+      await this.database.query<ImageAt>(IMAGES_AT, [
+        pictured.map(({ responseId }) => responseId),
+        pictured.map(({ place }) => place),
+        pictured.map(({ index }) => index),
+      ]),
+    );
     return found.map((one) => itemOf(one, images));
   }
 }
@@ -145,11 +197,15 @@ function imagesOf(rows: readonly ImageAt[]): ReadonlyMap<string, Uint8Array[]> {
   return found;
 }
 
-function itemOf({ responseId, place, index, row: { id, item, images: count } }: FoundRow, images: ReadonlyMap<string, Uint8Array[]>): StoredItem {
+function itemOf(
+  { responseId, place, index, row: { id, item, images: count } }: FoundRow,
+  images: ReadonlyMap<string, Uint8Array[]>,
+): StoredItem {
   if (count === 0) return { id, item };
   const own = images.get(placeOf(responseId, place, index));
   if (own?.length !== count) throw erased(responseId);
   return { id, item, images: own };
 }
 
-const erased = (id: string): StorageError => new StorageError(`The stored response ${id} was erased while it was being read.`);
+const erased = (id: string): StorageError =>
+  new StorageError(`The stored response ${id} was erased while it was being read.`);

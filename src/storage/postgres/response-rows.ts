@@ -14,12 +14,31 @@ import type { ResponseHead, ResponseRecord, ResponseStatus, StoredResponse } fro
 
 export const HEAD = 'id, organization, model, created_at, status, background, previous_id';
 
-export interface HeadRow { id: string; organization: string; model: string; created_at: number; status: ResponseStatus; background: boolean; previous_id: string | null }
+export interface HeadRow {
+  id: string;
+  organization: string;
+  model: string;
+  created_at: number;
+  status: ResponseStatus;
+  background: boolean;
+  previous_id: string | null;
+}
 
-export const headOf = ({ id, organization, model, created_at: createdAt, status, background, previous_id: previousId }: HeadRow): ResponseHead =>
-  ({ id, organizationId: organization, model, createdAt, status, background, previousId });
+export const headOf = ({
+  id,
+  organization,
+  model,
+  created_at: createdAt,
+  status,
+  background,
+  previous_id: previousId,
+}: HeadRow): ResponseHead => ({ id, organizationId: organization, model, createdAt, status, background, previousId });
 
-export interface StoredRow extends HeadRow { resource: string; output: string; shown: string | null }
+export interface StoredRow extends HeadRow {
+  resource: string;
+  output: string;
+  shown: string | null;
+}
 
 export const STORED = `${HEAD}, resource, output, shown`;
 
@@ -31,7 +50,12 @@ export function storedOf(row: StoredRow): StoredResponse {
 
 export const rowsOf = (text: string): ItemRow[] => JSON.parse(text) as ItemRow[];
 
-export interface ImageRow { place: Place; item: number; image: number; bytes: Uint8Array }
+export interface ImageRow {
+  place: Place;
+  item: number;
+  image: number;
+  bytes: Uint8Array;
+}
 
 /** What a save writes, as statements take it. */
 export interface Written {
@@ -51,19 +75,29 @@ export function writtenOf(record: ResponseRecord, now: number): Written {
   const { items, shown } = outputRow(record);
   const inputPages = pages(input);
   return {
-    record, logUntil: record.background && !isUnfinished(record.status) ? Math.ceil(now) + LOG_S : null,
-    inputSize: sizeOf(input), outputSize: sizeOf(items),
+    record,
+    logUntil: record.background && !isUnfinished(record.status) ? Math.ceil(now) + LOG_S : null,
+    inputSize: sizeOf(input),
+    outputSize: sizeOf(items),
     pages: { first: inputPages.map(({ first }) => first), rows: inputPages.map(({ rows }) => JSON.stringify(rows)) },
-    output: JSON.stringify(items), shown: shown === null ? null : JSON.stringify(shown), resource: JSON.stringify({ ...record.resource, output: null }),
+    output: JSON.stringify(items),
+    shown: shown === null ? null : JSON.stringify(shown),
+    resource: JSON.stringify({ ...record.resource, output: null }),
   };
 }
 
 /** Columns of what is found by an item's id, and of images. */
-export interface Indexed { keys: string[]; places: Place[]; items: number[]; repeats: boolean[]; images: ImageRow[] }
+export interface Indexed {
+  keys: string[];
+  places: Place[];
+  items: number[];
+  repeats: boolean[];
+  images: ImageRow[];
+}
 
 export function indexed(record: ResponseRecord, places: readonly Place[]): Indexed {
   const found: Indexed = { keys: [], places: [], items: [], repeats: [], images: [] };
-  const seen = new Set<string>();                // an id that occurs twice goes by its first place
+  const seen = new Set<string>(); // an id that occurs twice goes by its first place
   for (const place of places) {
     record[place].forEach(({ id, images = [], repeats = false }, item) => {
       images.forEach((bytes, image) => found.images.push({ place, item, image, bytes }));

@@ -59,12 +59,18 @@ const APPEND = `WITH grown AS (
 export class ResponseWrites {
   readonly #saving = new Map<string, Promise<unknown>>();
 
-  constructor(private readonly database: Database, private readonly process: string, private readonly now: () => number) {}
+  constructor(
+    private readonly database: Database,
+    private readonly process: string,
+    private readonly now: () => number,
+  ) {}
 
   /** Saves of one response, and of what it continues, are written in the order they were asked for. */
   async save(record: ResponseRecord): Promise<void> {
     const { id, previousId } = record;
-    const before = [this.#saving.get(id), previousId === null ? undefined : this.#saving.get(previousId)].filter((one) => one !== undefined);
+    const before = [this.#saving.get(id), previousId === null ? undefined : this.#saving.get(previousId)].filter(
+      (one) => one !== undefined,
+    );
     const saved = (before.length === 0 ? Promise.resolve() : Promise.allSettled(before)).then(() => this.#save(record));
     this.#saving.set(id, saved);
     try {
@@ -78,7 +84,11 @@ export class ResponseWrites {
     const written = writtenOf(record, this.now());
     // Which of the two it is mostly shows: what goes on or has gone on is there.
     const isKnown = record.background && record.status !== 'queued';
-    if (!isKnown && await this.#write(INSERT, this.#inserted(written), indexed(record, ['input', 'output']), record.id)) return;
+    if (
+      !isKnown &&
+      (await this.#write(INSERT, this.#inserted(written), indexed(record, ['input', 'output']), record.id))
+    )
+      return;
     await this.#write(UPDATE, this.#updated(written), indexed(record, ['output']), record.id);
   }
 
@@ -88,11 +98,22 @@ export class ResponseWrites {
     await within.query(UPDATE, [...partValues(parts, parts.images), ...this.#updated(writtenOf(record, this.now()))]);
   }
 
-  async append(id: string, events: readonly StoredEvent[], usage: FinishedUsage | null, within: Queryable = this.database): Promise<void> {
+  async append(
+    id: string,
+    events: readonly StoredEvent[],
+    usage: FinishedUsage | null,
+    within: Queryable = this.database,
+  ): Promise<void> {
     const [first] = events;
     if (first === undefined) return;
     const rows = JSON.stringify(events.map(({ sequence, type, data }) => [sequence, type, data]));
-    await within.execute(APPEND, [id, first.sequence, rows, usage === null ? null : JSON.stringify(usage), this.process]);
+    await within.execute(APPEND, [
+      id,
+      first.sequence,
+      rows,
+      usage === null ? null : JSON.stringify(usage),
+      this.process,
+    ]);
   }
 
   /** Resolves when what is being saved is. */
@@ -102,7 +123,8 @@ export class ResponseWrites {
 
   async #write(text: string, values: readonly Value[], parts: Indexed, id: string): Promise<boolean> {
     const bytes = parts.images.reduce((sum, { bytes: { length } }) => sum + length, 0);
-    if (bytes <= IMAGE_BYTES) return (await this.database.query(text, [...partValues(parts, parts.images), ...values])).length > 0;
+    if (bytes <= IMAGE_BYTES)
+      return (await this.database.query(text, [...partValues(parts, parts.images), ...values])).length > 0;
     return this.database.transaction(async (within) => {
       if ((await within.query(text, [...partValues(parts, []), ...values])).length === 0) return false;
       for (const some of slices(parts.images)) await within.execute(MORE_IMAGES, [id, ...imageValues(some)]);
@@ -113,24 +135,62 @@ export class ResponseWrites {
   #inserted({ record, inputSize, outputSize, logUntil, pages, resource, output, shown }: Written): Value[] {
     const { id, organizationId, model, createdAt, madeAt = createdAt, status, previousId, background } = record;
     return [
-      id, organizationId, model, createdAt, madeAt, status, previousId, background, inputSize, outputSize, logUntil,
-      this.process, resource, output, shown, imagesOf(record), pages.first, pages.rows,
+      id,
+      organizationId,
+      model,
+      createdAt,
+      madeAt,
+      status,
+      previousId,
+      background,
+      inputSize,
+      outputSize,
+      logUntil,
+      this.process,
+      resource,
+      output,
+      shown,
+      imagesOf(record),
+      pages.first,
+      pages.rows,
     ];
   }
 
   #updated({ record, outputSize, logUntil, resource, output, shown }: Written): Value[] {
     const { id, organizationId, model, status } = record;
-    return [id, organizationId, model, status, outputSize, logUntil, resource, output, shown, imagesOf(record), this.process];
+    return [
+      id,
+      organizationId,
+      model,
+      status,
+      outputSize,
+      logUntil,
+      resource,
+      output,
+      shown,
+      imagesOf(record),
+      this.process,
+    ];
   }
 }
 
-const imagesOf = ({ input, output }: ResponseRecord): number => ([...input, ...output].some(({ images = [] }) => images.length > 0) ? 1 : 0);
+const imagesOf = ({ input, output }: ResponseRecord): number =>
+  [...input, ...output].some(({ images = [] }) => images.length > 0) ? 1 : 0;
 
 const imageValues = (images: readonly ImageRow[]): Value[] => [
-  images.map(({ place }) => place), images.map(({ item }) => item), images.map(({ image }) => image), images.map(({ bytes }) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)),
+  images.map(({ place }) => place),
+  images.map(({ item }) => item),
+  images.map(({ image }) => image),
+  images.map(({ bytes }) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)),
 ];
 
-const partValues = (parts: Indexed, images: readonly ImageRow[]): Value[] => [parts.keys, parts.places, parts.items, parts.repeats, ...imageValues(images)];
+const partValues = (parts: Indexed, images: readonly ImageRow[]): Value[] => [
+  parts.keys,
+  parts.places,
+  parts.items,
+  parts.repeats,
+  ...imageValues(images),
+];
 
 function* slices(images: readonly ImageRow[]): Generator<ImageRow[]> {
   let slice: ImageRow[] = [];
@@ -144,4 +204,3 @@ function* slices(images: readonly ImageRow[]): Generator<ImageRow[]> {
   }
   if (slice.length > 0) yield slice;
 }
-

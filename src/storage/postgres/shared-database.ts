@@ -19,16 +19,26 @@ export interface SharedDatabase {
 }
 
 /** `primary`: the thread that brings the tables up to date. Rejects with StorageError that names what is wrong, or with ApiError 503. */
-export async function openSharedDatabase(settings: DatabaseSettings, primary: boolean, log: Log): Promise<SharedDatabase> {
+export async function openSharedDatabase(
+  settings: DatabaseSettings,
+  primary: boolean,
+  log: Log,
+): Promise<SharedDatabase> {
   if (primary) await migrate(settings);
   const listeners = new Set<{ heard: (message: string) => void; missed: () => void }>();
   const notifications = await Notifications.open(settings, {
-    onMessage: (message) => { for (const { heard } of [...listeners]) heard(message); },
-    onRestored: () => { for (const { missed } of [...listeners]) missed(); },
+    onMessage: (message) => {
+      for (const { heard } of [...listeners]) heard(message);
+    },
+    onRestored: () => {
+      for (const { missed } of [...listeners]) missed();
+    },
     onUnheard: (err) => log.error({ err }, 'a message of another server could not be taken'),
     onLost: (err) => log.warn({ err }, 'nothing is heard of the other servers at the moment'),
   });
-  const database = openPool(settings, { onFailure: (reason) => log.error(reason, 'the shared database failed a request') });
+  const database = openPool(settings, {
+    onFailure: (reason) => log.error(reason, 'the shared database failed a request'),
+  });
   const close = async (): Promise<void> => {
     await notifications.close();
     await database.close();
@@ -41,7 +51,8 @@ export async function openSharedDatabase(settings: DatabaseSettings, primary: bo
     throw error;
   }
   return {
-    database, clock,
+    database,
+    clock,
     listen(heard, missed = () => undefined) {
       const listener = { heard, missed };
       listeners.add(listener);

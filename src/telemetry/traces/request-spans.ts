@@ -20,17 +20,33 @@ export class RequestSpans implements RequestTrace {
   readonly #facts: Record<string, Known> = {};
   #ended = false;
 
-  private constructor(private readonly api: Api, private readonly tracer: Tracer, context: Context, private readonly span: Span) {
+  private constructor(
+    private readonly api: Api,
+    private readonly tracer: Tracer,
+    context: Context,
+    private readonly span: Span,
+  ) {
     this.#context = api.trace.setSpan(context, span);
   }
 
   /** Null if the sampler leaves it out. */
-  static begin(api: Api, tracer: Tracer, context: Context, { method, path, receivedAt, header }: TracedRequest): RequestSpans | null {
+  static begin(
+    api: Api,
+    tracer: Tracer,
+    context: Context,
+    { method, path, receivedAt, header }: TracedRequest,
+  ): RequestSpans | null {
     const startTime = wallClock()(receivedAt);
     const span = tracer.startSpan(`${method} ${path}`, { kind: api.SpanKind.SERVER, startTime }, context);
     if (!span.isRecording()) return null;
     const trace = new RequestSpans(api, tracer, context, span);
-    trace.set({ 'http.request.method': method === 'WEBSOCKET' ? 'GET' : method, 'http.route': path, 'url.path': path, 'url.scheme': 'http', ...addressOf(header('host')) });
+    trace.set({
+      'http.request.method': method === 'WEBSOCKET' ? 'GET' : method,
+      'http.route': path,
+      'url.path': path,
+      'url.scheme': 'http',
+      ...addressOf(header('host')),
+    });
     return trace;
   }
 
@@ -41,7 +57,10 @@ export class RequestSpans implements RequestTrace {
   get headers(): Readonly<Record<string, string>> {
     const { traceId, spanId, traceFlags, traceState } = this.span.spanContext();
     const state = traceState?.serialize() ?? '';
-    return { traceparent: `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`, ...(state === '' ? {} : { tracestate: state }) };
+    return {
+      traceparent: `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`,
+      ...(state === '' ? {} : { tracestate: state }),
+    };
   }
 
   named(name: string): void {
@@ -58,11 +77,15 @@ export class RequestSpans implements RequestTrace {
 
   append(name: string, value: string): void {
     const before = this.#facts[name];
-    this.#facts[name] = Array.isArray(before) ? [...before as string[], value] : [value];
+    this.#facts[name] = Array.isArray(before) ? [...(before as string[]), value] : [value];
   }
 
   stretch(name: string, from: number, to: number, facts: TraceFacts = {}, error: string | null = null): void {
-    const span = this.tracer.startSpan(name, { startTime: this.#clock(from), attributes: keep(facts, {}) }, this.#context);
+    const span = this.tracer.startSpan(
+      name,
+      { startTime: this.#clock(from), attributes: keep(facts, {}) },
+      this.#context,
+    );
     if (error !== null) this.#fail(span, error);
     span.end(this.#clock(Math.max(from, to)));
   }
@@ -76,13 +99,18 @@ export class RequestSpans implements RequestTrace {
     if (this.#ended) return;
     this.#ended = true;
     this.set({
-      'http.response.status_code': method === 'BACKGROUND' || status === 0 ? null : status, 'error.type': failure?.code,
-      'monolith.request.id': requestId, 'monolith.outcome': outcome, 'monolith.organization.id': organizationId, 'monolith.key.id': keyId,
+      'http.response.status_code': method === 'BACKGROUND' || status === 0 ? null : status,
+      'error.type': failure?.code,
+      'monolith.request.id': requestId,
+      'monolith.outcome': outcome,
+      'monolith.organization.id': organizationId,
+      'monolith.key.id': keyId,
       ...(typeof fields['stream'] === 'boolean' ? { 'monolith.stream': fields['stream'] } : {}),
     });
     this.span.setAttributes(this.#facts as Attributes);
     // A server's span has no error for what was the client's doing (conventions of HTTP spans).
-    if (failure !== null && (failure.status >= 500 || outcome === 'failed')) this.span.setStatus({ code: this.api.SpanStatusCode.ERROR, message: failure.code });
+    if (failure !== null && (failure.status >= 500 || outcome === 'failed'))
+      this.span.setStatus({ code: this.api.SpanStatusCode.ERROR, message: failure.code });
     this.span.end(this.#clock(performance.now()));
   }
 
@@ -104,5 +132,7 @@ function keep(facts: TraceFacts, into: Record<string, Known>): Attributes {
 /** As the client has it: what stands before it may have another. */
 function addressOf(host: string): TraceFacts {
   const [, name, port] = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(host) ?? [];
-  return name === undefined || name === '' ? {} : { 'server.address': name, 'server.port': port === undefined ? null : Number(port) };
+  return name === undefined || name === ''
+    ? {}
+    : { 'server.address': name, 'server.port': port === undefined ? null : Number(port) };
 }

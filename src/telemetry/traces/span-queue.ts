@@ -14,7 +14,11 @@ const PAUSE_MS = 1_000;
 const EXPORT_MS = 3_000;
 
 /** What became of spans. */
-export interface SpanCounts { sent: number; failed: number; dropped: number }
+export interface SpanCounts {
+  sent: number;
+  failed: number;
+  dropped: number;
+}
 
 export class SpanQueue {
   readonly counts: SpanCounts = { sent: 0, failed: 0, dropped: 0 };
@@ -23,7 +27,11 @@ export class SpanQueue {
   #failing = false;
   #shutdown: () => Promise<void> = () => Promise.resolve();
 
-  constructor(otel: OtelPackages, { endpoint, headers }: TraceSettings, private readonly log: Log) {
+  constructor(
+    otel: OtelPackages,
+    { endpoint, headers }: TraceSettings,
+    private readonly log: Log,
+  ) {
     const { OTEL_EXPORTER_OTLP_TIMEOUT: timeout, OTEL_EXPORTER_OTLP_TRACES_TIMEOUT: tracesTimeout } = process.env;
     const exporter = new otel.exporter.OTLPTraceExporter({
       ...(endpoint === null ? {} : { url: endpoint }),
@@ -32,7 +40,10 @@ export class SpanQueue {
     });
     const batches = new otel.sdk.BatchSpanProcessor({
       exporter: this.#counted(exporter, otel.core.ExportResultCode.SUCCESS),
-      maxQueueSize: MAX_SPANS, maxExportBatchSize: BATCH, scheduledDelayMillis: PAUSE_MS, exportTimeoutMillis: EXPORT_MS + 1_000,
+      maxQueueSize: MAX_SPANS,
+      maxExportBatchSize: BATCH,
+      scheduledDelayMillis: PAUSE_MS,
+      exportTimeoutMillis: EXPORT_MS + 1_000,
     });
     this.processor = {
       onStart: () => undefined,
@@ -55,11 +66,17 @@ export class SpanQueue {
 
   async close(): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => { timer = setTimeout(resolve, EXPORT_MS); });
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, EXPORT_MS);
+    });
     await Promise.race([this.#shutdown().catch(() => undefined), late]);
     clearTimeout(timer);
     const { sent, failed, dropped } = this.counts;
-    if (failed + dropped + this.#waiting > 0) this.log.warn({ sent, failed, dropped, left: this.#waiting }, 'some spans of traces were not taken by the collector');
+    if (failed + dropped + this.#waiting > 0)
+      this.log.warn(
+        { sent, failed, dropped, left: this.#waiting },
+        'some spans of traces were not taken by the collector',
+      );
   }
 
   #counted(exporter: SpanExporter, success: ExportResult['code']): SpanExporter {
@@ -82,6 +99,10 @@ export class SpanQueue {
     if (ok !== this.#failing) return;
     this.#failing = !ok;
     if (ok) this.log.info({}, 'the collector takes traces again');
-    else this.log.warn({ reason: error?.message ?? 'unknown' }, 'the collector does not take traces: they are left out as long as it does not');
+    else
+      this.log.warn(
+        { reason: error?.message ?? 'unknown' },
+        'the collector does not take traces: they are left out as long as it does not',
+      );
   }
 }

@@ -21,18 +21,27 @@ function isOn({ endpoint }: TraceSettings, env: NodeJS.ProcessEnv): boolean {
 
 /** Null: traces are off. */
 export function openTracing(settings: TraceSettings | undefined, log: Log, thread: number | undefined): Tracing | null {
-  return settings === undefined || !isOn(settings, process.env) ? null : new Tracing(loadPackages(), settings, log, thread);
+  return settings === undefined || !isOn(settings, process.env)
+    ? null
+    : new Tracing(loadPackages(), settings, log, thread);
 }
 
 export class Tracing {
   readonly #queue: SpanQueue;
   readonly #tracer: Tracer;
 
-  constructor(private readonly otel: OtelPackages, settings: TraceSettings, log: Log, thread: number | undefined) {
+  constructor(
+    private readonly otel: OtelPackages,
+    settings: TraceSettings,
+    log: Log,
+    thread: number | undefined,
+  ) {
     const resource = resourceOf(otel, thread);
     this.#queue = new SpanQueue(otel, settings, log);
     const provider = new otel.sdk.TracerProvider({
-      resource, sampler: samplerOf(otel, settings), spanProcessors: [this.#queue.processor],
+      resource,
+      sampler: samplerOf(otel, settings),
+      spanProcessors: [this.#queue.processor],
       // Names of tools, ids and numbers: none is long, and none is the client's but for a model's name, which is served.
       spanLimits: { attributeValueLengthLimit: 256 },
     });
@@ -77,9 +86,15 @@ function samplerOf({ sdk }: OtelPackages, { sample_ratio: ratio, by_parent: byPa
 
 /** Who tells: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win over what is known here. */
 function resourceOf({ resources }: OtelPackages, thread: number | undefined): Resource {
-  return resources.defaultResource()
-    .merge(resources.resourceFromAttributes({
-      'service.name': 'monolith', 'service.version': VERSION, 'process.pid': process.pid, ...(thread === undefined ? {} : { 'monolith.thread': thread }),
-    }))
+  return resources
+    .defaultResource()
+    .merge(
+      resources.resourceFromAttributes({
+        'service.name': 'monolith',
+        'service.version': VERSION,
+        'process.pid': process.pid,
+        ...(thread === undefined ? {} : { 'monolith.thread': thread }),
+      }),
+    )
     .merge(resources.detectResources({ detectors: [resources.envDetector] }));
 }

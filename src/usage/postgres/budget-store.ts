@@ -10,7 +10,7 @@ export class PostgresBudgetStore implements BudgetStore {
   constructor(private readonly work: AccountWork) {}
 
   async get(organizationId: string): Promise<Budget | null> {
-    return await settingOf<Budget>(this.work.sql, 'budget', organizationId) ?? null;
+    return (await settingOf<Budget>(this.work.sql, 'budget', organizationId)) ?? null;
   }
 
   all(): Promise<ReadonlyMap<string, Budget>> {

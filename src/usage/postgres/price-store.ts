@@ -13,7 +13,7 @@ export class PostgresPriceStore implements PriceStore {
   constructor(private readonly work: AccountWork) {}
 
   async get(): Promise<PriceTable | null> {
-    return await settingOf<PriceTable>(this.work.sql, 'prices', ALL) ?? null;
+    return (await settingOf<PriceTable>(this.work.sql, 'prices', ALL)) ?? null;
   }
 
   set(prices: PriceTable | null, note: AuditNote): Promise<void> {

@@ -10,10 +10,29 @@ import type { UsageCursor, UsageQuery, UsageRows, UsageSpan, UsageTotal } from '
 export const NEVER = 2 ** 31 - 1;
 
 type Counts = Omit<UsageRowObject, 'bucket_start' | 'model' | 'api_key_id' | 'endpoint'>;
-interface SummedRow extends Counts { bucket: number; name: string; model: string; key_id: string; endpoint: string }
+interface SummedRow extends Counts {
+  bucket: number;
+  name: string;
+  model: string;
+  key_id: string;
+  endpoint: string;
+}
 
 /** The columns of UsageSums, in their order. */
-export const SUMS = ['requests', 'errors', 'rate_limited', 'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens', 'images', 'answered', 'first_token_ms', 'duration_ms', 'decode_ms'] as const;
+export const SUMS = [
+  'requests',
+  'errors',
+  'rate_limited',
+  'input_tokens',
+  'cached_tokens',
+  'output_tokens',
+  'reasoning_tokens',
+  'images',
+  'answered',
+  'first_token_ms',
+  'duration_ms',
+  'decode_ms',
+] as const;
 
 /** Sums of rows of usage_hours beside `prices`. Of bigint they are numeric, which is no number; far below 2^53 they are bigint again. */
 const COUNTS = [
@@ -22,15 +41,26 @@ const COUNTS = [
 ].join(', ');
 
 /** Parameters $1 to $4. */
-const PRICES = 'LEFT JOIN unnest($1::text[], $2::double precision[], $3::double precision[], $4::double precision[]) AS prices (model, input, cached_input, output) ON prices.model = hours.model';
+const PRICES =
+  'LEFT JOIN unnest($1::text[], $2::double precision[], $3::double precision[], $4::double precision[]) AS prices (model, input, cached_input, output) ON prices.model = hours.model';
 
 const valuesOf = (prices: PriceTable | null): Value[] => {
   const all = Object.entries(prices?.models ?? {});
-  return [all.map(([model]) => model), all.map(([, { input }]) => input), all.map(([, { cached_input: cached }]) => cached), all.map(([, { output }]) => output)];
+  return [
+    all.map(([model]) => model),
+    all.map(([, { input }]) => input),
+    all.map(([, { cached_input: cached }]) => cached),
+    all.map(([, { output }]) => output),
+  ];
 };
 
 /** As UsageStore.rows(). */
-export async function usageRows(sql: Queryable, query: UsageQuery, limit: number, after: UsageCursor | null): Promise<UsageRows> {
+export async function usageRows(
+  sql: Queryable,
+  query: UsageQuery,
+  limit: number,
+  after: UsageCursor | null,
+): Promise<UsageRows> {
   const { organizationId, fromHour, toHour, bucket, groupBy, models, apiKeys, prices } = query;
   const found = await sql.query<SummedRow>(
     `SELECT * FROM (
@@ -43,8 +73,19 @@ export async function usageRows(sql: Queryable, query: UsageQuery, limit: number
        GROUP BY 1, 2, 3, 4, 5
      ) AS summed WHERE (bucket, name) > ($14::integer, $15::text) ORDER BY bucket, name LIMIT $16`,
     [
-      ...valuesOf(prices), bucket === 'day' ? 24 : 1, groupBy.includes('model'), groupBy.includes('api_key'), groupBy.includes('endpoint'),
-      organizationId, after === null ? fromHour : Math.max(fromHour, after.hour), Math.min(toHour, NEVER), models, apiKeys, after?.hour ?? -1, after?.group ?? '', limit + 1,
+      ...valuesOf(prices),
+      bucket === 'day' ? 24 : 1,
+      groupBy.includes('model'),
+      groupBy.includes('api_key'),
+      groupBy.includes('endpoint'),
+      organizationId,
+      after === null ? fromHour : Math.max(fromHour, after.hour),
+      Math.min(toHour, NEVER),
+      models,
+      apiKeys,
+      after?.hour ?? -1,
+      after?.group ?? '',
+      limit + 1,
     ],
   );
   const rows = found.slice(0, limit);
@@ -62,14 +103,23 @@ export async function usageRows(sql: Queryable, query: UsageQuery, limit: number
 }
 
 /** As UsageStore.totals(). */
-export async function usageTotals(sql: Queryable, { fromHour, toHour }: UsageSpan, organizationIds: readonly string[], prices: PriceTable | null): Promise<UsageTotal[]> {
+export async function usageTotals(
+  sql: Queryable,
+  { fromHour, toHour }: UsageSpan,
+  organizationIds: readonly string[],
+  prices: PriceTable | null,
+): Promise<UsageTotal[]> {
   const rows = await sql.query<SummedRow & { organization_id: string }>(
     `SELECT hours.organization_id, hours.model, ${COUNTS} FROM usage_hours AS hours ${PRICES}
      WHERE hours.organization_id = ANY($5) AND hours.hour >= $6 AND hours.hour < $7
      GROUP BY hours.organization_id, hours.model ORDER BY array_position($5, hours.organization_id), hours.model`,
     [...valuesOf(prices), organizationIds, fromHour, Math.min(toHour, NEVER)],
   );
-  return rows.map((row) => ({ organization_id: row.organization_id, model: row.model === '' ? null : row.model, ...countsOf(row) }));
+  return rows.map((row) => ({
+    organization_id: row.organization_id,
+    model: row.model === '' ? null : row.model,
+    ...countsOf(row),
+  }));
 }
 
 function countsOf(row: SummedRow): Counts {

@@ -11,7 +11,17 @@ import type { LatencyRow } from '../latency-groups.js';
 import { Sketching } from '../latency-sketch.js';
 import { HOUR_MS, isFinished, summedUp } from '../sums.js';
 import type { FinishedUsage } from '../../shared/usage-sink.js';
-import type { LatencyGroup, UsageCursor, UsageEntry, UsageExpiry, UsageQuery, UsageRows, UsageSpan, UsageStore, UsageTotal } from '../usage-store.js';
+import type {
+  LatencyGroup,
+  UsageCursor,
+  UsageEntry,
+  UsageExpiry,
+  UsageQuery,
+  UsageRows,
+  UsageSpan,
+  UsageStore,
+  UsageTotal,
+} from '../usage-store.js';
 import { NEVER, SUMS, usageRows, usageTotals } from './usage-query.js';
 
 /** Rows of one statement that erases. */
@@ -36,7 +46,10 @@ export class PostgresUsageStore implements UsageStore {
   }
 
   async monthTokens(organizationIds: readonly string[], month: string): Promise<number[]> {
-    const rows = await this.database.query<{ organization_id: string; tokens: number }>('SELECT organization_id, tokens FROM usage_months WHERE organization_id = ANY($1) AND month = $2', [organizationIds, month]);
+    const rows = await this.database.query<{ organization_id: string; tokens: number }>(
+      'SELECT organization_id, tokens FROM usage_months WHERE organization_id = ANY($1) AND month = $2',
+      [organizationIds, month],
+    );
     const tokens = new Map(rows.map((row) => [row.organization_id, row.tokens]));
     return organizationIds.map((id) => tokens.get(id) ?? 0);
   }
@@ -58,7 +71,8 @@ export class PostgresUsageStore implements UsageStore {
          WHERE organization_id = $1 AND hour < $2 AND (hour, model, key_id) > ($3, $4, $5) ORDER BY hour, model, key_id LIMIT $6`,
         [query.organizationId, Math.min(query.toHour, NEVER), ...last, SLICE],
       );
-      for (const { model, key_id: keyId, first_sketch: first, total_sketch: total } of slice) groups.add(model, keyId, { first, total });
+      for (const { model, key_id: keyId, first_sketch: first, total_sketch: total } of slice)
+        groups.add(model, keyId, { first, total });
       const end = slice.at(-1);
       if (end === undefined || slice.length < SLICE) return groups.result();
       last = [end.hour, end.model, end.key_id];
@@ -72,30 +86,47 @@ export class PostgresUsageStore implements UsageStore {
     const hour = Math.floor(sums / HOUR_MS);
     let erased = 0;
     for (const [text, bound] of [
-      ['DELETE FROM usage_rows WHERE number IN (SELECT number FROM usage_rows WHERE ended_at < $1 ORDER BY ended_at LIMIT $2)', rows],
-      [`DELETE FROM usage_hours WHERE (organization_id, hour, model, key_id, endpoint) IN (
-         SELECT organization_id, hour, model, key_id, endpoint FROM usage_hours WHERE hour < $1 LIMIT $2)`, hour],
-      [`DELETE FROM usage_latencies WHERE (organization_id, hour, model, key_id) IN (
-         SELECT organization_id, hour, model, key_id FROM usage_latencies WHERE hour < $1 LIMIT $2)`, hour],
-      [`DELETE FROM usage_months WHERE (organization_id, month) IN (
-         SELECT organization_id, month FROM usage_months WHERE month < $1 LIMIT $2)`, monthName(monthNumber(sums))],
+      [
+        'DELETE FROM usage_rows WHERE number IN (SELECT number FROM usage_rows WHERE ended_at < $1 ORDER BY ended_at LIMIT $2)',
+        rows,
+      ],
+      [
+        `DELETE FROM usage_hours WHERE (organization_id, hour, model, key_id, endpoint) IN (
+         SELECT organization_id, hour, model, key_id, endpoint FROM usage_hours WHERE hour < $1 LIMIT $2)`,
+        hour,
+      ],
+      [
+        `DELETE FROM usage_latencies WHERE (organization_id, hour, model, key_id) IN (
+         SELECT organization_id, hour, model, key_id FROM usage_latencies WHERE hour < $1 LIMIT $2)`,
+        hour,
+      ],
+      [
+        `DELETE FROM usage_months WHERE (organization_id, month) IN (
+         SELECT organization_id, month FROM usage_months WHERE month < $1 LIMIT $2)`,
+        monthName(monthNumber(sums)),
+      ],
     ] as const) {
-      for (let gone = BATCH; gone === BATCH && !signal.aborted; erased += gone) gone = await this.database.execute(text, [bound, BATCH]);
+      for (let gone = BATCH; gone === BATCH && !signal.aborted; erased += gone)
+        gone = await this.database.execute(text, [bound, BATCH]);
     }
     return erased;
   }
 }
 
-interface Sketches { first_sketch: number[]; total_sketch: number[] }
+interface Sketches {
+  first_sketch: number[];
+  total_sketch: number[];
+}
 
 /** Within a transaction. */
 async function put(sql: Queryable, entries: readonly UsageEntry[]): Promise<void> {
   const { hours, months } = summedUp(entries);
   const finished = entries.filter((entry): entry is UsageEntry & { usage: FinishedUsage } => isFinished(entry.usage));
   if (finished.length > 0) {
-    await sql.execute('INSERT INTO usage_rows (ended_at, usage) SELECT ended_at, usage::json FROM unnest($1::bigint[], $2::text[]) AS given (ended_at, usage)', [
-      finished.map(({ usage }) => usage.endedAt), finished.map(({ usage }) => JSON.stringify(usage)),
-    ]);
+    await sql.execute(
+      'INSERT INTO usage_rows (ended_at, usage) SELECT ended_at, usage::json FROM unnest($1::bigint[], $2::text[]) AS given (ended_at, usage)',
+      [finished.map(({ usage }) => usage.endedAt), finished.map(({ usage }) => JSON.stringify(usage))],
+    );
   }
   const sorted = [...hours].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, hour]) => hour);
   await sql.execute(ADD_HOURS, [
@@ -119,21 +150,31 @@ async function putLatencies(sql: Queryable, rows: readonly LatencyRow[]): Promis
   await sql.execute(
     `INSERT INTO usage_latencies (organization_id, hour, model, key_id, first_sketch, total_sketch)
      SELECT organization_id, hour, model, key_id, '[]', '[]' FROM unnest($1::text[], $2::integer[], $3::text[], $4::text[]) AS given (organization_id, hour, model, key_id)
-     ON CONFLICT (organization_id, hour, model, key_id) DO NOTHING`, keys,
+     ON CONFLICT (organization_id, hour, model, key_id) DO NOTHING`,
+    keys,
   );
   const before = await sql.query<{ name: number } & Sketches>(
     `SELECT given.name, kept.first_sketch, kept.total_sketch
      FROM unnest($1::text[], $2::integer[], $3::text[], $4::text[]) WITH ORDINALITY AS given (organization_id, hour, model, key_id, name)
-     JOIN usage_latencies AS kept USING (organization_id, hour, model, key_id) ORDER BY given.name FOR UPDATE OF kept`, keys,
+     JOIN usage_latencies AS kept USING (organization_id, hour, model, key_id) ORDER BY given.name FOR UPDATE OF kept`,
+    keys,
   );
   const merged = before.map(({ name, first_sketch: first, total_sketch: total }) => {
     const row = sorted[name - 1] as LatencyRow;
-    return { key: row.key, first: new Sketching().merge(row.first).merge(first).stored(), total: new Sketching().merge(row.total).merge(total).stored() };
+    return {
+      key: row.key,
+      first: new Sketching().merge(row.first).merge(first).stored(),
+      total: new Sketching().merge(row.total).merge(total).stored(),
+    };
   });
   await sql.execute(
     `UPDATE usage_latencies SET first_sketch = given.first::json, total_sketch = given.total::json
      FROM unnest($1::text[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[]) AS given (organization_id, hour, model, key_id, first, total)
      WHERE usage_latencies.organization_id = given.organization_id AND usage_latencies.hour = given.hour AND usage_latencies.model = given.model AND usage_latencies.key_id = given.key_id`,
-    [...[0, 1, 2, 3].map((at) => merged.map(({ key }) => key[at] as string | number)), merged.map(({ first }) => JSON.stringify(first)), merged.map(({ total }) => JSON.stringify(total))],
+    [
+      ...[0, 1, 2, 3].map((at) => merged.map(({ key }) => key[at] as string | number)),
+      merged.map(({ first }) => JSON.stringify(first)),
+      merged.map(({ total }) => JSON.stringify(total)),
+    ],
   );
 }

@@ -13,10 +13,30 @@ import type { GenerationEvent, ToolDefinition } from '../../../src/generation/ty
 import { loadStarter, plainText, promptOf, submitOptions } from '../../addon/starter.js';
 import { templates } from './family-templates.js';
 
-const tool = (name: string, parameters: ToolDefinition['parameters']): ToolDefinition => ({ name, description: null, parameters, strict: true, path: name });
+const tool = (name: string, parameters: ToolDefinition['parameters']): ToolDefinition => ({
+  name,
+  description: null,
+  parameters,
+  strict: true,
+  path: name,
+});
 const tools = [
-  tool('set', { type: 'object', properties: { text: { type: 'string', maxLength: 6 }, count: { type: 'integer', minimum: 0, maximum: 99 }, on: { type: 'boolean' } }, required: ['text', 'count', 'on'], additionalProperties: false }),
-  tool('get', { type: 'object', properties: { where: { enum: ['here', 'there'] } }, required: ['where'], additionalProperties: false }),
+  tool('set', {
+    type: 'object',
+    properties: {
+      text: { type: 'string', maxLength: 6 },
+      count: { type: 'integer', minimum: 0, maximum: 99 },
+      on: { type: 'boolean' },
+    },
+    required: ['text', 'count', 'on'],
+    additionalProperties: false,
+  }),
+  tool('get', {
+    type: 'object',
+    properties: { where: { enum: ['here', 'there'] } },
+    required: ['where'],
+    additionalProperties: false,
+  }),
 ];
 
 function fits(name: string, json: string): boolean {
@@ -26,13 +46,33 @@ function fits(name: string, json: string): boolean {
   return typeof text === 'string' && [...text].length <= 6 && Number.isInteger(count) && typeof on === 'boolean';
 }
 
-const syntaxes = Object.entries(templates).map(([family, source]): [string, ToolSyntax] => [family, findDialect(new ChatTemplate(source, { bos: null, eos: null }), () => false).syntax]);
+const syntaxes = Object.entries(templates).map(([family, source]): [string, ToolSyntax] => [
+  family,
+  findDialect(new ChatTemplate(source, { bos: null, eos: null }), () => false).syntax,
+]);
 
-interface Outcome { calls: { name: string; json: string; complete: boolean | null }[]; text: string; reason: string }
+interface Outcome {
+  calls: { name: string; json: string; complete: boolean | null }[];
+  text: string;
+  reason: string;
+}
 
-async function call(native: NativeEngine, engine: Engine, syntax: ToolSyntax, seed: bigint, parallel: boolean, unwanted: string | null = null): Promise<Outcome> {
+async function call(
+  native: NativeEngine,
+  engine: Engine,
+  syntax: ToolSyntax,
+  seed: bigint,
+  parallel: boolean,
+  unwanted: string | null = null,
+): Promise<Outcome> {
   const request = { tools, toolChoice: { mode: 'required' as const, allowed: null }, parallelToolCalls: parallel };
-  const { calls: grammars } = await compileGrammars(engine, { format: { type: 'text' }, tools }, syntax, { whiteSpace: 'compact', callWhiteSpace: 'compact' }, { organization: 1 });
+  const { calls: grammars } = await compileGrammars(
+    engine,
+    { format: { type: 'text' }, tools },
+    syntax,
+    { whiteSpace: 'compact', callWhiteSpace: 'compact' },
+    { organization: 1 },
+  );
   const outcome: Outcome = { calls: [], text: '', reason: '' };
   const take = (event: GenerationEvent): void => {
     if (event.type === 'call_started') outcome.calls.push({ name: event.name, json: '', complete: null });
@@ -42,18 +82,30 @@ async function call(native: NativeEngine, engine: Engine, syntax: ToolSyntax, se
     else if (event.type === 'finished') outcome.reason = event.reason;
   };
   await new Promise<void>((resolve, reject) => {
-    const choice = new ChoiceEvents(0, { syntax, tools: callableTools(request), parallel, required: true }, take, () => running.finish(0));
-    const running = engine.generate(submitOptions(promptOf(native, 'Do it.'), {
-      calls: callOptions(request, syntax, grammars), maxTokens: 350, temperature: 1.3, seed, ignoreEos: false,
-      logitBias: unwanted === null ? [] : [...native.tokenize(unwanted, plainText)].slice(0, 1).map((token) => ({ token, bias: -12 })),
-    }), (event: EngineEvent) => {
-      if (event.type === 'text') choice.text(event as TextEvent, null);
-      else if (event.type === 'failed') reject(new Error(event.message));
-      else if (event.type === 'finished') {
-        choice.finished(event as FinishedEvent, null);
-        resolve();
-      }
-    });
+    const choice = new ChoiceEvents(0, { syntax, tools: callableTools(request), parallel, required: true }, take, () =>
+      running.finish(0),
+    );
+    const running = engine.generate(
+      submitOptions(promptOf(native, 'Do it.'), {
+        calls: callOptions(request, syntax, grammars),
+        maxTokens: 350,
+        temperature: 1.3,
+        seed,
+        ignoreEos: false,
+        logitBias:
+          unwanted === null
+            ? []
+            : [...native.tokenize(unwanted, plainText)].slice(0, 1).map((token) => ({ token, bias: -12 })),
+      }),
+      (event: EngineEvent) => {
+        if (event.type === 'text') choice.text(event as TextEvent, null);
+        else if (event.type === 'failed') reject(new Error(event.message));
+        else if (event.type === 'finished') {
+          choice.finished(event as FinishedEvent, null);
+          resolve();
+        }
+      },
+    );
   });
   return outcome;
 }
@@ -70,7 +122,8 @@ t.test('a forced call cannot fail', async (t) => {
       const cut = reason === 'max_tokens' ? calls.pop() : undefined;
       const right = calls.every(({ name, json, complete }) => complete === true && fits(name, json));
       const ended = reason === 'tool_calls' ? calls.length > 0 : cut !== undefined;
-      if (!right || !ended || text.trim() !== '') t.fail(`${family}, seed ${seed}: ${JSON.stringify({ calls, text, reason })}`);
+      if (!right || !ended || text.trim() !== '')
+        t.fail(`${family}, seed ${seed}: ${JSON.stringify({ calls, text, reason })}`);
       if (calls.length > 1) several.add(family);
     }
     const single = await call(native, engine, syntax, 1n, false);
@@ -80,7 +133,8 @@ t.test('a forced call cannot fail', async (t) => {
   for (const [family, syntax] of syntaxes) {
     if (syntax.several === undefined) continue;
     // The model would rather end some lists at once.
-    if (!several.has(family) && (await call(native, engine, syntax, 0n, true, syntax.several.end)).calls.length > 1) several.add(family);
+    if (!several.has(family) && (await call(native, engine, syntax, 0n, true, syntax.several.end)).calls.length > 1)
+      several.add(family);
     t.ok(several.has(family), `${family}: several in one section`);
   }
 });
@@ -89,21 +143,41 @@ t.test('a marker that is spelled binds too, where a token ends with it', async (
   const native = await loadStarter('bound-spelled');
   const engine = new Engine(native);
   t.teardown(() => engine.close());
-  const say = (more: object): Promise<{ content: string; tool: string; first: string; reason: string }> => new Promise((resolve, reject) => {
-    const said = { content: '', tool: '', first: '', reason: '' };
-    engine.generate(submitOptions(promptOf(native, 'Name three colours.'), { maxTokens: 60, ignoreEos: false, ...more }), (event: EngineEvent) => {
-      if (event.type === 'text') {
-        if (event.section === 'tool') said.tool += event.text;
-        else said.content += event.text;
-        if (said.first === '' && event.text.trim() !== '') said.first = event.text;
-      } else if (event.type === 'failed') reject(new Error(event.message));
-      else if (event.type === 'finished') resolve({ ...said, reason: event.reason });
+  const say = (more: object): Promise<{ content: string; tool: string; first: string; reason: string }> =>
+    new Promise((resolve, reject) => {
+      const said = { content: '', tool: '', first: '', reason: '' };
+      engine.generate(
+        submitOptions(promptOf(native, 'Name three colours.'), { maxTokens: 60, ignoreEos: false, ...more }),
+        (event: EngineEvent) => {
+          if (event.type === 'text') {
+            if (event.section === 'tool') said.tool += event.text;
+            else said.content += event.text;
+            if (said.first === '' && event.text.trim() !== '') said.first = event.text;
+          } else if (event.type === 'failed') reject(new Error(event.message));
+          else if (event.type === 'finished') resolve({ ...said, reason: event.reason });
+        },
+      );
     });
-  });
   const { first } = await say({});
-  const { grammar } = await engine.compileGrammar({ kind: 'json_schema', schema: JSON.stringify({ ...tools[1]!.parameters }), strict: true, oneOfAsAnyOf: true, order: 'schema', whiteSpace: 'none', suffix: '</end>' });
+  const { grammar } = await engine.compileGrammar({
+    kind: 'json_schema',
+    schema: JSON.stringify({ ...tools[1]!.parameters }),
+    strict: true,
+    oneOfAsAnyOf: true,
+    order: 'schema',
+    whiteSpace: 'none',
+    suffix: '</end>',
+  });
   // The model writes the marker of its own will: it is what it begins with.
-  const calls = { open: first, close: '</end>', atStart: false, prefixes: ['=get:'], grammars: [grammar], required: false, forbidden: false };
+  const calls = {
+    open: first,
+    close: '</end>',
+    atStart: false,
+    prefixes: ['=get:'],
+    grammars: [grammar],
+    required: false,
+    forbidden: false,
+  };
   const { tool: text } = await say({ calls });
   t.ok(text.startsWith(`${first}=get:{"where":"`) && text.endsWith('}</end>'), text);
 });

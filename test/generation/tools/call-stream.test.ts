@@ -49,14 +49,23 @@ function joined(told: readonly Told[]): Told[] {
   return result.map((one) => one.replace(/^text\s*/, 'text ').replace(/\s+$/, ''));
 }
 
-const spaceless = (told: readonly Told[]): Told[] => told.map((one) => (one.startsWith('text ') ? `text ${one.slice(5).replaceAll(/\s/g, '')}` : one));
+const spaceless = (told: readonly Told[]): Told[] =>
+  told.map((one) => (one.startsWith('text ') ? `text ${one.slice(5).replaceAll(/\s/g, '')}` : one));
 
 t.test('every fixture in every split', async (t) => {
   for (const { name, syntax, text, told, cut = false } of fixtures) {
     const label = `${syntax.name}: ${name}`;
     const whole = read(syntax, [text], cut);
     t.same(spaceless(joined(whole)), spaceless(joined(told)), label);
-    t.same(read(syntax, [...text].flatMap((character) => character.split('')), cut), whole, `${label}, character by character`);
+    t.same(
+      read(
+        syntax,
+        [...text].flatMap((character) => character.split('')),
+        cut,
+      ),
+      whole,
+      `${label}, character by character`,
+    );
     const different: number[] = [];
     for (let at = 1; at < text.length; at++) {
       const split = read(syntax, [text.slice(0, at), text.slice(at)], cut);
@@ -77,7 +86,47 @@ function randomOf(seed: number): (below: number) => number {
 
 t.test('damaged texts never throw, and tell the same in any split', async (t) => {
   const random = randomOf(7);
-  const alphabet = ['{', '}', '[', ']', '"', '\\', ':', ',', ' ', '\n', 'a', '1', '-', '.', 'e', 'u', '<', '>', '/', '=', '\ud83d', 'é', '<tool_call>', '</tool_call>', '[TOOL_CALLS]', '[ARGS]', '"name": "f"', '"arguments": {', '<parameter=x>', '</parameter>', '<arg_key>', '</arg_value>', '<|"|>', '(', ')', "'", '<|tool_call_end|>', '｜', '<|message|>'];
+  const alphabet = [
+    '{',
+    '}',
+    '[',
+    ']',
+    '"',
+    '\\',
+    ':',
+    ',',
+    ' ',
+    '\n',
+    'a',
+    '1',
+    '-',
+    '.',
+    'e',
+    'u',
+    '<',
+    '>',
+    '/',
+    '=',
+    '\ud83d',
+    'é',
+    '<tool_call>',
+    '</tool_call>',
+    '[TOOL_CALLS]',
+    '[ARGS]',
+    '"name": "f"',
+    '"arguments": {',
+    '<parameter=x>',
+    '</parameter>',
+    '<arg_key>',
+    '</arg_value>',
+    '<|"|>',
+    '(',
+    ')',
+    "'",
+    '<|tool_call_end|>',
+    '｜',
+    '<|message|>',
+  ];
   let different = '';
   for (let round = 0; round < 6_000 && different === ''; round++) {
     const { syntax, text } = fixtures[random(fixtures.length)]!;
@@ -87,7 +136,7 @@ t.test('damaged texts never throw, and tell the same in any split', async (t) =>
       damaged = damaged.slice(0, at) + alphabet[random(alphabet.length)]! + damaged.slice(at + random(4));
     }
     const pieces: string[] = [];
-    for (let at = 0; at < damaged.length;) {
+    for (let at = 0; at < damaged.length; ) {
       const length = 1 + random(9);
       pieces.push(damaged.slice(at, at + length));
       at += length;
@@ -100,9 +149,24 @@ t.test('damaged texts never throw, and tell the same in any split', async (t) =>
 
 t.test('a call of great length costs no more per character than a short one', async (t) => {
   for (const { syntax, head, piece, tail } of [
-    { syntax: fixtures.find(({ syntax }) => syntax.name === 'hermes')!.syntax, head: '<tool_call>\n{"name": "f", "arguments": {"x": "', piece: 'abcd', tail: '"}}' },
-    { syntax: fixtures.find(({ syntax }) => syntax.name === 'xml')!.syntax, head: '<tool_call><function=get_weather><parameter=filter>["', piece: 'abcd', tail: '"]</parameter></function>' },
-    { syntax: fixtures.find(({ syntax }) => syntax.name === 'llama')!.syntax, head: '{"parameters": {"x": "', piece: 'abcd', tail: '"}, "name": "f"}' },
+    {
+      syntax: fixtures.find(({ syntax }) => syntax.name === 'hermes')!.syntax,
+      head: '<tool_call>\n{"name": "f", "arguments": {"x": "',
+      piece: 'abcd',
+      tail: '"}}',
+    },
+    {
+      syntax: fixtures.find(({ syntax }) => syntax.name === 'xml')!.syntax,
+      head: '<tool_call><function=get_weather><parameter=filter>["',
+      piece: 'abcd',
+      tail: '"]</parameter></function>',
+    },
+    {
+      syntax: fixtures.find(({ syntax }) => syntax.name === 'llama')!.syntax,
+      head: '{"parameters": {"x": "',
+      piece: 'abcd',
+      tail: '"}, "name": "f"}',
+    },
   ]) {
     const spent = cpuTime();
     const told = read(syntax, [head, ...Array<string>(60_000).fill(piece), tail], false);

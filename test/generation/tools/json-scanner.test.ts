@@ -20,15 +20,50 @@ function isObject(text: string): boolean {
 
 t.test('takes what JSON.parse takes', async (t) => {
   const whole = [
-    '{}', ' {\n} ', '{"a":1}', '{"a":-0.0e-1,"b":1E+2,"c":[],"d":[1,[2]],"e":{"f":null},"g":true,"h":false,"":""}',
-    '{"a":"\\u00e9\\"\\\\\\/\\b\\f\\n\\r\\t 日本\u007f\u2028"}', '{"a" : 0 , "b" : [ 1 , 2 ] }',
+    '{}',
+    ' {\n} ',
+    '{"a":1}',
+    '{"a":-0.0e-1,"b":1E+2,"c":[],"d":[1,[2]],"e":{"f":null},"g":true,"h":false,"":""}',
+    '{"a":"\\u00e9\\"\\\\\\/\\b\\f\\n\\r\\t 日本\u007f\u2028"}',
+    '{"a" : 0 , "b" : [ 1 , 2 ] }',
   ];
-  t.same(whole.filter((text) => !scan(text.trimEnd()).done || !isObject(text)), []);
+  t.same(
+    whole.filter((text) => !scan(text.trimEnd()).done || !isObject(text)),
+    [],
+  );
   const broken = [
-    '[]', '1', '"a"', '{a:1}', "{'a':1}", '{"a":01}', '{"a":1.}', '{"a":.5}', '{"a":+1}', '{"a":1e}', '{"a":-}', '{"a":tru}', '{"a":nul1}', '{"a" 1}',
-    '{"a":1,}', '{,}', '{"a":[1,]}', '{"a":[,]}', '{"a":"\n"}', '{"a":"\\x"}', '{"a":"\\u12g4"}', '{"a":[1}', '{"a":{]}', '{"a"}', '{1:2}', '{"a":1 2}', '{"a":NaN}',
+    '[]',
+    '1',
+    '"a"',
+    '{a:1}',
+    "{'a':1}",
+    '{"a":01}',
+    '{"a":1.}',
+    '{"a":.5}',
+    '{"a":+1}',
+    '{"a":1e}',
+    '{"a":-}',
+    '{"a":tru}',
+    '{"a":nul1}',
+    '{"a" 1}',
+    '{"a":1,}',
+    '{,}',
+    '{"a":[1,]}',
+    '{"a":[,]}',
+    '{"a":"\n"}',
+    '{"a":"\\x"}',
+    '{"a":"\\u12g4"}',
+    '{"a":[1}',
+    '{"a":{]}',
+    '{"a"}',
+    '{1:2}',
+    '{"a":1 2}',
+    '{"a":NaN}',
   ];
-  t.same(broken.filter((text) => scan(text).done || isObject(text)), []);
+  t.same(
+    broken.filter((text) => scan(text).done || isObject(text)),
+    [],
+  );
   const deep = (depth: number): string => `${'{"a":'.repeat(depth - 1)}{}${'}'.repeat(depth - 1)}`;
   t.ok(scan(deep(128)).done);
   t.notOk(scan(deep(129)).done, 'nested without end');

@@ -7,7 +7,12 @@ import type { GenerationEvent, GenerationRequest, ToolDefinition } from '../../.
 import { loadStarter, starterPath } from '../../addon/starter.js';
 import { templates } from './family-templates.js';
 
-const limits = { queueWaitMs: 10_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'compact' }, images: { perImage: 1_000, perRequest: 10_000 } } as const;
+const limits = {
+  queueWaitMs: 10_000,
+  maxGenerationMs: 60_000,
+  grammar: { whiteSpace: 'compact', callWhiteSpace: 'compact' },
+  images: { perImage: 1_000, perRequest: 10_000 },
+} as const;
 
 /** The engine, as if its file had another template. */
 function withTemplate(engine: Engine, chatTemplate: string): Engine {
@@ -21,15 +26,38 @@ function withTemplate(engine: Engine, chatTemplate: string): Engine {
 }
 
 const tool: ToolDefinition = {
-  name: 'set', description: 'Sets it.', strict: true, path: 'tools.set',
-  parameters: { type: 'object', properties: { text: { type: 'string', maxLength: 6 }, count: { type: 'integer', minimum: 0, maximum: 9 } }, required: ['text', 'count'], additionalProperties: false },
+  name: 'set',
+  description: 'Sets it.',
+  strict: true,
+  path: 'tools.set',
+  parameters: {
+    type: 'object',
+    properties: { text: { type: 'string', maxLength: 6 }, count: { type: 'integer', minimum: 0, maximum: 9 } },
+    required: ['text', 'count'],
+    additionalProperties: false,
+  },
 };
 
 function request(more: Partial<GenerationRequest>): GenerationRequest {
   return {
-    model: 'm', messages: [{ role: 'user', content: 'Set it.' }], continueFinal: false, sampling: { temperature: 1, seed: 3n }, n: 1, maxTokens: 200,
-    stop: [], topLogprobs: null, effort: 'medium', reasoningBudget: 5, tools: [], toolChoice: { mode: 'none', allowed: null }, parallelToolCalls: false,
-    format: { type: 'text' }, truncation: 'disabled', promptParam: 'messages', ignoreEos: false, ...more,
+    model: 'm',
+    messages: [{ role: 'user', content: 'Set it.' }],
+    continueFinal: false,
+    sampling: { temperature: 1, seed: 3n },
+    n: 1,
+    maxTokens: 200,
+    stop: [],
+    topLogprobs: null,
+    effort: 'medium',
+    reasoningBudget: 5,
+    tools: [],
+    toolChoice: { mode: 'none', allowed: null },
+    parallelToolCalls: false,
+    format: { type: 'text' },
+    truncation: 'disabled',
+    promptParam: 'messages',
+    ignoreEos: false,
+    ...more,
   };
 }
 
@@ -44,8 +72,10 @@ async function run(provider: LocalProvider, asked: GenerationRequest): Promise<G
   });
 }
 
-const textOf = (events: readonly GenerationEvent[], section: string): string => events.map((event) => (event.type === 'text' && event.section === section ? event.text : '')).join('');
-const argumentsOf = (events: readonly GenerationEvent[]): string => events.map((event) => (event.type === 'call_arguments' ? event.text : '')).join('');
+const textOf = (events: readonly GenerationEvent[], section: string): string =>
+  events.map((event) => (event.type === 'text' && event.section === section ? event.text : '')).join('');
+const argumentsOf = (events: readonly GenerationEvent[]): string =>
+  events.map((event) => (event.type === 'call_arguments' ? event.text : '')).join('');
 
 t.test('thinking, and a call that must come, under every template', async (t) => {
   const engine = new Engine(await loadStarter('provided-calls', { maxContext: 2_048 }));
@@ -61,8 +91,18 @@ t.test('thinking, and a call that must come, under every template', async (t) =>
 
 // `thinks`: there are reasoning markers.
 const inMessages: readonly { family: string; answer: string; call: string; thinks?: true }[] = [
-  { family: 'harmony', thinks: true, answer: '<|start|>assistant<|channel|>final<|message|>', call: '<|start|>assistant<|channel|>commentary to=functions.set <|constrain|>json<|message|>' },
-  { family: 'solar', thinks: true, answer: '<|begin|>assistant<|content|>', call: '<|begin|>assistant<|tool_calls|><|tool_call:begin|>0<|tool_call:name|>set<|tool_call:args|>' },
+  {
+    family: 'harmony',
+    thinks: true,
+    answer: '<|start|>assistant<|channel|>final<|message|>',
+    call: '<|start|>assistant<|channel|>commentary to=functions.set <|constrain|>json<|message|>',
+  },
+  {
+    family: 'solar',
+    thinks: true,
+    answer: '<|begin|>assistant<|content|>',
+    call: '<|begin|>assistant<|tool_calls|><|tool_call:begin|>0<|tool_call:name|>set<|tool_call:args|>',
+  },
   { family: 'functionary-named', answer: '>>>all\n', call: '>>>set\n' },
 ];
 
@@ -74,34 +114,63 @@ for (const { family, answer: answerHead, call: callHead, thinks = false } of inM
     const plain = await run(provider, request({ maxTokens: 40 }));
     t.equal(textOf(plain, 'reasoning') !== '', thinks);
     t.not(textOf(plain, 'content'), '');
-    const schema = { type: 'object', properties: { a: { enum: ['x', 'y'] } }, required: ['a'], additionalProperties: false };
-    const form = await run(provider, request({ format: { type: 'json_schema', name: 'f', schema, strict: true, path: 'p' } }));
+    const schema = {
+      type: 'object',
+      properties: { a: { enum: ['x', 'y'] } },
+      required: ['a'],
+      additionalProperties: false,
+    };
+    const form = await run(
+      provider,
+      request({ format: { type: 'json_schema', name: 'f', schema, strict: true, path: 'p' } }),
+    );
     t.match(JSON.parse(textOf(form, 'content')), { a: /^[xy]$/ });
     const called = await run(provider, request({ tools: [tool], toolChoice: { mode: 'required', allowed: null } }));
     t.equal(textOf(called, 'reasoning') !== '', thinks);
-    for (const events of [plain, form, called]) t.notMatch(textOf(events, 'content') + textOf(events, 'reasoning'), /<\||>>>/);
+    for (const events of [plain, form, called])
+      t.notMatch(textOf(events, 'content') + textOf(events, 'reasoning'), /<\||>>>/);
   });
 
   t.test(`${family}: a form and tools at once`, async (t) => {
     const engine = new Engine(await loadStarter(`provided-both-${family}`, { maxContext: 2_048 }));
     t.teardown(() => engine.close());
     const provider = new LocalProvider(withTemplate(engine, templates[family]!), modelOfFile('m', starterPath), limits);
-    const schema = { type: 'object', properties: { a: { enum: ['x', 'y'] } }, required: ['a'], additionalProperties: false };
+    const schema = {
+      type: 'object',
+      properties: { a: { enum: ['x', 'y'] } },
+      required: ['a'],
+      additionalProperties: false,
+    };
     const other: ToolDefinition = { ...tool, name: 'other', path: 'tools.other' };
     const both = (more: Partial<GenerationRequest>): GenerationRequest =>
-      request({ format: { type: 'json_schema', name: 'f', schema, strict: true, path: 'p' }, tools: [tool, other], toolChoice: { mode: 'auto', allowed: null }, ...more });
-    const isForm = (events: readonly GenerationEvent[]): boolean => argumentsOf(events) === '' && /^\{"a":"[xy]"\}$/.test(textOf(events, 'content'));
-    const names = (events: readonly GenerationEvent[]): string[] => events.flatMap((event) => (event.type === 'call_started' ? [event.name] : []));
+      request({
+        format: { type: 'json_schema', name: 'f', schema, strict: true, path: 'p' },
+        tools: [tool, other],
+        toolChoice: { mode: 'auto', allowed: null },
+        ...more,
+      });
+    const isForm = (events: readonly GenerationEvent[]): boolean =>
+      argumentsOf(events) === '' && /^\{"a":"[xy]"\}$/.test(textOf(events, 'content'));
+    const names = (events: readonly GenerationEvent[]): string[] =>
+      events.flatMap((event) => (event.type === 'call_started' ? [event.name] : []));
     const isCall = (events: readonly GenerationEvent[]): boolean => {
       const { text, count } = JSON.parse(argumentsOf(events)) as Record<string, unknown>;
-      return textOf(events, 'content') === '' && names(events).length === 1 && typeof text === 'string' && Number.isInteger(count);
+      return (
+        textOf(events, 'content') === '' &&
+        names(events).length === 1 &&
+        typeof text === 'string' &&
+        Number.isInteger(count)
+      );
     };
     // Where the headers part: one token leads to the answer, another to a call.
-    const encode = (text: string): Promise<Int32Array> => engine.tokenize(text, { addSpecial: false, parseSpecial: true, guard: 0 });
+    const encode = (text: string): Promise<Int32Array> =>
+      engine.tokenize(text, { addSpecial: false, parseSpecial: true, guard: 0 });
     const answer = await encode(answerHead);
     const call = await encode(callHead);
     const parts = answer.findIndex((token, index) => token !== call[index]);
-    const towards = (token: number): Pick<GenerationRequest, 'sampling'> => ({ sampling: { temperature: 1, seed: 3n, logitBias: [{ token, bias: 40 }] } });
+    const towards = (token: number): Pick<GenerationRequest, 'sampling'> => ({
+      sampling: { temperature: 1, seed: 3n, logitBias: [{ token, bias: 40 }] },
+    });
 
     for (const budget of [0, 5]) {
       const form = await run(provider, both({ ...towards(answer[parts]!), reasoningBudget: budget }));
@@ -118,13 +187,32 @@ for (const { family, answer: answerHead, call: callHead, thinks = false } of inM
     // What the model closes of its own will parts in the same way; whatever it samples is one of the two.
     const end = (await encode('<|end|>'))[0]!;
     for (let seed = 0n; seed < 4n; seed++) {
-      const events = await run(provider, both({ sampling: { temperature: 1.5, seed, logitBias: [{ token: end, bias: 4 }] }, reasoningBudget: 30 }));
+      const events = await run(
+        provider,
+        both({ sampling: { temperature: 1.5, seed, logitBias: [{ token: end, bias: 4 }] }, reasoningBudget: 30 }),
+      );
       t.ok(isForm(events) || isCall(events), `seed ${seed}`);
     }
-    t.ok(isForm(await run(provider, both({ ...towards(call[parts]!), toolChoice: { mode: 'none', allowed: null } }))), 'tools that may not be called');
-    t.ok(isCall(await run(provider, both({ ...towards(answer[parts]!), toolChoice: { mode: 'required', allowed: null } }))), 'a call that must come');
-    t.same(names(await run(provider, both({ toolChoice: { mode: 'required', allowed: ['other'] } }))), ['other'], 'a tool that must be called');
-    t.same(names(await run(provider, both({ ...towards(call[parts]!), toolChoice: { mode: 'auto', allowed: ['other'] } }))), ['other'], 'of those that may be called');
+    t.ok(
+      isForm(await run(provider, both({ ...towards(call[parts]!), toolChoice: { mode: 'none', allowed: null } }))),
+      'tools that may not be called',
+    );
+    t.ok(
+      isCall(
+        await run(provider, both({ ...towards(answer[parts]!), toolChoice: { mode: 'required', allowed: null } })),
+      ),
+      'a call that must come',
+    );
+    t.same(
+      names(await run(provider, both({ toolChoice: { mode: 'required', allowed: ['other'] } }))),
+      ['other'],
+      'a tool that must be called',
+    );
+    t.same(
+      names(await run(provider, both({ ...towards(call[parts]!), toolChoice: { mode: 'auto', allowed: ['other'] } }))),
+      ['other'],
+      'of those that may be called',
+    );
     // Probabilities are of tokens that are sampled one by one.
     const told = await run(provider, both({ ...towards(answer[parts]!), topLogprobs: 0 }));
     t.ok(isForm(told));

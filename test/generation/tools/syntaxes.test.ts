@@ -24,49 +24,98 @@ const families = Object.entries(templates).map(([family, source]) => {
   return { family, source, template, dialect, syntax: dialect.syntax };
 });
 
-const definition = (name: string, parameters: ToolDefinition['parameters']): ToolDefinition => ({ name, description: 'what it does', parameters, strict: true, path: `tools.${name}` });
+const definition = (name: string, parameters: ToolDefinition['parameters']): ToolDefinition => ({
+  name,
+  description: 'what it does',
+  parameters,
+  strict: true,
+  path: `tools.${name}`,
+});
 
 const definitions: ToolDefinition[] = [
   definition('get_weather', {
-    type: 'object', additionalProperties: false, required: ['location', 'days', 'unit', 'hourly', 'filter', 'tags', 'note'],
+    type: 'object',
+    additionalProperties: false,
+    required: ['location', 'days', 'unit', 'hourly', 'filter', 'tags', 'note'],
     properties: {
-      location: { type: 'string' }, days: { type: 'integer' }, unit: { anyOf: [{ type: 'string' }, { type: 'null' }] }, hourly: { type: 'boolean' },
-      filter: { type: 'object', additionalProperties: false, properties: { a: { type: 'array', items: { $ref: '#/$defs/entry' } }, empty: { type: 'string' } }, required: ['a', 'empty'] },
-      tags: { type: 'array', items: { type: ['string', 'number'] } }, note: { $ref: '#/$defs/text' },
+      location: { type: 'string' },
+      days: { type: 'integer' },
+      unit: { anyOf: [{ type: 'string' }, { type: 'null' }] },
+      hourly: { type: 'boolean' },
+      filter: {
+        type: 'object',
+        additionalProperties: false,
+        properties: { a: { type: 'array', items: { $ref: '#/$defs/entry' } }, empty: { type: 'string' } },
+        required: ['a', 'empty'],
+      },
+      tags: { type: 'array', items: { type: ['string', 'number'] } },
+      note: { $ref: '#/$defs/text' },
     },
-    $defs: { entry: { type: 'object', properties: { b: { type: 'string' }, n: { type: 'integer' } }, required: ['b', 'n'], additionalProperties: false }, text: { type: 'string' } },
+    $defs: {
+      entry: {
+        type: 'object',
+        properties: { b: { type: 'string' }, n: { type: 'integer' } },
+        required: ['b', 'n'],
+        additionalProperties: false,
+      },
+      text: { type: 'string' },
+    },
   }),
   definition('get_time', null),
 ];
 /** Objects and arrays that are empty, nested, or of no schema; numbers at the ends of 64 bits. */
 const store = definition('store', {
-  type: 'object', required: [], properties: {
-    data: { type: 'object' }, list: { type: 'array' }, rows: { type: 'array', items: { type: 'array', items: { type: ['integer', 'null'] } } },
-    deep: { type: 'object', properties: { a: { type: 'object', properties: { b: { type: 'array', items: { type: 'object' } } } } } },
-    most: { type: 'integer' }, least: { type: 'integer' }, tiny: { type: 'number' }, no: { type: 'boolean' }, lines: { type: 'string' }, 'odd-name.1': { type: 'string' }, said: { type: ['string', 'null'] },
+  type: 'object',
+  required: [],
+  properties: {
+    data: { type: 'object' },
+    list: { type: 'array' },
+    rows: { type: 'array', items: { type: 'array', items: { type: ['integer', 'null'] } } },
+    deep: {
+      type: 'object',
+      properties: { a: { type: 'object', properties: { b: { type: 'array', items: { type: 'object' } } } } },
+    },
+    most: { type: 'integer' },
+    least: { type: 'integer' },
+    tiny: { type: 'number' },
+    no: { type: 'boolean' },
+    lines: { type: 'string' },
+    'odd-name.1': { type: 'string' },
+    said: { type: ['string', 'null'] },
   },
 });
-const STORED = '{"data": {}, "list": [], "rows": [[], [1, null], [-9223372036854775808]], "deep": {"a": {"b": [{}, {"c": 18446744073709551615, "d": "e"}]}}, ' +
+const STORED =
+  '{"data": {}, "list": [], "rows": [[], [1, null], [-9223372036854775808]], "deep": {"a": {"b": [{}, {"c": 18446744073709551615, "d": "e"}]}}, ' +
   '"most": 18446744073709551615, "least": -9223372036854775808, "tiny": -0.5e-10, "no": false, "lines": "\\\\n\\n\\r\\n \\t", "odd-name.1": "null", "said": "\\"5\\""}';
 
 const callable = new Map([...definitions, store].map(({ name, parameters }) => [name, parameters]));
 
 /** Quotes, line breaks, nested objects, whole numbers of 64 bits, nothing at all. */
-const AWKWARD = '{"location": "a \\"q\\" \\\\ b\\n\\n\'c\' é 😀 <x> [1] {y}", "days": -9007199254740993123, "unit": null, "hourly": true, ' +
+const AWKWARD =
+  '{"location": "a \\"q\\" \\\\ b\\n\\n\'c\' é 😀 <x> [1] {y}", "days": -9007199254740993123, "unit": null, "hourly": true, ' +
   '"filter": {"a": [{"b": "x\\ty", "n": 12345678901234567890}], "empty": ""}, "tags": ["", "7", 7, 1e3], "note": ""}';
 
 /** MiniMax M3's template writes the text 7 as it does the number, where a value may be both. */
 const awkwardOf = (family: string): string => (family === 'minimax-m3' ? AWKWARD.replace('"7"', '"7 of 9"') : AWKWARD);
 
-interface Told { calls: { name: string; text: string; complete: boolean }[]; text: string }
+interface Told {
+  calls: { name: string; text: string; complete: boolean }[];
+  text: string;
+}
 
 function read(syntax: ToolSyntax, pieces: readonly string[]): Told {
   const told: Told = { calls: [], text: '' };
   const stream = new CallStream(syntax, callable, {
     started: (name) => told.calls.push({ name, text: '', complete: false }),
-    arguments: (text) => { told.calls.at(-1)!.text += text; },
-    finished: (complete) => { told.calls.at(-1)!.complete = complete; },
-    text: (text) => { told.text += text; },
+    arguments: (text) => {
+      told.calls.at(-1)!.text += text;
+    },
+    finished: (complete) => {
+      told.calls.at(-1)!.complete = complete;
+    },
+    text: (text) => {
+      told.text += text;
+    },
   });
   for (const piece of pieces) stream.push(piece);
   stream.end(true);
@@ -74,48 +123,94 @@ function read(syntax: ToolSyntax, pieces: readonly string[]): Told {
 }
 
 /** JSON with numbers as the text they are. */
-const exact = (json: string): unknown => JSON.parse(json.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, (token) => (token.startsWith('"') ? token : `"number ${token}"`)));
+const exact = (json: string): unknown =>
+  JSON.parse(
+    json.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, (token) =>
+      token.startsWith('"') ? token : `"number ${token}"`,
+    ),
+  );
 const alike = (json: string): unknown => {
   const value = exact(json);
-  return JSON.parse(JSON.stringify(value, (_, one: unknown) => (typeof one === 'string' && one.startsWith('number ') && one.length < 20 ? `number ${Number(one.slice(7))}` : one)));
+  return JSON.parse(
+    JSON.stringify(value, (_, one: unknown) =>
+      typeof one === 'string' && one.startsWith('number ') && one.length < 20 ? `number ${Number(one.slice(7))}` : one,
+    ),
+  );
 };
 
 const user: Message = { role: 'user', content: 'Weather?' };
 const result = (id: string): Message => ({ role: 'tool', toolCallId: id, content: 'result-text' });
 
 /** What a template writes for a message with these calls, from the first call's marker on. */
-function writtenBy({ template, dialect, syntax, source }: (typeof families)[number], calls: { id: string; name: string; arguments: string }[], more: Partial<Extract<Message, { role: 'assistant' }>> = {}): { whole: string; calls: string } {
+function writtenBy(
+  { template, dialect, syntax, source }: (typeof families)[number],
+  calls: { id: string; name: string; arguments: string }[],
+  more: Partial<Extract<Message, { role: 'assistant' }>> = {},
+): { whole: string; calls: string } {
   const writer = new PromptWriter(template, dialect, findMarkers(source, never), null);
   const message: Message = { role: 'assistant', content: '', toolCalls: calls, ...more };
-  const { text: prompt } = writer.write({ messages: [user, message, ...calls.map(({ id }) => result(id))], tools: [], format: { type: 'text' }, continueFinal: false, promptParam: 'messages' }, false);
-  const text = syntax.answer !== undefined && prompt.endsWith(syntax.open) ? prompt.slice(0, -syntax.open.length) : prompt;
+  const { text: prompt } = writer.write(
+    {
+      messages: [user, message, ...calls.map(({ id }) => result(id))],
+      tools: [],
+      format: { type: 'text' },
+      continueFinal: false,
+      promptParam: 'messages',
+    },
+    false,
+  );
+  const text =
+    syntax.answer !== undefined && prompt.endsWith(syntax.open) ? prompt.slice(0, -syntax.open.length) : prompt;
   const from = Math.max(0, text.indexOf(syntax.bare ? '{"name"' : syntax.open));
-  const parts = text.slice(from).split(/<\|over\|>|<\|calls?\|>/).filter((part) => part.includes(syntax.bare ? '{"name"' : syntax.name === 'harmony' ? 'to=functions.' : syntax.open));
-  const begin = (part: string): number => (syntax.name === 'harmony' ? part.lastIndexOf(syntax.open) : part.indexOf(syntax.bare ? '{"name"' : syntax.open));
+  const parts = text
+    .slice(from)
+    .split(/<\|over\|>|<\|calls?\|>/)
+    .filter((part) =>
+      part.includes(syntax.bare ? '{"name"' : syntax.name === 'harmony' ? 'to=functions.' : syntax.open),
+    );
+  const begin = (part: string): number =>
+    syntax.name === 'harmony' ? part.lastIndexOf(syntax.open) : part.indexOf(syntax.bare ? '{"name"' : syntax.open);
   return { whole: text, calls: parts.map((part) => part.slice(begin(part))).join(syntax.bare ? ';' : '') };
 }
 
-const names: Readonly<Record<string, string>> = { 'glm-tight': 'glm', 'hunyuan-tight': 'hunyuan', seed: 'xml', 'gigachat-marked': 'gigachat' };
+const names: Readonly<Record<string, string>> = {
+  'glm-tight': 'glm',
+  'hunyuan-tight': 'hunyuan',
+  seed: 'xml',
+  'gigachat-marked': 'gigachat',
+};
 
 t.test('templates are recognized', async (t) => {
-  for (const { family, syntax, dialect } of families) t.same([syntax.name, dialect.showsTools, dialect.showsCalls], [names[family] ?? family, true, true], family);
+  for (const { family, syntax, dialect } of families)
+    t.same([syntax.name, dialect.showsTools, dialect.showsCalls], [names[family] ?? family, true, true], family);
 });
 
 t.test('several calls with awkward arguments come back as they were, cut anywhere', async (t) => {
   for (const one of families) {
     const awkward = awkwardOf(one.family);
-    const calls = [{ id: 'call_1', name: 'get_weather', arguments: awkward }, { id: 'call_2', name: 'get_time', arguments: '{}' }, { id: 'call_3', name: 'get_weather', arguments: awkward }];
+    const calls = [
+      { id: 'call_1', name: 'get_weather', arguments: awkward },
+      { id: 'call_2', name: 'get_time', arguments: '{}' },
+      { id: 'call_3', name: 'get_weather', arguments: awkward },
+    ];
     const { whole, calls: text } = writtenBy(one, calls, { reasoning: 'thinking-text' });
     t.match(whole, /thinking-text/, `${one.family}: thinking before calls`);
     t.equal(whole.split('result-text').length, 4, `${one.family}: results`);
-    if (one.family === 'harmony') t.match(whole, '<|channel|>analysis<|message|>thinking-text<|end|>', 'in a channel of its own');
-    if (one.family === 'solar') t.match(whole, '<|begin|>assistant<|think|>thinking-text<|end|>', 'in a message of its own');
+    if (one.family === 'harmony')
+      t.match(whole, '<|channel|>analysis<|message|>thinking-text<|end|>', 'in a channel of its own');
+    if (one.family === 'solar')
+      t.match(whole, '<|begin|>assistant<|think|>thinking-text<|end|>', 'in a message of its own');
     const told = read(one.syntax, [text]);
-    t.same(told.calls.map(({ name, complete, text: json }) => ({ name, complete, json: alike(json) })),
-      calls.map(({ name, arguments: json }) => ({ name, complete: true, json: alike(json) })), `${one.family}: ${text}`);
+    t.same(
+      told.calls.map(({ name, complete, text: json }) => ({ name, complete, json: alike(json) })),
+      calls.map(({ name, arguments: json }) => ({ name, complete: true, json: alike(json) })),
+      `${one.family}: ${text}`,
+    );
     t.equal(told.text.trim(), '', one.family);
     const different: number[] = [];
-    for (let at = 1; at < text.length; at++) if (JSON.stringify(read(one.syntax, [text.slice(0, at), text.slice(at)])) !== JSON.stringify(told)) different.push(at);
+    for (let at = 1; at < text.length; at++)
+      if (JSON.stringify(read(one.syntax, [text.slice(0, at), text.slice(at)])) !== JSON.stringify(told))
+        different.push(at);
     t.same(different, [], `${one.family}: in two`);
     t.same(read(one.syntax, text.split('')), told, `${one.family}: character by character`);
   }
@@ -124,9 +219,17 @@ t.test('several calls with awkward arguments come back as they were, cut anywher
 t.test('arguments that are empty, nested or at the ends of 64 bits come back too', async (t) => {
   for (const one of families) {
     const { calls: text } = writtenBy(one, [{ id: 'call_1', name: 'store', arguments: STORED }]);
-    for (const pieces of [[text], text.split(''), [one.syntax.write([{ name: 'store', arguments: STORED }]).replaceAll('<|call|>', '')]]) {
+    for (const pieces of [
+      [text],
+      text.split(''),
+      [one.syntax.write([{ name: 'store', arguments: STORED }]).replaceAll('<|call|>', '')],
+    ]) {
       const told = read(one.syntax, pieces);
-      t.same(told.calls.map(({ name, complete, text: json }) => [name, complete, alike(json)]), [['store', true, alike(STORED)]], `${one.family}: ${pieces[0]!}`);
+      t.same(
+        told.calls.map(({ name, complete, text: json }) => [name, complete, alike(json)]),
+        [['store', true, alike(STORED)]],
+        `${one.family}: ${pieces[0]!}`,
+      );
       t.equal(told.text.trim(), '', one.family);
     }
   }
@@ -134,16 +237,47 @@ t.test('arguments that are empty, nested or at the ends of 64 bits come back too
 
 t.test('what is written without a template is read back', async (t) => {
   for (const { family, syntax } of families) {
-    const told = read(syntax, [syntax.write([{ name: 'get_weather', arguments: awkwardOf(family) }, { name: 'get_time', arguments: '{}' }]).replaceAll('<|call|>', '')]);
-    t.same(told.calls.map(({ name, text }) => [name, alike(text)]), [['get_weather', alike(awkwardOf(family))], ['get_time', {}]], family);
-    t.ok(describeTools([], syntax).includes(syntax.write([{ name: 'tool-name', arguments: '{"argument-name": "value"}' }])), family);
+    const told = read(syntax, [
+      syntax
+        .write([
+          { name: 'get_weather', arguments: awkwardOf(family) },
+          { name: 'get_time', arguments: '{}' },
+        ])
+        .replaceAll('<|call|>', ''),
+    ]);
+    t.same(
+      told.calls.map(({ name, text }) => [name, alike(text)]),
+      [
+        ['get_weather', alike(awkwardOf(family))],
+        ['get_time', {}],
+      ],
+      family,
+    );
+    t.ok(
+      describeTools([], syntax).includes(
+        syntax.write([{ name: 'tool-name', arguments: '{"argument-name": "value"}' }]),
+      ),
+      family,
+    );
   }
 });
 
 const auto = { tools: definitions, toolChoice: { mode: 'auto' as const, allowed: null }, parallelToolCalls: true };
 
-async function grammarsOf(engine: NativeEngine, syntax: ToolSyntax, tools = definitions): Promise<ReadonlyMap<string, NativeGrammar>> {
-  return (await compileGrammars(engine, { format: { type: 'text' }, tools }, syntax, { whiteSpace: 'compact', callWhiteSpace: 'flexible' }, { organization: 1 })).calls;
+async function grammarsOf(
+  engine: NativeEngine,
+  syntax: ToolSyntax,
+  tools = definitions,
+): Promise<ReadonlyMap<string, NativeGrammar>> {
+  return (
+    await compileGrammars(
+      engine,
+      { format: { type: 'text' }, tools },
+      syntax,
+      { whiteSpace: 'compact', callWhiteSpace: 'flexible' },
+      { organization: 1 },
+    )
+  ).calls;
 }
 
 t.test('what a model has learned to write is among what its grammar lets through', async (t) => {
@@ -152,21 +286,36 @@ t.test('what a model has learned to write is among what its grammar lets through
   for (const one of families) {
     const { family, syntax } = one;
     const grammars = await grammarsOf(engine, syntax);
-    for (const [name, json] of [['get_weather', awkwardOf(family)], ['get_time', '{}']] as const) {
-      const options = callOptions({ ...auto, tools: definitions.filter((tool) => tool.name === name) }, syntax, grammars);
+    for (const [name, json] of [
+      ['get_weather', awkwardOf(family)],
+      ['get_time', '{}'],
+    ] as const) {
+      const options = callOptions(
+        { ...auto, tools: definitions.filter((tool) => tool.name === name) },
+        syntax,
+        grammars,
+      );
       const { calls: text } = writtenBy(one, [{ id: 'call_1', name, arguments: json }]);
       // gpt-oss's template has another order than the model; a list's end is no grammar's affair.
       // A bound call's id is a number.
-      const learned = family === 'harmony' ? `${syntax.engineOpen}${syntax.head(name)}${json}` : family === 'solar' ? `${text.replace('call_1', '0')}<|calls|>` : text;
+      const learned =
+        family === 'harmony'
+          ? `${syntax.engineOpen}${syntax.head(name)}${json}`
+          : family === 'solar'
+            ? `${text.replace('call_1', '0')}<|calls|>`
+            : text;
       const begin = syntax.engineOpen + syntax.head(name);
-      t.ok(learned.startsWith(begin), `${family}: ${JSON.stringify(learned.slice(0, 80))} begins with ${JSON.stringify(begin)}`);
+      t.ok(
+        learned.startsWith(begin),
+        `${family}: ${JSON.stringify(learned.slice(0, 80))} begins with ${JSON.stringify(begin)}`,
+      );
       let body = learned.slice(begin.length).trimEnd();
       const end = options?.end ?? '';
       if (end !== '') {
         t.ok(body.endsWith(end), `${family}: ${JSON.stringify(body.slice(-40))} ends with ${JSON.stringify(end)}`);
         body = body.slice(0, -end.length);
       }
-      if (family === 'dsml' && name === 'get_time') body = body.trimStart();   // where there are no parameters, it has an empty line
+      if (family === 'dsml' && name === 'get_time') body = body.trimStart(); // where there are no parameters, it has an empty line
       if (family === 'mistral') body = body.replace(/, "id": "[^"]*"\}$/, '}');
       const next = grammars.get(name)!.follow(bytesOf(engine, body));
       t.equal(next?.accepts, true, `${family}, ${name}: ${JSON.stringify(body)}`);
@@ -193,7 +342,8 @@ function bytesOf(engine: NativeEngine, text: string): Uint8Array {
 
 function textOf(engine: NativeEngine, bytes: readonly number[]): string {
   let text = Buffer.from(bytes).toString('latin1');
-  for (const [spelling, symbol] of symbolsOf(engine)) text = text.replaceAll(symbol.toString('latin1'), Buffer.from(spelling).toString('latin1'));
+  for (const [spelling, symbol] of symbolsOf(engine))
+    text = text.replaceAll(symbol.toString('latin1'), Buffer.from(spelling).toString('latin1'));
   return Buffer.from(text, 'latin1').toString();
 }
 
@@ -207,7 +357,13 @@ function randomOf(seed: number): (below: number) => number {
 }
 
 /** A text of the grammar: bytes by chance, those that lead to an end after a while; null if it leads nowhere. */
-function someText(engine: NativeEngine, grammar: NativeGrammar, random: (below: number) => number, tempting: string, end: Buffer): string | null {
+function someText(
+  engine: NativeEngine,
+  grammar: NativeGrammar,
+  random: (below: number) => number,
+  tempting: string,
+  end: Buffer,
+): string | null {
   const bytes: number[] = [];
   for (let round = 0; round < 3_000; round++) {
     const next = grammar.follow(Uint8Array.from(bytes));
@@ -224,7 +380,9 @@ function someText(engine: NativeEngine, grammar: NativeGrammar, random: (below: 
       bytes.push(end[begun]!);
       continue;
     }
-    const wanted = [...Buffer.from(random(3) === 0 ? tempting : bytes.length > 60 ? '"</}]),>\n' : ' aZ9é"\\-.,{}[]<>\n:=')].filter((byte) => may.includes(byte));
+    const wanted = [
+      ...Buffer.from(random(3) === 0 ? tempting : bytes.length > 60 ? '"</}]),>\n' : ' aZ9é"\\-.,{}[]<>\n:='),
+    ].filter((byte) => may.includes(byte));
     bytes.push(wanted.length > 0 && random(20) > 0 ? wanted[random(wanted.length)]! : may[random(may.length)]!);
   }
   return '';
@@ -234,11 +392,24 @@ t.test('whatever the grammar lets through is a call of the tool, read back', asy
   const engine = await loadStarter('syntaxes-bound');
   t.teardown(() => engine.close());
   const schema = {
-    type: 'object', additionalProperties: { type: 'string', maxLength: 3 }, required: ['s', 'n', 'u', 'e', 'o'], maxProperties: 7,
+    type: 'object',
+    additionalProperties: { type: 'string', maxLength: 3 },
+    required: ['s', 'n', 'u', 'e', 'o'],
+    maxProperties: 7,
     properties: {
-      s: { type: 'string', maxLength: 60 }, n: { type: 'integer' }, u: { type: ['string', 'null'], maxLength: 5 }, e: { enum: ['5', 'null', 'a"b', '</x'] },
-      o: { type: 'object', properties: { x: { type: 'string', maxLength: 4 }, y: { type: ['string', 'integer'], maxLength: 2 } }, required: ['x', 'y'], additionalProperties: false },
-      m: { anyOf: [{ type: 'integer' }, { type: 'string', maxLength: 3 }] }, b: { type: 'boolean' }, z: { $ref: '#/$defs/z' },
+      s: { type: 'string', maxLength: 60 },
+      n: { type: 'integer' },
+      u: { type: ['string', 'null'], maxLength: 5 },
+      e: { enum: ['5', 'null', 'a"b', '</x'] },
+      o: {
+        type: 'object',
+        properties: { x: { type: 'string', maxLength: 4 }, y: { type: ['string', 'integer'], maxLength: 2 } },
+        required: ['x', 'y'],
+        additionalProperties: false,
+      },
+      m: { anyOf: [{ type: 'integer' }, { type: 'string', maxLength: 3 }] },
+      b: { type: 'boolean' },
+      z: { $ref: '#/$defs/z' },
     },
     $defs: { z: { type: 'array', items: { type: 'boolean' }, maxItems: 2 } },
   };
@@ -252,8 +423,14 @@ t.test('whatever the grammar lets through is a call of the tool, read back', asy
     const ends = textEnd || stringMark;
     const closing = syntax.tail + (syntax.several?.end ?? '');
     for (let round = 0; round < 12; round++) {
-      const body = someText(engine, grammar, random, closing + '<>/', round % 2 === 0 ? Buffer.from(ends) : Buffer.alloc(0));
-      if (body === '') continue;   // too long
+      const body = someText(
+        engine,
+        grammar,
+        random,
+        closing + '<>/',
+        round % 2 === 0 ? Buffer.from(ends) : Buffer.alloc(0),
+      );
+      if (body === '') continue; // too long
       whole++;
       if (body === null) {
         wrong.push(`${family}: leads nowhere`);
@@ -263,10 +440,22 @@ t.test('whatever the grammar lets through is a call of the tool, read back', asy
       let json = '';
       let finished: boolean | null = null;
       let other = '';
-      const stream = new CallStream(syntax, tools, { started: () => {}, arguments: (piece) => { json += piece; }, finished: (complete) => { finished = complete; }, text: (piece) => { other += piece; } });
+      const stream = new CallStream(syntax, tools, {
+        started: () => {},
+        arguments: (piece) => {
+          json += piece;
+        },
+        finished: (complete) => {
+          finished = complete;
+        },
+        text: (piece) => {
+          other += piece;
+        },
+      });
       stream.push(text);
       stream.end(true);
-      if (finished !== true || other.trim() !== '' || !fits(json)) wrong.push(`${family}: ${JSON.stringify(text)} as ${json} ${String(finished)} ${JSON.stringify(other)}`);
+      if (finished !== true || other.trim() !== '' || !fits(json))
+        wrong.push(`${family}: ${JSON.stringify(text)} as ${json} ${String(finished)} ${JSON.stringify(other)}`);
     }
   }
   t.same(wrong, []);
@@ -284,8 +473,17 @@ function fits(json: string): boolean {
   const { s, n, u, e, o, m, b, z, ...others } = value;
   const length = (text: unknown, most: number): boolean => typeof text === 'string' && [...text].length <= most;
   const inner = o as { x?: unknown; y?: unknown };
-  return length(s, 60) && Number.isInteger(n) && (u === null || length(u, 5)) && ['5', 'null', 'a"b', '</x'].includes(e as string) &&
-    typeof o === 'object' && length(inner.x, 4) && (Number.isInteger(inner.y) || length(inner.y, 2)) &&
-    (m === undefined || Number.isInteger(m) || length(m, 3)) && (b === undefined || typeof b === 'boolean') && (z === undefined || Array.isArray(z)) &&
-    Object.values(others).every((text) => length(text, 3));
+  return (
+    length(s, 60) &&
+    Number.isInteger(n) &&
+    (u === null || length(u, 5)) &&
+    ['5', 'null', 'a"b', '</x'].includes(e as string) &&
+    typeof o === 'object' &&
+    length(inner.x, 4) &&
+    (Number.isInteger(inner.y) || length(inner.y, 2)) &&
+    (m === undefined || Number.isInteger(m) || length(m, 3)) &&
+    (b === undefined || typeof b === 'boolean') &&
+    (z === undefined || Array.isArray(z)) &&
+    Object.values(others).every((text) => length(text, 3))
+  );
 }

@@ -4,12 +4,25 @@ import t from 'tap';
 import { eventually } from '../../e2e/monolith.js';
 import { startGateway, startStandIn, type Gateway, type Say } from '../../support/stand-in.js';
 
-const CAP = 10, BOUND = 65_536 + 64 * CAP;
+const CAP = 10,
+  BOUND = 65_536 + 64 * CAP;
 
 const standIn = await startStandIn(() => undefined);
-const model = (api: string, more: object = {}): object => ({ upstream: { url: standIn.url, api, ...more }, context_window: 100_000, max_output_tokens: 2_000 });
+const model = (api: string, more: object = {}): object => ({
+  upstream: { url: standIn.url, api, ...more },
+  context_window: 100_000,
+  max_output_tokens: 2_000,
+});
 const settings = { upstream: { retries: 2, breaker_failures: 1_000 }, limits: { concurrency: null } };
-const gateway = await startGateway({ chat: model('chat-completions'), responses: model('responses'), messages: model('messages'), completions: model('completions') }, settings);
+const gateway = await startGateway(
+  {
+    chat: model('chat-completions'),
+    responses: model('responses'),
+    messages: model('messages'),
+    completions: model('completions'),
+  },
+  settings,
+);
 t.teardown(async () => {
   await gateway.close();
   await standIn.close();
@@ -22,15 +35,42 @@ const parameters = { type: 'object', properties: {} };
 
 function body(format: Format, model: string, stream: boolean, cap: number | null = CAP): object {
   switch (format) {
-    case '/v1/chat/completions': return { model, stream, messages: [user], tools: [{ type: 'function', function: { name: 'f', parameters } }], ...(cap === null ? {} : { max_tokens: cap }) };
-    case '/v1/messages': return { model, stream, messages: [user], tools: [{ name: 'f', input_schema: parameters }], max_tokens: cap ?? 2_000 };
-    case '/v1/responses': return { model, stream, input: 'Hi', store: false, tools: [{ type: 'function', name: 'f', parameters }], ...(cap === null ? {} : { max_output_tokens: cap }) };
-    case '/v1/completions': return { model, stream, prompt: 'Hi', ...(cap === null ? {} : { max_tokens: cap }) };
+    case '/v1/chat/completions':
+      return {
+        model,
+        stream,
+        messages: [user],
+        tools: [{ type: 'function', function: { name: 'f', parameters } }],
+        ...(cap === null ? {} : { max_tokens: cap }),
+      };
+    case '/v1/messages':
+      return {
+        model,
+        stream,
+        messages: [user],
+        tools: [{ name: 'f', input_schema: parameters }],
+        max_tokens: cap ?? 2_000,
+      };
+    case '/v1/responses':
+      return {
+        model,
+        stream,
+        input: 'Hi',
+        store: false,
+        tools: [{ type: 'function', name: 'f', parameters }],
+        ...(cap === null ? {} : { max_output_tokens: cap }),
+      };
+    case '/v1/completions':
+      return { model, stream, prompt: 'Hi', ...(cap === null ? {} : { max_tokens: cap }) };
   }
 }
 
 /** Status, and the error's code and message if there is one, of a whole answer or of a stream's last events. */
-async function ask(server: Gateway, format: Format, request: object): Promise<{ status: number; code: string | null; message: string; text: string }> {
+async function ask(
+  server: Gateway,
+  format: Format,
+  request: object,
+): Promise<{ status: number; code: string | null; message: string; text: string }> {
   const response = await server.post(format, request);
   const text = await response.text();
   const code = /"code":"([a-z_]+)"/.exec(text)?.[1] ?? /"type":"(api_error)"/.exec(text)?.[1] ?? null;
@@ -38,11 +78,20 @@ async function ask(server: Gateway, format: Format, request: object): Promise<{ 
 }
 
 /** A reader of TCP sees chunks of any size; these are some kilobytes each. */
-async function send(response: Parameters<Say>[0], head: string, unit: string, bytes: number, tail: string): Promise<void> {
+async function send(
+  response: Parameters<Say>[0],
+  head: string,
+  unit: string,
+  bytes: number,
+  tail: string,
+): Promise<void> {
   response.write(head);
   const block = unit.repeat(Math.max(1, Math.ceil(16_384 / unit.length)));
   for (let sent = 0; sent < bytes && !response.destroyed; sent += block.length) {
-    if (!response.write(block)) await new Promise<void>((resolve) => { response.once('drain', resolve).once('close', resolve); });
+    if (!response.write(block))
+      await new Promise<void>((resolve) => {
+        response.once('drain', resolve).once('close', resolve);
+      });
   }
   response.end(tail);
 }
@@ -53,21 +102,59 @@ const part = (kind: Kind): string => (kind === 'single characters' ? 'x' : 'x'.r
 
 /** An endless stream in a format of the upstream's. */
 function endless(api: string, kind: Kind): { head: string; unit: string } {
-  const text = part(kind), isCall = kind === 'arguments';
+  const text = part(kind),
+    isCall = kind === 'arguments';
   switch (api) {
-    case 'chat': return {
-      head: isCall ? sse({ choices: [{ index: 0, delta: { tool_calls: [{ index: 0, id: 'a', function: { name: 'f', arguments: '{"a":"' } }] } }] }) : '',
-      unit: sse({ choices: [{ index: 0, delta: isCall ? { tool_calls: [{ index: 0, function: { arguments: text } }] } : { content: text } }] }),
-    };
-    case 'completions': return { head: '', unit: sse({ choices: [{ index: 0, text }] }) };
-    case 'messages': return {
-      head: sse({ type: 'content_block_start', index: 0, content_block: isCall ? { type: 'tool_use', id: 'a', name: 'f', input: {} } : { type: 'text', text: '' } }),
-      unit: sse({ type: 'content_block_delta', index: 0, delta: isCall ? { type: 'input_json_delta', partial_json: text } : { type: 'text_delta', text } }),
-    };
-    default: return {
-      head: sse({ type: 'response.output_item.added', output_index: 0, item: isCall ? { type: 'function_call', id: 'a', name: 'f', arguments: '' } : { type: 'message', id: 'a' } }),
-      unit: sse({ type: isCall ? 'response.function_call_arguments.delta' : 'response.output_text.delta', output_index: 0, item_id: 'a', delta: text }),
-    };
+    case 'chat':
+      return {
+        head: isCall
+          ? sse({
+              choices: [
+                {
+                  index: 0,
+                  delta: { tool_calls: [{ index: 0, id: 'a', function: { name: 'f', arguments: '{"a":"' } }] },
+                },
+              ],
+            })
+          : '',
+        unit: sse({
+          choices: [
+            {
+              index: 0,
+              delta: isCall ? { tool_calls: [{ index: 0, function: { arguments: text } }] } : { content: text },
+            },
+          ],
+        }),
+      };
+    case 'completions':
+      return { head: '', unit: sse({ choices: [{ index: 0, text }] }) };
+    case 'messages':
+      return {
+        head: sse({
+          type: 'content_block_start',
+          index: 0,
+          content_block: isCall ? { type: 'tool_use', id: 'a', name: 'f', input: {} } : { type: 'text', text: '' },
+        }),
+        unit: sse({
+          type: 'content_block_delta',
+          index: 0,
+          delta: isCall ? { type: 'input_json_delta', partial_json: text } : { type: 'text_delta', text },
+        }),
+      };
+    default:
+      return {
+        head: sse({
+          type: 'response.output_item.added',
+          output_index: 0,
+          item: isCall ? { type: 'function_call', id: 'a', name: 'f', arguments: '' } : { type: 'message', id: 'a' },
+        }),
+        unit: sse({
+          type: isCall ? 'response.function_call_arguments.delta' : 'response.output_text.delta',
+          output_index: 0,
+          item_id: 'a',
+          delta: text,
+        }),
+      };
   }
 }
 
@@ -76,28 +163,58 @@ function wholeOf(api: string, kind: Kind): [string, string] {
   const cut = (value: object): [string, string] => JSON.stringify(value).split('@') as [string, string];
   const isCall = kind === 'arguments';
   switch (api) {
-    case 'chat': return cut({ choices: [{ index: 0, message: isCall ? { tool_calls: [{ id: 'a', function: { name: 'f', arguments: '@' } }] } : { content: '@' }, finish_reason: 'stop' }] });
-    case 'completions': return cut({ choices: [{ index: 0, text: '@', finish_reason: 'stop' }] });
-    case 'messages': return cut({ type: 'message', content: [isCall ? { type: 'tool_use', id: 'a', name: 'f', input: { a: '@' } } : { type: 'text', text: '@' }], stop_reason: 'end_turn' });
-    default: return cut({ status: 'completed', output: [isCall ? { type: 'function_call', id: 'a', name: 'f', arguments: '@' } : { type: 'message', id: 'a', content: [{ type: 'output_text', text: '@' }] }] });
+    case 'chat':
+      return cut({
+        choices: [
+          {
+            index: 0,
+            message: isCall ? { tool_calls: [{ id: 'a', function: { name: 'f', arguments: '@' } }] } : { content: '@' },
+            finish_reason: 'stop',
+          },
+        ],
+      });
+    case 'completions':
+      return cut({ choices: [{ index: 0, text: '@', finish_reason: 'stop' }] });
+    case 'messages':
+      return cut({
+        type: 'message',
+        content: [isCall ? { type: 'tool_use', id: 'a', name: 'f', input: { a: '@' } } : { type: 'text', text: '@' }],
+        stop_reason: 'end_turn',
+      });
+    default:
+      return cut({
+        status: 'completed',
+        output: [
+          isCall
+            ? { type: 'function_call', id: 'a', name: 'f', arguments: '@' }
+            : { type: 'message', id: 'a', content: [{ type: 'output_text', text: '@' }] },
+        ],
+      });
   }
 }
 
-const streamSaying = ({ head, unit }: { head: string; unit: string }): Say => (response) => {
-  response.writeHead(200, { 'content-type': 'text/event-stream' });
-  return send(response, head, unit, 100e6, '');
-};
-const wholeSaying = ([head, tail]: [string, string], text: string, bytes: number): Say => (response) => {
-  response.writeHead(200, { 'content-type': 'application/json' });
-  return send(response, head, text, bytes, tail);
-};
+const streamSaying =
+  ({ head, unit }: { head: string; unit: string }): Say =>
+  (response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    return send(response, head, unit, 100e6, '');
+  };
+const wholeSaying =
+  ([head, tail]: [string, string], text: string, bytes: number): Say =>
+  (response) => {
+    response.writeHead(200, { 'content-type': 'application/json' });
+    return send(response, head, text, bytes, tail);
+  };
 
 for (const api of ['chat', 'messages', 'responses', 'completions']) {
   for (const kind of ['text', 'arguments', 'single characters'] as const) {
     if ((api === 'completions' && kind === 'arguments') || (api !== 'chat' && kind === 'single characters')) continue;
     t.test(`ends a response of an upstream of the ${api} format above the bound: ${kind}`, async (t) => {
       const formats: Format[] = api === 'completions' ? ['/v1/completions'] : conversations;
-      for (const say of [streamSaying(endless(api, kind)), ...(kind === 'single characters' ? [] : [wholeSaying(wholeOf(api, kind), 'x'.repeat(1_000), 100e6)])]) {
+      for (const say of [
+        streamSaying(endless(api, kind)),
+        ...(kind === 'single characters' ? [] : [wholeSaying(wholeOf(api, kind), 'x'.repeat(1_000), 100e6)]),
+      ]) {
         standIn.say = say;
         for (const format of formats) {
           for (const streamed of [false, true]) {
@@ -111,33 +228,82 @@ for (const api of ['chat', 'messages', 'responses', 'completions']) {
           }
         }
       }
-      t.ok(await eventually(() => [...standIn.sockets].filter((socket) => !socket.destroyed && socket.writableLength > 0).length === 0), 'the connection was closed');
+      t.ok(
+        await eventually(
+          () => [...standIn.sockets].filter((socket) => !socket.destroyed && socket.writableLength > 0).length === 0,
+        ),
+        'the connection was closed',
+      );
     });
   }
 }
 
 /** What the tests look at of a whole chat completion. */
-interface Whole { choices: [{ message: { content: string }; logprobs: { content: object[] } }]; usage: { completion_tokens: number } }
+interface Whole {
+  choices: [{ message: { content: string }; logprobs: { content: object[] } }];
+  usage: { completion_tokens: number };
+}
 
-t.test('the bound is exact: 64 KiB and 64 bytes for each token of the cap, in UTF-8, of text and arguments together', async (t) => {
-  const answer = (text: string, given: string): Say => (response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).end(sse(
-    { choices: [{ index: 0, delta: { reasoning_content: 'é'.repeat(100), content: text } }] },
-    { choices: [{ index: 0, delta: { tool_calls: [{ index: 0, id: 'a', function: { name: 'f', arguments: given } }] }, finish_reason: 'tool_calls' }] },
-  ));
-  const given = JSON.stringify({ a: 'x'.repeat(1_000) });
-  for (const cap of [CAP, null]) {
-    const bound = 65_536 + 64 * (cap ?? 2_000);
-    const rest = bound - 200 - 1 - given.length;
-    standIn.say = answer('x'.repeat(rest), given);
-    const { status, text } = await ask(gateway, '/v1/chat/completions', body('/v1/chat/completions', 'chat', false, cap));
-    t.equal(status, 200, `cap ${cap}`);
-    t.match(JSON.parse(text), { choices: [{ finish_reason: 'tool_calls', message: { content: 'x'.repeat(rest), tool_calls: [{ function: { arguments: given } }] } }] });
-    standIn.say = answer('x'.repeat(rest + 1), given);
-    t.match(await ask(gateway, '/v1/chat/completions', body('/v1/chat/completions', 'chat', false, cap)), { status: 500, code: 'model_error', message: new RegExp(`over ${bound} bytes`) }, `cap ${cap}`);
-  }
-});
+t.test(
+  'the bound is exact: 64 KiB and 64 bytes for each token of the cap, in UTF-8, of text and arguments together',
+  async (t) => {
+    const answer =
+      (text: string, given: string): Say =>
+      (response) =>
+        void response
+          .writeHead(200, { 'content-type': 'text/event-stream' })
+          .end(
+            sse(
+              { choices: [{ index: 0, delta: { reasoning_content: 'é'.repeat(100), content: text } }] },
+              {
+                choices: [
+                  {
+                    index: 0,
+                    delta: { tool_calls: [{ index: 0, id: 'a', function: { name: 'f', arguments: given } }] },
+                    finish_reason: 'tool_calls',
+                  },
+                ],
+              },
+            ),
+          );
+    const given = JSON.stringify({ a: 'x'.repeat(1_000) });
+    for (const cap of [CAP, null]) {
+      const bound = 65_536 + 64 * (cap ?? 2_000);
+      const rest = bound - 200 - 1 - given.length;
+      standIn.say = answer('x'.repeat(rest), given);
+      const { status, text } = await ask(
+        gateway,
+        '/v1/chat/completions',
+        body('/v1/chat/completions', 'chat', false, cap),
+      );
+      t.equal(status, 200, `cap ${cap}`);
+      t.match(JSON.parse(text), {
+        choices: [
+          {
+            finish_reason: 'tool_calls',
+            message: { content: 'x'.repeat(rest), tool_calls: [{ function: { arguments: given } }] },
+          },
+        ],
+      });
+      standIn.say = answer('x'.repeat(rest + 1), given);
+      t.match(
+        await ask(gateway, '/v1/chat/completions', body('/v1/chat/completions', 'chat', false, cap)),
+        { status: 500, code: 'model_error', message: new RegExp(`over ${bound} bytes`) },
+        `cap ${cap}`,
+      );
+    }
+  },
+);
 
-const logprob = { token: ' a', logprob: -0.5, bytes: [32, 97], top_logprobs: [{ token: ' a', logprob: -0.5, bytes: [32, 97] }, { token: ' b', logprob: -1.5, bytes: [32, 98] }] };
+const logprob = {
+  token: ' a',
+  logprob: -0.5,
+  bytes: [32, 97],
+  top_logprobs: [
+    { token: ' a', logprob: -0.5, bytes: [32, 97] },
+    { token: ' b', logprob: -1.5, bytes: [32, 98] },
+  ],
+};
 
 t.test('log-probabilities are outside that bound: a body of 1.6 MB with 10,000 of them', async (t) => {
   const tokens = 10_000;
@@ -145,87 +311,202 @@ t.test('log-probabilities are outside that bound: a body of 1.6 MB with 10,000 o
   t.ok(list.length > 1.5e6);
   const text = ' a'.repeat(1_000);
   // The content after its log-probabilities, as servers write it that sort names.
-  standIn.say = (response) => void response.writeHead(200, { 'content-type': 'application/json' }).end(`{"choices":[{"finish_reason":"length","index":0,"logprobs":{"content":${list}},"message":{"content":"${text}"}}],"usage":{"prompt_tokens":3,"completion_tokens":10000}}`);
+  standIn.say = (response) =>
+    void response
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end(
+        `{"choices":[{"finish_reason":"length","index":0,"logprobs":{"content":${list}},"message":{"content":"${text}"}}],"usage":{"prompt_tokens":3,"completion_tokens":10000}}`,
+      );
   const asked = { ...body('/v1/chat/completions', 'chat', false), logprobs: true, top_logprobs: 2 };
-  const { choices: [choice], usage } = JSON.parse((await ask(gateway, '/v1/chat/completions', asked)).text) as Whole;
+  const {
+    choices: [choice],
+    usage,
+  } = JSON.parse((await ask(gateway, '/v1/chat/completions', asked)).text) as Whole;
   t.equal(choice.message.content, text);
   t.equal(choice.logprobs.content.length, tokens);
   t.same(choice.logprobs.content[tokens - 1], logprob);
   t.equal(usage.completion_tokens, tokens);
   const streamed = (await ask(gateway, '/v1/chat/completions', { ...asked, stream: true })).text;
   t.equal(streamed.match(/"top_logprobs"/g)?.length, tokens, 'streamed');
-  const { status, text: without } = await ask(gateway, '/v1/chat/completions', body('/v1/chat/completions', 'chat', false));
+  const { status, text: without } = await ask(
+    gateway,
+    '/v1/chat/completions',
+    body('/v1/chat/completions', 'chat', false),
+  );
   t.equal(status, 500, 'that nobody asked for');
   t.match(without, /larger response than is allowed/);
 
-  standIn.say = (response) => void response.writeHead(200, { 'content-type': 'application/json' }).end(`{"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"${text}","logprobs":${list}}]}]}`);
-  const { output } = JSON.parse((await ask(gateway, '/v1/responses', { ...body('/v1/responses', 'responses', false), include: ['message.output_text.logprobs'], top_logprobs: 2 })).text) as { output: [{ content: [{ logprobs: object[] }] }] };
+  standIn.say = (response) =>
+    void response
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end(
+        `{"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"${text}","logprobs":${list}}]}]}`,
+      );
+  const { output } = JSON.parse(
+    (
+      await ask(gateway, '/v1/responses', {
+        ...body('/v1/responses', 'responses', false),
+        include: ['message.output_text.logprobs'],
+        top_logprobs: 2,
+      })
+    ).text,
+  ) as { output: [{ content: [{ logprobs: object[] }] }] };
   t.equal(output[0].content[0].logprobs.length, tokens, 'responses');
   t.same(output[0].content[0].logprobs[7], logprob);
 
-  const lists = { tokens: Array.from({ length: tokens }, () => ' a'), token_logprobs: Array.from({ length: tokens }, () => -0.5), top_logprobs: Array.from({ length: tokens }, () => ({ ' a': -0.5, ' b': -1.5 })) };
-  standIn.say = (response) => void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ choices: [{ index: 0, text, logprobs: lists, finish_reason: 'length' }] }));
-  const { choices: [legacy] } = JSON.parse((await ask(gateway, '/v1/completions', { ...body('/v1/completions', 'completions', false), logprobs: 2 })).text) as { choices: [object] };
+  const lists = {
+    tokens: Array.from({ length: tokens }, () => ' a'),
+    token_logprobs: Array.from({ length: tokens }, () => -0.5),
+    top_logprobs: Array.from({ length: tokens }, () => ({ ' a': -0.5, ' b': -1.5 })),
+  };
+  standIn.say = (response) =>
+    void response
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end(JSON.stringify({ choices: [{ index: 0, text, logprobs: lists, finish_reason: 'length' }] }));
+  const {
+    choices: [legacy],
+  } = JSON.parse(
+    (await ask(gateway, '/v1/completions', { ...body('/v1/completions', 'completions', false), logprobs: 2 })).text,
+  ) as { choices: [object] };
   t.match(legacy, { text, logprobs: lists }, 'completions');
 });
 
 t.test('one event of 2 MB with log-probabilities, and those after it, come in order', async (t) => {
   const tokens = 12_000;
-  standIn.say = (response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).end(sse(
-    { choices: [{ index: 0, delta: { content: 'one' }, logprobs: { content: Array.from({ length: tokens }, () => logprob) } }] },
-    { choices: [{ index: 0, delta: { content: ' two' }, logprobs: { content: [logprob] } }] }, { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
-  ) + 'data: [DONE]\n\n');
-  const { choices: [choice] } = JSON.parse((await ask(gateway, '/v1/chat/completions', { ...body('/v1/chat/completions', 'chat', false), logprobs: true, top_logprobs: 2 })).text) as Whole;
+  standIn.say = (response) =>
+    void response
+      .writeHead(200, { 'content-type': 'text/event-stream' })
+      .end(
+        sse(
+          {
+            choices: [
+              {
+                index: 0,
+                delta: { content: 'one' },
+                logprobs: { content: Array.from({ length: tokens }, () => logprob) },
+              },
+            ],
+          },
+          { choices: [{ index: 0, delta: { content: ' two' }, logprobs: { content: [logprob] } }] },
+          { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
+        ) + 'data: [DONE]\n\n',
+      );
+  const {
+    choices: [choice],
+  } = JSON.parse(
+    (
+      await ask(gateway, '/v1/chat/completions', {
+        ...body('/v1/chat/completions', 'chat', false),
+        logprobs: true,
+        top_logprobs: 2,
+      })
+    ).text,
+  ) as Whole;
   t.equal(choice.message.content, 'one two');
   t.equal(choice.logprobs.content.length, tokens + 1);
 });
 
-t.test('all responses together are bounded by http.max_answering_bytes, and everything is free again afterwards', async (t) => {
-  // 2 MiB for one organization: the least there is, twice the largest body.
-  const tight = await startGateway({ chat: model('chat-completions') }, { ...settings, http: { max_answering_bytes: 1_024, max_body_bytes: 1_048_576, threads: 1 } });
-  try {
-    const list = Array.from({ length: 9_000 }, () => logprob);
-    const text = 'x'.repeat(120_000);
-    const waiting: (() => void)[] = [];
-    const big: Say = (response) => {
-      response.writeHead(200, { 'content-type': 'text/event-stream' }).write(sse({ choices: [{ index: 0, delta: { content: text } }] }));
-      waiting.push(() => response.end(sse({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })));
-    };
-    for (let round = 0; round < 2; round++) {
-      standIn.say = big;
-      const asked = Array.from({ length: 30 }, () => ask(tight, '/v1/chat/completions', body('/v1/chat/completions', 'chat', false, null)));
-      t.ok(await eventually(() => waiting.length === 30));
-      await new Promise((resolve) => setTimeout(resolve, 200));
-      for (const go of waiting.splice(0)) go();
-      const answers = await Promise.all(asked);
-      const full = answers.filter(({ status }) => status === 503), served = answers.filter(({ status }) => status === 200);
-      t.equal(full.length + served.length, 30, JSON.stringify(answers.map(({ status }) => status)));
-      t.ok(full.length >= 10 && served.length >= 10, `${served.length} were served, ${full.length} were not`);
-      t.match(full[0], { code: 'capacity_exhausted', message: /too many large responses/ });
-      // Of a body, what is kept until it is complete counts, too.
-      standIn.say = (response) => void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ choices: [{ index: 0, message: { content: 'x' }, logprobs: { content: [...list, ...list] }, finish_reason: 'stop' }] }));
-      t.match(await ask(tight, '/v1/chat/completions', { ...body('/v1/chat/completions', 'chat', false), logprobs: true, top_logprobs: 2 }), { status: 422, code: 'unsupported_value' });
-      standIn.say = (response) => void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ choices: [{ index: 0, message: { content: 'x' }, logprobs: { content: list }, finish_reason: 'stop' }] }));
-      t.equal((await ask(tight, '/v1/chat/completions', { ...body('/v1/chat/completions', 'chat', false), logprobs: true, top_logprobs: 2 })).status, 200, 'there is room again');
+t.test(
+  'all responses together are bounded by http.max_answering_bytes, and everything is free again afterwards',
+  async (t) => {
+    // 2 MiB for one organization: the least there is, twice the largest body.
+    const tight = await startGateway(
+      { chat: model('chat-completions') },
+      { ...settings, http: { max_answering_bytes: 1_024, max_body_bytes: 1_048_576, threads: 1 } },
+    );
+    try {
+      const list = Array.from({ length: 9_000 }, () => logprob);
+      const text = 'x'.repeat(120_000);
+      const waiting: (() => void)[] = [];
+      const big: Say = (response) => {
+        response
+          .writeHead(200, { 'content-type': 'text/event-stream' })
+          .write(sse({ choices: [{ index: 0, delta: { content: text } }] }));
+        waiting.push(() => response.end(sse({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })));
+      };
+      for (let round = 0; round < 2; round++) {
+        standIn.say = big;
+        const asked = Array.from({ length: 30 }, () =>
+          ask(tight, '/v1/chat/completions', body('/v1/chat/completions', 'chat', false, null)),
+        );
+        t.ok(await eventually(() => waiting.length === 30));
+        await new Promise((resolve) => setTimeout(resolve, 200));
+        for (const go of waiting.splice(0)) go();
+        const answers = await Promise.all(asked);
+        const full = answers.filter(({ status }) => status === 503),
+          served = answers.filter(({ status }) => status === 200);
+        t.equal(full.length + served.length, 30, JSON.stringify(answers.map(({ status }) => status)));
+        t.ok(full.length >= 10 && served.length >= 10, `${served.length} were served, ${full.length} were not`);
+        t.match(full[0], { code: 'capacity_exhausted', message: /too many large responses/ });
+        // Of a body, what is kept until it is complete counts, too.
+        standIn.say = (response) =>
+          void response
+            .writeHead(200, { 'content-type': 'application/json' })
+            .end(
+              JSON.stringify({
+                choices: [
+                  {
+                    index: 0,
+                    message: { content: 'x' },
+                    logprobs: { content: [...list, ...list] },
+                    finish_reason: 'stop',
+                  },
+                ],
+              }),
+            );
+        t.match(
+          await ask(tight, '/v1/chat/completions', {
+            ...body('/v1/chat/completions', 'chat', false),
+            logprobs: true,
+            top_logprobs: 2,
+          }),
+          { status: 422, code: 'unsupported_value' },
+        );
+        standIn.say = (response) =>
+          void response
+            .writeHead(200, { 'content-type': 'application/json' })
+            .end(
+              JSON.stringify({
+                choices: [{ index: 0, message: { content: 'x' }, logprobs: { content: list }, finish_reason: 'stop' }],
+              }),
+            );
+        t.equal(
+          (
+            await ask(tight, '/v1/chat/completions', {
+              ...body('/v1/chat/completions', 'chat', false),
+              logprobs: true,
+              top_logprobs: 2,
+            })
+          ).status,
+          200,
+          'there is room again',
+        );
+      }
+    } finally {
+      await tight.close();
     }
-  } finally {
-    await tight.close();
-  }
-});
+  },
+);
 
 t.test('a body that arrives at full speed does not hold up others', async (t) => {
-  const head = '{"choices":[{"index":0,"message":{"content":"x"},"logprobs":{"content":[', unit = `${JSON.stringify(logprob)},`;
+  const head = '{"choices":[{"index":0,"message":{"content":"x"},"logprobs":{"content":[',
+    unit = `${JSON.stringify(logprob)},`;
   standIn.say = (response, heard) => {
-    if (heard.body['logprobs'] !== true) return void response.writeHead(200, { 'content-type': 'text/event-stream' }).end(sse({ choices: [{ index: 0, delta: { content: 'x' }, finish_reason: 'stop' }] }));
+    if (heard.body['logprobs'] !== true)
+      return void response
+        .writeHead(200, { 'content-type': 'text/event-stream' })
+        .end(sse({ choices: [{ index: 0, delta: { content: 'x' }, finish_reason: 'stop' }] }));
     response.writeHead(200, { 'content-type': 'application/json' });
     return send(response, head, unit, 10e6, `${unit.slice(0, -1)}]},"finish_reason":"stop"}]}`);
   };
   let isOver = false;
-  const large = gateway.post('/v1/chat/completions', { ...body('/v1/chat/completions', 'chat', false), logprobs: true, top_logprobs: 2 }).then(async (response) => {
-    const bytes = (await response.arrayBuffer()).byteLength;
-    isOver = true;
-    return { status: response.status, bytes };
-  });
+  const large = gateway
+    .post('/v1/chat/completions', { ...body('/v1/chat/completions', 'chat', false), logprobs: true, top_logprobs: 2 })
+    .then(async (response) => {
+      const bytes = (await response.arrayBuffer()).byteLength;
+      isOver = true;
+      return { status: response.status, bytes };
+    });
   let served = 0;
   while (!isOver) {
     t.equal((await ask(gateway, '/v1/chat/completions', body('/v1/chat/completions', 'chat', false))).status, 200);

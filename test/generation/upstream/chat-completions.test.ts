@@ -9,8 +9,22 @@ const KEY = 'sk-upstream-secret-7f3a';
 const HEADER = 'another-secret-91c2';
 const standIn = await startStandIn(stream());
 const gateway = await startGateway(
-  { far: { upstream: { url: standIn.url, model: 'theirs', key: KEY, headers: { 'x-team': HEADER } }, max_output_tokens: 500 } },
-  { upstream: { retries: 0, first_token_ms: 1_500, idle_ms: 500, max_event_bytes: 4_096, max_answer_bytes: 100_000, breaker_failures: 1_000 } },
+  {
+    far: {
+      upstream: { url: standIn.url, model: 'theirs', key: KEY, headers: { 'x-team': HEADER } },
+      max_output_tokens: 500,
+    },
+  },
+  {
+    upstream: {
+      retries: 0,
+      first_token_ms: 1_500,
+      idle_ms: 500,
+      max_event_bytes: 4_096,
+      max_answer_bytes: 100_000,
+      breaker_failures: 1_000,
+    },
+  },
 );
 t.teardown(async () => {
   await gateway.close();
@@ -18,64 +32,145 @@ t.teardown(async () => {
 });
 
 const user = { role: 'user', content: 'Weather?' };
-const tool = { name: 'get_weather', description: 'Weather of a city', parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } };
+const tool = {
+  name: 'get_weather',
+  description: 'Weather of a city',
+  parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
+};
 const now = { name: 'now', parameters: { type: 'object', properties: {} } };
 const tools = [tool, now].map((one) => ({ type: 'function', function: one }));
 const chat = (more: object = {}): object => ({ model: 'far', messages: [user], ...more });
 
 /** What of an answer all formats tell. */
-interface Told { reasoning: string; text: string; calls: [string, object][]; usage: number[]; finish: string }
+interface Told {
+  reasoning: string;
+  text: string;
+  calls: [string, object][];
+  usage: number[];
+  finish: string;
+}
 
-const events = (text: string): { event: string | null; data: any }[] => text.split('\n\n').filter((one) => /^data: |\ndata: /.test(one)).map((one) => ({
-  event: /^event: (.*)$/m.exec(one)?.[1] ?? null, data: one.endsWith('[DONE]') ? null : JSON.parse(/^data: (.*)$/m.exec(one)?.[1] ?? 'null'),
-}));
+const events = (text: string): { event: string | null; data: any }[] =>
+  text
+    .split('\n\n')
+    .filter((one) => /^data: |\ndata: /.test(one))
+    .map((one) => ({
+      event: /^event: (.*)$/m.exec(one)?.[1] ?? null,
+      data: one.endsWith('[DONE]') ? null : JSON.parse(/^data: (.*)$/m.exec(one)?.[1] ?? 'null'),
+    }));
 
 async function toldByChat(streamed: boolean): Promise<Told> {
-  const response = await gateway.post('/v1/chat/completions', chat({ tools, ...(streamed ? { stream: true, stream_options: { include_usage: true } } : {}) }));
+  const response = await gateway.post(
+    '/v1/chat/completions',
+    chat({ tools, ...(streamed ? { stream: true, stream_options: { include_usage: true } } : {}) }),
+  );
   const text = await response.text();
   if (!streamed) {
-    const { choices: [{ message, finish_reason: finish }], usage } = JSON.parse(text) as any;
-    return { reasoning: message.reasoning_content ?? '', text: message.content ?? '', calls: (message.tool_calls ?? []).map(({ function: one }: any) => [one.name, JSON.parse(one.arguments)]), usage: counts(usage), finish };
+    const {
+      choices: [{ message, finish_reason: finish }],
+      usage,
+    } = JSON.parse(text) as any;
+    return {
+      reasoning: message.reasoning_content ?? '',
+      text: message.content ?? '',
+      calls: (message.tool_calls ?? []).map(({ function: one }: any) => [one.name, JSON.parse(one.arguments)]),
+      usage: counts(usage),
+      finish,
+    };
   }
-  const told = { reasoning: '', text: '', finish: '', usage: [] as number[] }, calls: [string, string][] = [];
+  const told = { reasoning: '', text: '', finish: '', usage: [] as number[] },
+    calls: [string, string][] = [];
   for (const { data } of events(text)) {
     if (data === null) continue;
     if (data.usage != null) told.usage = counts(data.usage);
     for (const { delta, finish_reason: finish } of data.choices) {
       told.reasoning += delta.reasoning_content ?? '';
       told.text += delta.content ?? '';
-      for (const call of delta.tool_calls ?? []) (calls[call.index] ??= [call.function.name, ''])[1] += call.function.arguments;
+      for (const call of delta.tool_calls ?? [])
+        (calls[call.index] ??= [call.function.name, ''])[1] += call.function.arguments;
       told.finish = finish ?? told.finish;
     }
   }
   return { ...told, calls: calls.map(([name, given]) => [name, JSON.parse(given)]) };
 }
 
-const counts = (usage: any): number[] => [usage.prompt_tokens, usage.completion_tokens, usage.prompt_tokens_details.cached_tokens, usage.completion_tokens_details.reasoning_tokens];
+const counts = (usage: any): number[] => [
+  usage.prompt_tokens,
+  usage.completion_tokens,
+  usage.prompt_tokens_details.cached_tokens,
+  usage.completion_tokens_details.reasoning_tokens,
+];
 
 async function toldByMessages(): Promise<Told> {
-  const { content, usage, stop_reason: stop } = await (await gateway.post('/v1/messages', {
-    model: 'far', max_tokens: 400, messages: [user], tools: [tool, now].map(({ parameters, ...one }) => ({ ...one, input_schema: parameters })),
-  })).json() as any;
-  const of = (type: string, field: string): string => content.filter((one: any) => one.type === type).map((one: any) => one[field]).join('');
+  const {
+    content,
+    usage,
+    stop_reason: stop,
+  } = (await (
+    await gateway.post('/v1/messages', {
+      model: 'far',
+      max_tokens: 400,
+      messages: [user],
+      tools: [tool, now].map(({ parameters, ...one }) => ({ ...one, input_schema: parameters })),
+    })
+  ).json()) as any;
+  const of = (type: string, field: string): string =>
+    content
+      .filter((one: any) => one.type === type)
+      .map((one: any) => one[field])
+      .join('');
   return {
-    reasoning: of('thinking', 'thinking'), text: of('text', 'text'), calls: content.filter((one: any) => one.type === 'tool_use').map((one: any) => [one.name, one.input]),
-    usage: [usage.input_tokens + usage.cache_read_input_tokens, usage.output_tokens, usage.cache_read_input_tokens, usage.output_tokens_details.thinking_tokens],
+    reasoning: of('thinking', 'thinking'),
+    text: of('text', 'text'),
+    calls: content.filter((one: any) => one.type === 'tool_use').map((one: any) => [one.name, one.input]),
+    usage: [
+      usage.input_tokens + usage.cache_read_input_tokens,
+      usage.output_tokens,
+      usage.cache_read_input_tokens,
+      usage.output_tokens_details.thinking_tokens,
+    ],
     finish: { end_turn: 'stop', max_tokens: 'length', tool_use: 'tool_calls' }[stop as 'end_turn'],
   };
 }
 
 async function toldByResponses(): Promise<Told> {
-  const { output, usage, status } = await (await gateway.post('/v1/responses', { model: 'far', input: 'Weather?', tools: [tool, now].map((one) => ({ type: 'function', ...one })) })).json() as any;
-  const calls = output.filter((one: any) => one.type === 'function_call').map((one: any) => [one.name, JSON.parse(one.arguments)]);
-  const parts = (type: string): string => output.filter((one: any) => one.type === type).flatMap((one: any) => one.content ?? []).map((part: any) => part.text).join('');
+  const { output, usage, status } = (await (
+    await gateway.post('/v1/responses', {
+      model: 'far',
+      input: 'Weather?',
+      tools: [tool, now].map((one) => ({ type: 'function', ...one })),
+    })
+  ).json()) as any;
+  const calls = output
+    .filter((one: any) => one.type === 'function_call')
+    .map((one: any) => [one.name, JSON.parse(one.arguments)]);
+  const parts = (type: string): string =>
+    output
+      .filter((one: any) => one.type === type)
+      .flatMap((one: any) => one.content ?? [])
+      .map((part: any) => part.text)
+      .join('');
   return {
-    reasoning: parts('reasoning'), text: parts('message'), calls, finish: status === 'incomplete' ? 'length' : calls.length > 0 ? 'tool_calls' : 'stop',
-    usage: [usage.input_tokens, usage.output_tokens, usage.input_tokens_details.cached_tokens, usage.output_tokens_details.reasoning_tokens],
+    reasoning: parts('reasoning'),
+    text: parts('message'),
+    calls,
+    finish: status === 'incomplete' ? 'length' : calls.length > 0 ? 'tool_calls' : 'stop',
+    usage: [
+      usage.input_tokens,
+      usage.output_tokens,
+      usage.input_tokens_details.cached_tokens,
+      usage.output_tokens_details.reasoning_tokens,
+    ],
   };
 }
 
-const expected = ({ reasoning, text, calls, usage, finish }: Recorded): object => ({ reasoning, text, calls, usage, finish });
+const expected = ({ reasoning, text, calls, usage, finish }: Recorded): object => ({
+  reasoning,
+  text,
+  calls,
+  usage,
+  finish,
+});
 
 for (const [name, one] of Object.entries(recorded)) {
   t.test(`${name}: the same through all formats`, async (t) => {
@@ -89,17 +184,38 @@ for (const [name, one] of Object.entries(recorded)) {
 
 t.test('a server that does not stream', async (t) => {
   standIn.say = (response) => {
-    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({
-      choices: [{ index: 0, message: { role: 'assistant', content: null, reasoning_content: 'Hm.', tool_calls: [{ id: 'a', type: 'function', function: { name: 'now', arguments: '{}' } }] }, finish_reason: 'tool_calls' }],
-      usage: { prompt_tokens: 3, completion_tokens: 7 },
-    }));
+    response.writeHead(200, { 'content-type': 'application/json' }).end(
+      JSON.stringify({
+        choices: [
+          {
+            index: 0,
+            message: {
+              role: 'assistant',
+              content: null,
+              reasoning_content: 'Hm.',
+              tool_calls: [{ id: 'a', type: 'function', function: { name: 'now', arguments: '{}' } }],
+            },
+            finish_reason: 'tool_calls',
+          },
+        ],
+        usage: { prompt_tokens: 3, completion_tokens: 7 },
+      }),
+    );
   };
-  t.same(await toldByChat(true), { reasoning: 'Hm.', text: '', calls: [['now', {}]], usage: [3, 7, 0, 3], finish: 'tool_calls' });
+  t.same(await toldByChat(true), {
+    reasoning: 'Hm.',
+    text: '',
+    calls: [['now', {}]],
+    usage: [3, 7, 0, 3],
+    finish: 'tool_calls',
+  });
 });
 
 t.test('one call at most, where no more are wanted', async (t) => {
   standIn.say = stream(...recorded['vLLM: reasoning, then two calls']!.lines);
-  const { choices: [{ message }] } = await (await gateway.post('/v1/chat/completions', chat({ tools, parallel_tool_calls: false }))).json() as any;
+  const {
+    choices: [{ message }],
+  } = (await (await gateway.post('/v1/chat/completions', chat({ tools, parallel_tool_calls: false }))).json()) as any;
   t.match(message.tool_calls, [{ function: { arguments: '{"city": "Oslo"}' } }]);
   t.equal(message.tool_calls.length, 1);
   t.equal(standIn.heard.at(-1)!.body['parallel_tool_calls'], false);
@@ -107,30 +223,66 @@ t.test('one call at most, where no more are wanted', async (t) => {
 
 t.test('what it is sent', async (t) => {
   standIn.say = stream(...recorded['llama-server: text']!.lines);
-  await (await gateway.post('/v1/chat/completions', {
-    model: 'far', temperature: 0.5, top_p: 0.9, seed: 7, stop: ['END'], max_completion_tokens: 1_000, reasoning_effort: 'xhigh', tools, tool_choice: { type: 'function', function: { name: 'now' } },
-    messages: [
-      { role: 'system', content: 'Be brief.' }, user,
-      { role: 'assistant', content: null, reasoning_content: 'A call.', tool_calls: [{ id: 'c1', type: 'function', function: { name: 'now', arguments: '{}' } }] }, { role: 'tool', tool_call_id: 'c1', content: 'noon' },
-    ],
-  })).text();
+  await (
+    await gateway.post('/v1/chat/completions', {
+      model: 'far',
+      temperature: 0.5,
+      top_p: 0.9,
+      seed: 7,
+      stop: ['END'],
+      max_completion_tokens: 1_000,
+      reasoning_effort: 'xhigh',
+      tools,
+      tool_choice: { type: 'function', function: { name: 'now' } },
+      messages: [
+        { role: 'system', content: 'Be brief.' },
+        user,
+        {
+          role: 'assistant',
+          content: null,
+          reasoning_content: 'A call.',
+          tool_calls: [{ id: 'c1', type: 'function', function: { name: 'now', arguments: '{}' } }],
+        },
+        { role: 'tool', tool_call_id: 'c1', content: 'noon' },
+      ],
+    })
+  ).text();
   const { path, headers, body } = standIn.heard.at(-1)!;
   t.equal(path, '/v1/chat/completions');
   t.match(headers, { authorization: `Bearer ${KEY}`, 'x-team': HEADER });
   t.match(body, {
-    model: 'theirs', stream: true, stream_options: { include_usage: true }, temperature: 0.5, top_p: 0.9, seed: 7, stop: ['END'], reasoning_effort: 'high', tool_choice: { type: 'function', function: { name: 'now' } },
-    max_tokens: 500, tools: [{ type: 'function', function: { name: 'now' } }],
+    model: 'theirs',
+    stream: true,
+    stream_options: { include_usage: true },
+    temperature: 0.5,
+    top_p: 0.9,
+    seed: 7,
+    stop: ['END'],
+    reasoning_effort: 'high',
+    tool_choice: { type: 'function', function: { name: 'now' } },
+    max_tokens: 500,
+    tools: [{ type: 'function', function: { name: 'now' } }],
     messages: [
-      { role: 'system', content: 'Be brief.' }, { role: 'user', content: 'Weather?' },
-      { role: 'assistant', reasoning_content: 'A call.', tool_calls: [{ id: 'c1', type: 'function', function: { name: 'now', arguments: '{}' } }] }, { role: 'tool', tool_call_id: 'c1', content: 'noon' },
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: 'Weather?' },
+      {
+        role: 'assistant',
+        reasoning_content: 'A call.',
+        tool_calls: [{ id: 'c1', type: 'function', function: { name: 'now', arguments: '{}' } }],
+      },
+      { role: 'tool', tool_call_id: 'c1', content: 'noon' },
     ],
   });
   t.notOk('top_k' in body || 'min_p' in body, 'nothing that was left open');
 });
 
 t.test('usage that nobody tells is estimated, and said to be', async (t) => {
-  standIn.say = stream(...recorded['llama-server: text']!.lines.filter((one) => typeof one === 'string' || (one as any).usage === undefined));
-  const { usage } = await (await gateway.post('/v1/chat/completions', chat())).json() as any;
+  standIn.say = stream(
+    ...recorded['llama-server: text']!.lines.filter(
+      (one) => typeof one === 'string' || (one as any).usage === undefined,
+    ),
+  );
+  const { usage } = (await (await gateway.post('/v1/chat/completions', chat())).json()) as any;
   t.match(usage, { prompt_tokens: 10, completion_tokens: 3 });
   t.ok(await eventually(() => gateway.logs.some((line) => line.includes('"usage_estimated":true'))));
   const counted = await gateway.post('/v1/messages/count_tokens', { model: 'far', messages: [user] });
@@ -139,12 +291,39 @@ t.test('usage that nobody tells is estimated, and said to be', async (t) => {
 });
 
 const formats = ['/v1/chat/completions', '/v1/messages', '/v1/responses'] as const;
-const plain = (path: string): object => (path === '/v1/responses' ? { model: 'far', input: 'Hi', store: false } : { model: 'far', max_tokens: 50, messages: [user] });
+const plain = (path: string): object =>
+  path === '/v1/responses'
+    ? { model: 'far', input: 'Hi', store: false }
+    : { model: 'far', max_tokens: 50, messages: [user] };
 
 for (const [upstream, body, status, code, words, headers] of [
-  [400, { error: { message: `bad top_p (asked with ${KEY}, ${HEADER}, sk-ab***yz)`, type: 'BadRequestError' } }, 422, 'invalid_value', /bad top_p \(asked with …, …, …\)/],
-  [400, { error: { code: 400, message: 'request (60009 tokens) exceeds the available context size (2048 tokens), try increasing it', type: 'exceed_context_size_error' } }, 400, 'context_length_exceeded', /60009/],
-  [401, { error: { message: `Incorrect API key provided: ${KEY.slice(0, 9)}***` } }, 503, 'model_unavailable', /does not let us/],
+  [
+    400,
+    { error: { message: `bad top_p (asked with ${KEY}, ${HEADER}, sk-ab***yz)`, type: 'BadRequestError' } },
+    422,
+    'invalid_value',
+    /bad top_p \(asked with …, …, …\)/,
+  ],
+  [
+    400,
+    {
+      error: {
+        code: 400,
+        message: 'request (60009 tokens) exceeds the available context size (2048 tokens), try increasing it',
+        type: 'exceed_context_size_error',
+      },
+    },
+    400,
+    'context_length_exceeded',
+    /60009/,
+  ],
+  [
+    401,
+    { error: { message: `Incorrect API key provided: ${KEY.slice(0, 9)}***` } },
+    503,
+    'model_unavailable',
+    /does not let us/,
+  ],
   [404, { error: { message: 'no such model' } }, 503, 'model_unavailable', /does not let us/],
   [429, { error: 'slow down' }, 503, 'capacity_exhausted', /busy/, { 'retry-after': '7' }],
   [500, '<html>Internal</html>', 500, 'model_error', /failed on this request/],
@@ -155,7 +334,7 @@ for (const [upstream, body, status, code, words, headers] of [
     for (const path of formats) {
       for (const streamed of [false, true]) {
         const response = await gateway.post(path, { ...plain(path), stream: streamed });
-        const told = await response.json() as any;
+        const told = (await response.json()) as any;
         t.equal(response.status, status, path);
         t.match(told.error, { code, message: words, details: { upstream_status: upstream } }, path);
         if (upstream === 429) t.equal(response.headers.get('retry-after'), '7');
@@ -165,14 +344,22 @@ for (const [upstream, body, status, code, words, headers] of [
   });
 }
 
-const piece = (content: string): string => `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: null }] })}\n\n`;
-const saying = (...texts: string[]): Say => (response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).end(texts.join(''));
-const forever = (text: string): Say => (response) => {
-  response.writeHead(200, { 'content-type': 'text/event-stream' });
-  const more = (): void => { while (!response.destroyed && response.write(text)); };
-  response.on('drain', more);
-  more();
-};
+const piece = (content: string): string =>
+  `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: null }] })}\n\n`;
+const saying =
+  (...texts: string[]): Say =>
+  (response) =>
+    void response.writeHead(200, { 'content-type': 'text/event-stream' }).end(texts.join(''));
+const forever =
+  (text: string): Say =>
+  (response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    const more = (): void => {
+      while (!response.destroyed && response.write(text));
+    };
+    response.on('drain', more);
+    more();
+  };
 
 for (const [name, say, words] of [
   ['bad JSON', saying(piece('a'), 'data: {"choices":[}\n\n'), /not JSON/],
@@ -182,29 +369,63 @@ for (const [name, say, words] of [
   ['an endless event', forever(`data: ${'x'.repeat(1_000)}\n`), /too long/],
   ['an endless answer', forever(piece('a'.repeat(500))), /larger response than is allowed/],
   ['an answer that is JSON of another kind', saying('data: [1,2]\n\n'), /no object/],
-  ['arguments of no call', saying('data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}}]}\n\n'), /call of no tool/],
+  [
+    'arguments of no call',
+    saying('data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}}]}\n\n'),
+    /call of no tool/,
+  ],
   ['a choice nobody asked for', saying('data: {"choices":[{"index":4,"delta":{"content":"a"}}]}\n\n'), /not asked for/],
-  ['an error within the stream', saying(piece('a'), `data: {"error":{"message":"out of memory, ${KEY}","code":500}}\n\n`), /failed on this request/],
-  ['a connection that breaks', (response) => { response.writeHead(200, { 'content-type': 'text/event-stream' }).write(piece('a')); setTimeout(() => response.destroy(), 20); }, /broke off/],
-  ['silence between tokens', (response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).write(piece('a')), /fell silent/],
-  ['comments instead of tokens', (response) => {
-    response.writeHead(200, { 'content-type': 'text/event-stream' }).write(piece('a'));
-    const timer = setInterval(() => response.write(': wait\n\n'), 50);
-    response.on('close', () => clearInterval(timer));
-  }, /fell silent/],
-  ['a huge error', (response) => {
-    response.writeHead(500, { 'content-type': 'application/json' });
-    const more = (): void => { while (!response.destroyed && response.write('x'.repeat(10_000))); };
-    response.on('drain', more);
-    more();
-  }, /failed on this request/],
+  [
+    'an error within the stream',
+    saying(piece('a'), `data: {"error":{"message":"out of memory, ${KEY}","code":500}}\n\n`),
+    /failed on this request/,
+  ],
+  [
+    'a connection that breaks',
+    (response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).write(piece('a'));
+      setTimeout(() => response.destroy(), 20);
+    },
+    /broke off/,
+  ],
+  [
+    'silence between tokens',
+    (response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).write(piece('a')),
+    /fell silent/,
+  ],
+  [
+    'comments instead of tokens',
+    (response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).write(piece('a'));
+      const timer = setInterval(() => response.write(': wait\n\n'), 50);
+      response.on('close', () => clearInterval(timer));
+    },
+    /fell silent/,
+  ],
+  [
+    'a huge error',
+    (response) => {
+      response.writeHead(500, { 'content-type': 'application/json' });
+      const more = (): void => {
+        while (!response.destroyed && response.write('x'.repeat(10_000)));
+      };
+      response.on('drain', more);
+      more();
+    },
+    /failed on this request/,
+  ],
   ['bytes that are no HTTP', (response) => void response.socket!.end('SSH-2.0-x\r\n\r\n'), /not HTTP|broke off/],
-  ['an encoding', (response) => void response.writeHead(200, { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' }).end('x'), /encoding/],
+  [
+    'an encoding',
+    (response) =>
+      void response.writeHead(200, { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' }).end('x'),
+    /encoding/,
+  ],
 ] as [string, Say, RegExp][]) {
   t.test(`hostile: ${name}`, async (t) => {
     standIn.say = say;
     const response = await gateway.post('/v1/chat/completions', chat());
-    const body = await response.json() as any;
+    const body = (await response.json()) as any;
     t.ok(response.status >= 500, JSON.stringify(body));
     t.match(body.error.message, words);
     standIn.say = stream(...recorded['llama-server: text']!.lines);
@@ -214,32 +435,93 @@ for (const [name, say, words] of [
 
 t.test('usage that cannot be is none: nobody is charged for ever by a wrong number', async (t) => {
   for (const wrong of [2 ** 53 - 1, 2 ** 24 + 1, -1, 1.5, '7', null]) {
-    standIn.say = stream({ choices: [{ index: 0, delta: { content: 'Rain.' }, finish_reason: 'stop' }], usage: { prompt_tokens: wrong, completion_tokens: wrong, prompt_tokens_details: { cached_tokens: wrong } } }, '[DONE]');
-    const { usage } = await (await gateway.post('/v1/chat/completions', chat())).json() as { usage: { prompt_tokens: number; completion_tokens: number; prompt_tokens_details: { cached_tokens: number } } };
-    t.ok(usage.prompt_tokens < 100 && usage.completion_tokens === 1 && usage.prompt_tokens_details.cached_tokens === 0, `${String(wrong)}: ${JSON.stringify(usage)}`);
+    standIn.say = stream(
+      {
+        choices: [{ index: 0, delta: { content: 'Rain.' }, finish_reason: 'stop' }],
+        usage: { prompt_tokens: wrong, completion_tokens: wrong, prompt_tokens_details: { cached_tokens: wrong } },
+      },
+      '[DONE]',
+    );
+    const { usage } = (await (await gateway.post('/v1/chat/completions', chat())).json()) as {
+      usage: { prompt_tokens: number; completion_tokens: number; prompt_tokens_details: { cached_tokens: number } };
+    };
+    t.ok(
+      usage.prompt_tokens < 100 && usage.completion_tokens === 1 && usage.prompt_tokens_details.cached_tokens === 0,
+      `${String(wrong)}: ${JSON.stringify(usage)}`,
+    );
   }
 });
 
 t.test('arguments of a call nested deeper than a tool takes: no call that could be made, in any format', async (t) => {
   const nested = (levels: number): string => `{"a":${'['.repeat(levels)}${']'.repeat(levels)}}`;
-  const say = (given: string): Say => (response) => {
-    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ choices: [{ index: 0, message: { tool_calls: [{ index: 0, id: 'a', function: { name: 'now', arguments: given } }] }, finish_reason: 'tool_calls' }] }));
+  const say =
+    (given: string): Say =>
+    (response) => {
+      response
+        .writeHead(200, { 'content-type': 'application/json' })
+        .end(
+          JSON.stringify({
+            choices: [
+              {
+                index: 0,
+                message: { tool_calls: [{ index: 0, id: 'a', function: { name: 'now', arguments: given } }] },
+                finish_reason: 'tool_calls',
+              },
+            ],
+          }),
+        );
+    };
+  const message = {
+    model: 'far',
+    max_tokens: 400,
+    messages: [user],
+    tools: [{ name: 'now', input_schema: now.parameters }],
   };
-  const message = { model: 'far', max_tokens: 400, messages: [user], tools: [{ name: 'now', input_schema: now.parameters }] };
   standIn.say = say(nested(100));
-  t.match(await (await gateway.post('/v1/messages', message)).json(), { content: [{ type: 'tool_use', input: { a: [] } }], stop_reason: 'tool_use' });
+  t.match(await (await gateway.post('/v1/messages', message)).json(), {
+    content: [{ type: 'tool_use', input: { a: [] } }],
+    stop_reason: 'tool_use',
+  });
   for (const levels of [130, 40_000]) {
     standIn.say = say(nested(levels));
     const answer = await gateway.post('/v1/messages', message);
     t.equal(answer.status, 200);
     t.match(await answer.json(), { content: [{ type: 'tool_use', input: {} }], stop_reason: 'max_tokens' });
     t.equal((await gateway.post('/v1/chat/completions', chat({ tools }))).status, 200);
-    t.equal((await gateway.post('/v1/responses', { model: 'far', input: 'Weather?', tools: [tool, now].map((one) => ({ type: 'function', ...one })) })).status, 200);
+    t.equal(
+      (
+        await gateway.post('/v1/responses', {
+          model: 'far',
+          input: 'Weather?',
+          tools: [tool, now].map((one) => ({ type: 'function', ...one })),
+        })
+      ).status,
+      200,
+    );
   }
 });
 
 t.test('more calls than an answer may have', async (t) => {
-  standIn.say = (response) => { response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ choices: [{ index: 0, message: { tool_calls: Array.from({ length: 1_100 }, (_, i) => ({ id: `${i}`, function: { name: 'now', arguments: '{}' } })) }, finish_reason: 'tool_calls' }] })); };
+  standIn.say = (response) => {
+    response
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end(
+        JSON.stringify({
+          choices: [
+            {
+              index: 0,
+              message: {
+                tool_calls: Array.from({ length: 1_100 }, (_, i) => ({
+                  id: `${i}`,
+                  function: { name: 'now', arguments: '{}' },
+                })),
+              },
+              finish_reason: 'tool_calls',
+            },
+          ],
+        }),
+      );
+  };
   const answer = await gateway.post('/v1/chat/completions', chat({ tools }));
   t.equal(answer.status, 500);
   t.match(await answer.json(), { error: { code: 'model_error', message: /more than 1024 calls/ } });
@@ -266,26 +548,36 @@ for (const streamed of [false, true]) {
       response.on('close', () => clearInterval(timer));
     };
     const leaving = new AbortController();
-    const answer = gateway.post('/v1/chat/completions', chat({ stream: streamed }), { signal: leaving.signal }).then((response) => response.text()).catch(() => undefined);
+    const answer = gateway
+      .post('/v1/chat/completions', chat({ stream: streamed }), { signal: leaving.signal })
+      .then((response) => response.text())
+      .catch(() => undefined);
     t.ok(await eventually(() => standIn.heard.length > heard));
     await new Promise((resolve) => setTimeout(resolve, 200));
     leaving.abort();
     await answer;
     t.ok(await eventually(() => standIn.left === left + 1));
-    const { models } = await (await gateway.get('/readyz')).json() as any;
+    const { models } = (await (await gateway.get('/readyz')).json()) as any;
     t.match(models, [{ name: 'far', state: 'ready', running: 0, waiting: 0 }]);
   });
 }
 
 t.test('stored responses and chains', async (t) => {
   standIn.say = stream(...recorded['SGLang: reasoning_content, usage beside the last piece, no [DONE]']!.lines);
-  const first = await (await gateway.post('/v1/responses', { model: 'far', input: 'One?' })).json() as any;
+  const first = (await (await gateway.post('/v1/responses', { model: 'far', input: 'One?' })).json()) as any;
   await (await gateway.post('/v1/responses', { model: 'far', input: 'Two?', previous_response_id: first.id })).json();
-  t.match(standIn.heard.at(-1)!.body['messages'], [{ role: 'user', content: 'One?' }, { role: 'assistant', content: 'Yes' }, { role: 'user', content: 'Two?' }]);
+  t.match(standIn.heard.at(-1)!.body['messages'], [
+    { role: 'user', content: 'One?' },
+    { role: 'assistant', content: 'Yes' },
+    { role: 'user', content: 'Two?' },
+  ]);
   t.match(await (await gateway.get(`/v1/responses/${first.id}`)).json(), { id: first.id, status: 'completed' });
 });
 
 t.test('their keys are in no log', async (t) => {
-  t.ok(gateway.logs.some((line) => line.includes('"upstream_status":401')), 'what they say is');
+  t.ok(
+    gateway.logs.some((line) => line.includes('"upstream_status":401')),
+    'what they say is',
+  );
   t.notMatch(gateway.logs.join('\n'), new RegExp(`${KEY}|${HEADER}|sk-up`));
 });

@@ -2,19 +2,31 @@
 import t from 'tap';
 import { EventLines } from '../../../src/generation/upstream/event-lines.js';
 
-const text = ': hello\n\nevent: a\ndata: {"x":"ä€😀"}\n\ndata:1\r\ndata: 2\r\n\r\nid: 7\nretry: 5\n\nevent: b\ndata: \n\ndata: last';
+const text =
+  ': hello\n\nevent: a\ndata: {"x":"ä€😀"}\n\ndata:1\r\ndata: 2\r\n\r\nid: 7\nretry: 5\n\nevent: b\ndata: \n\ndata: last';
 // An event without data is ignored.
-const expected = [['a', '{"x":"ä€😀"}'], [null, '1\n2'], [null, 'last']];
+const expected = [
+  ['a', '{"x":"ä€😀"}'],
+  [null, '1\n2'],
+  [null, 'last'],
+];
 
 function read(parts: readonly Buffer[], maxBytes = 1_000): [string | null, string][] {
   const events: [string | null, string][] = [];
-  const lines = new EventLines({ maxBytes, tooLong: () => new Error('too long'), longReader: () => { throw new Error('no event is long'); } });
+  const lines = new EventLines({
+    maxBytes,
+    tooLong: () => new Error('too long'),
+    longReader: () => {
+      throw new Error('no event is long');
+    },
+  });
   const take = (): void => {
-    for (let event = lines.next(); event !== undefined; event = lines.next()) events.push([event.name, 'data' in event ? event.data : '']);
+    for (let event = lines.next(); event !== undefined; event = lines.next())
+      events.push([event.name, 'data' in event ? event.data : '']);
   };
   for (const part of parts) {
     lines.push(part);
-    part.fill(0);          // the socket's memory is used again
+    part.fill(0); // the socket's memory is used again
     take();
   }
   lines.end();
@@ -24,7 +36,8 @@ function read(parts: readonly Buffer[], maxBytes = 1_000): [string | null, strin
 
 t.test('cut at every byte, and into single bytes', async (t) => {
   const bytes = Buffer.from(text);
-  for (let at = 0; at <= bytes.length; at++) t.same(read([Buffer.from(bytes.subarray(0, at)), Buffer.from(bytes.subarray(at))]), expected, `cut at ${at}`);
+  for (let at = 0; at <= bytes.length; at++)
+    t.same(read([Buffer.from(bytes.subarray(0, at)), Buffer.from(bytes.subarray(at))]), expected, `cut at ${at}`);
   t.same(read([...bytes].map((byte) => Buffer.from([byte]))), expected);
 });
 
@@ -37,7 +50,10 @@ t.test('a line, and an event of many lines, that are too long', async (t) => {
 
 t.test('a byte order mark before the first event is none of its bytes', async (t) => {
   const bytes = Buffer.from('\ufeffdata: 1\n\ndata: \ufeff2\n\n');
-  const told = [[null, '1'], [null, '\ufeff2']];
+  const told = [
+    [null, '1'],
+    [null, '\ufeff2'],
+  ];
   t.same(read([bytes]), told);
   t.same(read([...Buffer.from('\ufeffdata: 1\n\ndata: \ufeff2\n\n')].map((byte) => Buffer.from([byte]))), told);
 });

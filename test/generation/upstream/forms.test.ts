@@ -16,19 +16,59 @@ t.teardown(async () => {
   await standIn.close();
 });
 
-const schema = { type: 'object', properties: { city: { type: 'string', enum: ['Oslo', 'Rome'] } }, required: ['city'], additionalProperties: false };
-const forms = { loose: { type: 'json_schema', json_schema: { name: 'city', schema } }, schema: { type: 'json_schema', json_schema: { name: 'city', schema, strict: true } }, object: { type: 'json_object' }, choice: { type: 'choice', choices: ['yes', 'no'] }, regex: { type: 'regex', pattern: 'a+' }, grammar: { type: 'grammar', grammar: 'root ::= "a"' } };
+const schema = {
+  type: 'object',
+  properties: { city: { type: 'string', enum: ['Oslo', 'Rome'] } },
+  required: ['city'],
+  additionalProperties: false,
+};
+const forms = {
+  loose: { type: 'json_schema', json_schema: { name: 'city', schema } },
+  schema: { type: 'json_schema', json_schema: { name: 'city', schema, strict: true } },
+  object: { type: 'json_object' },
+  choice: { type: 'choice', choices: ['yes', 'no'] },
+  regex: { type: 'regex', pattern: 'a+' },
+  grammar: { type: 'grammar', grammar: 'root ::= "a"' },
+};
 
-async function answer(model: string, form: keyof typeof forms, text: string, finish = 'stop'): Promise<{ status: number; body: any; header: string | null; sent: any }> {
-  standIn.say = stream({ choices: [{ index: 0, delta: { content: text }, finish_reason: null }] }, { choices: [{ index: 0, delta: {}, finish_reason: finish }] }, '[DONE]');
+async function answer(
+  model: string,
+  form: keyof typeof forms,
+  text: string,
+  finish = 'stop',
+): Promise<{ status: number; body: any; header: string | null; sent: any }> {
+  standIn.say = stream(
+    { choices: [{ index: 0, delta: { content: text }, finish_reason: null }] },
+    { choices: [{ index: 0, delta: {}, finish_reason: finish }] },
+    '[DONE]',
+  );
   const before = standIn.heard.length;
-  const response = await gateway.post('/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Which?' }], response_format: forms[form] });
-  return { status: response.status, body: await response.json(), header: response.headers.get('x-structured-output'), sent: standIn.heard[before]?.body };
+  const response = await gateway.post('/v1/chat/completions', {
+    model,
+    messages: [{ role: 'user', content: 'Which?' }],
+    response_format: forms[form],
+  });
+  return {
+    status: response.status,
+    body: await response.json(),
+    header: response.headers.get('x-structured-output'),
+    sent: standIn.heard[before]?.body,
+  };
 }
 
 t.test('the messages form knows schemas alone: of others nothing is taken for held', async (t) => {
-  const said = (text: string) => stream({ type: 'content_block_start', index: 0, content_block: { type: 'text', text } }, { type: 'message_delta', delta: { stop_reason: 'end_turn' } }, { type: 'message_stop' });
-  const ask = (form: keyof typeof forms) => gateway.post('/v1/chat/completions', { model: 'messages', messages: [{ role: 'user', content: 'Which?' }], response_format: forms[form] });
+  const said = (text: string) =>
+    stream(
+      { type: 'content_block_start', index: 0, content_block: { type: 'text', text } },
+      { type: 'message_delta', delta: { stop_reason: 'end_turn' } },
+      { type: 'message_stop' },
+    );
+  const ask = (form: keyof typeof forms) =>
+    gateway.post('/v1/chat/completions', {
+      model: 'messages',
+      messages: [{ role: 'user', content: 'Which?' }],
+      response_format: forms[form],
+    });
   standIn.say = said('{"city":"Oslo"}');
   t.equal((await ask('schema')).headers.get('x-structured-output'), null);
   t.match(standIn.heard.at(-1)!.body, { output_config: { format: { schema } } });
@@ -37,23 +77,67 @@ t.test('the messages form knows schemas alone: of others nothing is taken for he
 });
 
 t.test('what a server holds to is passed on', async (t) => {
-  t.match(await answer('json_schema', 'schema', '{"city":"Oslo"}'), { status: 200, header: null, sent: { response_format: { type: 'json_schema', json_schema: { name: 'city', schema, strict: true } } } });
-  t.match(await answer('json_object', 'object', '{}'), { status: 200, header: null, sent: { response_format: { type: 'json_object' } } });
-  t.match(await answer('vllm', 'regex', 'aa'), { status: 200, header: null, sent: { structured_outputs: { regex: 'a+' } } });
-  t.match(await answer('vllm', 'choice', 'yes'), { status: 200, header: null, sent: { structured_outputs: { choice: ['yes', 'no'] } } });
-  t.match(await answer('llama-server', 'grammar', 'a'), { status: 200, header: null, sent: { grammar: 'root ::= "a"' } });
-  for (const [form, text] of [['regex', 'aa'], ['choice', 'yes'], ['grammar', 'a']] as const) {
-    t.match(await answer('monolith', form, text), { status: 200, header: null, sent: { response_format: forms[form] } });
+  t.match(await answer('json_schema', 'schema', '{"city":"Oslo"}'), {
+    status: 200,
+    header: null,
+    sent: { response_format: { type: 'json_schema', json_schema: { name: 'city', schema, strict: true } } },
+  });
+  t.match(await answer('json_object', 'object', '{}'), {
+    status: 200,
+    header: null,
+    sent: { response_format: { type: 'json_object' } },
+  });
+  t.match(await answer('vllm', 'regex', 'aa'), {
+    status: 200,
+    header: null,
+    sent: { structured_outputs: { regex: 'a+' } },
+  });
+  t.match(await answer('vllm', 'choice', 'yes'), {
+    status: 200,
+    header: null,
+    sent: { structured_outputs: { choice: ['yes', 'no'] } },
+  });
+  t.match(await answer('llama-server', 'grammar', 'a'), {
+    status: 200,
+    header: null,
+    sent: { grammar: 'root ::= "a"' },
+  });
+  for (const [form, text] of [
+    ['regex', 'aa'],
+    ['choice', 'yes'],
+    ['grammar', 'a'],
+  ] as const) {
+    t.match(await answer('monolith', form, text), {
+      status: 200,
+      header: null,
+      sent: { response_format: forms[form] },
+    });
   }
-  t.match(await answer('json_schema', 'loose', '{}'), { sent: { response_format: { json_schema: { strict: false } } } }, 'strict or not as the client asks');
+  t.match(
+    await answer('json_schema', 'loose', '{}'),
+    { sent: { response_format: { json_schema: { strict: false } } } },
+    'strict or not as the client asks',
+  );
 });
 
 t.test('else it is checked, and said so', async (t) => {
-  t.match(await answer('none', 'schema', '{"city":"Oslo"}'), { status: 200, header: 'checked', sent: { response_format: undefined } });
-  t.match(await answer('json_object', 'schema', '{"city":"Oslo"}'), { status: 200, header: 'checked', sent: { response_format: { type: 'json_object' } } });
+  t.match(await answer('none', 'schema', '{"city":"Oslo"}'), {
+    status: 200,
+    header: 'checked',
+    sent: { response_format: undefined },
+  });
+  t.match(await answer('json_object', 'schema', '{"city":"Oslo"}'), {
+    status: 200,
+    header: 'checked',
+    sent: { response_format: { type: 'json_object' } },
+  });
   for (const [model, form, text, words] of [
-    ['none', 'schema', '{"city":"Paris"}', /city is none of the values/], ['json_object', 'schema', '{}', /city is missing/], ['none', 'schema', '{"city":"Oslo","more":1}', /a further member may not/],
-    ['none', 'object', '[]', /not a JSON object/], ['none', 'choice', 'maybe', /none of the choices/], ['none', 'schema', 'Oslo', /not JSON/],
+    ['none', 'schema', '{"city":"Paris"}', /city is none of the values/],
+    ['json_object', 'schema', '{}', /city is missing/],
+    ['none', 'schema', '{"city":"Oslo","more":1}', /a further member may not/],
+    ['none', 'object', '[]', /not a JSON object/],
+    ['none', 'choice', 'maybe', /none of the choices/],
+    ['none', 'schema', 'Oslo', /not JSON/],
   ] as const) {
     const { status, body } = await answer(model, form, text);
     t.equal(status, 500, text);
@@ -67,42 +151,109 @@ t.test('which stop string ended an answer is guessed only where nothing is said 
   const endOf = async (model: string, ...said: (object | string)[]): Promise<unknown[]> => {
     standIn.say = stream(...said);
     const response = await gateway.post('/v1/messages', {
-      model, max_tokens: 50, messages: [{ role: 'user', content: 'Which?' }], stop_sequences: ['Os'], output_config: { format: { type: 'json_schema', schema } },
+      model,
+      max_tokens: 50,
+      messages: [{ role: 'user', content: 'Which?' }],
+      stop_sequences: ['Os'],
+      output_config: { format: { type: 'json_schema', schema } },
     });
-    const { stop_reason: reason, stop_sequence: met } = await response.json() as { stop_reason?: string; stop_sequence?: string | null };
+    const { stop_reason: reason, stop_sequence: met } = (await response.json()) as {
+      stop_reason?: string;
+      stop_sequence?: string | null;
+    };
     return reason === undefined ? [response.status] : [reason, met];
   };
-  const chat = (more: object) => endOf('json_schema', { choices: [{ index: 0, delta: { content: '{"city":"' }, finish_reason: null }] }, { choices: [{ index: 0, delta: {}, finish_reason: 'stop', ...more }] }, '[DONE]');
+  const chat = (more: object) =>
+    endOf(
+      'json_schema',
+      { choices: [{ index: 0, delta: { content: '{"city":"' }, finish_reason: null }] },
+      { choices: [{ index: 0, delta: {}, finish_reason: 'stop', ...more }] },
+      '[DONE]',
+    );
   t.same(await chat({}), ['stop_sequence', null], 'nothing said');
   t.same(await chat({ stop_reason: 'Os' }), ['stop_sequence', 'Os']);
   t.same(await chat({ stop_reason: null }), [500], 'it ended by itself, and is not of the form');
   t.same(await chat({ matched_stop: 'Os' }), ['stop_sequence', 'Os']);
   t.same(await chat({ matched_stop: 151_645 }), [500], 'by a token');
-  const messages = (delta: object) => endOf('messages', { type: 'message_start', message: { usage: { input_tokens: 3 } } }, { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '{"city":"' } }, { type: 'message_delta', delta }, { type: 'message_stop' });
+  const messages = (delta: object) =>
+    endOf(
+      'messages',
+      { type: 'message_start', message: { usage: { input_tokens: 3 } } },
+      { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '{"city":"' } },
+      { type: 'message_delta', delta },
+      { type: 'message_stop' },
+    );
   t.same(await messages({ stop_reason: 'end_turn', stop_sequence: null }), [500]);
   t.same(await messages({ stop_reason: 'stop_sequence', stop_sequence: 'Os' }), ['stop_sequence', 'Os']);
 });
 
 t.test('what cannot be checked is refused by name', async (t) => {
-  for (const form of ['regex', 'grammar'] as const) t.match(await answer('json_schema', form, 'a'), { status: 422, body: { error: { code: 'unsupported_feature' } }, sent: undefined });
+  for (const form of ['regex', 'grammar'] as const)
+    t.match(await answer('json_schema', form, 'a'), {
+      status: 422,
+      body: { error: { code: 'unsupported_feature' } },
+      sent: undefined,
+    });
 });
 
 t.test('the check never refuses what a full validator takes, and finds what is of structure', async (t) => {
   const schemas: [object, unknown[], unknown[]][] = [
     [{ type: ['integer', 'null'], minimum: 1, exclusiveMaximum: 9 }, [1, 8, null], [0, 9, 1.5, '1']],
     [{ type: 'string', minLength: 2, maxLength: 3 }, ['ab', 'ä😀x'], ['a', 'abcd', 3]],
-    [{ prefixItems: [{ const: 1 }, { type: 'string' }], items: { type: 'boolean' }, minItems: 2, maxItems: 3 }, [[1, 'a'], [1, 'a', true]], [[1], [2, 'a'], [1, 'a', 3], [1, 'a', true, true]]],
-    [{ $defs: { node: { type: 'object', properties: { next: { anyOf: [{ $ref: '#/$defs/node' }, { type: 'null' }] } }, required: ['next'] } }, $ref: '#/$defs/node' }, [{ next: null }, { next: { next: null } }], [{ next: { next: 1 } }, {}]],
-    [{ oneOf: [{ type: 'object', properties: { kind: { const: 'a' } }, required: ['kind'] }, { type: 'array' }] }, [{ kind: 'a' }, []], [{ kind: 'b' }, 1]],
-    [{ allOf: [{ required: ['a'] }, { properties: { a: { enum: [[1, { b: null }]] } } }] }, [{ a: [1, { b: null }] }], [{ a: [1, {}] }, {}]],
-    [{ type: 'object', patternProperties: { '^x': { type: 'number' } }, additionalProperties: false }, [{ x1: 1 }, {}], []],
-    [{ type: 'object', minProperties: 1, maxProperties: 2, additionalProperties: { type: 'number' } }, [{ a: 1 }], [{}, { a: 'x' }, { a: 1, b: 2, c: 3 }]],
+    [
+      { prefixItems: [{ const: 1 }, { type: 'string' }], items: { type: 'boolean' }, minItems: 2, maxItems: 3 },
+      [
+        [1, 'a'],
+        [1, 'a', true],
+      ],
+      [[1], [2, 'a'], [1, 'a', 3], [1, 'a', true, true]],
+    ],
+    [
+      {
+        $defs: {
+          node: {
+            type: 'object',
+            properties: { next: { anyOf: [{ $ref: '#/$defs/node' }, { type: 'null' }] } },
+            required: ['next'],
+          },
+        },
+        $ref: '#/$defs/node',
+      },
+      [{ next: null }, { next: { next: null } }],
+      [{ next: { next: 1 } }, {}],
+    ],
+    [
+      { oneOf: [{ type: 'object', properties: { kind: { const: 'a' } }, required: ['kind'] }, { type: 'array' }] },
+      [{ kind: 'a' }, []],
+      [{ kind: 'b' }, 1],
+    ],
+    [
+      { allOf: [{ required: ['a'] }, { properties: { a: { enum: [[1, { b: null }]] } } }] },
+      [{ a: [1, { b: null }] }],
+      [{ a: [1, {}] }, {}],
+    ],
+    [
+      { type: 'object', patternProperties: { '^x': { type: 'number' } }, additionalProperties: false },
+      [{ x1: 1 }, {}],
+      [],
+    ],
+    [
+      { type: 'object', minProperties: 1, maxProperties: 2, additionalProperties: { type: 'number' } },
+      [{ a: 1 }],
+      [{}, { a: 'x' }, { a: 1, b: 2, c: 3 }],
+    ],
     [{ properties: { a: false } }, [{}, { b: 1 }], [{ a: 1 }]],
   ];
   for (const [one, good, bad] of schemas) {
     const validate = new Ajv2020({ strict: false }).compile(one);
-    for (const value of good) t.same([validate(value), schemaProblem(one as never, value)], [true, null], JSON.stringify([one, value]));
-    for (const value of bad) t.same([validate(value), schemaProblem(one as never, value) === null], [false, false], JSON.stringify([one, value]));
+    for (const value of good)
+      t.same([validate(value), schemaProblem(one as never, value)], [true, null], JSON.stringify([one, value]));
+    for (const value of bad)
+      t.same(
+        [validate(value), schemaProblem(one as never, value) === null],
+        [false, false],
+        JSON.stringify([one, value]),
+      );
   }
 });
 

@@ -5,17 +5,42 @@ import t from 'tap';
 import { eventually } from '../../e2e/monolith.js';
 import { startGateway, startStandIn, stream } from '../../support/stand-in.js';
 
-const picture = await sharp(Buffer.from(Array.from({ length: 64 * 64 * 3 }, (_, i) => (Math.imul(i + 1, 0x9e3779b1) ^ Math.imul(i + 7, 0x85ebca6b)) >>> 24)), { raw: { width: 64, height: 64, channels: 3 } }).png().toBuffer();
-const standIn = await startStandIn(() => undefined);       // it hears everything and says nothing
-const gateway = await startGateway({ far: { upstream: { url: standIn.url, images: true } } }, { images: { max_bytes: picture.length, max_held_bytes: 1_024 }, upstream: { retries: 0 } });
+const picture = await sharp(
+  Buffer.from(
+    Array.from({ length: 64 * 64 * 3 }, (_, i) => (Math.imul(i + 1, 0x9e3779b1) ^ Math.imul(i + 7, 0x85ebca6b)) >>> 24),
+  ),
+  { raw: { width: 64, height: 64, channels: 3 } },
+)
+  .png()
+  .toBuffer();
+const standIn = await startStandIn(() => undefined); // it hears everything and says nothing
+const gateway = await startGateway(
+  { far: { upstream: { url: standIn.url, images: true } } },
+  { images: { max_bytes: picture.length, max_held_bytes: 1_024 }, upstream: { retries: 0 } },
+);
 t.teardown(async () => {
   await gateway.close();
   await standIn.close();
 });
 
-const asked = (init: RequestInit = {}): Promise<Response> => gateway.post('/v1/chat/completions', {
-  model: 'far', max_tokens: 5, messages: [{ role: 'user', content: [{ type: 'text', text: 'What?' }, { type: 'image_url', image_url: { url: `data:image/png;base64,${picture.toString('base64')}` } }] }],
-}, init);
+const asked = (init: RequestInit = {}): Promise<Response> =>
+  gateway.post(
+    '/v1/chat/completions',
+    {
+      model: 'far',
+      max_tokens: 5,
+      messages: [
+        {
+          role: 'user',
+          content: [
+            { type: 'text', text: 'What?' },
+            { type: 'image_url', image_url: { url: `data:image/png;base64,${picture.toString('base64')}` } },
+          ],
+        },
+      ],
+    },
+    init,
+  );
 const refused = async (t: Tap): Promise<void> => {
   const response = await asked({ signal: AbortSignal.timeout(10_000) });
   t.equal(response.status, 503);
@@ -29,24 +54,69 @@ const FIT = 5;
 
 t.test('requests under way hold their images; those beyond are refused, and what ends makes room', async (t) => {
   const clients = Array.from({ length: FIT }, () => new AbortController());
-  const waiting = clients.map((client) => asked({ signal: client.signal }).then((response) => response.status, () => 'left'));
+  const waiting = clients.map((client) =>
+    asked({ signal: client.signal }).then(
+      (response) => response.status,
+      () => 'left',
+    ),
+  );
   t.ok(await eventually(() => standIn.heard.length === FIT));
   await refused(t);
   clients[0]!.abort();
   t.ok(await eventually(async () => standIn.left === 1));
   const next = new AbortController();
-  waiting.push(asked({ signal: next.signal }).then((response) => response.status, () => 'left'));
+  waiting.push(
+    asked({ signal: next.signal }).then(
+      (response) => response.status,
+      () => 'left',
+    ),
+  );
   t.ok(await eventually(() => standIn.heard.length === FIT + 1), 'one that left made room for one');
   await refused(t);
   for (const client of [...clients, next]) client.abort();
-  t.strictSame(await Promise.all(waiting), Array.from({ length: FIT + 1 }, () => 'left'));
+  t.strictSame(
+    await Promise.all(waiting),
+    Array.from({ length: FIT + 1 }, () => 'left'),
+  );
   t.ok(await eventually(async () => standIn.left === FIT + 1));
 
-  standIn.say = stream({ choices: [{ index: 0, delta: { content: 'A cat.' }, finish_reason: 'stop' }], usage: { prompt_tokens: 9, completion_tokens: 3 } }, '[DONE]');
+  standIn.say = stream(
+    {
+      choices: [{ index: 0, delta: { content: 'A cat.' }, finish_reason: 'stop' }],
+      usage: { prompt_tokens: 9, completion_tokens: 3 },
+    },
+    '[DONE]',
+  );
   for (let i = 0; i < 2 * FIT; i++) t.equal((await asked()).status, 200, 'answers give back what they had');
-  const counted = { model: 'far', max_tokens: 5, messages: [{ role: 'user', content: [{ type: 'image', source: { type: 'base64', media_type: 'image/png', data: picture.toString('base64') } }] }] };
-  for (let i = 0; i < 2 * FIT; i++) t.equal((await gateway.post('/v1/messages/count_tokens', counted)).status, 200, 'counting, too');
-  const damaged = { ...counted, messages: [{ role: 'user', content: [{ type: 'image', source: { type: 'base64', media_type: 'image/png', data: picture.subarray(0, 600).toString('base64') } }] }] };
-  for (let i = 0; i < 4 * FIT; i++) t.equal((await gateway.post('/v1/messages', damaged)).status, 400, 'and what is refused');
+  const counted = {
+    model: 'far',
+    max_tokens: 5,
+    messages: [
+      {
+        role: 'user',
+        content: [
+          { type: 'image', source: { type: 'base64', media_type: 'image/png', data: picture.toString('base64') } },
+        ],
+      },
+    ],
+  };
+  for (let i = 0; i < 2 * FIT; i++)
+    t.equal((await gateway.post('/v1/messages/count_tokens', counted)).status, 200, 'counting, too');
+  const damaged = {
+    ...counted,
+    messages: [
+      {
+        role: 'user',
+        content: [
+          {
+            type: 'image',
+            source: { type: 'base64', media_type: 'image/png', data: picture.subarray(0, 600).toString('base64') },
+          },
+        ],
+      },
+    ],
+  };
+  for (let i = 0; i < 4 * FIT; i++)
+    t.equal((await gateway.post('/v1/messages', damaged)).status, 400, 'and what is refused');
   t.equal((await asked()).status, 200);
 });

@@ -2,13 +2,25 @@
 import t from 'tap';
 import { JsonEntries, JsonReader, RawJson } from '../../../src/generation/upstream/json-reader.js';
 
-interface Kept { value: unknown; reserved: number; freed: number }
+interface Kept {
+  value: unknown;
+  reserved: number;
+  freed: number;
+}
 
 function read(text: string, cut: number, { maxBytes = 1_000_000, logprobs = true } = {}): Kept {
   const kept: Kept = { value: undefined, reserved: 0, freed: 0 };
   const reader = new JsonReader({
-    maxBytes, logprobs, reserve: (bytes) => { kept.reserved += bytes; }, free: (bytes) => { kept.freed += bytes; },
-    tooLong: () => new Error('too long'), malformed: () => new Error('malformed'),
+    maxBytes,
+    logprobs,
+    reserve: (bytes) => {
+      kept.reserved += bytes;
+    },
+    free: (bytes) => {
+      kept.freed += bytes;
+    },
+    tooLong: () => new Error('too long'),
+    malformed: () => new Error('malformed'),
   });
   for (let at = 0; at < text.length; at += cut) reader.push(text.slice(at, at + cut));
   kept.value = reader.end();
@@ -20,33 +32,73 @@ const plain = (value: unknown): unknown => {
   if (value instanceof JsonEntries) return [...value.batches()].flat();
   if (value instanceof RawJson) return { raw: value.text };
   if (Array.isArray(value)) return value.map(plain);
-  return typeof value === 'object' && value !== null ? Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, plain(inner)])) : value;
+  return typeof value === 'object' && value !== null
+    ? Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, plain(inner)]))
+    : value;
 };
 
 const answer = {
-  id: 'c', object: 'chat.completion', timings: { x: [1, { y: '"]}' }] }, choices: [{
-    index: 0, finish_reason: 'stop', message: { role: 'assistant', content: 'a "quote", \\ a\tb \u0001 ä€😀', reasoning: null, annotations: [[], {}], tool_calls: [{ id: 'x', function: { name: 'f', arguments: '{"a":1}' } }] },
-    logprobs: { content: [{ token: '],[', logprob: -0.5, bytes: [93], top_logprobs: [{ token: '"', logprob: -1e-7 }] }, { token: 'b', logprob: -1 }], refusal: [] },
-  }], usage: { prompt_tokens: 5, completion_tokens: 7, prompt_tokens_details: { cached_tokens: 2 }, cost: 0.1 },
+  id: 'c',
+  object: 'chat.completion',
+  timings: { x: [1, { y: '"]}' }] },
+  choices: [
+    {
+      index: 0,
+      finish_reason: 'stop',
+      message: {
+        role: 'assistant',
+        content: 'a "quote", \\ a\tb \u0001 ä€😀',
+        reasoning: null,
+        annotations: [[], {}],
+        tool_calls: [{ id: 'x', function: { name: 'f', arguments: '{"a":1}' } }],
+      },
+      logprobs: {
+        content: [
+          { token: '],[', logprob: -0.5, bytes: [93], top_logprobs: [{ token: '"', logprob: -1e-7 }] },
+          { token: 'b', logprob: -1 },
+        ],
+        refusal: [],
+      },
+    },
+  ],
+  usage: { prompt_tokens: 5, completion_tokens: 7, prompt_tokens_details: { cached_tokens: 2 }, cost: 0.1 },
 };
 const wanted = {
-  id: 'c', choices: [{
-    index: 0, finish_reason: 'stop', message: { content: answer.choices[0]!.message.content, reasoning: null, tool_calls: answer.choices[0]!.message.tool_calls },
-    logprobs: { content: answer.choices[0]!.logprobs.content },
-  }], usage: { prompt_tokens: 5, completion_tokens: 7, prompt_tokens_details: { cached_tokens: 2 } },
+  id: 'c',
+  choices: [
+    {
+      index: 0,
+      finish_reason: 'stop',
+      message: {
+        content: answer.choices[0]!.message.content,
+        reasoning: null,
+        tool_calls: answer.choices[0]!.message.tool_calls,
+      },
+      logprobs: { content: answer.choices[0]!.logprobs.content },
+    },
+  ],
+  usage: { prompt_tokens: 5, completion_tokens: 7, prompt_tokens_details: { cached_tokens: 2 } },
 };
 
 t.test('keeps what a wire format reads, however the text is cut and written', async (t) => {
-  const escaped = JSON.stringify(answer).replace(/[äö€😀]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  const escaped = JSON.stringify(answer).replace(
+    /[äö€😀]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
   for (const text of [JSON.stringify(answer), JSON.stringify(answer, null, 2), `\n ${escaped} `]) {
-    for (const cut of [1, 2, 3, 5, 7, 11, 64, text.length]) t.same(plain(read(text, cut).value), wanted, `pieces of ${cut}`);
+    for (const cut of [1, 2, 3, 5, 7, 11, 64, text.length])
+      t.same(plain(read(text, cut).value), wanted, `pieces of ${cut}`);
   }
 });
 
 t.test('keeps arguments that are an object as their JSON text', async (t) => {
-  const text = '{"content":[{"type":"tool_use","name":"f","input":{"id": 2512292042121000001, "x":"}"}}],"function":{"arguments":{"a":1.0}}}';
+  const text =
+    '{"content":[{"type":"tool_use","name":"f","input":{"id": 2512292042121000001, "x":"}"}}],"function":{"arguments":{"a":1.0}}}';
   for (const cut of [1, 6, 200]) {
-    t.same(plain(read(text, cut).value), { content: [{ type: 'tool_use', name: 'f', input: { raw: '{"id": 2512292042121000001, "x":"}"}' } }], function: { arguments: { raw: '{"a":1.0}' } } });
+    t.same(plain(read(text, cut).value), {
+      content: [{ type: 'tool_use', name: 'f', input: { raw: '{"id": 2512292042121000001, "x":"}"}' } }],
+      function: { arguments: { raw: '{"a":1.0}' } },
+    });
   }
 });
 
@@ -59,11 +111,17 @@ t.test('drops log-probabilities that were not asked for', async (t) => {
 });
 
 t.test('a long list is kept outside the bound of everything else, reserved, and freed while it is read', async (t) => {
-  const entry = '{"token":"a","logprob":-1,"bytes":[97]}', count = 20_000;
-  const { value, reserved } = read(`{"logprobs":[${Array.from({ length: count }, () => entry).join(', ')}],"text":"x"}`, 1_000, { maxBytes: 1_000 });
+  const entry = '{"token":"a","logprob":-1,"bytes":[97]}',
+    count = 20_000;
+  const { value, reserved } = read(
+    `{"logprobs":[${Array.from({ length: count }, () => entry).join(', ')}],"text":"x"}`,
+    1_000,
+    { maxBytes: 1_000 },
+  );
   const list = (value as { logprobs: JsonEntries }).logprobs;
   t.ok(reserved > count * entry.length, `${reserved} bytes reserved`);
-  let entries = 0, most = 0;
+  let entries = 0,
+    most = 0;
   for (const batch of list.batches()) {
     entries += batch.length;
     most = Math.max(most, batch.length);
@@ -78,11 +136,30 @@ t.test('what is kept is bounded, what is skipped is not', async (t) => {
   t.throws(() => read(`{"choices":[${'{},'.repeat(500)}{}]}`, 100, { maxBytes: 1_000 }), /too long/);
   t.throws(() => read(`{"function":{"arguments":{"a":"${long}"}}}`, 100, { maxBytes: 1_000 }), /too long/);
   t.throws(() => read(`{"logprobs":[{"token":"${'x'.repeat(200_000)}"}]}`, 10_000), /too long/);
-  t.same(plain(read(`{"${long}":1,"other":[${'{"content":"x"},'.repeat(10_000)}{}],"text":"a"}`, 100, { maxBytes: 1_000 }).value), { text: 'a' });
+  t.same(
+    plain(
+      read(`{"${long}":1,"other":[${'{"content":"x"},'.repeat(10_000)}{}],"text":"a"}`, 100, { maxBytes: 1_000 }).value,
+    ),
+    { text: 'a' },
+  );
 });
 
 t.test('refuses what is not JSON', async (t) => {
-  for (const text of ['', '{', '{"text":"a"', '{"text":"a"]', '{"text" "a"}', '{text:1}', '{"text":tru}', '{"text":"\\x"}', '{"text":"a\nb"}', '[1,]', '{"text":1}}', '{"choices":[1 2]}', `{"choices":${'['.repeat(100)}`]) {
+  for (const text of [
+    '',
+    '{',
+    '{"text":"a"',
+    '{"text":"a"]',
+    '{"text" "a"}',
+    '{text:1}',
+    '{"text":tru}',
+    '{"text":"\\x"}',
+    '{"text":"a\nb"}',
+    '[1,]',
+    '{"text":1}}',
+    '{"choices":[1 2]}',
+    `{"choices":${'['.repeat(100)}`,
+  ]) {
     for (const cut of [1, 100]) t.throws(() => read(text, cut), /malformed/, text.slice(0, 20));
   }
 });

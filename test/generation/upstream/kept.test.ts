@@ -9,7 +9,7 @@ import t from 'tap';
 import { packageRoot } from '../../../src/engine/load-addon.js';
 import { StandInServer } from '../../../bench/lib/stand-in-server.js';
 
-t.setTimeout(120_000);   // for a busy machine
+t.setTimeout(120_000); // for a busy machine
 
 const KEY = 'kept-test-000000';
 const REQUESTS = 1_500;
@@ -25,39 +25,85 @@ const TELLER = `data:text/javascript,${encodeURIComponent(`
 
 void t.test('the old generation does not grow by what was answered', async (t) => {
   const standIn = await StandInServer.start({ firstMs: 0, gapMs: 0, tokenizes: true }, false);
-  const server = spawn(process.execPath, [
-    '--expose-gc', '--initial-old-space-size=1000', '--import', TELLER, join(packageRoot, 'dist', 'main.js'), 'serve', '--log', 'json', '--log-level', 'error', '--port', '0', '--data-dir', t.testdir(),
-    '--model', `far=${standIn.url}`, '--limits-rpm', 'off', '--limits-tpm', 'off',
-  ], { env: { ...process.env, MONOLITH_API_KEY: KEY }, stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
+  const server = spawn(
+    process.execPath,
+    [
+      '--expose-gc',
+      '--initial-old-space-size=1000',
+      '--import',
+      TELLER,
+      join(packageRoot, 'dist', 'main.js'),
+      'serve',
+      '--log',
+      'json',
+      '--log-level',
+      'error',
+      '--port',
+      '0',
+      '--data-dir',
+      t.testdir(),
+      '--model',
+      `far=${standIn.url}`,
+      '--limits-rpm',
+      'off',
+      '--limits-tpm',
+      'off',
+    ],
+    { env: { ...process.env, MONOLITH_API_KEY: KEY }, stdio: ['ignore', 'pipe', 'inherit', 'ipc'] },
+  );
   const agent = new Agent({ keepAlive: true, maxSockets: 4 });
   t.teardown(async () => {
     agent.destroy();
     server.kill('SIGKILL');
     await standIn.close();
   });
-  const [line] = await once(createInterface({ input: server.stdout! }), 'line') as [string];
+  const [line] = (await once(createInterface({ input: server.stdout! }), 'line')) as [string];
   const { port } = JSON.parse(line) as { port: number };
-  const body = JSON.stringify({ model: 'far', stream: true, max_tokens: 1, messages: [{ role: 'user', content: 'Hello there.' }] });
-  const ask = (): Promise<void> => new Promise((resolve, reject) => {
-    const asked = request({ host: '127.0.0.1', port, path: '/v1/chat/completions', method: 'POST', agent, headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json', 'content-length': body.length } }, (answer) => {
-      if (answer.statusCode !== 200) reject(new Error(`status ${answer.statusCode}`));
-      answer.resume().on('end', resolve);
-    });
-    asked.on('error', reject).end(body);
+  const body = JSON.stringify({
+    model: 'far',
+    stream: true,
+    max_tokens: 1,
+    messages: [{ role: 'user', content: 'Hello there.' }],
   });
+  const ask = (): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const asked = request(
+        {
+          host: '127.0.0.1',
+          port,
+          path: '/v1/chat/completions',
+          method: 'POST',
+          agent,
+          headers: {
+            authorization: `Bearer ${KEY}`,
+            'content-type': 'application/json',
+            'content-length': body.length,
+          },
+        },
+        (answer) => {
+          if (answer.statusCode !== 200) reject(new Error(`status ${answer.statusCode}`));
+          answer.resume().on('end', resolve);
+        },
+      );
+      asked.on('error', reject).end(body);
+    });
   const many = async (requests: number): Promise<void> => {
     let left = requests;
-    await Promise.all(Array.from({ length: 4 }, async () => { while (left-- > 0) await ask(); }));
+    await Promise.all(
+      Array.from({ length: 4 }, async () => {
+        while (left-- > 0) await ask();
+      }),
+    );
   };
   const tell = async (word: string): Promise<number> => {
     server.send(word);
-    return (await once(server, 'message') as [number])[0];
+    return ((await once(server, 'message')) as [number])[0];
   };
 
   await many(500);
   // While some are under way: what is old from here on points to them.
   const [, before] = await Promise.all([many(200), tell('collect')]);
   await many(REQUESTS);
-  const each = (await tell('tell') - before) / REQUESTS;
+  const each = ((await tell('tell')) - before) / REQUESTS;
   t.ok(each < MOST_BYTES, `${Math.round(each)} bytes of each request grew old`);
 });

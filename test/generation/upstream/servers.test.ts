@@ -3,28 +3,41 @@ import t from 'tap';
 import { eventually } from '../../e2e/monolith.js';
 import { error, startGateway, startStandIn, stream, type Say, type StandIn } from '../../support/stand-in.js';
 
-const delta = (content: string, finish: string | null = null): object => ({ choices: [{ index: 0, delta: { content }, finish_reason: finish }] });
-const answers = (text: string): Say => stream(delta(text), delta('', 'stop'), { choices: [], usage: { prompt_tokens: 5, completion_tokens: 1 } }, '[DONE]');
+const delta = (content: string, finish: string | null = null): object => ({
+  choices: [{ index: 0, delta: { content }, finish_reason: finish }],
+});
+const answers = (text: string): Say =>
+  stream(delta(text), delta('', 'stop'), { choices: [], usage: { prompt_tokens: 5, completion_tokens: 1 } }, '[DONE]');
 const busy = error(503, { error: { message: 'overloaded' } });
 
-const one = await startStandIn(answers('one')), two = await startStandIn(answers('two')), spare = await startStandIn(answers('spare'));
+const one = await startStandIn(answers('one')),
+  two = await startStandIn(answers('two')),
+  spare = await startStandIn(answers('spare'));
 const gone = 'http://127.0.0.1:9/v1';
-const gateway = await startGateway({
-  pair: { upstream: { servers: [{ url: one.url, weight: 3 }, { url: two.url }] } },
-  half: { upstream: { servers: [{ url: gone }, { url: two.url }] } },
-  last: { upstream: { url: gone, fallback: 'other' } },
-  other: { upstream: { url: spare.url } },
-  lone: { upstream: { url: one.url } },
-  tight: { upstream: { url: one.url } },
-}, { upstream: { retries: 2, breaker_failures: 3, breaker_ms: 400, concurrency: 40, connect_ms: 1_000 }, limits: { concurrency: null, rpm: null }, engine: { queue_wait_ms: 1_000, queue_max: 60 } });
+const gateway = await startGateway(
+  {
+    pair: { upstream: { servers: [{ url: one.url, weight: 3 }, { url: two.url }] } },
+    half: { upstream: { servers: [{ url: gone }, { url: two.url }] } },
+    last: { upstream: { url: gone, fallback: 'other' } },
+    other: { upstream: { url: spare.url } },
+    lone: { upstream: { url: one.url } },
+    tight: { upstream: { url: one.url } },
+  },
+  {
+    upstream: { retries: 2, breaker_failures: 3, breaker_ms: 400, concurrency: 40, connect_ms: 1_000 },
+    limits: { concurrency: null, rpm: null },
+    engine: { queue_wait_ms: 1_000, queue_max: 60 },
+  },
+);
 t.teardown(async () => {
   await gateway.close();
   await Promise.all([one, two, spare].map((server) => server.close()));
 });
 
-const ask = (model: string, more: object = {}): Promise<Response> => gateway.post('/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Hi' }], ...more });
+const ask = (model: string, more: object = {}): Promise<Response> =>
+  gateway.post('/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Hi' }], ...more });
 async function said(model: string): Promise<string> {
-  const body = await (await ask(model)).json() as any;
+  const body = (await (await ask(model)).json()) as any;
   return body.choices?.[0].message.content ?? `${body.error.code}`;
 }
 /** So many at once, none answered before all have come. */
@@ -32,7 +45,8 @@ async function held(servers: readonly StandIn[], requests: () => Promise<unknown
   const before = servers.map(({ heard }) => heard.length);
   const release: (() => void)[] = [];
   const says = servers.map(({ say }) => say);
-  for (const [at, server] of servers.entries()) server.say = (response, heard) => void release.push(() => void says[at]!(response, heard));
+  for (const [at, server] of servers.entries())
+    server.say = (response, heard) => void release.push(() => void says[at]!(response, heard));
   const sent = requests();
   await eventually(() => release.length === count);
   const counts = servers.map(({ heard }, at) => heard.length - before[at]!);
@@ -52,7 +66,11 @@ t.test('a server that cannot be reached: the next one, and after some failures i
   t.equal(gateway.logs.filter((line) => line.includes('asked no more')).length, 1);
   await new Promise((resolve) => setTimeout(resolve, 500));
   for (let i = 0; i < 4; i++) t.equal(await said('half'), 'two');
-  t.equal(gateway.logs.filter((line) => line.includes('"kind":"connect"')).length, 4, 'one tried again, and that was all');
+  t.equal(
+    gateway.logs.filter((line) => line.includes('"kind":"connect"')).length,
+    4,
+    'one tried again, and that was all',
+  );
 });
 
 t.test('nothing is tried again behind the first token', async (t) => {
@@ -68,7 +86,7 @@ t.test('nothing is tried again behind the first token', async (t) => {
   two.say = answers('two');
 });
 
-t.test('what is the request\'s own fault is tried nowhere else, and blames nobody', async (t) => {
+t.test("what is the request's own fault is tried nowhere else, and blames nobody", async (t) => {
   const before = one.heard.length + two.heard.length;
   one.say = two.say = error(400, { error: { message: 'no' } });
   for (let i = 0; i < 5; i++) t.equal(await said('pair'), 'invalid_value');
@@ -91,8 +109,11 @@ t.test('one server: asked again, then given a rest, and back when it answers', a
   t.equal(response.status, 503);
   t.match(await response.json(), { error: { code: 'model_unavailable', message: /do not answer at the moment/ } });
   t.equal(one.heard.length, shut, 'nobody asks it now');
-  const { models } = await (await gateway.get('/readyz')).json() as any;
-  t.match(models.find(({ name }: any) => name === 'lone'), { state: 'ready', error: 'none of its servers answers at the moment' });
+  const { models } = (await (await gateway.get('/readyz')).json()) as any;
+  t.match(
+    models.find(({ name }: any) => name === 'lone'),
+    { state: 'ready', error: 'none of its servers answers at the moment' },
+  );
   one.say = answers('one');
   await new Promise((resolve) => setTimeout(resolve, 450));
   t.equal(await said('lone'), 'one');
@@ -100,9 +121,14 @@ t.test('one server: asked again, then given a rest, and back when it answers', a
 });
 
 t.test('requests that a server fails on shut it for nobody else: it has answered', async (t) => {
-  const fails: Say[] = [error(500, { error: { message: 'the template failed' } }), error(403, 'a firewall'), stream('not JSON')];
+  const fails: Say[] = [
+    error(500, { error: { message: 'the template failed' } }),
+    error(403, 'a firewall'),
+    stream('not JSON'),
+  ];
   for (const fail of fails) {
-    one.say = (response, heard) => (JSON.stringify(heard.body).includes('poison') ? fail : answers('one'))(response, heard);
+    one.say = (response, heard) =>
+      (JSON.stringify(heard.body).includes('poison') ? fail : answers('one'))(response, heard);
     for (let i = 0; i < 5; i++) await ask('lone', { messages: [{ role: 'user', content: 'poison' }] });
     t.equal(await said('lone'), 'one');
   }
@@ -160,21 +186,45 @@ t.test('who keeps the connection open behind a whole answer, or breaks it off th
   for (const breaks of [false, true]) {
     one.say = (response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
-      response.write([delta('one'), delta('', 'stop'), '[DONE]'].map((line) => `data: ${typeof line === 'string' ? line : JSON.stringify(line)}\n\n`).join(''));
+      response.write(
+        [delta('one'), delta('', 'stop'), '[DONE]']
+          .map((line) => `data: ${typeof line === 'string' ? line : JSON.stringify(line)}\n\n`)
+          .join(''),
+      );
       if (breaks) setTimeout(() => response.destroy(), 10);
     };
-    for (let i = 0; i < 3; i++) t.same(await Promise.all(Array.from({ length: 40 }, () => said('tight'))), Array.from({ length: 40 }, () => 'one'), 'places are free again');
+    for (let i = 0; i < 3; i++)
+      t.same(
+        await Promise.all(Array.from({ length: 40 }, () => said('tight'))),
+        Array.from({ length: 40 }, () => 'one'),
+        'places are free again',
+      );
   }
   one.say = answers('one');
-  t.ok(await eventually(async () => /monolith_upstream_outstanding\{model="tight",server="[^"]+"\} 0/.test(await (await gateway.get('/metrics')).text())));
-  t.match(await (await gateway.get('/metrics')).text(), /monolith_upstream_requests_total\{model="tight",server="[^"]+",outcome="answered"\} 280/);
+  t.ok(
+    await eventually(async () =>
+      /monolith_upstream_outstanding\{model="tight",server="[^"]+"\} 0/.test(
+        await (await gateway.get('/metrics')).text(),
+      ),
+    ),
+  );
+  t.match(
+    await (await gateway.get('/metrics')).text(),
+    /monolith_upstream_requests_total\{model="tight",server="[^"]+",outcome="answered"\} 280/,
+  );
   t.equal(shut(), before, 'and nothing is held against it');
 });
 
-t.test('the dashboard\'s list of models, metrics', async (t) => {
-  const { data } = await (await gateway.get('/v1/models')).json() as any;
-  t.same(data.map(({ id }: any) => id), ['pair', 'half', 'last', 'other', 'lone', 'tight']);
+t.test("the dashboard's list of models, metrics", async (t) => {
+  const { data } = (await (await gateway.get('/v1/models')).json()) as any;
+  t.same(
+    data.map(({ id }: any) => id),
+    ['pair', 'half', 'last', 'other', 'lone', 'tight'],
+  );
   const metrics = await (await gateway.get('/metrics')).text();
-  t.match(metrics, new RegExp(`monolith_upstream_requests_total\\{model="half",server="127.0.0.1:9",outcome="failed"\\} [4-9]`));
+  t.match(
+    metrics,
+    new RegExp(`monolith_upstream_requests_total\\{model="half",server="127.0.0.1:9",outcome="failed"\\} [4-9]`),
+  );
   t.match(metrics, /monolith_upstream_outstanding\{model="pair",server="[^"]+"\} 0/);
 });

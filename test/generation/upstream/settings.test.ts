@@ -9,7 +9,8 @@ import { configuredModels } from '../../../src/service/engine-settings.js';
 import { main } from '../../e2e/monolith.js';
 
 const KEY = 'sk-settings-secret-3e81';
-const upstreamOf = (upstream: object): object => configWith({ models: { far: { upstream } } }).models.overrides['far']!.upstream!;
+const upstreamOf = (upstream: object): object =>
+  configWith({ models: { far: { upstream } } }).models.overrides['far']!.upstream!;
 const message = (work: () => unknown): string => {
   try {
     work();
@@ -21,48 +22,123 @@ const message = (work: () => unknown): string => {
 
 t.test('one address, or servers that take what they leave open from beside them', async (t) => {
   t.match(upstreamOf({ url: 'http://127.0.0.1:8000/v1/', key: KEY }), {
-    servers: [{ url: 'http://127.0.0.1:8000/v1', api: 'chat-completions', model: null, key: KEY, weight: 1 }], fallback: null, thinking: 'reasoning_effort', structured_outputs: 'json_schema',
+    servers: [{ url: 'http://127.0.0.1:8000/v1', api: 'chat-completions', model: null, key: KEY, weight: 1 }],
+    fallback: null,
+    thinking: 'reasoning_effort',
+    structured_outputs: 'json_schema',
   });
   process.env['MONOLITH_TEST_KEY'] = KEY;
-  t.match(upstreamOf({ model: 'm', key: 'other', headers: { a: '1' }, servers: [{ url: 'https://a.example/v1', key_variable: 'MONOLITH_TEST_KEY', weight: 3 }, { url: 'https://b.example/v1', api: 'messages', headers: { b: '2' } }] }), {
-    servers: [{ model: 'm', key: KEY, weight: 3, api: 'chat-completions', headers: { a: '1' } }, { model: 'm', key: 'other', weight: 1, api: 'messages', headers: { a: '1', b: '2' } }],
-  });
+  t.match(
+    upstreamOf({
+      model: 'm',
+      key: 'other',
+      headers: { a: '1' },
+      servers: [
+        { url: 'https://a.example/v1', key_variable: 'MONOLITH_TEST_KEY', weight: 3 },
+        { url: 'https://b.example/v1', api: 'messages', headers: { b: '2' } },
+      ],
+    }),
+    {
+      servers: [
+        { model: 'm', key: KEY, weight: 3, api: 'chat-completions', headers: { a: '1' } },
+        { model: 'm', key: 'other', weight: 1, api: 'messages', headers: { a: '1', b: '2' } },
+      ],
+    },
+  );
 });
 
 t.test('refused by place, and without the key', async (t) => {
   for (const [upstream, words] of [
-    [{ key: KEY }, /far\.upstream\.url: must be given, or else servers/], [{ url: 'http://x/v1', servers: [{ url: 'http://y/v1' }] }, /upstream\.url: must be given, or else/],
-    [{ url: `http://user:${KEY}@host/v1` }, /without user, password/], [{ url: 'ftp://host/v1' }, /http or https/], [{ url: 'http://x/v1', key: `${KEY}\n` }, /upstream\.key: must be of visible/],
-    [{ url: 'http://x/v1', key: KEY, apu: 'chat' }, /apu/], [{ url: 'http://x/v1', key_variable: 'MONOLITH_NOT_SET' }, /the variable MONOLITH_NOT_SET is not set/],
+    [{ key: KEY }, /far\.upstream\.url: must be given, or else servers/],
+    [{ url: 'http://x/v1', servers: [{ url: 'http://y/v1' }] }, /upstream\.url: must be given, or else/],
+    [{ url: `http://user:${KEY}@host/v1` }, /without user, password/],
+    [{ url: 'ftp://host/v1' }, /http or https/],
+    [{ url: 'http://x/v1', key: `${KEY}\n` }, /upstream\.key: must be of visible/],
+    [{ url: 'http://x/v1', key: KEY, apu: 'chat' }, /apu/],
+    [{ url: 'http://x/v1', key_variable: 'MONOLITH_NOT_SET' }, /the variable MONOLITH_NOT_SET is not set/],
   ] as const) {
-    for (const told of [message(() => upstreamOf(upstream)), message(() => loadConfig({ env: { MONOLITH_MODELS: JSON.stringify({ far: { upstream } }) } }))]) {
+    for (const told of [
+      message(() => upstreamOf(upstream)),
+      message(() => loadConfig({ env: { MONOLITH_MODELS: JSON.stringify({ far: { upstream } }) } })),
+    ]) {
       t.match(told, words);
       t.notMatch(told, KEY);
     }
   }
-  t.notMatch(message(() => loadConfig({ env: { MONOLITH_MODELS: `{"far": {"upstream": {"key": "${KEY}"` } })), KEY, 'also of what is no JSON');
+  t.notMatch(
+    message(() => loadConfig({ env: { MONOLITH_MODELS: `{"far": {"upstream": {"key": "${KEY}"` } })),
+    KEY,
+    'also of what is no JSON',
+  );
 });
 
 t.test('which models there are', async (t) => {
-  const named = configuredModels(configWith({ model: ['far=http://127.0.0.1:8000/v1'], models: { far: { context_window: 4_096, sampling: { temperature: 0.6 } }, beside: { upstream: { url: 'http://127.0.0.1:9/v1', images: true } } } }));
+  const named = configuredModels(
+    configWith({
+      model: ['far=http://127.0.0.1:8000/v1'],
+      models: {
+        far: { context_window: 4_096, sampling: { temperature: 0.6 } },
+        beside: { upstream: { url: 'http://127.0.0.1:9/v1', images: true } },
+      },
+    }),
+  );
   t.match(named, [
-    { id: 'far', file: '', upstream: { servers: [{ url: 'http://127.0.0.1:8000/v1' }] }, context_window: 4_096, sampling: { temperature: 0.6 }, givenSampling: { temperature: 0.6 } },
+    {
+      id: 'far',
+      file: '',
+      upstream: { servers: [{ url: 'http://127.0.0.1:8000/v1' }] },
+      context_window: 4_096,
+      sampling: { temperature: 0.6 },
+      givenSampling: { temperature: 0.6 },
+    },
     { id: 'beside', input_modalities: ['text', 'image'] },
   ]);
-  t.equal(configuredModels(configWith({ models: { far: { upstream: { url: 'http://x/v1' } } } })).at(-1)!.id, 'far', 'behind the built-in ones');
-  const fallback = (a: string, b: string): string => message(() => configuredModels(configWith({ models: { a: { upstream: { url: 'http://x/v1', fallback: a } }, b: { upstream: { url: 'http://x/v1', fallback: b } } } })));
+  t.equal(
+    configuredModels(configWith({ models: { far: { upstream: { url: 'http://x/v1' } } } })).at(-1)!.id,
+    'far',
+    'behind the built-in ones',
+  );
+  const fallback = (a: string, b: string): string =>
+    message(() =>
+      configuredModels(
+        configWith({
+          models: {
+            a: { upstream: { url: 'http://x/v1', fallback: a } },
+            b: { upstream: { url: 'http://x/v1', fallback: b } },
+          },
+        }),
+      ),
+    );
   t.match(fallback('nobody', 'a'), /"a": upstream\.fallback: "nobody" is none of/);
   t.match(fallback('b', 'a'), /leads back to itself/);
-  t.match(message(() => configWith({ model: ['far=http://user:x@host/v1'] })), /NAME=URL of a server elsewhere/);
+  t.match(
+    message(() => configWith({ model: ['far=http://user:x@host/v1'] })),
+    /NAME=URL of a server elsewhere/,
+  );
 });
 
 t.test('monolith models shows where they run, and no key', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-upstream-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const file = join(folder, 'config.json');
-  writeFileSync(file, JSON.stringify({ data_dir: folder, models: { far: { upstream: { url: 'http://127.0.0.1:8000/v1', key: KEY, headers: { 'x-team': KEY } } } } }));
-  const { stdout, stderr, status } = spawnSync(process.execPath, [main, 'models', '--json', '--config', file], { encoding: 'utf8' });
+  writeFileSync(
+    file,
+    JSON.stringify({
+      data_dir: folder,
+      models: { far: { upstream: { url: 'http://127.0.0.1:8000/v1', key: KEY, headers: { 'x-team': KEY } } } },
+    }),
+  );
+  const { stdout, stderr, status } = spawnSync(process.execPath, [main, 'models', '--json', '--config', file], {
+    encoding: 'utf8',
+  });
   t.equal(status, 0, stderr);
-  t.match(JSON.parse(stdout).find(({ name }: { name: string }) => name === 'far'), { served: true, problem: null, upstream: [{ url: 'http://127.0.0.1:8000/v1', api: 'chat-completions', model: 'far' }] });
+  t.match(
+    JSON.parse(stdout).find(({ name }: { name: string }) => name === 'far'),
+    {
+      served: true,
+      problem: null,
+      upstream: [{ url: 'http://127.0.0.1:8000/v1', api: 'chat-completions', model: 'far' }],
+    },
+  );
   t.notMatch(stdout + stderr, KEY);
 });

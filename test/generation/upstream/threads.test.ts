@@ -8,31 +8,53 @@ import { error, startGateway, startStandIn, stream } from '../../support/stand-i
 
 const answer = stream({ choices: [{ index: 0, delta: { content: 'Yes' }, finish_reason: 'stop' }] }, '[DONE]');
 const one = await startStandIn(answer);
-const gateway = await startGateway({ far: { upstream: { url: one.url } }, near: { upstream: { url: one.url } } },
-  { http: { threads: 2 }, log_level: 'silent', upstream: { retries: 0, breaker_failures: 4, breaker_ms: 60_000, concurrency: 3 }, limits: { concurrency: null, rpm: null } });
+const gateway = await startGateway(
+  { far: { upstream: { url: one.url } }, near: { upstream: { url: one.url } } },
+  {
+    http: { threads: 2 },
+    log_level: 'silent',
+    upstream: { retries: 0, breaker_failures: 4, breaker_ms: 60_000, concurrency: 3 },
+    limits: { concurrency: null, rpm: null },
+  },
+);
 t.teardown(async () => {
   await gateway.close();
   await one.close();
 });
 
 /** Over a connection of its own: connections are given to the threads in turn. */
-const status = (model: string): Promise<number> => new Promise((resolve, reject) => {
-  request(`${gateway.url}/v1/chat/completions`, {
-    method: 'POST', agent: new Agent({ keepAlive: false }), headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
-  }, (response) => response.resume().on('end', () => resolve(response.statusCode!))).on('error', reject)
-    .end(JSON.stringify({ model, messages: [{ role: 'user', content: 'Hi' }] }));
-});
+const status = (model: string): Promise<number> =>
+  new Promise((resolve, reject) => {
+    request(
+      `${gateway.url}/v1/chat/completions`,
+      {
+        method: 'POST',
+        agent: new Agent({ keepAlive: false }),
+        headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
+      },
+      (response) => response.resume().on('end', () => resolve(response.statusCode!)),
+    )
+      .on('error', reject)
+      .end(JSON.stringify({ model, messages: [{ role: 'user', content: 'Hi' }] }));
+  });
 
 t.test('no more at once than all threads may have together, and all get their turn', async (t) => {
   const waiting: (() => void)[] = [];
-  let atOnce = 0, most = 0;
+  let atOnce = 0,
+    most = 0;
   one.say = (response, heard) => {
     most = Math.max(most, ++atOnce);
-    waiting.push(() => { atOnce--; void answer(response, heard); });
+    waiting.push(() => {
+      atOnce--;
+      void answer(response, heard);
+    });
   };
   const all = Array.from({ length: 12 }, () => status('near'));
   for (let answered = 0; answered < 12; answered++) {
-    t.ok(await eventually(() => waiting.length > 0 && (waiting.length === 3 || answered + waiting.length === 12)), `the ${answered + 1}th is there`);
+    t.ok(
+      await eventually(() => waiting.length > 0 && (waiting.length === 3 || answered + waiting.length === 12)),
+      `the ${answered + 1}th is there`,
+    );
     waiting.shift()!();
   }
   t.same(new Set(await Promise.all(all)), new Set([200]));
@@ -50,25 +72,47 @@ t.test('failures in all threads count together, and shut it for all', async (t) 
 const shared = (threads: number): { buffer: SharedArrayBuffer; counts: SharedCounts[]; all: SharedCounts } => {
   const shape = { models: 1, servers: 1, threads };
   const buffer = new SharedArrayBuffer(upstreamBytes(shape));
-  return { buffer, counts: Array.from({ length: threads }, (_, at) => new SharedCounts(buffer, shape, at + 1)), all: new SharedCounts(buffer, shape, 0) };
+  return {
+    buffer,
+    counts: Array.from({ length: threads }, (_, at) => new SharedCounts(buffer, shape, at + 1)),
+    all: new SharedCounts(buffer, shape, 0),
+  };
 };
 
 t.test('a server that has answered, and fails on the requests of several, is counted', (t) => {
-  const { counts: [one, two] } = shared(2);
+  const {
+    counts: [one, two],
+  } = shared(2);
   const rows = [one!.row(), two!.row()] as const;
-  t.same([rows[0].failedFor(7, 1_000), rows[1].failedFor(7, 1_000), rows[0].failedFor(7, 1_000)], [true, false, false], 'of one organization once, whatever threads it comes by');
+  t.same(
+    [rows[0].failedFor(7, 1_000), rows[1].failedFor(7, 1_000), rows[0].failedFor(7, 1_000)],
+    [true, false, false],
+    'of one organization once, whatever threads it comes by',
+  );
   t.same([rows[0].failedFor(8, 1_000), rows[1].failedFor(7, 1_000)], [true, true]);
-  t.same([rows[0].failedFor(null, 1_000), rows[1].failedFor(null, 1_000)], [true, true], 'what is no request\'s fault always counts');
+  t.same(
+    [rows[0].failedFor(null, 1_000), rows[1].failedFor(null, 1_000)],
+    [true, true],
+    "what is no request's fault always counts",
+  );
   t.same([rows[0].failedFor(0, 1_000), rows[0].failedFor(0, 1_000)], [true, false]);
   rows[1].answered();
   t.ok(rows[0].failedFor(0, 1_000), 'anew when it has answered well');
-  t.same([1_000 + FAILING_MS - 1, 1_000 + FAILING_MS].map((now) => rows[1].failedFor(0, now)), [false, true], 'and one that answers nobody for long is at fault itself');
+  t.same(
+    [1_000 + FAILING_MS - 1, 1_000 + FAILING_MS].map((now) => rows[1].failedFor(0, now)),
+    [false, true],
+    'and one that answers nobody for long is at fault itself',
+  );
   t.end();
 });
 
 /** Work of one thread, told when it may end; `begun` is everybody's. */
 class Bench {
-  constructor(readonly slots: FairSlots<number>, readonly begun: string[], readonly ends: (() => void)[]) {}
+  constructor(
+    readonly slots: FairSlots<number>,
+    readonly begun: string[],
+    readonly ends: (() => void)[],
+  ) {}
 
   add(organization: number, name: string, signal?: AbortSignal): Promise<void> {
     return this.slots.run({ organization, signal }, 1, () => {
@@ -80,10 +124,14 @@ class Bench {
 
 /** `end` ends what began first, and waits for `more` to begin. */
 const benches = (places: number, threads = 2): { of: Bench[]; begun: string[]; end(more?: number): Promise<void> } => {
-  const begun: string[] = [], ends: (() => void)[] = [];
-  const of = shared(threads).counts.map((counts) => new Bench(new FairSlots(counts.places(places), 'tests', 100), begun, ends));
+  const begun: string[] = [],
+    ends: (() => void)[] = [];
+  const of = shared(threads).counts.map(
+    (counts) => new Bench(new FairSlots(counts.places(places), 'tests', 100), begun, ends),
+  );
   return {
-    of, begun,
+    of,
+    begun,
     end: async (more = 1) => {
       const before = begun.length;
       ends.shift()?.();
@@ -93,20 +141,32 @@ const benches = (places: number, threads = 2): { of: Bench[]; begun: string[]; e
 };
 
 t.test('who waits is taken in turns of the organizations, whatever threads they came by', async (t) => {
-  const { of: [one, two], begun, end } = benches(1);
+  const {
+    of: [one, two],
+    begun,
+    end,
+  } = benches(1);
   const all = [1, 2, 3, 4].map((n) => one!.add(1, `a${n}`));
   all.push(two!.add(2, 'b1'), two!.add(2, 'b2'), two!.add(1, 'a5'), one!.add(3, 'c1'));
   t.same(begun, ['a1']);
   const waited = sharedNow();
   for (let i = 0; i < 7; i++) await end();
   await end(0);
-  t.same(begun, ['a1', 'a2', 'b1', 'c1', 'a5', 'b2', 'a3', 'a4'], 'and of an organization first what waits longest for a turn');
+  t.same(
+    begun,
+    ['a1', 'a2', 'b1', 'c1', 'a5', 'b2', 'a3', 'a4'],
+    'and of an organization first what waits longest for a turn',
+  );
   t.ok(sharedNow() - waited < 2_000, 'nobody waited for a look at the clock');
   await Promise.all(all);
 });
 
 t.test('nobody has two while another who waits in another thread has none', async (t) => {
-  const { of: [one, two], begun, end } = benches(2);
+  const {
+    of: [one, two],
+    begun,
+    end,
+  } = benches(2);
   const all = [1, 2, 3, 4].map((n) => one!.add(1, `a${n}`));
   all.push(two!.add(2, 'b1'), two!.add(2, 'b2'));
   t.same(begun, ['a1', 'a2']);
@@ -117,7 +177,11 @@ t.test('nobody has two while another who waits in another thread has none', asyn
 });
 
 t.test('who comes now does not pass those who wait elsewhere', async (t) => {
-  const { of: [one, two], begun, end } = benches(1);
+  const {
+    of: [one, two],
+    begun,
+    end,
+  } = benches(1);
   const all = [one!.add(1, 'a1'), two!.add(2, 'b1')];
   all.push(one!.add(3, 'c1'));
   await end();
@@ -128,7 +192,11 @@ t.test('who comes now does not pass those who wait elsewhere', async (t) => {
 });
 
 t.test('who leaves, and a thread that does not come for its turn, hold up nobody', async (t) => {
-  const { of: [one, two], begun, end } = benches(1);
+  const {
+    of: [one, two],
+    begun,
+    end,
+  } = benches(1);
   const client = new AbortController();
   const first = one!.add(1, 'a1');
   const gone = t.rejects(two!.add(2, 'b1', client.signal), { message: 'gone' });
@@ -141,7 +209,9 @@ t.test('who leaves, and a thread that does not come for its turn, hold up nobody
   await Promise.all([first, stays]);
 
   // A thread that waits by its own word and does nothing.
-  const { counts: [awake, asleep] } = shared(2);
+  const {
+    counts: [awake, asleep],
+  } = shared(2);
   const [mine, theirs] = [awake!.places(1), asleep!.places(1)];
   t.ok(mine.take(1, null));
   t.notOk(theirs.take(2, theirs.now()));
@@ -156,19 +226,35 @@ t.test('who leaves, and a thread that does not come for its turn, hold up nobody
 });
 
 t.test('what a thread had under way is given back when it has ended', async (t) => {
-  const { all, counts: [one, two] } = shared(2);
+  const {
+    all,
+    counts: [one, two],
+  } = shared(2);
   const [first, second] = [one!.row(), two!.row()];
   t.throws(() => one!.row(), RangeError);
   for (const row of [first, first, second]) row.enter();
   t.same([first.tryIt(), second.tryIt(), second.underWay], [true, false, 3]);
   const [mine, theirs] = [one!.places(3), two!.places(3)];
   t.throws(() => one!.places(3), RangeError);
-  t.same([mine.take(1, null), mine.take(1, null), theirs.take(2, null), mine.take(1, mine.now()), theirs.take(1, theirs.now())], [true, true, true, false, false]);
+  t.same(
+    [
+      mine.take(1, null),
+      mine.take(1, null),
+      theirs.take(2, null),
+      mine.take(1, mine.now()),
+      theirs.take(1, theirs.now()),
+    ],
+    [true, true, true, false, false],
+  );
   const freed = new Promise<void>((resolve) => theirs.whenFree(resolve));
   const begun = sharedNow();
   all.leaveAll(1);
   await freed;
   t.ok(sharedNow() - begun < 900, 'and who waits hears of it');
   t.same([second.underWay, second.trying, second.tryIt()], [1, false, true]);
-  t.same([theirs.atWork(1), theirs.take(1, theirs.now()), theirs.atWork(1), theirs.atWork(2)], [0, true, 1, 1], 'and waits for nobody who is gone');
+  t.same(
+    [theirs.atWork(1), theirs.take(1, theirs.now()), theirs.atWork(1), theirs.atWork(2)],
+    [0, true, 1, 1],
+    'and waits for nobody who is gone',
+  );
 });

@@ -1,7 +1,14 @@
 // What the limits must come to, computed another way than src/admission does: a share of each bucket that is missing, and
 // places counted from what runs. Every reservation is foretold and compared, whatever process or thread it is made in.
 import { ApiError } from '../../../src/errors.js';
-import type { Admission, Limited, LimitedOrganization, Reservation, ReserveRequest, Standing } from '../../../src/admission/admission.js';
+import type {
+  Admission,
+  Limited,
+  LimitedOrganization,
+  Reservation,
+  ReserveRequest,
+  Standing,
+} from '../../../src/admission/admission.js';
 import { organizationLimits, keyLimits, type Limits } from '../../../src/admission/limits.js';
 import type { Config } from '../../../src/config/settings.js';
 import type { SimTime } from './sim-time.js';
@@ -11,14 +18,32 @@ const MINUTE_US = 60_000_000;
 const CLOSE = 1e-6;
 
 /** What is missing of a full bucket, as a share of it. */
-interface Bucket { missing: number; at: number }
+interface Bucket {
+  missing: number;
+  at: number;
+}
 
 /** At least and at most: who ends just as a month is looked up for the first time may be counted with what is stored, or beside it. */
-interface Counted { readonly least: number; readonly most: number }
+interface Counted {
+  readonly least: number;
+  readonly most: number;
+}
 
-interface Gate { readonly name: string; readonly limits: Limits; rpm: Bucket; tpm: Bucket; places: number }
+interface Gate {
+  readonly name: string;
+  readonly limits: Limits;
+  rpm: Bucket;
+  tpm: Bucket;
+  places: number;
+}
 
-type Outcome = 'admitted' | 'insufficient_quota' | 'concurrency_limit_exceeded' | 'rpm_limit_exceeded' | 'tpm_limit_exceeded' | 'request_exceeds_tpm_limit';
+type Outcome =
+  | 'admitted'
+  | 'insufficient_quota'
+  | 'concurrency_limit_exceeded'
+  | 'rpm_limit_exceeded'
+  | 'tpm_limit_exceeded'
+  | 'request_exceeds_tpm_limit';
 
 export const monthOf = (wall: number): string => new Date(wall).toISOString().slice(0, 7);
 
@@ -32,7 +57,11 @@ export class LimitsWitness {
   admitted = 0;
   readonly refused = new Map<string, number>();
 
-  constructor(private readonly settings: Config['limits'], private readonly time: SimTime, private readonly violated: (what: string) => void) {}
+  constructor(
+    private readonly settings: Config['limits'],
+    private readonly time: SimTime,
+    private readonly violated: (what: string) => void,
+  ) {}
 
   watch(admission: Admission): Admission {
     return {
@@ -40,7 +69,9 @@ export class LimitsWitness {
       headers: (identity, model, shape) => admission.headers(identity, model, shape),
       standing: (organization, model) => admission.standing(organization, model),
       limitsOf: (organization, model) => admission.limitsOf(organization, model),
-      read: (identity) => { this.#read(admission, identity); },
+      read: (identity) => {
+        this.#read(admission, identity);
+      },
       connect: (organizationId, limit) => this.#connect(admission, organizationId, limit),
       leaveAll: (ledger) => admission.leaveAll(ledger),
       health: () => admission.health(),
@@ -65,12 +96,19 @@ export class LimitsWitness {
 
   standing(admission: Admission, organization: LimitedOrganization, model: string, inFlight: number): void {
     const { state, unfinished } = admission.standing(organization, model) as Standing;
-    if (unfinished !== inFlight) this.violated(`${unfinished} places of ${organization.organizationId} on ${model} are taken and ${inFlight} requests run`);
+    if (unfinished !== inFlight)
+      this.violated(
+        `${unfinished} places of ${organization.organizationId} on ${model} are taken and ${inFlight} requests run`,
+      );
     const { name, limits, rpm, tpm } = this.#organization(organization, model);
-    for (const [what, told, bucket, limit] of [['requests', state.requests, rpm, limits.rpm], ['tokens', state.tokens, tpm, limits.tpm]] as const) {
+    for (const [what, told, bucket, limit] of [
+      ['requests', state.requests, rpm, limits.rpm],
+      ['tokens', state.tokens, tpm, limits.tpm],
+    ] as const) {
       if (told === null || limit === null) continue;
       const expected = Math.max(0, limit * (1 - this.#missing(bucket)));
-      if (Math.abs(told.remaining - expected) > 1 + limit * CLOSE) this.violated(`${name} has ${told.remaining} ${what} left, and should have ${expected.toFixed(3)}`);
+      if (Math.abs(told.remaining - expected) > 1 + limit * CLOSE)
+        this.violated(`${name} has ${told.remaining} ${what} left, and should have ${expected.toFixed(3)}`);
     }
   }
 
@@ -85,39 +123,60 @@ export class LimitsWitness {
 
   #gate(name: string, limits: Limits): Gate {
     const kept = this.#gates.get(name);
-    const gate = { name, limits, rpm: kept?.rpm ?? { missing: 0, at: 0 }, tpm: kept?.tpm ?? { missing: 0, at: 0 }, places: kept?.places ?? 0 };
+    const gate = {
+      name,
+      limits,
+      rpm: kept?.rpm ?? { missing: 0, at: 0 },
+      tpm: kept?.tpm ?? { missing: 0, at: 0 },
+      places: kept?.places ?? 0,
+    };
     if (kept === undefined) this.#gates.set(name, gate);
     else Object.assign(kept, { limits });
     return kept ?? gate;
   }
 
   #organization({ organizationId, limits }: LimitedOrganization, model: string): Gate {
-    return this.#gate(`organization ${organizationId} on ${model}`, organizationLimits(this.settings, organizationId, limits, model));
+    return this.#gate(
+      `organization ${organizationId} on ${model}`,
+      organizationLimits(this.settings, organizationId, limits, model),
+    );
   }
 
   #gatesOf(identity: Limited, model: string): Gate[] {
     const own = keyLimits(identity.keyLimits, model);
-    return [this.#organization(identity, model), ...(own === null ? [] : [this.#gate(`key ${identity.keyId} on ${model}`, own)])];
+    return [
+      this.#organization(identity, model),
+      ...(own === null ? [] : [this.#gate(`key ${identity.keyId} on ${model}`, own)]),
+    ];
   }
 
-  #foretold({ identity, model, promptTokens, statedCap, modelMaximum, n }: ReserveRequest): { outcomes: Set<Outcome>; wanted: number } {
-    const wanted = promptTokens.tokens + n * (statedCap ?? Math.min(modelMaximum, this.settings.tpm_default_reservation));
+  #foretold({ identity, model, promptTokens, statedCap, modelMaximum, n }: ReserveRequest): {
+    outcomes: Set<Outcome>;
+    wanted: number;
+  } {
+    const wanted =
+      promptTokens.tokens + n * (statedCap ?? Math.min(modelMaximum, this.settings.tpm_default_reservation));
     const outcomes = new Set<Outcome>();
-    const only = (outcome: Outcome): { outcomes: Set<Outcome>; wanted: number } => ({ outcomes: outcomes.add(outcome), wanted });
+    const only = (outcome: Outcome): { outcomes: Set<Outcome>; wanted: number } => ({
+      outcomes: outcomes.add(outcome),
+      wanted,
+    });
     const used = this.#months.get(`${identity.organizationId} ${monthOf(this.time.wall)}`);
     if (identity.monthlyTokenCap !== null && used !== undefined && used.most >= identity.monthlyTokenCap) {
       outcomes.add('insufficient_quota');
       if (used.least >= identity.monthlyTokenCap) return { outcomes, wanted };
     }
     const gates = this.#gatesOf(identity, model);
-    for (const { limits, places } of gates) if (limits.concurrency !== null && places + n > limits.concurrency) return only('concurrency_limit_exceeded');
+    for (const { limits, places } of gates)
+      if (limits.concurrency !== null && places + n > limits.concurrency) return only('concurrency_limit_exceeded');
     // Nearly full may be either.
     const take = (bucket: Bucket, amount: number, limit: number, refusal: Outcome): boolean => {
       const over = this.#missing(bucket) + amount / limit - 1;
       if (over > -CLOSE) outcomes.add(refusal);
       return over <= CLOSE;
     };
-    for (const { limits, rpm } of gates) if (limits.rpm !== null && !take(rpm, 1, limits.rpm, 'rpm_limit_exceeded')) return { outcomes, wanted };
+    for (const { limits, rpm } of gates)
+      if (limits.rpm !== null && !take(rpm, 1, limits.rpm, 'rpm_limit_exceeded')) return { outcomes, wanted };
     for (const { limits, tpm } of gates) {
       if (limits.tpm === null) continue;
       if (promptTokens.exact && promptTokens.tokens > limits.tpm) return only('request_exceeds_tpm_limit');
@@ -132,7 +191,10 @@ export class LimitsWitness {
       const reserved = admission.reserve(request);
       if (!(reserved instanceof Promise)) return this.#reserved(reserved, request, outcomes, wanted);
       // What was used of the month had to be looked up first: only now can it be foretold, but for what it has taken already.
-      return reserved.then((reservation) => this.#reserved(reservation, request, this.#foretold(request).outcomes, wanted), (error: unknown) => this.#refused(error, request, this.#foretold(request).outcomes));
+      return reserved.then(
+        (reservation) => this.#reserved(reservation, request, this.#foretold(request).outcomes, wanted),
+        (error: unknown) => this.#refused(error, request, this.#foretold(request).outcomes),
+      );
     } catch (error) {
       return this.#refused(error, request, outcomes);
     }
@@ -141,17 +203,33 @@ export class LimitsWitness {
   #refused(error: unknown, { identity }: ReserveRequest, outcomes: ReadonlySet<Outcome>): never {
     if (!(error instanceof ApiError)) throw error;
     this.refused.set(error.code, (this.refused.get(error.code) ?? 0) + 1);
-    if (!outcomes.has(error.code as Outcome)) this.violated(`a request of ${identity.organizationId} is refused with ${error.code}: ${error.message} What was to come: ${[...outcomes].join(' or ')}`);
+    if (!outcomes.has(error.code as Outcome))
+      this.violated(
+        `a request of ${identity.organizationId} is refused with ${error.code}: ${error.message} What was to come: ${[...outcomes].join(' or ')}`,
+      );
     throw error;
   }
 
-  #reserved(reservation: Reservation, { identity, model, n }: ReserveRequest, outcomes: ReadonlySet<Outcome>, wanted: number): Reservation {
+  #reserved(
+    reservation: Reservation,
+    { identity, model, n }: ReserveRequest,
+    outcomes: ReadonlySet<Outcome>,
+    wanted: number,
+  ): Reservation {
     this.admitted++;
-    if (!outcomes.has('admitted')) this.violated(`a request of ${identity.organizationId} on ${model} is admitted that was to be refused with ${[...outcomes].join(' or ')}`);
-    const gates = this.#gatesOf(identity, model).map((gate) => ({ gate, limits: gate.limits, tokens: Math.min(wanted, gate.limits.tpm ?? 0) }));
+    if (!outcomes.has('admitted'))
+      this.violated(
+        `a request of ${identity.organizationId} on ${model} is admitted that was to be refused with ${[...outcomes].join(' or ')}`,
+      );
+    const gates = this.#gatesOf(identity, model).map((gate) => ({
+      gate,
+      limits: gate.limits,
+      tokens: Math.min(wanted, gate.limits.tpm ?? 0),
+    }));
     for (const { gate, limits, tokens } of gates) {
       gate.places += n;
-      if (limits.concurrency !== null && gate.places > limits.concurrency) this.violated(`${gate.name} has ${gate.places} of ${limits.concurrency} places`);
+      if (limits.concurrency !== null && gate.places > limits.concurrency)
+        this.violated(`${gate.name} has ${gate.places} of ${limits.concurrency} places`);
       if (limits.rpm !== null) this.#change(gate.rpm, 1 / limits.rpm);
       if (limits.tpm !== null) this.#change(gate.tpm, tokens / limits.tpm);
     }
@@ -195,7 +273,10 @@ export class LimitsWitness {
       isRefused = true;
       throw error;
     } finally {
-      if (isRefused ? over < -CLOSE : over > CLOSE) this.violated(`a read of ${identity.keyId} is ${isRefused ? 'refused' : 'let through'} with ${over} over its limit`);
+      if (isRefused ? over < -CLOSE : over > CLOSE)
+        this.violated(
+          `a read of ${identity.keyId} is ${isRefused ? 'refused' : 'let through'} with ${over} over its limit`,
+        );
     }
   }
 

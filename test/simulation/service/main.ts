@@ -22,8 +22,16 @@ const MOST_RUNS = 300;
 
 const { values } = parseArgs({
   options: {
-    steps: { type: 'string', default: '100000' }, seed: { type: 'string', default: '1' }, part: { type: 'string' }, only: { type: 'string' }, without: { type: 'string' },
-    'no-shrink': { type: 'boolean', default: false }, tables: { type: 'string', default: 'memory' }, seconds: { type: 'string' }, quiet: { type: 'boolean', default: false }, 'loses-writes': { type: 'boolean', default: false },
+    steps: { type: 'string', default: '100000' },
+    seed: { type: 'string', default: '1' },
+    part: { type: 'string' },
+    only: { type: 'string' },
+    without: { type: 'string' },
+    'no-shrink': { type: 'boolean', default: false },
+    tables: { type: 'string', default: 'memory' },
+    seconds: { type: 'string' },
+    quiet: { type: 'boolean', default: false },
+    'loses-writes': { type: 'boolean', default: false },
   },
 });
 
@@ -38,14 +46,27 @@ time.install((into) => {
   for (let at = 0; at < into.length; at++) into[at] = bytes.below(256);
 });
 
-interface Outcome { failure: string | null; figures: Figures; steps: number }
+interface Outcome {
+  failure: string | null;
+  figures: Figures;
+  steps: number;
+}
 
 /** What of a part is done. */
-interface Choice { readonly only: ReadonlySet<number> | null; readonly without: ReadonlySet<Kind> }
+interface Choice {
+  readonly only: ReadonlySet<number> | null;
+  readonly without: ReadonlySet<Kind>;
+}
 
-async function runPart(seed: number, part: number, { only, without }: Choice, trace = newTrace(), kinds = new Map<number, Kind>()): Promise<Outcome> {
+async function runPart(
+  seed: number,
+  part: number,
+  { only, without }: Choice,
+  trace = newTrace(),
+  kinds = new Map<number, Kind>(),
+): Promise<Outcome> {
   bytes = drawsFrom(seedOf(seed, part, 3));
-  for (const before = fills; fills === before;) base62(1);     // what is left of the part before is not this one's
+  for (const before = fills; fills === before; ) base62(1); // what is left of the part before is not this one's
   time.begin(Date.UTC(2026, 0, 1) + drawsFrom(seedOf(seed, part, 4)).below(365 * 86_400) * 1000);
   const backing = values.tables === 'lmdb' ? await openLmdb(time, tmpdir()) : new MemoryTables();
   const world = new World(time, backing, seed, part, trace, values['loses-writes'] ? 0.02 : 0);
@@ -57,7 +78,14 @@ async function runPart(seed: number, part: number, { only, without }: Choice, tr
     });
     return { failure: null, figures: world.figures, steps: kinds.size };
   } catch (error) {
-    return { failure: error instanceof Error && error.constructor.name === 'Violation' ? error.message : String((error as Error).stack), figures: world.figures, steps: kinds.size };
+    return {
+      failure:
+        error instanceof Error && error.constructor.name === 'Violation'
+          ? error.message
+          : String((error as Error).stack),
+      figures: world.figures,
+      steps: kinds.size,
+    };
   } finally {
     await time.settle();
     await backing.close();
@@ -68,8 +96,14 @@ async function runPart(seed: number, part: number, { only, without }: Choice, tr
 const classOf = (failure: string): string => failure.replace(/[a-z]+_\w+|\d+/g, '').slice(0, 40);
 
 /** Fewer actions (delta debugging, from the end), then fewer kinds of them, as long as it fails in the same way. */
-async function shrink(seed: number, part: number, begun: Choice, steps: number, first: string): Promise<{ choice: Choice; failure: string; kinds: string }> {
-  let kept = [...begun.only ?? Array.from({ length: steps }, (_, step) => step)];
+async function shrink(
+  seed: number,
+  part: number,
+  begun: Choice,
+  steps: number,
+  first: string,
+): Promise<{ choice: Choice; failure: string; kinds: string }> {
+  let kept = [...(begun.only ?? Array.from({ length: steps }, (_, step) => step))];
   let failure = first;
   let runs = 0;
   const fails = async (only: readonly number[], without: ReadonlySet<Kind> = begun.without): Promise<boolean> => {
@@ -79,9 +113,9 @@ async function shrink(seed: number, part: number, begun: Choice, steps: number, 
     ({ failure } = outcome);
     return true;
   };
-  for (let length = Math.max(1, kept.length >> 1); runs < MOST_RUNS;) {
+  for (let length = Math.max(1, kept.length >> 1); runs < MOST_RUNS; ) {
     let shorter = false;
-    for (let end = kept.length; end > 0 && runs < MOST_RUNS;) {
+    for (let end = kept.length; end > 0 && runs < MOST_RUNS; ) {
       const begin = Math.max(0, end - length);
       const left = [...kept.slice(0, begin), ...kept.slice(end)];
       if (await fails(left)) {
@@ -98,15 +132,22 @@ async function shrink(seed: number, part: number, begun: Choice, steps: number, 
   const kinds = new Map<number, Kind>();
   await runPart(seed, part, { only: new Set(kept), without }, undefined, kinds);
   kept = kept.filter((step) => kinds.has(step));
-  return { choice: { only: new Set(kept), without: begun.without }, failure, kinds: kept.map((step) => kinds.get(step)).join(', ') };
+  return {
+    choice: { only: new Set(kept), without: begun.without },
+    failure,
+    kinds: kept.map((step) => kinds.get(step)).join(', '),
+  };
 }
 
 const numbers = (list: string): number[] => list.split(',').map(Number);
 
 async function run(): Promise<number> {
-  const seed = Number(values.seed), wanted = Number(values.steps), seconds = Number(values.seconds ?? Infinity);
+  const seed = Number(values.seed),
+    wanted = Number(values.steps),
+    seconds = Number(values.seconds ?? Infinity);
   const choice: Choice = {
-    only: values.only === undefined ? null : new Set(numbers(values.only)), without: new Set((values.without ?? '').split(',').filter((kind) => kind !== '') as Kind[]),
+    only: values.only === undefined ? null : new Set(numbers(values.only)),
+    without: new Set((values.without ?? '').split(',').filter((kind) => kind !== '') as Kind[]),
   };
   const sum = new Map<string, number>();
   const trace = newTrace();
@@ -114,14 +155,17 @@ async function run(): Promise<number> {
   for (let part = Number(values.part ?? 0); steps < wanted && elapsed(realNow()) < seconds; part++) {
     const outcome = await runPart(seed, part, choice, trace);
     steps += outcome.steps;
-    for (const [name, count] of Object.entries(outcome.figures)) sum.set(name, (sum.get(name) ?? 0) + (count as number));
+    for (const [name, count] of Object.entries(outcome.figures))
+      sum.set(name, (sum.get(name) ?? 0) + (count as number));
     if (outcome.failure !== null) {
       console.log(`FAILED at step ${outcome.steps} of part ${part}: ${outcome.failure}`);
       if (values['no-shrink']) return 1;
       const smallest = await shrink(seed, part, choice, PART_STEPS, outcome.failure);
       console.log(`made smaller (${smallest.kinds}): ${smallest.failure}`);
       const without = [...smallest.choice.without];
-      console.log(`again: npm run simulate -- --half service --seed ${seed} --part ${part} --only ${[...smallest.choice.only ?? []].join(',')}${without.length === 0 ? '' : ` --without ${without.join(',')}`}`);
+      console.log(
+        `again: npm run simulate -- --half service --seed ${seed} --part ${part} --only ${[...(smallest.choice.only ?? [])].join(',')}${without.length === 0 ? '' : ` --without ${without.join(',')}`}`,
+      );
       return 1;
     }
     if (values.part !== undefined) break;

@@ -11,20 +11,30 @@ export interface Backing {
   close(): Promise<void>;
 }
 
-interface Row { readonly order: string; readonly key: Key; value: Buffer }
+interface Row {
+  readonly order: string;
+  readonly key: Key;
+  value: Buffer;
+}
 
 const DONE = Promise.resolve();
 const bits = new DataView(new ArrayBuffer(8));
 
 function numberOrder(value: number): string {
   bits.setFloat64(0, value);
-  const high = bits.getUint32(0), low = bits.getUint32(4);
+  const high = bits.getUint32(0),
+    low = bits.getUint32(4);
   const negative = high >= 0x8000_0000;
-  return [negative ? ~high >>> 0 : (high | 0x8000_0000) >>> 0, negative ? ~low >>> 0 : low].map((word) => word.toString(16).padStart(8, '0')).join('');
+  return [negative ? ~high >>> 0 : (high | 0x8000_0000) >>> 0, negative ? ~low >>> 0 : low]
+    .map((word) => word.toString(16).padStart(8, '0'))
+    .join('');
 }
 
 /** Texts that compare as LMDB compares the keys: numbers before texts, part by part. */
-const orderOf = (key: Key): string => (typeof key === 'string' ? [key] : key).map((part) => (typeof part === 'number' ? `1${numberOrder(part)}` : `2${part}`)).join('\0');
+const orderOf = (key: Key): string =>
+  (typeof key === 'string' ? [key] : key)
+    .map((part) => (typeof part === 'number' ? `1${numberOrder(part)}` : `2${part}`))
+    .join('\0');
 
 export class MemoryTables implements Backing {
   readonly #rows = new Map<TableName, Row[]>();
@@ -33,7 +43,9 @@ export class MemoryTables implements Backing {
   table<V>(name: TableName): Table<V> {
     let rows = this.#rows.get(name);
     if (rows === undefined) this.#rows.set(name, (rows = []));
-    return new MemoryTable<V>(rows, (undo) => { this.#undo.push(undo); });
+    return new MemoryTable<V>(rows, (undo) => {
+      this.#undo.push(undo);
+    });
   }
 
   async commit(works: readonly (() => unknown)[]): Promise<{ result: unknown; error: unknown }[]> {
@@ -48,15 +60,21 @@ export class MemoryTables implements Backing {
     });
   }
 
-  close(): Promise<void> { return DONE; }
+  close(): Promise<void> {
+    return DONE;
+  }
 }
 
 class MemoryTable<V> implements Table<V> {
-  constructor(private readonly rows: Row[], private readonly noteUndo: (undo: () => void) => void) {}
+  constructor(
+    private readonly rows: Row[],
+    private readonly noteUndo: (undo: () => void) => void,
+  ) {}
 
   get(key: Key): V | undefined {
-    const order = orderOf(key), row = this.rows[this.#place(order)];
-    return row?.order === order ? unpack(row.value) as V : undefined;
+    const order = orderOf(key),
+      row = this.rows[this.#place(order)];
+    return row?.order === order ? (unpack(row.value) as V) : undefined;
   }
 
   *range(options: KeyRange = {}): Iterable<{ key: Key; value: V }> {
@@ -85,7 +103,8 @@ class MemoryTable<V> implements Table<V> {
 
   /** The first row not before it. */
   #place(order: string): number {
-    let from = 0, to = this.rows.length;
+    let from = 0,
+      to = this.rows.length;
     while (from < to) {
       const middle = (from + to) >> 1;
       if ((this.rows[middle] as Row).order < order) from = middle + 1;
@@ -99,7 +118,8 @@ class MemoryTable<V> implements Table<V> {
     const [low, high] = reverse ? [to, from] : [from, to];
     let begin = low === undefined ? 0 : this.#place(orderOf(low));
     let end = high === undefined ? this.rows.length : this.#place(orderOf(high));
-    if (reverse) {                 // descending: `from` inclusive, `to` exclusive
+    if (reverse) {
+      // descending: `from` inclusive, `to` exclusive
       if (low !== undefined && this.rows[begin]?.order === orderOf(low)) begin++;
       if (high !== undefined && this.rows[end]?.order === orderOf(high)) end++;
       return this.rows.slice(Math.max(begin, end - limit), end).reverse();
@@ -108,7 +128,9 @@ class MemoryTable<V> implements Table<V> {
   }
 
   #set(order: string, key: Key, value: Buffer | null): void {
-    const { rows } = this, place = this.#place(order), row = rows[place];
+    const { rows } = this,
+      place = this.#place(order),
+      row = rows[place];
     if (row?.order === order) {
       const { value: before } = row;
       if (value === null) {
@@ -116,7 +138,9 @@ class MemoryTable<V> implements Table<V> {
         this.noteUndo(() => this.#set(order, key, before));
       } else {
         row.value = value;
-        this.noteUndo(() => { row.value = before; });
+        this.noteUndo(() => {
+          row.value = before;
+        });
       }
     } else if (value !== null) {
       rows.splice(place, 0, { order, key: Array.isArray(key) ? [...key] : key, value });

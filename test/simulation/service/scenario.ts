@@ -23,7 +23,9 @@ const MS = 1_000;
 
 const time = new SimTime();
 const bytes = drawsFrom(1);
-time.install((into) => { for (let at = 0; at < into.length; at++) into[at] = bytes.below(256); });
+time.install((into) => {
+  for (let at = 0; at < into.length; at++) into[at] = bytes.below(256);
+});
 
 export class Scenario {
   readonly tables = new MemoryTables();
@@ -60,22 +62,35 @@ export class Scenario {
 
   async start(): Promise<void> {
     const owner: Owner = { alive: true };
-    const onError = (error: unknown, topic: string): void => { this.errors.push(`${topic}: ${String(error)}`); };
-    const hub = this.#hub = this.workers === 0 ? null : new HubBus({ threads: this.workers, onError });
+    const onError = (error: unknown, topic: string): void => {
+      this.errors.push(`${topic}: ${String(error)}`);
+    };
+    const hub = (this.#hub = this.workers === 0 ? null : new HubBus({ threads: this.workers, onError }));
     this.#threads = [];
-    const open = (owner: Owner, bus: LocalBus | HubBus | PortBus, ledger: Int32Array | null): Promise<void> => time.as(owner, () => {
-      void SimThread.open(owner, bus, ledger === null, ledger, this.#common()).then((thread) => { this.#threads.push(thread); }, (error: unknown) => this.errors.push(String(error)));
-    });
+    const open = (owner: Owner, bus: LocalBus | HubBus | PortBus, ledger: Int32Array | null): Promise<void> =>
+      time.as(owner, () => {
+        void SimThread.open(owner, bus, ledger === null, ledger, this.#common()).then(
+          (thread) => {
+            this.#threads.push(thread);
+          },
+          (error: unknown) => this.errors.push(String(error)),
+        );
+      });
     await open(owner, hub ?? new LocalBus(), null);
     await this.pass(1_000);
     for (let index = 1; index <= this.workers; index++) {
       const worker: Owner = { alive: true };
       const [port1, port2] = channel(time, owner, worker, () => 20);
       hub?.add(index, port1);
-      await open(worker, new PortBus(index, port2, { threads: this.workers, onError }), this.#ledgers[index] as Int32Array);
+      await open(
+        worker,
+        new PortBus(index, port2, { threads: this.workers, onError }),
+        this.#ledgers[index] as Int32Array,
+      );
       await this.pass(1_000);
     }
-    if (this.#threads.length !== this.workers + 1) throw new Error(`the service does not start: ${this.errors.join('; ')}`);
+    if (this.#threads.length !== this.workers + 1)
+      throw new Error(`the service does not start: ${this.errors.join('; ')}`);
   }
 
   /** The process is gone at once. */
@@ -90,8 +105,15 @@ export class Scenario {
     time.owner = primary.owner;
     this.#hub?.remove(index);
     giveUp({
-      index, admission: primary.admission, ledger: this.#ledgers[index] as Int32Array, held: new HeldResponses(this.#held), bus: this.#hub as HubBus, log: this.#telemetry().log,
-      others: () => this.#threads.filter((thread) => thread.owner.alive).length - 1, failUnfinished: (isRunning) => primary.failUnfinished(isRunning), closing: new AbortController().signal,
+      index,
+      admission: primary.admission,
+      ledger: this.#ledgers[index] as Int32Array,
+      held: new HeldResponses(this.#held),
+      bus: this.#hub as HubBus,
+      log: this.#telemetry().log,
+      others: () => this.#threads.filter((thread) => thread.owner.alive).length - 1,
+      failUnfinished: (isRunning) => primary.failUnfinished(isRunning),
+      closing: new AbortController().signal,
     });
   }
 
@@ -115,19 +137,58 @@ export class Scenario {
 
   /** A background response of so many tokens. */
   async generate(thread: number, tokens: number, stepMs: number): Promise<SimExchange> {
-    const course: Course = { tag: ++this.#tag, prompt: 5, estimate: 5, tokens, stepMs, queueMs: 1, prepareMs: 0, end: 'ok' };
-    return this.ask(thread, 'POST', '/v1/responses', '', { model: 'alpha', input: textOf(course), background: true, stream: false, max_output_tokens: tokens + 1 });
+    const course: Course = {
+      tag: ++this.#tag,
+      prompt: 5,
+      estimate: 5,
+      tokens,
+      stepMs,
+      queueMs: 1,
+      prepareMs: 0,
+      end: 'ok',
+    };
+    return this.ask(thread, 'POST', '/v1/responses', '', {
+      model: 'alpha',
+      input: textOf(course),
+      background: true,
+      stream: false,
+      max_output_tokens: tokens + 1,
+    });
   }
 
   /** `reads`: else the client reads nothing of what it is sent. */
-  async ask(thread: number, method: string, path: string, id: string, body: unknown = undefined, query: Record<string, string> = {}, reads = true): Promise<SimExchange> {
+  async ask(
+    thread: number,
+    method: string,
+    path: string,
+    id: string,
+    body: unknown = undefined,
+    query: Record<string, string> = {},
+    reads = true,
+  ): Promise<SimExchange> {
     const identity = {
-      organizationId: 'org_1', organizationNumber: 1, keyId: 'key_1', models: ['*'], scopes: ['inference', 'models.read', 'responses.read', 'responses.delete', 'tokens.count'],
-      limits: {}, keyLimits: null, monthlyTokenCap: null,
+      organizationId: 'org_1',
+      organizationNumber: 1,
+      keyId: 'key_1',
+      models: ['*'],
+      scopes: ['inference', 'models.read', 'responses.read', 'responses.delete', 'tokens.count'],
+      limits: {},
+      keyLimits: null,
+      monthlyTokenCap: null,
     } as unknown as SimExchange['identity'];
-    const exchange = new SimExchange(method, `req_${this.#tag}`, identity, body, { id }, new URLSearchParams(query), () => undefined);
+    const exchange = new SimExchange(
+      method,
+      `req_${this.#tag}`,
+      identity,
+      body,
+      { id },
+      new URLSearchParams(query),
+      () => undefined,
+    );
     exchange.stopped = !reads;
-    await this.as(thread, () => { void this.thread(thread).serve(exchange, path); });
+    await this.as(thread, () => {
+      void this.thread(thread).serve(exchange, path);
+    });
     await this.pass(50);
     return exchange;
   }
@@ -137,11 +198,23 @@ export class Scenario {
   }
 
   /** Its whole stream; it must end within `ms`. */
-  async follow(thread: number, id: string, ms: number, after = -1): Promise<{ exchange: SimExchange; types: string[]; numbers: number[] }> {
-    const exchange = await this.ask(thread, 'GET', '/v1/responses/:id', id, undefined, { stream: 'true', ...(after < 0 ? {} : { starting_after: String(after) }) });
+  async follow(
+    thread: number,
+    id: string,
+    ms: number,
+    after = -1,
+  ): Promise<{ exchange: SimExchange; types: string[]; numbers: number[] }> {
+    const exchange = await this.ask(thread, 'GET', '/v1/responses/:id', id, undefined, {
+      stream: 'true',
+      ...(after < 0 ? {} : { starting_after: String(after) }),
+    });
     for (let waited = 0; waited < ms && !exchange.over; waited += 50) await this.pass(50);
     const events = (exchange.events ?? []).filter(({ data }) => data !== '[DONE]');
-    return { exchange, types: events.map(({ type }) => type), numbers: events.map(({ data }) => (JSON.parse(data) as { sequence_number: number }).sequence_number) };
+    return {
+      exchange,
+      types: events.map(({ type }) => type),
+      numbers: events.map(({ data }) => (JSON.parse(data) as { sequence_number: number }).sequence_number),
+    };
   }
 
   /** Of all requests, as it is recorded. */
@@ -151,17 +224,44 @@ export class Scenario {
 
   #common(): Common {
     return {
-      config: this.#config, disk: this.disk, telemetry: this.#telemetry(), counters: this.#counters, held: this.#held,
+      config: this.#config,
+      disk: this.disk,
+      telemetry: this.#telemetry(),
+      counters: this.#counters,
+      held: this.#held,
       engines: { running: new Set(), prepared: () => undefined, slot: () => undefined },
       watchAdmission: (admission) => admission,
-      watchUsage: (usage) => ({ finished: (end) => { this.told.push(end); usage.finished(end); }, rejected: (rejected) => usage.rejected(rejected) }),
-      storedMonth: () => undefined, isSuspended: () => false,
+      watchUsage: (usage) => ({
+        finished: (end) => {
+          this.told.push(end);
+          usage.finished(end);
+        },
+        rejected: (rejected) => usage.rejected(rejected),
+      }),
+      storedMonth: () => undefined,
+      isSuspended: () => false,
     };
   }
 
   #telemetry(): Telemetry {
-    const meter = { started: () => undefined, prefilled: () => undefined, firstToken: () => undefined, laterTokens: () => undefined, choiceFinished: () => undefined, completed: () => undefined, failed: () => undefined, cancelled: () => undefined };
-    const log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: (_: object, message: string) => { this.errors.push(message); } };
+    const meter = {
+      started: () => undefined,
+      prefilled: () => undefined,
+      firstToken: () => undefined,
+      laterTokens: () => undefined,
+      choiceFinished: () => undefined,
+      completed: () => undefined,
+      failed: () => undefined,
+      cancelled: () => undefined,
+    };
+    const log = {
+      debug: () => undefined,
+      info: () => undefined,
+      warn: () => undefined,
+      error: (_: object, message: string) => {
+        this.errors.push(message);
+      },
+    };
     return { log, generation: () => meter, request: () => undefined } as unknown as Telemetry;
   }
 }

@@ -18,7 +18,16 @@ export async function openLmdb(time: SimTime, folder: string): Promise<Backing> 
   return {
     table: (name) => store.table(name),
     commit: async (works) => {
-      const done = await time.really(() => Promise.all(works.map((work) => store.transaction(work).then((result: unknown) => ({ result, error: null as unknown }), (error: unknown) => ({ result: null as unknown, error })))));
+      const done = await time.really(() =>
+        Promise.all(
+          works.map((work) =>
+            store.transaction(work).then(
+              (result: unknown) => ({ result, error: null as unknown }),
+              (error: unknown) => ({ result: null as unknown, error }),
+            ),
+          ),
+        ),
+      );
       store.refresh();
       return done;
     },
@@ -41,7 +50,12 @@ export class SimDisk {
   failedAt = -Infinity;
 
   /** `losesWrites`: of all, the share that comes to nothing and is acknowledged: a fault for the simulation to find. */
-  constructor(readonly backing: Backing, readonly time: SimTime, readonly draws: Draws, readonly losesWrites: number) {}
+  constructor(
+    readonly backing: Backing,
+    readonly time: SimTime,
+    readonly draws: Draws,
+    readonly losesWrites: number,
+  ) {}
 
   get isFull(): boolean {
     return this.time.now < this.fullUntil && this.draws.unit() < this.fullShare;
@@ -52,7 +66,11 @@ export class SimDisk {
   }
 }
 
-interface Write { readonly work: () => unknown; resolve(result: unknown): void; reject(error: unknown): void }
+interface Write {
+  readonly work: () => unknown;
+  resolve(result: unknown): void;
+  reject(error: unknown): void;
+}
 
 export class SimStore implements OpenedStore {
   failure: StorageError | null = null;
@@ -62,7 +80,10 @@ export class SimStore implements OpenedStore {
   #armed = false;
   readonly #listeners: ((why: StorageError) => void)[] = [];
 
-  constructor(private readonly disk: SimDisk, private readonly owner: Owner) {}
+  constructor(
+    private readonly disk: SimDisk,
+    private readonly owner: Owner,
+  ) {}
 
   table<V>(name: TableName): Table<V> {
     return new SimTable<V>(this, this.disk.backing.table<V>(name));
@@ -105,25 +126,31 @@ export class SimStore implements OpenedStore {
 
   async #commit(): Promise<void> {
     this.#armed = false;
-    const { disk } = this, { time } = disk;
+    const { disk } = this,
+      { time } = disk;
     const batch = this.#waiting;
     this.#waiting = [];
     if (batch.length === 0) return;
     if (disk.breaksNext && disk.draws.below(2) === 0) return this.#broken(batch);
     if (disk.isFull) {
       disk.failedAt = time.now;
-      for (const { reject } of batch) reject(refusedWrite(new UndoneWrite('The database could not be written: No space left on device')));
+      for (const { reject } of batch)
+        reject(refusedWrite(new UndoneWrite('The database could not be written: No space left on device')));
       return;
     }
     const isLost = disk.losesWrites > 0 && disk.draws.unit() < disk.losesWrites;
-    const done = isLost ? batch.map(() => ({ result: undefined as unknown, error: null as unknown })) : await disk.backing.commit(batch.map(({ work }) => () => {
-      this.inTransaction = true;
-      try {
-        return work();
-      } finally {
-        this.inTransaction = false;
-      }
-    }));
+    const done = isLost
+      ? batch.map(() => ({ result: undefined as unknown, error: null as unknown }))
+      : await disk.backing.commit(
+          batch.map(({ work }) => () => {
+            this.inTransaction = true;
+            try {
+              return work();
+            } finally {
+              this.inTransaction = false;
+            }
+          }),
+        );
     if (disk.breaksNext) return this.#broken(batch);
     for (const write of batch) this.#unacknowledged.add(write);
     time.at(time.now + disk.delay(), this.owner, () => {
@@ -140,20 +167,39 @@ export class SimStore implements OpenedStore {
     this.disk.breaksNext = false;
     this.disk.failedAt = this.disk.time.now;
     for (const write of batch) this.#unacknowledged.add(write);
-    this.fail(new StorageError('The database takes no writes any more until the server is started again: a sync failed'));
+    this.fail(
+      new StorageError('The database takes no writes any more until the server is started again: a sync failed'),
+    );
   }
 }
 
 const WRITTEN = Promise.resolve();
 
 class SimTable<V> implements Table<V> {
-  constructor(private readonly store: SimStore, private readonly kept: Table<V>) {}
+  constructor(
+    private readonly store: SimStore,
+    private readonly kept: Table<V>,
+  ) {}
 
-  get(key: Key): V | undefined { return this.kept.get(key); }
-  range(options?: KeyRange): Iterable<{ key: Key; value: V }> { return this.kept.range(options); }
-  keys(options?: KeyRange): Iterable<Key> { return this.kept.keys(options); }
-  put(key: Key, value: V): Promise<void> { return this.#write(() => { void this.kept.put(key, value); }); }
-  remove(key: Key): Promise<void> { return this.#write(() => { void this.kept.remove(key); }); }
+  get(key: Key): V | undefined {
+    return this.kept.get(key);
+  }
+  range(options?: KeyRange): Iterable<{ key: Key; value: V }> {
+    return this.kept.range(options);
+  }
+  keys(options?: KeyRange): Iterable<Key> {
+    return this.kept.keys(options);
+  }
+  put(key: Key, value: V): Promise<void> {
+    return this.#write(() => {
+      void this.kept.put(key, value);
+    });
+  }
+  remove(key: Key): Promise<void> {
+    return this.#write(() => {
+      void this.kept.remove(key);
+    });
+  }
 
   insert(key: Key, value: V): Promise<boolean> {
     return this.store.transaction(() => {

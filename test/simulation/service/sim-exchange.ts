@@ -4,7 +4,10 @@ import type { EventStream, Exchange, StreamEvent } from '../../../src/http/excha
 import { JsonText } from '../../../src/http/json-text.js';
 import type { Identity } from '../../../src/identity/identity.js';
 
-export interface SentEvent { readonly data: string; readonly type: string }
+export interface SentEvent {
+  readonly data: string;
+  readonly type: string;
+}
 
 /** What a reader that does not read leaves in the server's memory. */
 const UNREAD_BYTES = 1_000_000;
@@ -30,20 +33,37 @@ export class SimExchange implements Exchange {
   #onFailure: ((error: ApiError) => Iterable<StreamEvent>) | undefined;
 
   constructor(
-    readonly method: string, readonly requestId: string, public identity: Identity, readonly body: unknown,
-    readonly params: Readonly<Record<string, string>>, readonly query: URLSearchParams, private readonly told: (exchange: SimExchange) => void,
+    readonly method: string,
+    readonly requestId: string,
+    public identity: Identity,
+    readonly body: unknown,
+    readonly params: Readonly<Record<string, string>>,
+    readonly query: URLSearchParams,
+    private readonly told: (exchange: SimExchange) => void,
   ) {}
 
-  actAs(identity: Identity): void { this.identity = identity; }
+  actAs(identity: Identity): void {
+    this.identity = identity;
+  }
   onAccountOf(): void {}
-  header(): string { return ''; }
-  charged<T>(_bytes: number, work: () => T): T { return work(); }
-  inTurn<T>(_bytes: number, work: () => Promise<T>): Promise<T> { return work(); }
+  header(): string {
+    return '';
+  }
+  charged<T>(_bytes: number, work: () => T): T {
+    return work();
+  }
+  inTurn<T>(_bytes: number, work: () => Promise<T>): Promise<T> {
+    return work();
+  }
   hold(): void {}
-  keeping(): { hold(): void; free(): void; release(): void } { return { hold: () => undefined, free: () => undefined, release: () => undefined }; }
+  keeping(): { hold(): void; free(): void; release(): void } {
+    return { hold: () => undefined, free: () => undefined, release: () => undefined };
+  }
   setHeader(): void {}
   annotate(): void {}
-  text(): void { throw new Error('nothing here answers so'); }
+  text(): void {
+    throw new Error('nothing here answers so');
+  }
 
   onAborted(callback: () => void): void {
     if (this.aborted) callback();
@@ -55,24 +75,38 @@ export class SimExchange implements Exchange {
     this.#end(status, JSON.parse(body instanceof JsonText ? body.toString() : JSON.stringify(body)));
   }
 
-  jsonInTurn(_bytes: number, status: number, body: unknown): void { this.json(status, body); }
+  jsonInTurn(_bytes: number, status: number, body: unknown): void {
+    this.json(status, body);
+  }
 
   sse(onFailure?: (error: ApiError) => Iterable<StreamEvent>): EventStream {
     const events: SentEvent[] = [];
     this.events = events;
     this.#onFailure = onFailure;
-    const { isStarted, unread } = { isStarted: () => events.length > 0, unread: () => (this.stopped ? UNREAD_BYTES : 0) };
+    const { isStarted, unread } = {
+      isStarted: () => events.length > 0,
+      unread: () => (this.stopped ? UNREAD_BYTES : 0),
+    };
     return {
-      send: (data, event = '') => { if (!this.over) events.push({ data, type: event }); },
-      end: () => { if (!this.#isLate('end')) this.#end(200, null); },
-      get started() { return isStarted(); },
-      get bufferedBytes() { return unread(); },
+      send: (data, event = '') => {
+        if (!this.over) events.push({ data, type: event });
+      },
+      end: () => {
+        if (!this.#isLate('end')) this.#end(200, null);
+      },
+      get started() {
+        return isStarted();
+      },
+      get bufferedBytes() {
+        return unread();
+      },
     };
   }
 
   fail(error: unknown): void {
     if (this.#isLate('fail')) return;
-    if (!(error instanceof ApiError) || error.code === 'internal_error') this.unexpected = error instanceof ApiError ? error.cause ?? error : error;
+    if (!(error instanceof ApiError) || error.code === 'internal_error')
+      this.unexpected = error instanceof ApiError ? (error.cause ?? error) : error;
     const known = toApiError(error);
     this.code = known.code;
     if (this.events !== null && this.events.length > 0) {

@@ -10,7 +10,16 @@ import type { Owner } from './sim-time.js';
 export const ENDS = ['ok', 'fails', 'fails first', 'fails begun', 'is refused', 'waits too long'] as const;
 
 /** What a request's text asks for. */
-export interface Course { tag: number; prompt: number; estimate: number; tokens: number; stepMs: number; queueMs: number; prepareMs: number; end: (typeof ENDS)[number] }
+export interface Course {
+  tag: number;
+  prompt: number;
+  estimate: number;
+  tokens: number;
+  stepMs: number;
+  queueMs: number;
+  prepareMs: number;
+  end: (typeof ENDS)[number];
+}
 
 export const textOf = (course: Course): string => JSON.stringify(course);
 
@@ -39,7 +48,11 @@ export const PLACES = 2;
 export const MAX_TOKENS = 64;
 
 const textsOf = (messages: readonly Message[]): string[] =>
-  messages.map(({ content }) => (typeof content === 'string' ? content : (content ?? []).map((part) => (part.type === 'text' ? part.text : '')).join('')));
+  messages.map(({ content }) =>
+    typeof content === 'string'
+      ? content
+      : (content ?? []).map((part) => (part.type === 'text' ? part.text : '')).join(''),
+  );
 
 export class SimProvider implements Provider {
   readonly contextWindow = 4_096;
@@ -48,7 +61,12 @@ export class SimProvider implements Provider {
   readonly reasons = false;
   readonly decodesImages = false;
 
-  constructor(private readonly model: string, private readonly engines: Engines, private readonly owner: Owner, private readonly preparing: FairSlots) {}
+  constructor(
+    private readonly model: string,
+    private readonly engines: Engines,
+    private readonly owner: Owner,
+    private readonly preparing: FairSlots,
+  ) {}
 
   check(): void {}
 
@@ -63,7 +81,9 @@ export class SimProvider implements Provider {
       try {
         await this.preparing.run({ organization, signal }, 1, async () => {
           this.engines.slot(this.owner, 'begins', organization, tag);
-          await new Promise((resolve) => { setTimeout(resolve, prepareMs); });
+          await new Promise((resolve) => {
+            setTimeout(resolve, prepareMs);
+          });
         });
       } finally {
         this.engines.slot(this.owner, 'leaves', organization, tag);
@@ -72,16 +92,38 @@ export class SimProvider implements Provider {
     signal?.throwIfAborted();
     const maxTokens = request.maxTokens ?? MAX_TOKENS;
     return {
-      promptTokens: { tokens: course.estimate, exact: course.estimate === course.prompt }, maxTokens, cappedByContext: false, n, leftOut: [],
+      promptTokens: { tokens: course.estimate, exact: course.estimate === course.prompt },
+      maxTokens,
+      cappedByContext: false,
+      n,
+      leftOut: [],
       start: (onEvent) => this.#start(course, organization, n, maxTokens, onEvent),
     };
   }
 
-  async count(): Promise<never> { throw new Error('nobody asks'); }
+  async count(): Promise<never> {
+    throw new Error('nobody asks');
+  }
 
-  #start(course: Course, organization: number, n: number, maxTokens: number, onEvent: (event: GenerationEvent) => void): { cancel(): void } {
-    if (course.end === 'is refused') throw apiError('capacity_exhausted', 'Too many wait.', null, { retryAfterMs: 1000 });
-    const told: Told = { tag: course.tag, organization, model: this.model, n, owner: this.owner, promptTokens: course.estimate, tokens: 0, over: false };
+  #start(
+    course: Course,
+    organization: number,
+    n: number,
+    maxTokens: number,
+    onEvent: (event: GenerationEvent) => void,
+  ): { cancel(): void } {
+    if (course.end === 'is refused')
+      throw apiError('capacity_exhausted', 'Too many wait.', null, { retryAfterMs: 1000 });
+    const told: Told = {
+      tag: course.tag,
+      organization,
+      model: this.model,
+      n,
+      owner: this.owner,
+      promptTokens: course.estimate,
+      tokens: 0,
+      over: false,
+    };
     this.engines.running.add(told);
     const end = (): void => {
       told.over = true;
@@ -90,38 +132,53 @@ export class SimProvider implements Provider {
     const events = eventsOf(course, n, maxTokens);
     let event = events.next();
     const later = (): void => {
-      setTimeout(() => {
-        for (let more = true; more && !told.over && event.done !== true;) {
-          const now = event.value;
-          event = events.next();
-          if (now.type === 'started') told.promptTokens = now.promptTokens;
-          if (now.type === 'text') told.tokens += now.tokens;
-          if (event.done === true) end();
-          onEvent(now);
-          more = now.type === 'text' && now.choice < n - 1;      // a step has a token of every choice
-        }
-        if (!told.over) later();
-      }, told.tokens === 0 ? course.queueMs : course.stepMs);
+      setTimeout(
+        () => {
+          for (let more = true; more && !told.over && event.done !== true; ) {
+            const now = event.value;
+            event = events.next();
+            if (now.type === 'started') told.promptTokens = now.promptTokens;
+            if (now.type === 'text') told.tokens += now.tokens;
+            if (event.done === true) end();
+            onEvent(now);
+            more = now.type === 'text' && now.choice < n - 1; // a step has a token of every choice
+          }
+          if (!told.over) later();
+        },
+        told.tokens === 0 ? course.queueMs : course.stepMs,
+      );
     };
     later();
     return { cancel: end };
   }
 }
 
-function* eventsOf({ tag, prompt, tokens, queueMs, end }: Course, n: number, maxTokens: number): Generator<GenerationEvent> {
+function* eventsOf(
+  { tag, prompt, tokens, queueMs, end }: Course,
+  n: number,
+  maxTokens: number,
+): Generator<GenerationEvent> {
   const failed: GenerationEvent = { type: 'failed', code: 'engine_error', message: 'a forward pass failed' };
-  if (end === 'waits too long') return yield { type: 'failed', code: 'queue_timeout', message: 'it waited', retryAfterMs: 1000 };
+  if (end === 'waits too long')
+    return yield { type: 'failed', code: 'queue_timeout', message: 'it waited', retryAfterMs: 1000 };
   if (end === 'fails first') return yield failed;
   yield { type: 'started', promptTokens: prompt, cachedTokens: 0, queueMs };
   if (end === 'fails begun') return yield failed;
   const all = Math.min(tokens, maxTokens);
   for (let at = 0; at < all; at++) {
-    for (let choice = 0; choice < n; choice++) yield { type: 'text', choice, section: 'content', text: `${tag}.${at} `, tokens: 1, logprobs: null };
+    for (let choice = 0; choice < n; choice++)
+      yield { type: 'text', choice, section: 'content', text: `${tag}.${at} `, tokens: 1, logprobs: null };
     if (end === 'fails' && at === all - 1) return yield failed;
   }
   for (let choice = 0; choice < n; choice++) {
     yield {
-      type: 'finished', choice, reason: all === maxTokens ? 'max_tokens' : 'end_of_turn', stopString: null, completionTokens: all, reasoningTokens: 0, calls: 0,
+      type: 'finished',
+      choice,
+      reason: all === maxTokens ? 'max_tokens' : 'end_of_turn',
+      stopString: null,
+      completionTokens: all,
+      reasoningTokens: 0,
+      calls: 0,
       timings: { prefillMs: 1, decodeMs: 1 },
     };
   }
@@ -129,8 +186,12 @@ function* eventsOf({ tag, prompt, tokens, queueMs, end }: Course, n: number, max
 
 export function servedModel(name: string, provider: Provider): ServedModel {
   return {
-    name, asked: name, lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
-    sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 }, awake: () => Promise.resolve(), ready: () => provider,
+    name,
+    asked: name,
+    lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
+    sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 },
+    awake: () => Promise.resolve(),
+    ready: () => provider,
   };
 }
 

@@ -55,59 +55,123 @@ export class SimThread {
   private constructor(
     /** Of who is suspended. */
     readonly listeners: ReadonlySet<(organizationId: string | null) => void>,
-    readonly owner: Owner, readonly index: number, readonly admission: Admission, readonly responses: ResponseStore, readonly background: BackgroundResponses,
-    readonly generations: RunningGenerations, readonly usage: UsageRecorder, readonly failUnfinished: (isRunning?: IsRunning) => Promise<void>,
-    private readonly routes: readonly Route[], private readonly store: SimStore, private readonly undo: UndoStack,
+    readonly owner: Owner,
+    readonly index: number,
+    readonly admission: Admission,
+    readonly responses: ResponseStore,
+    readonly background: BackgroundResponses,
+    readonly generations: RunningGenerations,
+    readonly usage: UsageRecorder,
+    readonly failUnfinished: (isRunning?: IsRunning) => Promise<void>,
+    private readonly routes: readonly Route[],
+    private readonly store: SimStore,
+    private readonly undo: UndoStack,
   ) {}
 
   /** As openService(). */
-  static open(owner: Owner, bus: ThreadBus, primary: boolean, ledger: Int32Array | null, common: Common): Promise<SimThread> {
+  static open(
+    owner: Owner,
+    bus: ThreadBus,
+    primary: boolean,
+    ledger: Int32Array | null,
+    common: Common,
+  ): Promise<SimThread> {
     const { config, disk, telemetry, engines } = common;
     const { log } = telemetry;
     return UndoStack.opening(async (undo) => {
       const store = new SimStore(disk, owner);
       undo.add(tellStorageFailure(store, bus, log));
-      const { responses } = folderResponses(store, common.held, { gate: OPEN_GATE, bus, settings: config.responses, primary, log, undo });
+      const { responses } = folderResponses(store, common.held, {
+        gate: OPEN_GATE,
+        bus,
+        settings: config.responses,
+        primary,
+        log,
+        undo,
+      });
       const usageStore = new LmdbUsageStore(store);
       const usage = new UsageRecorder(usageStore, log);
       undo.add(() => usage.close());
       const watched = common.watchUsage(usage);
       const background = new BackgroundResponses(responses, telemetry, bus);
       undo.add(() => background.close());
-      const failUnfinished = (isRunning?: IsRunning): Promise<void> => endUnfinished(responses, { finished: (spent) => watched.finished(spent), flush: () => usage.flush() }, bus, isRunning);
+      const failUnfinished = (isRunning?: IsRunning): Promise<void> =>
+        endUnfinished(
+          responses,
+          { finished: (spent) => watched.finished(spent), flush: () => usage.flush() },
+          bus,
+          isRunning,
+        );
       if (primary) await failUnfinished();
-      const admission = common.watchAdmission(await openAdmission(config, {
-        process: 'simulated', thread: bus.index, tell: () => undefined, called: () => undefined,
-        storedMonth: async (organizationId, month) => {
-          const tokens = (await usageStore.monthTokens([organizationId], month))[0] ?? 0;
-          common.storedMonth(organizationId, month, tokens);
-          return tokens;
-        },
-        buffer: common.counters, ...(ledger === null ? {} : { ledger }),
-      }));
+      const admission = common.watchAdmission(
+        await openAdmission(config, {
+          process: 'simulated',
+          thread: bus.index,
+          tell: () => undefined,
+          called: () => undefined,
+          storedMonth: async (organizationId, month) => {
+            const tokens = (await usageStore.monthTokens([organizationId], month))[0] ?? 0;
+            common.storedMonth(organizationId, month, tokens);
+            return tokens;
+          },
+          buffer: common.counters,
+          ...(ledger === null ? {} : { ledger }),
+        }),
+      );
       undo.add(() => admission.close());
       const listeners = new Set<(organizationId: string | null) => void>();
-      const generations = new RunningGenerations({
-        runEnds: async (id) => () => (common.isSuspended(id) ? 'organization_suspended' : null),
-        onChanged: (listener) => {
-          listeners.add(listener);
-          return () => listeners.delete(listener);
+      const generations = new RunningGenerations(
+        {
+          runEnds: async (id) => () => (common.isSuspended(id) ? 'organization_suspended' : null),
+          onChanged: (listener) => {
+            listeners.add(listener);
+            return () => listeners.delete(listener);
+          },
         },
-      }, (err) => log.error({ err }, 'whether an organization is suspended cannot be told'));
+        (err) => log.error({ err }, 'whether an organization is suspended cannot be told'),
+      );
       undo.add(() => generations.close());
       const slots = fairSlots();
-      const models = new Map(MODELS.map((name) => [name as string, servedModel(name, new SimProvider(name, engines, owner, slots))]));
+      const models = new Map(
+        MODELS.map((name) => [name as string, servedModel(name, new SimProvider(name, engines, owner, slots))]),
+      );
       const none = new ServedModels({ get: () => undefined, list: () => [] } as never, {} as never);
       const images = new ImageBudget(1, 1);
       const generation: GenerationDeps = {
-        models: { find: (name) => models.get(name) ?? none.find(name) }, images: { hold: (organization) => images.open(organization, false), load: async (messages) => messages }, admission, telemetry, usage: watched,
-        requests: { textCharacters: 0, add: () => undefined }, limits: { maxN: 8 }, generations,
+        models: { find: (name) => models.get(name) ?? none.find(name) },
+        images: { hold: (organization) => images.open(organization, false), load: async (messages) => messages },
+        admission,
+        telemetry,
+        usage: watched,
+        requests: { textCharacters: 0, add: () => undefined },
+        limits: { maxN: 8 },
+        generations,
       };
       const routes = [
         chatCompletionsRoute(generation),
-        ...responsesRoutes({ ...generation, sealer: SEALER, responses, settings: config.responses, background, running: new RunningResponses(bus, background) }),
+        ...responsesRoutes({
+          ...generation,
+          sealer: SEALER,
+          responses,
+          settings: config.responses,
+          background,
+          running: new RunningResponses(bus, background),
+        }),
       ];
-      return new SimThread(listeners, owner, bus.index, admission, responses, background, generations, usage, failUnfinished, routes, store, undo);
+      return new SimThread(
+        listeners,
+        owner,
+        bus.index,
+        admission,
+        responses,
+        background,
+        generations,
+        usage,
+        failUnfinished,
+        routes,
+        store,
+        undo,
+      );
     });
   }
 
@@ -144,11 +208,15 @@ export function channel(time: SimTime, one: Owner, other: Owner, delayUs: () => 
 class SimPort {
   peer: SimPort | null = null;
   #listeners: ((message: unknown) => void)[] = [];
-  #kept: unknown[] = [];           // until somebody listens
+  #kept: unknown[] = []; // until somebody listens
   #lastAt = 0;
   #closed = false;
 
-  constructor(private readonly time: SimTime, private readonly owner: Owner, private readonly delayUs: () => number) {}
+  constructor(
+    private readonly time: SimTime,
+    private readonly owner: Owner,
+    private readonly delayUs: () => number,
+  ) {}
 
   on(_event: 'message', listener: (message: unknown) => void): this {
     this.#listeners.push(listener);
@@ -169,5 +237,7 @@ class SimPort {
   }
 
   unref(): void {}
-  close(): void { this.#closed = true; }
+  close(): void {
+    this.#closed = true;
+  }
 }

@@ -9,9 +9,17 @@ import { createRequire, syncBuiltinESMExports } from 'node:module';
 import { performance } from 'node:perf_hooks';
 
 /** A simulated thread, as far as time is concerned. */
-export interface Owner { alive: boolean }
+export interface Owner {
+  alive: boolean;
+}
 
-interface Due { readonly at: number; readonly order: number; readonly owner: Owner; readonly run: () => unknown; cancelled: boolean }
+interface Due {
+  readonly at: number;
+  readonly order: number;
+  readonly owner: Owner;
+  readonly run: () => unknown;
+  cancelled: boolean;
+}
 
 const real = { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate, clearImmediate };
 const NOBODY: Owner = { alive: true };
@@ -19,25 +27,37 @@ const NOBODY: Owner = { alive: true };
 /** What setTimeout() and the like return. */
 class Handle {
   due: Due | null = null;
-  unref(): this { return this; }
-  ref(): this { return this; }
-  hasRef(): boolean { return true; }
-  [Symbol.dispose](): void { if (this.due !== null) this.due.cancelled = true; }
+  unref(): this {
+    return this;
+  }
+  ref(): this {
+    return this;
+  }
+  hasRef(): boolean {
+    return true;
+  }
+  [Symbol.dispose](): void {
+    if (this.due !== null) this.due.cancelled = true;
+  }
 }
 
 export class SimTime {
   /** Whoever runs now. */
   owner: Owner = NOBODY;
-  #now = 0;                        // microseconds
-  #wallAhead = 0;                  // of it, milliseconds since 1970
+  #now = 0; // microseconds
+  #wallAhead = 0; // of it, milliseconds since 1970
   #order = 0;
   #heap: Due[] = [];
-  #isReal = 0;                     // something waits for the machine itself
+  #isReal = 0; // something waits for the machine itself
 
   /** Microseconds. */
-  get now(): number { return this.#now; }
+  get now(): number {
+    return this.#now;
+  }
   /** Milliseconds since 1970. */
-  get wall(): number { return Math.floor(this.#wallAhead + this.#now / 1000); }
+  get wall(): number {
+    return Math.floor(this.#wallAhead + this.#now / 1000);
+  }
 
   /** Begins anew, with nothing due. */
   begin(wall: number): void {
@@ -86,7 +106,9 @@ export class SimTime {
 
   /** Until every promise that can go on has gone on. */
   settle(): Promise<void> {
-    return new Promise((resolve) => { real.setImmediate(resolve); });
+    return new Promise((resolve) => {
+      real.setImmediate(resolve);
+    });
   }
 
   /** What `work` waits for is the machine's. */
@@ -101,44 +123,68 @@ export class SimTime {
 
   /** For the rest of this process. `fill` makes its random bytes. */
   install(fill: (bytes: Uint8Array) => void): void {
-    const timer = (every: boolean) => (run: (...values: unknown[]) => unknown, ms = 0, ...values: unknown[]): unknown => {
-      if (this.#isReal > 0) return (every ? real.setInterval : real.setTimeout)(run as () => void, ms, ...values as []);
-      const handle = new Handle();
-      const { owner } = this;
-      const us = Math.max(1_000, ms * 1000);
-      const arm = (): void => {
-        handle.due = this.at(this.#now + us, owner, () => {
-          if (every) arm();
-          run(...values);
-        });
+    const timer =
+      (every: boolean) =>
+      (run: (...values: unknown[]) => unknown, ms = 0, ...values: unknown[]): unknown => {
+        if (this.#isReal > 0)
+          return (every ? real.setInterval : real.setTimeout)(run as () => void, ms, ...(values as []));
+        const handle = new Handle();
+        const { owner } = this;
+        const us = Math.max(1_000, ms * 1000);
+        const arm = (): void => {
+          handle.due = this.at(this.#now + us, owner, () => {
+            if (every) arm();
+            run(...values);
+          });
+        };
+        arm();
+        return handle;
       };
-      arm();
-      return handle;
-    };
     const immediate = (run: (...values: unknown[]) => unknown, ...values: unknown[]): unknown => {
-      if (this.#isReal > 0) return real.setImmediate(run as () => void, ...values as []);
+      if (this.#isReal > 0) return real.setImmediate(run as () => void, ...(values as []));
       const handle = new Handle();
-      handle.due = this.at(this.#now, this.owner, () => { run(...values); });
+      handle.due = this.at(this.#now, this.owner, () => {
+        run(...values);
+      });
       return handle;
     };
-    const clear = (otherwise: (handle: never) => void) => (handle: unknown): void => {
-      if (!(handle instanceof Handle)) otherwise(handle as never);
-      else if (handle.due !== null) handle.due.cancelled = true;
-    };
+    const clear =
+      (otherwise: (handle: never) => void) =>
+      (handle: unknown): void => {
+        if (!(handle instanceof Handle)) otherwise(handle as never);
+        else if (handle.due !== null) handle.due.cancelled = true;
+      };
     Object.assign(globalThis, {
-      setTimeout: timer(false), setInterval: timer(true), setImmediate: immediate,
-      clearTimeout: clear(real.clearTimeout), clearInterval: clear(real.clearInterval), clearImmediate: clear(real.clearImmediate),
+      setTimeout: timer(false),
+      setInterval: timer(true),
+      setImmediate: immediate,
+      clearTimeout: clear(real.clearTimeout),
+      clearInterval: clear(real.clearInterval),
+      clearImmediate: clear(real.clearImmediate),
     });
     Date.now = () => this.wall;
     Object.defineProperty(performance, 'now', { value: () => this.#now / 1000 });
     Object.defineProperty(performance, 'timeOrigin', { get: () => this.#wallAhead });
     process.hrtime.bigint = () => BigInt(Math.round(this.#now)) * 1000n;
     const promises = createRequire(import.meta.url)('node:timers/promises') as Record<string, unknown>;
-    promises['setTimeout'] = (ms: number, value: unknown) => new Promise((resolve) => { setTimeout(resolve, ms, value); });
-    promises['setImmediate'] = (value: unknown) => new Promise((resolve) => { setImmediate(resolve, value); });
+    promises['setTimeout'] = (ms: number, value: unknown) =>
+      new Promise((resolve) => {
+        setTimeout(resolve, ms, value);
+      });
+    promises['setImmediate'] = (value: unknown) =>
+      new Promise((resolve) => {
+        setImmediate(resolve, value);
+      });
     Object.assign(crypto, {
-      randomFillSync: <T extends Uint8Array>(bytes: T): T => { fill(bytes); return bytes; },
-      randomBytes: (length: number): Buffer => { const bytes = Buffer.alloc(length); fill(bytes); return bytes; },
+      randomFillSync: <T extends Uint8Array>(bytes: T): T => {
+        fill(bytes);
+        return bytes;
+      },
+      randomBytes: (length: number): Buffer => {
+        const bytes = Buffer.alloc(length);
+        fill(bytes);
+        return bytes;
+      },
     });
     syncBuiltinESMExports();
   }

@@ -3,7 +3,10 @@
 import { PLACES } from './sim-provider.js';
 import type { Owner } from './sim-time.js';
 
-interface Slots { readonly waiting: Map<number, number[]>; readonly working: Map<number, Set<number>> }
+interface Slots {
+  readonly waiting: Map<number, number[]>;
+  readonly working: Map<number, Set<number>>;
+}
 
 export class SlotsWitness {
   readonly #threads = new Map<Owner, Slots>();
@@ -29,10 +32,16 @@ export class SlotsWitness {
         return;
       case 'begins': {
         this.began++;
-        if (line[0] !== tag) this.violated(`request ${tag} of organization ${organization} begins before ${String(line[0])}, which came before it`);
+        if (line[0] !== tag)
+          this.violated(
+            `request ${tag} of organization ${organization} begins before ${String(line[0])}, which came before it`,
+          );
         for (const [other, others] of waiting) {
           const atWork = working.get(other)?.size ?? 0;
-          if (others.length > 0 && other !== organization && atWork + 1 < own.size) this.violated(`organization ${organization} has ${own.size} at work and is given a place while ${other}, which has ${atWork}, waits`);
+          if (others.length > 0 && other !== organization && atWork + 1 < own.size)
+            this.violated(
+              `organization ${organization} has ${own.size} at work and is given a place while ${other}, which has ${atWork}, waits`,
+            );
         }
         line.splice(line.indexOf(tag), 1);
         own.add(tag);
@@ -46,7 +55,8 @@ export class SlotsWitness {
     for (const [owner, slots] of this.#threads) {
       const waiting = [...slots.waiting.values()].flat();
       if (!owner.alive) this.#threads.delete(owner);
-      else if (waiting.length > 0 && this.#working(slots) < PLACES) this.violated(`requests ${waiting.join(', ')} wait and ${this.#working(slots)} of ${PLACES} places are taken`);
+      else if (waiting.length > 0 && this.#working(slots) < PLACES)
+        this.violated(`requests ${waiting.join(', ')} wait and ${this.#working(slots)} of ${PLACES} places are taken`);
     }
   }
 

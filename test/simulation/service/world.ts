@@ -35,8 +35,32 @@ const RESTART_PAUSE_US = SECOND;
 
 /** What can be done, and how often. */
 const KINDS = {
-  answer: 10, stream: 8, background: 14, chat: 7, get: 10, follow: 7, items: 4, foreign: 4, cancel: 7, delete: 6, abort: 8, stop: 3, connect: 3,
-  wait: 8, longer: 2, leap: 1, expire: 2, limit: 3, suspend: 1, full: 2, slow: 1, breaks: 0.5, kill: 0.8, restart: 0.8, thread: 2, erase: 0.3,
+  answer: 10,
+  stream: 8,
+  background: 14,
+  chat: 7,
+  get: 10,
+  follow: 7,
+  items: 4,
+  foreign: 4,
+  cancel: 7,
+  delete: 6,
+  abort: 8,
+  stop: 3,
+  connect: 3,
+  wait: 8,
+  longer: 2,
+  leap: 1,
+  expire: 2,
+  limit: 3,
+  suspend: 1,
+  full: 2,
+  slow: 1,
+  breaks: 0.5,
+  kill: 0.8,
+  restart: 0.8,
+  thread: 2,
+  erase: 0.3,
 } as const;
 export type Kind = keyof typeof KINDS;
 export const ALL_KINDS = Object.keys(KINDS) as Kind[];
@@ -88,10 +112,32 @@ interface Process {
 
 export class Violation extends Error {}
 
-export interface Figures { steps: number; requests: number; admitted: number; refused: number; stored: number; reads: number; restarts: number; threads: number; slots: number; background: number }
+export interface Figures {
+  steps: number;
+  requests: number;
+  admitted: number;
+  refused: number;
+  stored: number;
+  reads: number;
+  restarts: number;
+  threads: number;
+  slots: number;
+  background: number;
+}
 
 export class World {
-  readonly figures: Figures = { steps: 0, requests: 0, admitted: 0, refused: 0, stored: 0, reads: 0, restarts: 0, threads: 0, slots: 0, background: 0 };
+  readonly figures: Figures = {
+    steps: 0,
+    requests: 0,
+    admitted: 0,
+    refused: 0,
+    stored: 0,
+    reads: 0,
+    restarts: 0,
+    threads: 0,
+    slots: 0,
+    background: 0,
+  };
   readonly #draws: Draws;
   readonly #disk: SimDisk;
   readonly #config: Config;
@@ -100,8 +146,8 @@ export class World {
   readonly #responses: ResponsesWitness;
   readonly #slots: SlotsWitness;
   readonly #told = new Map<number, Told>();
-  readonly #owners = new Map<string, Owner>();           // by request, of whoever answers it
-  readonly #ends = new Map<string, FinishedUsage>();     // by request: what was told of its end
+  readonly #owners = new Map<string, Owner>(); // by request, of whoever answers it
+  readonly #ends = new Map<string, FinishedUsage>(); // by request: what was told of its end
   readonly #courses = new Map<number, Asked>();
   readonly #orphans = new Map<string, number>();
   #asked: Asked[] = [];
@@ -110,22 +156,45 @@ export class World {
   #violation: string | null = null;
   #errors: string[] = [];
 
-  constructor(private readonly time: SimTime, backing: Backing, private readonly seed: number, private readonly part: number, private readonly trace: Hash, losesWrites = 0) {
-    const draws = this.#draws = drawsFrom(seedOf(seed, part, 0));
+  constructor(
+    private readonly time: SimTime,
+    backing: Backing,
+    private readonly seed: number,
+    private readonly part: number,
+    private readonly trace: Hash,
+    losesWrites = 0,
+  ) {
+    const draws = (this.#draws = drawsFrom(seedOf(seed, part, 0)));
     this.#disk = new SimDisk(backing, time, drawsFrom(seedOf(seed, part, 1)), losesWrites);
     const one = <T>(...of: T[]): T => of[draws.below(of.length)] as T;
     this.#threads = one(1, 1, 1, 2, 3);
     this.#config = configWith({
-      limits: { rpm: one(null, 600, 30, 5), tpm: one(null, 100_000, 2_000, 300), concurrency: one(null, 50, 5, 2, 1), read_rpm: one(null, null, 30), tpm_default_reservation: one(16, 4_096) },
+      limits: {
+        rpm: one(null, 600, 30, 5),
+        tpm: one(null, 100_000, 2_000, 300),
+        concurrency: one(null, 50, 5, 2, 1),
+        read_rpm: one(null, null, 30),
+        tpm_default_reservation: one(16, 4_096),
+      },
       responses: { retention_days: one(30, 30, 1) },
       http: { threads: this.#threads },
     });
-    const violated = (what: string): void => { this.#violation ??= what; };
+    const violated = (what: string): void => {
+      this.#violation ??= what;
+    };
     this.#responses = new ResponsesWitness(this.#config.responses.retention_days * DAY_S, time, violated);
     this.#slots = new SlotsWitness(violated);
     this.#organizations = [1, 2, 3].map((number) => ({
-      id: `org_${number}`, number, limits: {}, cap: one(null, null, 300, 3_000), suspended: false, erasures: [],
-      keys: [1, 2].map((key) => ({ id: `key_${number}_${key}`, limits: one(null, null, { '*': { rpm: 10, concurrency: 2 } }) })),
+      id: `org_${number}`,
+      number,
+      limits: {},
+      cap: one(null, null, 300, 3_000),
+      suspended: false,
+      erasures: [],
+      keys: [1, 2].map((key) => ({
+        id: `key_${number}_${key}`,
+        limits: one(null, null, { '*': { rpm: 10, concurrency: 2 } }),
+      })),
     }));
   }
 
@@ -150,8 +219,14 @@ export class World {
   #identity(organization: Organization, draws: Draws): Identity {
     const key = organization.keys[draws.below(2)] as Organization['keys'][number];
     return {
-      organizationId: organization.id, organizationNumber: organization.number, keyId: key.id, models: ['*'],
-      scopes: ['inference', 'models.read', 'responses.read', 'responses.delete', 'tokens.count'], limits: { ...organization.limits }, keyLimits: key.limits, monthlyTokenCap: organization.cap,
+      organizationId: organization.id,
+      organizationNumber: organization.number,
+      keyId: key.id,
+      models: ['*'],
+      scopes: ['inference', 'models.read', 'responses.read', 'responses.delete', 'tokens.count'],
+      limits: { ...organization.limits },
+      keyLimits: key.limits,
+      monthlyTokenCap: organization.cap,
     };
   }
 
@@ -159,10 +234,23 @@ export class World {
     const { time } = this;
     const organization = this.#organizations[draws.below(3)] as Organization;
     switch (kind) {
-      case 'answer': case 'stream': case 'background': case 'chat': return this.#generate(kind, organization, draws);
-      case 'get': case 'follow': case 'items': case 'foreign': case 'cancel': case 'delete': return this.#ask(kind, draws);
+      case 'answer':
+      case 'stream':
+      case 'background':
+      case 'chat':
+        return this.#generate(kind, organization, draws);
+      case 'get':
+      case 'follow':
+      case 'items':
+      case 'foreign':
+      case 'cancel':
+      case 'delete':
+        return this.#ask(kind, draws);
       case 'abort': {
-        const asked = this.#pick(this.#asked.filter(({ exchange }) => !exchange.over), draws);
+        const asked = this.#pick(
+          this.#asked.filter(({ exchange }) => !exchange.over),
+          draws,
+        );
         if (asked === undefined || !asked.thread.owner.alive) return;
         this.#seen(asked);
         return time.as(asked.thread.owner, () => asked.exchange.abort());
@@ -170,14 +258,20 @@ export class World {
       case 'stop':
         for (const { exchange } of this.#asked) if (draws.below(3) === 0) exchange.stopped = !exchange.stopped;
         return;
-      case 'connect': return this.#connect(organization, draws);
-      case 'wait': return this.#pass(draws.below(8_000) * MS);
-      case 'longer': return this.#pass(draws.below(draws.below(8) === 0 ? 3_700 : 300) * SECOND);
+      case 'connect':
+        return this.#connect(organization, draws);
+      case 'wait':
+        return this.#pass(draws.below(8_000) * MS);
+      case 'longer':
+        return this.#pass(draws.below(draws.below(8) === 0 ? 3_700 : 300) * SECOND);
       case 'leap':
         time.leapWall(draws.below(2) === 0 ? draws.below(40) * DAY_S * 1000 : draws.below(7_200_000));
         return;
       case 'expire': {
-        const known = this.#pick(this.#responses.known.filter((one) => !this.#responses.isLost(one)), draws);
+        const known = this.#pick(
+          this.#responses.known.filter((one) => !this.#responses.isLost(one)),
+          draws,
+        );
         if (known === undefined) return;
         // A moment before its end, at it, or after.
         time.leapWall(this.#responses.expiresAt(known) * 1000 - time.wall + [-1001, -1, 0, 1][draws.below(4)]!);
@@ -186,12 +280,21 @@ export class World {
       case 'limit': {
         const one = <T>(...of: T[]): T => of[draws.below(of.length)] as T;
         if (draws.below(3) === 0) organization.cap = one(null, 100, 1_000, 5_000);
-        else organization.limits = one({}, { '*': { rpm: one(3, 40, null), tpm: one(200, 5_000, null), concurrency: one(1, 3, null) } }, { alpha: { concurrency: one(1, 2) } });
+        else
+          organization.limits = one(
+            {},
+            { '*': { rpm: one(3, 40, null), tpm: one(200, 5_000, null), concurrency: one(1, 3, null) } },
+            { alpha: { concurrency: one(1, 2) } },
+          );
         return;
       }
       case 'suspend':
         organization.suspended = !organization.suspended;
-        for (const thread of this.#process?.threads ?? []) if (thread !== null) await time.as(thread.owner, () => { for (const listener of thread.listeners) listener(organization.id); });
+        for (const thread of this.#process?.threads ?? [])
+          if (thread !== null)
+            await time.as(thread.owner, () => {
+              for (const listener of thread.listeners) listener(organization.id);
+            });
         return;
       case 'full':
         this.#disk.fullUntil = time.now + draws.below(draws.below(3) === 0 ? 20_000 : 300) * MS;
@@ -207,33 +310,71 @@ export class World {
         this.#kill();
         await this.#pass(draws.below(3_000) * MS);
         return this.#start();
-      case 'restart': return this.#restart();
-      case 'thread': return this.#loseThread(draws);
-      case 'erase': return this.#erase(organization, draws);
+      case 'restart':
+        return this.#restart();
+      case 'thread':
+        return this.#loseThread(draws);
+      case 'erase':
+        return this.#erase(organization, draws);
     }
   }
 
-  async #generate(kind: 'answer' | 'stream' | 'background' | 'chat', organization: Organization, draws: Draws): Promise<void> {
+  async #generate(
+    kind: 'answer' | 'stream' | 'background' | 'chat',
+    organization: Organization,
+    draws: Draws,
+  ): Promise<void> {
     const thread = this.#pick(this.#answering(), draws);
     if (organization.suspended && draws.below(2) === 0) organization.suspended = false;
     if (thread === undefined || organization.suspended) return;
     const tag = this.#next++;
     const prompt = 1 + draws.below(60);
     const course: Course = {
-      tag, prompt, estimate: draws.below(4) === 0 ? 1 + draws.below(80) : prompt, tokens: draws.below(40), stepMs: 1 + draws.below(draws.below(3) === 0 ? 400 : 30), queueMs: draws.below(3) === 0 ? draws.below(2_000) : draws.below(20),
-      prepareMs: draws.below(4) === 0 ? 1 + draws.below(300) : 0, end: draws.below(4) === 0 ? ENDS[draws.below(ENDS.length)]! : 'ok',
+      tag,
+      prompt,
+      estimate: draws.below(4) === 0 ? 1 + draws.below(80) : prompt,
+      tokens: draws.below(40),
+      stepMs: 1 + draws.below(draws.below(3) === 0 ? 400 : 30),
+      queueMs: draws.below(3) === 0 ? draws.below(2_000) : draws.below(20),
+      prepareMs: draws.below(4) === 0 ? 1 + draws.below(300) : 0,
+      end: draws.below(4) === 0 ? ENDS[draws.below(ENDS.length)]! : 'ok',
     };
-    const own = this.#responses.known.filter((known) => known.organizationId === organization.id || draws.below(30) === 0);
-    const previous = kind !== 'chat' && draws.below(2) === 0 ? this.#pick(own.slice(-12), draws) ?? null : null;
+    const own = this.#responses.known.filter(
+      (known) => known.organizationId === organization.id || draws.below(30) === 0,
+    );
+    const previous = kind !== 'chat' && draws.below(2) === 0 ? (this.#pick(own.slice(-12), draws) ?? null) : null;
     const stored = kind === 'background' || draws.below(5) > 0;
     const model = MODELS[draws.below(3) === 0 ? 1 : 0];
     const text = textOf(course);
     const cap = draws.below(2) === 0 ? { max: 1 + draws.below(MAX_TOKENS) } : null;
     const isStream = kind === 'stream' || (kind !== 'answer' && draws.below(2) === 0);
-    const body = kind === 'chat'
-      ? { model, messages: [{ role: 'user', content: text }], stream: isStream, n: 1 + draws.below(3), ...(cap === null ? {} : { max_tokens: cap.max }) }
-      : { model, input: text, stream: isStream, store: stored, background: kind === 'background', ...(previous === null ? {} : { previous_response_id: previous.id }), ...(cap === null ? {} : { max_output_tokens: cap.max }) };
-    await this.#send({ kind, organization, thread, course, previous, stored, known: null, after: -1 }, 'POST', kind === 'chat' ? '/v1/chat/completions' : '/v1/responses', body, {}, tag, this.#identity(organization, draws));
+    const body =
+      kind === 'chat'
+        ? {
+            model,
+            messages: [{ role: 'user', content: text }],
+            stream: isStream,
+            n: 1 + draws.below(3),
+            ...(cap === null ? {} : { max_tokens: cap.max }),
+          }
+        : {
+            model,
+            input: text,
+            stream: isStream,
+            store: stored,
+            background: kind === 'background',
+            ...(previous === null ? {} : { previous_response_id: previous.id }),
+            ...(cap === null ? {} : { max_output_tokens: cap.max }),
+          };
+    await this.#send(
+      { kind, organization, thread, course, previous, stored, known: null, after: -1 },
+      'POST',
+      kind === 'chat' ? '/v1/chat/completions' : '/v1/responses',
+      body,
+      {},
+      tag,
+      this.#identity(organization, draws),
+    );
   }
 
   async #ask(kind: 'get' | 'follow' | 'items' | 'foreign' | 'cancel' | 'delete', draws: Draws): Promise<void> {
@@ -242,53 +383,113 @@ export class World {
     const known = this.#pick(draws.below(3) === 0 ? all : all.slice(-8), draws);
     if (thread === undefined || known === undefined) return;
     const owner = this.#organizations.find(({ id }) => id === known.organizationId) as Organization;
-    const organization = kind === 'foreign' ? this.#organizations[owner.number % 3] as Organization : owner;
-    const [method, path] = ({
-      get: ['GET', ''], follow: ['GET', ''], items: ['GET', '/input_items'], cancel: ['POST', '/cancel'], delete: ['DELETE', ''],
-      foreign: ([['GET', ''], ['GET', '/input_items'], ['POST', '/cancel'], ['DELETE', '']] as const)[draws.below(4)]!,
-    } as const)[kind];
+    const organization = kind === 'foreign' ? (this.#organizations[owner.number % 3] as Organization) : owner;
+    const [method, path] = (
+      {
+        get: ['GET', ''],
+        follow: ['GET', ''],
+        items: ['GET', '/input_items'],
+        cancel: ['POST', '/cancel'],
+        delete: ['DELETE', ''],
+        foreign: (
+          [
+            ['GET', ''],
+            ['GET', '/input_items'],
+            ['POST', '/cancel'],
+            ['DELETE', ''],
+          ] as const
+        )[draws.below(4)]!,
+      } as const
+    )[kind];
     const after = kind === 'follow' && draws.below(2) === 0 ? draws.below(6) : -1;
     if (kind === 'delete') known.deleteAsked = true;
-    const query = { ...(kind === 'follow' ? { stream: 'true', ...(after < 0 ? {} : { starting_after: String(after) }) } : {}), ...(path === '/input_items' ? { order: 'asc', limit: '100' } : {}) };
-    await this.#send({ kind, organization, thread, course: null, previous: null, stored: false, known, after }, method, `/v1/responses/:id${path}`, undefined, { id: known.id, query }, this.#next++, this.#identity(organization, draws));
+    const query = {
+      ...(kind === 'follow' ? { stream: 'true', ...(after < 0 ? {} : { starting_after: String(after) }) } : {}),
+      ...(path === '/input_items' ? { order: 'asc', limit: '100' } : {}),
+    };
+    await this.#send(
+      { kind, organization, thread, course: null, previous: null, stored: false, known, after },
+      method,
+      `/v1/responses/:id${path}`,
+      undefined,
+      { id: known.id, query },
+      this.#next++,
+      this.#identity(organization, draws),
+    );
   }
 
-  async #send(what: Omit<Asked, 'exchange' | 'since' | 'usable'>, method: string, path: string, body: unknown, { id = '', query = {} }: { id?: string; query?: Record<string, string> }, tag: number, identity: Identity): Promise<void> {
+  async #send(
+    what: Omit<Asked, 'exchange' | 'since' | 'usable'>,
+    method: string,
+    path: string,
+    body: unknown,
+    { id = '', query = {} }: { id?: string; query?: Record<string, string> },
+    tag: number,
+    identity: Identity,
+  ): Promise<void> {
     this.figures.requests++;
     const { thread, previous, organization } = what;
     const requestId = `req_${tag}`;
-    const usable = previous === null || (!this.#responses.isLost(previous) && previous.organizationId === organization.id);
-    const exchange = new SimExchange(method, requestId, identity, body, { id }, new URLSearchParams(query), () => { this.#answered(asked); });
+    const usable =
+      previous === null || (!this.#responses.isLost(previous) && previous.organizationId === organization.id);
+    const exchange = new SimExchange(method, requestId, identity, body, { id }, new URLSearchParams(query), () => {
+      this.#answered(asked);
+    });
     const asked: Asked = { ...what, exchange, since: this.#responses.now, usable };
     this.#asked.push(asked);
     this.#owners.set(requestId, thread.owner);
     if (what.course !== null) this.#courses.set(tag, asked);
-    await this.time.as(thread.owner, () => { void thread.serve(exchange, path); });
+    await this.time.as(thread.owner, () => {
+      void thread.serve(exchange, path);
+    });
   }
 
   /** The whole of an answer is there. */
   #answered(asked: Asked): void {
     const { exchange, kind, known, organization, course } = asked;
     const { status, code, unexpected } = exchange;
-    this.trace.update(`${exchange.requestId} ${kind} ${String(status)} ${String(code)} ${JSON.stringify(exchange.answer)} ${(exchange.events ?? []).map(({ data }) => data).join('\n')}\n`);
-    if (unexpected !== null) return this.#violated(`${exchange.requestId} (${kind}) was answered with an internal error: ${String((unexpected as Error).stack ?? unexpected)}`);
-    if (code === 'maintenance' && this.#disk.failedAt < exchange.receivedAt * 1000 && this.#process?.state === 'up' && this.time.now - this.#process.failedAt > SECOND && this.#process.primary !== null) {
-      return this.#violated(`${exchange.requestId} (${kind}) is told that nothing can be stored, and the disk was well`);
+    this.trace.update(
+      `${exchange.requestId} ${kind} ${String(status)} ${String(code)} ${JSON.stringify(exchange.answer)} ${(exchange.events ?? []).map(({ data }) => data).join('\n')}\n`,
+    );
+    if (unexpected !== null)
+      return this.#violated(
+        `${exchange.requestId} (${kind}) was answered with an internal error: ${String((unexpected as Error).stack ?? unexpected)}`,
+      );
+    if (
+      code === 'maintenance' &&
+      this.#disk.failedAt < exchange.receivedAt * 1000 &&
+      this.#process?.state === 'up' &&
+      this.time.now - this.#process.failedAt > SECOND &&
+      this.#process.primary !== null
+    ) {
+      return this.#violated(
+        `${exchange.requestId} (${kind}) is told that nothing can be stored, and the disk was well`,
+      );
     }
     if (known !== null) {
       if (status === 404 && code === 'response_not_found') this.#responses.missed(known, organization.id);
-      else if (status === 200 && exchange.method === 'DELETE') this.#responses.deleted(known, organization.id, asked.since, exchange.receivedAt * MS);
+      else if (status === 200 && exchange.method === 'DELETE')
+        this.#responses.deleted(known, organization.id, asked.since, exchange.receivedAt * MS);
       else if (status === 200 && kind !== 'follow') this.#responses.found(known, organization.id, asked.since);
       const isGenerated = (): boolean => this.#answering().some(({ background }) => background.find(known.id) !== null);
-      if (kind === 'cancel' && code === 'response_not_cancellable' && known.background && this.#disk.slowUs < SECOND && isGenerated()) this.#violated(`${known.id} is said not to be cancellable, and is being generated`);
+      if (
+        kind === 'cancel' &&
+        code === 'response_not_cancellable' &&
+        known.background &&
+        this.#disk.slowUs < SECOND &&
+        isGenerated()
+      )
+        this.#violated(`${known.id} is said not to be cancellable, and is being generated`);
       if (status === 200 && (kind === 'get' || kind === 'cancel')) {
         this.#responses.saw(known, exchange.answer as Resource);
-        if (kind === 'cancel' && !isEnded((exchange.answer as Resource).status)) this.#violated(`${known.id} is ${(exchange.answer as Resource).status} after it was cancelled`);
+        if (kind === 'cancel' && !isEnded((exchange.answer as Resource).status))
+          this.#violated(`${known.id} is ${(exchange.answer as Resource).status} after it was cancelled`);
       } else if (status === 200 && kind === 'items') {
         this.#items(known, exchange.answer as { data: { content: { text?: string }[] }[] });
       }
     }
-    if (course !== null && asked.previous !== null && asked.usable && code === 'previous_response_not_found') this.#responses.missed(asked.previous, organization.id);
+    if (course !== null && asked.previous !== null && asked.usable && code === 'previous_response_not_found')
+      this.#responses.missed(asked.previous, organization.id);
     this.#seen(asked);
   }
 
@@ -298,26 +499,44 @@ export class World {
     const { events, over, status, aborted } = exchange;
     const isWhole = over && status === 200 && !aborted;
     if (kind === 'follow' && known !== null) {
-      if (events !== null && known.background) this.#responses.followed(known, events, after, isWhole, this.#wasWell(known));
+      if (events !== null && known.background)
+        this.#responses.followed(known, events, after, isWhole, this.#wasWell(known));
       return;
     }
     if (course === null || kind === 'chat') return;
     const { tag } = course;
-    let resource = over && status === 200 ? exchange.answer as Resource | null : null;
+    let resource = over && status === 200 ? (exchange.answer as Resource | null) : null;
     const [first] = events ?? [];
     const last = events?.filter(({ data }) => data !== '[DONE]').at(-1);
     // A foreground stream is stored before its last event; of a failure nobody says that it is.
-    if (kind === 'stream' && (last?.type === 'response.completed' || last?.type === 'response.incomplete')) resource = (JSON.parse(last.data) as { response: Resource }).response;
-    if (kind === 'background' && first !== undefined) resource = (JSON.parse(first.data) as { response: Resource }).response;
+    if (kind === 'stream' && (last?.type === 'response.completed' || last?.type === 'response.incomplete'))
+      resource = (JSON.parse(last.data) as { response: Resource }).response;
+    if (kind === 'background' && first !== undefined)
+      resource = (JSON.parse(first.data) as { response: Resource }).response;
     if (resource === null) return;
     const isNew = this.#responses.get(resource.id) === undefined;
-    const kept = this.#responses.get(resource.id) ?? this.#responses.add({
-      tag, id: resource.id, seenAt: asked.since, askedAt: exchange.receivedAt * 1000, organizationId: organization.id, createdAt: resource.created_at, stored, background: kind === 'background', previous, input: textOf(course),
-    }, resource);
+    const kept =
+      this.#responses.get(resource.id) ??
+      this.#responses.add(
+        {
+          tag,
+          id: resource.id,
+          seenAt: asked.since,
+          askedAt: exchange.receivedAt * 1000,
+          organizationId: organization.id,
+          createdAt: resource.created_at,
+          stored,
+          background: kind === 'background',
+          previous,
+          input: textOf(course),
+        },
+        resource,
+      );
     if (organization.erasures.some(({ until }) => until >= exchange.receivedAt * 1000)) kept.deleteAsked = true;
     if (isNew && stored) this.figures.stored++;
     if (isNew && kind === 'background') this.figures.background++;
-    if (kind === 'background' && events !== null) this.#responses.followed(kept, events, -1, isWhole, this.#wasWell(kept));
+    if (kind === 'background' && events !== null)
+      this.#responses.followed(kept, events, -1, isWhole, this.#wasWell(kept));
     else if (kind !== 'background') this.#output(course, resource);
   }
 
@@ -330,16 +549,23 @@ export class World {
     const [text = ''] = outputOf(resource);
     const told = this.#told.get(tag);
     const expected = Array.from({ length: told?.tokens ?? 0 }, (_, at) => `${tag}.${at} `).join('');
-    if (text !== expected) this.#violated(`${resource.id} says ${JSON.stringify(text)} where the model said ${JSON.stringify(expected)}`);
-    if (resource.usage?.input_tokens !== prompt || resource.usage.output_tokens !== told?.tokens) this.#violated(`${resource.id} has usage ${JSON.stringify(resource.usage)}; its prompt had ${prompt} tokens, its answer ${String(told?.tokens)}`);
+    if (text !== expected)
+      this.#violated(`${resource.id} says ${JSON.stringify(text)} where the model said ${JSON.stringify(expected)}`);
+    if (resource.usage?.input_tokens !== prompt || resource.usage.output_tokens !== told?.tokens)
+      this.#violated(
+        `${resource.id} has usage ${JSON.stringify(resource.usage)}; its prompt had ${prompt} tokens, its answer ${String(told?.tokens)}`,
+      );
   }
 
   #items(known: Known, { data }: { data: { content: { text?: string }[] }[] }): void {
     const before = known.previous === null ? [] : this.#responses.texts(known.previous);
-    for (let at: Known | null = known; at !== null; at = at.previous) if (this.#responses.isLost(at)) return;   // then what is left of it
+    for (let at: Known | null = known; at !== null; at = at.previous) if (this.#responses.isLost(at)) return; // then what is left of it
     if (before === null) return;
     const listed = data.map(({ content }) => content.map(({ text = '' }) => text).join(''));
-    if (JSON.stringify(listed) !== JSON.stringify([...before, known.input])) this.#violated(`${known.id} was generated from ${JSON.stringify([...before, known.input])} and lists ${JSON.stringify(listed)}`);
+    if (JSON.stringify(listed) !== JSON.stringify([...before, known.input]))
+      this.#violated(
+        `${known.id} was generated from ${JSON.stringify([...before, known.input])} and lists ${JSON.stringify(listed)}`,
+      );
   }
 
   async #connect({ id }: Organization, draws: Draws): Promise<void> {
@@ -358,7 +584,9 @@ export class World {
       }
       try {
         sockets.push({ leave: thread.admission.connect(id, 3), organizationId: id, thread: thread.index });
-      } catch { /* the limit, which the witness has checked */ }
+      } catch {
+        /* the limit, which the witness has checked */
+      }
     });
   }
 
@@ -370,7 +598,9 @@ export class World {
     for (const known of all) known.deleteAsked = true;
     const erasure = { owner: thread.owner, until: Infinity };
     organization.erasures.push(erasure);
-    const over = (): void => { erasure.until = this.time.now; };
+    const over = (): void => {
+      erasure.until = this.time.now;
+    };
     await this.time.as(thread.owner, () => {
       thread.responses.eraseOrganization(id).then(() => {
         over();
@@ -392,30 +622,46 @@ export class World {
     const { time } = this;
     const answering = this.#threads > 1 ? this.#threads : 0;
     const process: Process = {
-      owners: [], state: 'opening', failedAt: -Infinity, counters: new SharedArrayBuffer(tableBytes(RECORDS)), held: new SharedArrayBuffer(HeldResponses.bytes(answering + 1)),
-      limits: new LimitsWitness(this.#config.limits, time, (what) => this.#violated(what)), hub: null, primary: null, threads: new Array<null>(answering).fill(null), running: 0,
-      ledgers: Array.from({ length: answering + 1 }, () => new Int32Array(new SharedArrayBuffer(RECORDS * 4))), sockets: [],
+      owners: [],
+      state: 'opening',
+      failedAt: -Infinity,
+      counters: new SharedArrayBuffer(tableBytes(RECORDS)),
+      held: new SharedArrayBuffer(HeldResponses.bytes(answering + 1)),
+      limits: new LimitsWitness(this.#config.limits, time, (what) => this.#violated(what)),
+      hub: null,
+      primary: null,
+      threads: new Array<null>(answering).fill(null),
+      running: 0,
+      ledgers: Array.from({ length: answering + 1 }, () => new Int32Array(new SharedArrayBuffer(RECORDS * 4))),
+      sockets: [],
     };
     this.#process = process;
     this.figures.restarts++;
     const owner = this.#owner(process);
     let bus: ThreadBus = new LocalBus();
-    if (answering > 0) bus = process.hub = new HubBus({ threads: answering, onError: (error, topic) => this.#errors.push(`${topic}: ${String(error)}`) });
-    await time.as(owner, () => {
-      SimThread.open(owner, bus, true, null, this.#common(process)).then((thread) => {
-        process.primary = thread;
-        process.state = 'up';
-        thread.onStorageFailure(() => {
-          process.failedAt = Math.max(process.failedAt, time.now);
-          if (process.state === 'up') void this.#orderly(process, 3 * SECOND);
-        });
-        if (answering === 0) process.threads.push(thread);
-        for (let index = 1; index <= answering; index++) this.#startThread(process, index);
-      }, () => {
-        // A start that cannot write ends; whoever watches over it starts it again.
-        this.#end1(process);
-        time.at(time.now + SECOND, { alive: true }, () => this.#start());
+    if (answering > 0)
+      bus = process.hub = new HubBus({
+        threads: answering,
+        onError: (error, topic) => this.#errors.push(`${topic}: ${String(error)}`),
       });
+    await time.as(owner, () => {
+      SimThread.open(owner, bus, true, null, this.#common(process)).then(
+        (thread) => {
+          process.primary = thread;
+          process.state = 'up';
+          thread.onStorageFailure(() => {
+            process.failedAt = Math.max(process.failedAt, time.now);
+            if (process.state === 'up') void this.#orderly(process, 3 * SECOND);
+          });
+          if (answering === 0) process.threads.push(thread);
+          for (let index = 1; index <= answering; index++) this.#startThread(process, index);
+        },
+        () => {
+          // A start that cannot write ends; whoever watches over it starts it again.
+          this.#end1(process);
+          time.at(time.now + SECOND, { alive: true }, () => this.#start());
+        },
+      );
     });
   }
 
@@ -429,11 +675,19 @@ export class World {
     process.running++;
     // Its modules are read and its models attached to before it hears anything.
     time.at(time.now + this.#draws.below(1_500) * MS, owner, () => {
-      const bus = new PortBus(index, port2, { threads: this.#threads, onError: (error, topic) => this.#errors.push(`${topic}: ${String(error)}`) });
-      SimThread.open(owner, bus, false, process.ledgers[index] as Int32Array, this.#common(process)).then((thread) => {
-        process.threads[index - 1] = thread;
-        thread.onStorageFailure(() => { process.failedAt = Math.max(process.failedAt, time.now); });
-      }, () => this.#threadEnded(process, index, owner));
+      const bus = new PortBus(index, port2, {
+        threads: this.#threads,
+        onError: (error, topic) => this.#errors.push(`${topic}: ${String(error)}`),
+      });
+      SimThread.open(owner, bus, false, process.ledgers[index] as Int32Array, this.#common(process)).then(
+        (thread) => {
+          process.threads[index - 1] = thread;
+          thread.onStorageFailure(() => {
+            process.failedAt = Math.max(process.failedAt, time.now);
+          });
+        },
+        () => this.#threadEnded(process, index, owner),
+      );
     });
   }
 
@@ -455,8 +709,15 @@ export class World {
     this.time.owner = primary.owner;
     hub.remove(index);
     giveUp({
-      index, admission: primary.admission, ledger: process.ledgers[index] as Int32Array, held: new HeldResponses(process.held), bus: hub, log: this.#log(), others: () => process.running,
-      failUnfinished: (isRunning) => primary.failUnfinished(isRunning), closing: new AbortController().signal,
+      index,
+      admission: primary.admission,
+      ledger: process.ledgers[index] as Int32Array,
+      held: new HeldResponses(process.held),
+      bus: hub,
+      log: this.#log(),
+      others: () => process.running,
+      failUnfinished: (isRunning) => primary.failUnfinished(isRunning),
+      closing: new AbortController().signal,
     });
     time.at(time.now + RESTART_PAUSE_US, primary.owner, () => this.#startThread(process, index));
   }
@@ -476,7 +737,11 @@ export class World {
   #gone(owner: Owner): { identity: Identity; model: string; n: number }[] {
     const gone = [...this.#running].filter((told) => told.owner === owner);
     for (const told of gone) this.#running.delete(told);
-    return gone.map(({ tag, model, n }) => ({ identity: (this.#courses.get(tag) as Asked).exchange.identity, model, n }));
+    return gone.map(({ tag, model, n }) => ({
+      identity: (this.#courses.get(tag) as Asked).exchange.identity,
+      model,
+      n,
+    }));
   }
 
   readonly #running = new Set<Told>();
@@ -489,13 +754,21 @@ export class World {
 
   #common(process: Process): Common {
     return {
-      config: this.#config, disk: this.#disk, telemetry: this.#telemetry(), counters: process.counters, held: process.held,
+      config: this.#config,
+      disk: this.#disk,
+      telemetry: this.#telemetry(),
+      counters: process.counters,
+      held: process.held,
       engines: {
         running: new Proxy(this.#running, {
           get: (set, name) => {
-            if (name === 'add') return (told: Told) => { this.#told.set(told.tag, told); return set.add(told); };
+            if (name === 'add')
+              return (told: Told) => {
+                this.#told.set(told.tag, told);
+                return set.add(told);
+              };
             const value: unknown = Reflect.get(set, name, set);
-            return typeof value === 'function' ? value.bind(set) as unknown : value;
+            return typeof value === 'function' ? (value.bind(set) as unknown) : value;
           },
         }),
         prepared: (tag, texts) => this.#prepared(tag, texts),
@@ -510,7 +783,8 @@ export class World {
         rejected: (rejected) => usage.rejected(rejected),
       }),
       storedMonth: (organizationId, month, tokens) => process.limits.storedMonth(organizationId, month, tokens),
-      isSuspended: (organizationId) => this.#organizations.some(({ id, suspended }) => id === organizationId && suspended),
+      isSuspended: (organizationId) =>
+        this.#organizations.some(({ id, suspended }) => id === organizationId && suspended),
     };
   }
 
@@ -522,8 +796,12 @@ export class World {
     if (before === null) return;
     const expected = [...before, textOf(asked.course)].filter((text) => text !== '');
     const given = texts.filter((text) => text !== '');
-    if (JSON.stringify(given) !== JSON.stringify(expected)) this.#violated(`request ${tag} continues ${asked.previous.id}: it is made of ${JSON.stringify(given)} instead of ${JSON.stringify(expected)}`);
-    if (asked.previous.organizationId !== asked.organization.id) this.#violated(`request ${tag} continues ${asked.previous.id}, which is of ${asked.previous.organizationId}`);
+    if (JSON.stringify(given) !== JSON.stringify(expected))
+      this.#violated(
+        `request ${tag} continues ${asked.previous.id}: it is made of ${JSON.stringify(given)} instead of ${JSON.stringify(expected)}`,
+      );
+    if (asked.previous.organizationId !== asked.organization.id)
+      this.#violated(`request ${tag} continues ${asked.previous.id}, which is of ${asked.previous.organizationId}`);
   }
 
   #ended(end: FinishedUsage): void {
@@ -531,26 +809,41 @@ export class World {
     const tag = Number(requestId.slice(4));
     const told = this.#told.get(tag);
     const owner = this.#owners.get(requestId);
-    if (told === undefined || owner === undefined) return this.#violated(`the usage of ${requestId} is told, which never ran`);
+    if (told === undefined || owner === undefined)
+      return this.#violated(`the usage of ${requestId} is told, which never ran`);
     if (this.#ends.has(requestId) && owner.alive) this.#violated(`the usage of ${requestId} is told twice`);
     this.#ends.set(requestId, end);
     if (owner.alive ? outputTokens !== told.tokens || inputTokens !== told.promptTokens : outputTokens > told.tokens) {
-      this.#violated(`the usage of ${requestId} is told as ${inputTokens} and ${outputTokens} tokens; its engine told of ${told.promptTokens} and ${told.tokens}`);
+      this.#violated(
+        `the usage of ${requestId} is told as ${inputTokens} and ${outputTokens} tokens; its engine told of ${told.promptTokens} and ${told.tokens}`,
+      );
     }
   }
 
   #telemetry(): Telemetry {
-    const meter = { started: () => undefined, prefilled: () => undefined, firstToken: () => undefined, laterTokens: () => undefined, choiceFinished: () => undefined, completed: () => undefined, failed: () => undefined, cancelled: () => undefined };
+    const meter = {
+      started: () => undefined,
+      prefilled: () => undefined,
+      firstToken: () => undefined,
+      laterTokens: () => undefined,
+      choiceFinished: () => undefined,
+      completed: () => undefined,
+      failed: () => undefined,
+      cancelled: () => undefined,
+    };
     return { log: this.#log(), generation: () => meter, request: () => undefined } as unknown as Telemetry;
   }
 
   #log(): Telemetry['log'] {
     return {
-      debug: () => undefined, info: () => undefined, warn: () => undefined,
+      debug: () => undefined,
+      info: () => undefined,
+      warn: () => undefined,
       error: (fields, message) => {
         // What follows from the faults of the disk is to be logged; anything else is a find.
         const { err } = fields as { err?: unknown };
-        if (this.time.now - this.#disk.failedAt > 60 * SECOND) this.#errors.push(`${message}: ${String((err as Error | undefined)?.stack ?? err)}`);
+        if (this.time.now - this.#disk.failedAt > 60 * SECOND)
+          this.#errors.push(`${message}: ${String((err as Error | undefined)?.stack ?? err)}`);
       },
     };
   }
@@ -588,7 +881,10 @@ export class World {
       time.at(time.now + 500 * MS, nobody, () => this.#start());
     };
     time.at(time.now + patienceUs, nobody, end);
-    const order = [...process.threads.filter((thread) => thread !== null && thread !== process.primary), process.primary];
+    const order = [
+      ...process.threads.filter((thread) => thread !== null && thread !== process.primary),
+      process.primary,
+    ];
     time.at(time.now, nobody, () => {
       for (const asked of this.#asked) {
         if (asked.exchange.over) continue;
@@ -598,7 +894,15 @@ export class World {
       let left = order.length;
       for (const thread of order) {
         if (thread === null || thread === undefined) left--;
-        else time.at(time.now + MS, thread.owner, () => { void thread.close().catch((error: unknown) => this.#errors.push(`closing: ${String(error)}`)).then(() => { if (--left === 0) time.at(time.now, nobody, end); }); });
+        else
+          time.at(time.now + MS, thread.owner, () => {
+            void thread
+              .close()
+              .catch((error: unknown) => this.#errors.push(`closing: ${String(error)}`))
+              .then(() => {
+                if (--left === 0) time.at(time.now, nobody, end);
+              });
+          });
       }
       if (left === 0) end();
     });
@@ -626,7 +930,8 @@ export class World {
   async #check(draws: Draws): Promise<void> {
     const process = this.#process;
     this.#asked = this.#asked.filter((asked) => !asked.exchange.over);
-    for (const { erasures } of this.#organizations) for (const erasure of erasures) if (!erasure.owner.alive) erasure.until = Math.min(erasure.until, this.time.now);
+    for (const { erasures } of this.#organizations)
+      for (const erasure of erasures) if (!erasure.owner.alive) erasure.until = Math.min(erasure.until, this.time.now);
     this.#slots.check();
     if (process?.primary != null && process.state === 'up') {
       const { primary } = process;
@@ -634,8 +939,14 @@ export class World {
         for (const organization of this.#organizations) {
           for (const model of MODELS) {
             let inFlight = 0;
-            for (const told of this.#running) if (told.organization === organization.number && told.model === model) inFlight += told.n;
-            process.limits.standing(primary.admission, { organizationId: organization.id, limits: organization.limits }, model, inFlight);
+            for (const told of this.#running)
+              if (told.organization === organization.number && told.model === model) inFlight += told.n;
+            process.limits.standing(
+              primary.admission,
+              { organizationId: organization.id, limits: organization.limits },
+              model,
+              inFlight,
+            );
           }
         }
         const others = this.#organizations.map(({ id }) => id);
@@ -644,7 +955,8 @@ export class World {
           const known = this.#pick(this.#responses.known, draws);
           if (known !== undefined) await this.#responses.check(known, reader.responses, others);
         }
-        if (this.figures.steps % 16 === 0) await this.#responses.list((this.#organizations[draws.below(3)] as Organization).id, reader.responses);
+        if (this.figures.steps % 16 === 0)
+          await this.#responses.list((this.#organizations[draws.below(3)] as Organization).id, reader.responses);
       });
       this.#findOrphans();
     } else {
@@ -663,7 +975,10 @@ export class World {
       open.add(id);
       const since = this.#orphans.get(id) ?? this.time.now;
       this.#orphans.set(id, since);
-      if (this.time.now - Math.max(since, this.#disk.failedAt, this.#disk.fullUntil) > ORPHAN_US) this.#violated(`${id} is said to go on, and nobody has generated it for ${(this.time.now - since) / SECOND} seconds`);
+      if (this.time.now - Math.max(since, this.#disk.failedAt, this.#disk.fullUntil) > ORPHAN_US)
+        this.#violated(
+          `${id} is said to go on, and nobody has generated it for ${(this.time.now - since) / SECOND} seconds`,
+        );
     }
     for (const id of this.#orphans.keys()) if (!open.has(id)) this.#orphans.delete(id);
   }
@@ -671,8 +986,16 @@ export class World {
   /** Responses that are said to go on, and can be read. */
   #open(): string[] {
     const { backing } = this.#disk;
-    const ids = [...backing.table('response-times').keys({ from: ['open'], to: ['open', 1] }) as Iterable<[string, number, string]>].map(([, , id]) => id);
-    return ids.filter((id) => (backing.table<Head>('responses').get(id)?.createdAt ?? 0) + this.#config.responses.retention_days * DAY_S > this.#responses.now);
+    const ids = [
+      ...(backing.table('response-times').keys({ from: ['open'], to: ['open', 1] }) as Iterable<
+        [string, number, string]
+      >),
+    ].map(([, , id]) => id);
+    return ids.filter(
+      (id) =>
+        (backing.table<Head>('responses').get(id)?.createdAt ?? 0) + this.#config.responses.retention_days * DAY_S >
+        this.#responses.now,
+    );
   }
 
   /** What is recorded of usage: each request at most once, sums of it as they are. `isAll`: everything that was told is there. */
@@ -680,7 +1003,9 @@ export class World {
     const { backing } = this.#disk;
     const months = new Map<string, number>();
     const rows = new Set<string>();
-    for (const { value: { requestId, organizationId, endedAt, inputTokens, outputTokens } } of backing.table<UsageRow>('usage-rows').range()) {
+    for (const {
+      value: { requestId, organizationId, endedAt, inputTokens, outputTokens },
+    } of backing.table<UsageRow>('usage-rows').range()) {
       if (rows.has(requestId)) this.#violated(`the usage of ${requestId} is recorded twice`);
       rows.add(requestId);
       const end = this.#ends.get(requestId);
@@ -691,11 +1016,18 @@ export class World {
     for (const { key, value } of backing.table<number>('usage-months').range()) {
       const [organizationId, month] = key as [string, string];
       const sum = months.get(`${organizationId} ${month}`) ?? 0;
-      if (value !== sum) this.#violated(`${organizationId} has used ${value} tokens in ${month}; the requests recorded of it come to ${sum}`);
+      if (value !== sum)
+        this.#violated(
+          `${organizationId} has used ${value} tokens in ${month}; the requests recorded of it come to ${sum}`,
+        );
     }
     if (!isAll) return;
-    for (const requestId of this.#ends.keys()) if (!rows.has(requestId) && this.#owners.get(requestId)?.alive === true) this.#violated(`the usage of ${requestId} was told and is not recorded`);
-    for (const { tag, tokens, owner } of this.#told.values()) if (tokens > 0 && owner.alive && !this.#ends.has(`req_${tag}`)) this.#violated(`the usage of req_${tag} was never told`);
+    for (const requestId of this.#ends.keys())
+      if (!rows.has(requestId) && this.#owners.get(requestId)?.alive === true)
+        this.#violated(`the usage of ${requestId} was told and is not recorded`);
+    for (const { tag, tokens, owner } of this.#told.values())
+      if (tokens > 0 && owner.alive && !this.#ends.has(`req_${tag}`))
+        this.#violated(`the usage of req_${tag} was never told`);
   }
 
   /** Nothing more is done to it: everything comes to its end. */
@@ -709,13 +1041,17 @@ export class World {
     await this.#start();
     await this.#pass(170 * SECOND);
     const process = this.#process;
-    if (process?.primary == null || process.state !== 'up') throw new Violation(`the service does not come up: it is ${String(process?.state)}`);
+    if (process?.primary == null || process.state !== 'up')
+      throw new Violation(`the service does not come up: it is ${String(process?.state)}`);
     const { primary } = process;
-    for (const { exchange, kind } of this.#asked) if (!exchange.over) this.#violated(`${exchange.requestId} (${kind}) is not answered`);
+    for (const { exchange, kind } of this.#asked)
+      if (!exchange.over) this.#violated(`${exchange.requestId} (${kind}) is not answered`);
     if (this.#running.size > 0) this.#violated(`${this.#running.size} requests run for ever`);
     for (const thread of this.#answering()) {
-      if (thread.background.size > 0) this.#violated(`${thread.background.size} background responses of thread ${thread.index} never end`);
-      if (thread.generations.size > 0) this.#violated(`${thread.generations.size} generations of thread ${thread.index} are listed and none runs`);
+      if (thread.background.size > 0)
+        this.#violated(`${thread.background.size} background responses of thread ${thread.index} never end`);
+      if (thread.generations.size > 0)
+        this.#violated(`${thread.generations.size} generations of thread ${thread.index} are listed and none runs`);
     }
     const held = new Int32Array(process.held).findIndex((count) => count !== 0);
     if (held >= 0) this.#violated('a chain is held and nobody continues it');
@@ -725,18 +1061,39 @@ export class World {
       const others = this.#organizations.map(({ id }) => id);
       for (const organizationId of others) {
         await this.#responses.list(organizationId, primary.responses);
-        for (const model of MODELS) process.limits.standing(primary.admission, { organizationId, limits: this.#organizations.find(({ id }) => id === organizationId)?.limits ?? {} }, model, 0);
+        for (const model of MODELS)
+          process.limits.standing(
+            primary.admission,
+            { organizationId, limits: this.#organizations.find(({ id }) => id === organizationId)?.limits ?? {} },
+            model,
+            0,
+          );
       }
       for (const known of this.#responses.known) await this.#responses.check(known, primary.responses, others);
     });
     this.#raise();
     // Their time is over: nothing is left of them.
     time.leapWall(31 * DAY_S * 1000);
-    await this.time.as(primary.owner, () => { void primary.responses.sweep(); });
+    await this.time.as(primary.owner, () => {
+      void primary.responses.sweep();
+    });
     await this.#pass(60 * SECOND);
-    for (const name of ['responses', 'response-resources', 'response-inputs', 'response-outputs', 'response-images', 'response-items', 'response-events', 'response-times', 'responses-by-organization'] as const) {
+    for (const name of [
+      'responses',
+      'response-resources',
+      'response-inputs',
+      'response-outputs',
+      'response-images',
+      'response-items',
+      'response-events',
+      'response-times',
+      'responses-by-organization',
+    ] as const) {
       const rows = [...this.#disk.backing.table(name).keys()];
-      if (rows.length > 0) this.#violated(`${rows.length} rows of ${name} are left when all responses have expired: ${JSON.stringify(rows.slice(0, 3))}`);
+      if (rows.length > 0)
+        this.#violated(
+          `${rows.length} rows of ${name} are left when all responses have expired: ${JSON.stringify(rows.slice(0, 3))}`,
+        );
     }
     this.#sum(process);
     this.figures.reads += this.#responses.read;

@@ -52,15 +52,26 @@ async function failureOf(response: Response): Promise<ApiFailure> {
   const wait = Number(response.headers.get('retry-after-ms'));
   const retryAfterMs = Number.isFinite(wait) && wait > 0 ? wait : null;
   try {
-    const { error } = await response.json() as { error: { message: string; code: ErrorCode; param: string | null } };
+    const { error } = (await response.json()) as { error: { message: string; code: ErrorCode; param: string | null } };
     return new ApiFailure(response.status, error.code, error.message, error.param, retryAfterMs, requestId);
   } catch {
-    return new ApiFailure(response.status, 'unreadable', `The server answered with status ${response.status}.`, null, retryAfterMs, requestId);
+    return new ApiFailure(
+      response.status,
+      'unreadable',
+      `The server answered with status ${response.status}.`,
+      null,
+      retryAfterMs,
+      requestId,
+    );
   }
 }
 
 /** fetch of a path of this server, with the session's cookie and, where it changes something, the CSRF token. Throws ApiFailure. */
-export async function send(method: string, path: string, options: { body?: unknown; signal?: AbortSignal; headers?: Record<string, string> } = {}): Promise<Response> {
+export async function send(
+  method: string,
+  path: string,
+  options: { body?: unknown; signal?: AbortSignal; headers?: Record<string, string> } = {},
+): Promise<Response> {
   const once = async (): Promise<Response> => {
     const headers: Record<string, string> = { Accept: 'application/json', ...options.headers };
     if (method !== 'GET') headers['X-CSRF-Token'] = csrfToken;
@@ -93,12 +104,13 @@ async function json<T>(method: string, path: string, body?: unknown, signal?: Ab
   if (body !== undefined) options.body = body;
   if (signal !== undefined) options.signal = signal;
   const response = await send(method, `${API}${path}`, options);
-  return await response.json() as T;
+  return (await response.json()) as T;
 }
 
 /** Paths are below /dashboard/api: api.get<Me>('/me'). */
 export const api = {
-  get: <T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> => json<T>('GET', withQuery(path, query), undefined, signal),
+  get: <T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> =>
+    json<T>('GET', withQuery(path, query), undefined, signal),
   post: <T>(path: string, body: unknown = {}): Promise<T> => json<T>('POST', path, body),
   patch: <T>(path: string, body: unknown): Promise<T> => json<T>('PATCH', path, body),
   put: <T>(path: string, body: unknown): Promise<T> => json<T>('PUT', path, body),
@@ -113,7 +125,8 @@ export function messageOf(error: unknown): string {
 /** The message for one field, if the failure is about it; nested paths count (`limits.hal-1.0.rpm` is of `limits`). */
 export function fieldError(error: unknown, field: string): string | null {
   if (!(error instanceof ApiFailure) || error.param === null) return null;
-  if (error.param !== field && !error.param.startsWith(`${field}.`) && !error.param.startsWith(`${field}[`)) return null;
+  if (error.param !== field && !error.param.startsWith(`${field}.`) && !error.param.startsWith(`${field}[`))
+    return null;
   // The API says "new_password must …"; beside the field that is its label's business.
   const { message, param } = error;
   const text = message.startsWith(param) ? param.replaceAll('_', ' ') + message.slice(param.length) : message;

@@ -44,13 +44,31 @@ export function App(): ReactNode {
   return (
     <Router base="/dashboard">
       <Switch>
-        <Route path="/signin"><SignedOut><SignIn /></SignedOut></Route>
-        <Route path="/signup"><SignedOut><SignUp invite={null} /></SignedOut></Route>
-        <Route path="/accept-invite"><Join /></Route>
-        <Route path="/forgot"><ForgotPassword /></Route>
-        <Route path="/reset"><ResetPassword /></Route>
-        <Route path="/verify"><VerifyEmail /></Route>
-        <Route><SignedIn /></Route>
+        <Route path="/signin">
+          <SignedOut>
+            <SignIn />
+          </SignedOut>
+        </Route>
+        <Route path="/signup">
+          <SignedOut>
+            <SignUp invite={null} />
+          </SignedOut>
+        </Route>
+        <Route path="/accept-invite">
+          <Join />
+        </Route>
+        <Route path="/forgot">
+          <ForgotPassword />
+        </Route>
+        <Route path="/reset">
+          <ResetPassword />
+        </Route>
+        <Route path="/verify">
+          <VerifyEmail />
+        </Route>
+        <Route>
+          <SignedIn />
+        </Route>
       </Switch>
     </Router>
   );
@@ -67,7 +85,7 @@ function Join(): ReactNode {
   const token = new URLSearchParams(useSearch()).get('token') ?? '';
   const [cameSignedIn] = useState(me !== null);
   if (me === null) return <SignUp invite={token} />;
-  return cameSignedIn ? <AcceptInvite invite={token} /> : <Redirect to="/" replace />;   // signing up has accepted it
+  return cameSignedIn ? <AcceptInvite invite={token} /> : <Redirect to="/" replace />; // signing up has accepted it
 }
 
 function SignedIn(): ReactNode {
@@ -79,22 +97,38 @@ function SignedIn(): ReactNode {
     navigate(path === '/' ? to : `${to}?next=${encodeURIComponent(path)}`, { replace: true });
   }, [me, status.first_user, path, navigate]);
   if (me === null) return null;
-  return <Shell><ErrorBoundary key={path}><Pages /></ErrorBoundary></Shell>;
+  return (
+    <Shell>
+      <ErrorBoundary key={path}>
+        <Pages />
+      </ErrorBoundary>
+    </Shell>
+  );
 }
 
 function Pages(): ReactNode {
   const { organization } = useSession();
   const { user, second_factor_missing: isMissing } = useMe();
   // What a page shows is an organization's: with another one it starts anew.
-  const of = (page: ReactNode, least: Role = 'viewer'): ReactNode => (
-    organization === null ? <NoOrganization /> : atLeast(organization.role, least) ? <div key={organization.id} className="contents">{page}</div> : <NotAllowed />
-  );
-  const operator = (page: ReactNode): ReactNode => (!user.operator ? <NotAllowed /> : isMissing ? <SecondFactorMissing /> : page);
+  const of = (page: ReactNode, least: Role = 'viewer'): ReactNode =>
+    organization === null ? (
+      <NoOrganization />
+    ) : atLeast(organization.role, least) ? (
+      <div key={organization.id} className="contents">
+        {page}
+      </div>
+    ) : (
+      <NotAllowed />
+    );
+  const operator = (page: ReactNode): ReactNode =>
+    !user.operator ? <NotAllowed /> : isMissing ? <SecondFactorMissing /> : page;
   return (
     <Switch>
       <Route path="/">{of(<Overview />)}</Route>
       <Route path="/playground">{of(<Playground />)}</Route>
-      <Route path="/shared/:organization/:id">{({ organization: of, id }) => <Shared organizationId={of} id={id} />}</Route>
+      <Route path="/shared/:organization/:id">
+        {({ organization: of, id }) => <Shared organizationId={of} id={id} />}
+      </Route>
       <Route path="/models">{of(<Models />)}</Route>
       <Route path="/keys">{of(<Keys />)}</Route>
       <Route path="/usage">{of(<Usage />)}</Route>
@@ -104,7 +138,9 @@ function Pages(): ReactNode {
       <Route path="/members">{of(<Members />)}</Route>
       <Route path="/settings">{of(<Settings />)}</Route>
       <Route path="/audit-log">{of(<AuditLog />, 'admin')}</Route>
-      <Route path="/profile"><Profile /></Route>
+      <Route path="/profile">
+        <Profile />
+      </Route>
       <Route path="/operator/live">{operator(<OperatorLive />)}</Route>
       <Route path="/operator/tunables">{operator(<OperatorTunables />)}</Route>
       <Route path="/operator/tuning">{operator(<OperatorTuning />)}</Route>
@@ -113,7 +149,9 @@ function Pages(): ReactNode {
       <Route path="/operator/users">{operator(<OperatorUsers />)}</Route>
       <Route path="/operator/requests">{operator(<OperatorRequests />)}</Route>
       <Route path="/operator/usage">{operator(<OperatorUsage />)}</Route>
-      <Route><NotFound /></Route>
+      <Route>
+        <NotFound />
+      </Route>
     </Switch>
   );
 }
@@ -122,7 +160,9 @@ function NotFound(): ReactNode {
   return (
     <>
       <PageHeader title="No such page" />
-      <EmptyState title="There is nothing at this address" action={<LinkButton href="/">To the overview</LinkButton>}>It may have moved, or the link is mistyped.</EmptyState>
+      <EmptyState title="There is nothing at this address" action={<LinkButton href="/">To the overview</LinkButton>}>
+        It may have moved, or the link is mistyped.
+      </EmptyState>
     </>
   );
 }
@@ -131,7 +171,16 @@ function SecondFactorMissing(): ReactNode {
   return (
     <>
       <PageHeader title="Second factor needed" />
-      <EmptyState title="Operators of this server need a second factor" action={<LinkButton href="/profile" variant="primary">To your profile</LinkButton>}>Turn it on in your profile; then the operator pages open.</EmptyState>
+      <EmptyState
+        title="Operators of this server need a second factor"
+        action={
+          <LinkButton href="/profile" variant="primary">
+            To your profile
+          </LinkButton>
+        }
+      >
+        Turn it on in your profile; then the operator pages open.
+      </EmptyState>
     </>
   );
 }
@@ -140,8 +189,12 @@ function NotAllowed(): ReactNode {
   return (
     <>
       <PageHeader title="Not for your role" />
-      <EmptyState title="Your role in this organization does not include this page" action={<LinkButton href="/">To the overview</LinkButton>}>An owner or admin can change it under Members.</EmptyState>
+      <EmptyState
+        title="Your role in this organization does not include this page"
+        action={<LinkButton href="/">To the overview</LinkButton>}
+      >
+        An owner or admin can change it under Members.
+      </EmptyState>
     </>
   );
 }
-

@@ -8,15 +8,20 @@ const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFra
 /** 1,234,567 */
 export const count = (value: number): string => whole.format(value);
 /** 1.2M */
-export const short = (value: number): string => (Math.abs(value) < 10_000 ? whole.format(value) : compact.format(value));
+export const short = (value: number): string =>
+  Math.abs(value) < 10_000 ? whole.format(value) : compact.format(value);
 /** A share 0 … 1 as 12.3%; null as a dash. */
-export const percent = (share: number | null): string => (share === null ? '–' : `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)}%`);
+export const percent = (share: number | null): string =>
+  share === null ? '–' : `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)}%`;
 /** 512 MiB */
 export function bytes(value: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   let unit = 0;
   let left = value;
-  while (left >= 1024 && unit < units.length - 1) { left /= 1024; unit++; }
+  while (left >= 1024 && unit < units.length - 1) {
+    left /= 1024;
+    unit++;
+  }
   return `${left >= 100 || unit === 0 ? Math.round(left) : left.toFixed(1)} ${units[unit]}`;
 }
 /** 950 ms, 12.3 s, 4 min, 3 h, 2 d */

@@ -23,8 +23,12 @@ const client = new QueryClient({
       staleTime: 10_000,
       refetchOnWindowFocus: true,
       // What the server has decided stays decided; only an absent or overloaded one is asked again.
-      retry: (failures, error) => failures < 2 && error instanceof ApiFailure && (error.status === 0 || error.status >= 500),
-      retryDelay: (attempt, error) => (error instanceof ApiFailure && error.retryAfterMs !== null ? Math.min(error.retryAfterMs, 10_000) : 500 * 2 ** attempt),
+      retry: (failures, error) =>
+        failures < 2 && error instanceof ApiFailure && (error.status === 0 || error.status >= 500),
+      retryDelay: (attempt, error) =>
+        error instanceof ApiFailure && error.retryAfterMs !== null
+          ? Math.min(error.retryAfterMs, 10_000)
+          : 500 * 2 ** attempt,
     },
   },
 });

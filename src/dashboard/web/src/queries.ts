@@ -18,5 +18,9 @@ export function useModels(): UseQueryResult<DashboardModel[]> {
 
 /** What an invitation's link is for; null: there is none. */
 export function useInvite(token: string | null): UseQueryResult<InvitePreview> {
-  return useQuery({ queryKey: ['invite', token], queryFn: ({ signal }) => api.get<InvitePreview>(`/invites/${encodeURIComponent(token ?? '')}`, {}, signal), enabled: token !== null });
+  return useQuery({
+    queryKey: ['invite', token],
+    queryFn: ({ signal }) => api.get<InvitePreview>(`/invites/${encodeURIComponent(token ?? '')}`, {}, signal),
+    enabled: token !== null,
+  });
 }

@@ -9,7 +9,10 @@ import { atLeast } from './roles.js';
 
 const ORGANIZATION = 'monolith.organization';
 
-export interface SessionState { status: DashboardStatus; me: Me | null }
+export interface SessionState {
+  status: DashboardStatus;
+  me: Me | null;
+}
 
 async function loadSession(): Promise<SessionState> {
   const status = await api.get<DashboardStatus>('/status');
@@ -44,30 +47,45 @@ export function SessionProvider({ children }: { children: ReactNode }): ReactNod
   const query = useQuery({ queryKey: ['session'], queryFn: loadSession, staleTime: 60_000 });
   const [chosen, setChosen] = useState<string | null>(stored);
 
-  const reload = useCallback(async () => { await client.refetchQueries({ queryKey: ['session'] }); }, [client]);
+  const reload = useCallback(async () => {
+    await client.refetchQueries({ queryKey: ['session'] });
+  }, [client]);
   useEffect(() => {
     onSession(
       () => {
-        client.setQueryData<SessionState>(['session'], (old) => (old === undefined ? old : { status: { ...old.status, signed_in: false }, me: null }));
+        client.setQueryData<SessionState>(['session'], (old) =>
+          old === undefined ? old : { status: { ...old.status, signed_in: false }, me: null },
+        );
       },
-      async () => { await loadSession(); },
+      async () => {
+        await loadSession();
+      },
     );
   }, [client]);
 
   // What one person fetched is not the next one's to see, however the session ended.
   const userId = query.data?.me?.user.id ?? null;
-  useEffect(() => (userId === null ? undefined : () => client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'session' })), [client, userId]);
+  useEffect(
+    () =>
+      userId === null
+        ? undefined
+        : () => client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== 'session' }),
+    [client, userId],
+  );
 
   const value = useMemo<Session | null>(() => {
     if (query.data === undefined) return null;
     const { status, me } = query.data;
     const organization = me?.organizations.find(({ id }) => id === chosen) ?? me?.organizations[0] ?? null;
     return {
-      status, me, organization, reload,
+      status,
+      me,
+      organization,
+      reload,
       selectOrganization: (id) => {
         setChosen(id);
         try {
-          sessionStorage.setItem(ORGANIZATION, id);   // of this tab; the next one starts with it too
+          sessionStorage.setItem(ORGANIZATION, id); // of this tab; the next one starts with it too
           localStorage.setItem(ORGANIZATION, id);
         } catch {
           // for this visit, then
@@ -81,8 +99,22 @@ export function SessionProvider({ children }: { children: ReactNode }): ReactNod
   }, [query.data, chosen, client, reload]);
 
   if (value !== null) return <Context value={value}>{children}</Context>;
-  if (query.isError) return <main className="alone"><ErrorState error={query.error} onRetry={() => { void query.refetch(); }} /></main>;
-  return <main className="alone" aria-busy="true"><span className="visually-hidden">Loading</span></main>;
+  if (query.isError)
+    return (
+      <main className="alone">
+        <ErrorState
+          error={query.error}
+          onRetry={() => {
+            void query.refetch();
+          }}
+        />
+      </main>
+    );
+  return (
+    <main className="alone" aria-busy="true">
+      <span className="visually-hidden">Loading</span>
+    </main>
+  );
 }
 
 export function useSession(): Session {
@@ -102,9 +134,12 @@ export function useMe(): Me {
 export function useOrganization(): Organization & { path: string; may(least: Role): boolean } {
   const { organization } = useSession();
   if (organization === null) throw new Error('useOrganization without an organization');
-  return useMemo(() => ({
-    ...organization,
-    path: `/organizations/${organization.id}`,
-    may: (least: Role) => atLeast(organization.role, least),
-  }), [organization]);
+  return useMemo(
+    () => ({
+      ...organization,
+      path: `/organizations/${organization.id}`,
+      may: (least: Role) => atLeast(organization.role, least),
+    }),
+    [organization],
+  );
 }

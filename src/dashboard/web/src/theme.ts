@@ -9,7 +9,7 @@ export function readTheme(): Theme {
     const stored = localStorage.getItem(KEY);
     return stored === 'light' || stored === 'dark' ? stored : 'system';
   } catch {
-    return 'system';   // storage can be forbidden
+    return 'system'; // storage can be forbidden
   }
 }
 

@@ -4,8 +4,11 @@ import { api } from './api.js';
 
 export type Range = '24h' | '7d' | '30d' | '90d' | '365d';
 export const RANGES: readonly { value: Range; label: string; days: number }[] = [
-  { value: '24h', label: '24 h', days: 1 }, { value: '7d', label: '7 d', days: 7 }, { value: '30d', label: '30 d', days: 30 },
-  { value: '90d', label: '90 d', days: 90 }, { value: '365d', label: '1 y', days: 365 },
+  { value: '24h', label: '24 h', days: 1 },
+  { value: '7d', label: '7 d', days: 7 },
+  { value: '30d', label: '30 d', days: 30 },
+  { value: '90d', label: '90 d', days: 90 },
+  { value: '365d', label: '1 y', days: 365 },
 ];
 /** By hour there would be more bars than pixels. */
 export const HOURLY_DAYS = 7;
@@ -15,14 +18,23 @@ const MOST_ROWS = 50_000;
 const HOUR_S = 3_600;
 const DAY_S = 86_400;
 
-export interface UsageAsk { from: string; to: string; bucket: UsageBucket; group_by: UsageGroup; models?: string; api_keys?: string }
+export interface UsageAsk {
+  from: string;
+  to: string;
+  bucket: UsageBucket;
+  group_by: UsageGroup;
+  models?: string;
+  api_keys?: string;
+}
 
 /** Days (UTC) as date fields give them, the last one included. Null: there is no such span. */
 export function customRange(first: string, last: string): { from: string; to: string; days: number } | null {
   const from = Date.parse(`${first}T00:00:00Z`);
   const to = Date.parse(`${last}T00:00:00Z`) + DAY_S * 1000;
   const days = (to - from) / (DAY_S * 1000);
-  return Number.isFinite(days) && days >= 1 && days <= 3_660 ? { from: new Date(from).toISOString(), to: new Date(to).toISOString(), days } : null;
+  return Number.isFinite(days) && days >= 1 && days <= 3_660
+    ? { from: new Date(from).toISOString(), to: new Date(to).toISOString(), days }
+    : null;
 }
 
 /** Up to now. */
@@ -44,8 +56,35 @@ export async function loadUsage(path: string, ask: UsageAsk, signal: AbortSignal
   return rows;
 }
 
-export type Sums = Pick<UsageRowObject, 'requests' | 'errors' | 'rate_limited' | 'input_tokens' | 'cached_tokens' | 'output_tokens' | 'reasoning_tokens' | 'images' | 'answered' | 'first_token_ms' | 'duration_ms' | 'decode_ms'> & { cost: number | null };
-const SUMMED = ['requests', 'errors', 'rate_limited', 'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens', 'images', 'answered', 'first_token_ms', 'duration_ms', 'decode_ms'] as const;
+export type Sums = Pick<
+  UsageRowObject,
+  | 'requests'
+  | 'errors'
+  | 'rate_limited'
+  | 'input_tokens'
+  | 'cached_tokens'
+  | 'output_tokens'
+  | 'reasoning_tokens'
+  | 'images'
+  | 'answered'
+  | 'first_token_ms'
+  | 'duration_ms'
+  | 'decode_ms'
+> & { cost: number | null };
+const SUMMED = [
+  'requests',
+  'errors',
+  'rate_limited',
+  'input_tokens',
+  'cached_tokens',
+  'output_tokens',
+  'reasoning_tokens',
+  'images',
+  'answered',
+  'first_token_ms',
+  'duration_ms',
+  'decode_ms',
+] as const;
 
 export function totalOf(rows: readonly UsageRowObject[]): Sums {
   const total = Object.fromEntries(SUMMED.map((name) => [name, 0])) as unknown as Sums;
@@ -96,24 +135,33 @@ export const MEASURES = [
 export type Measure = (typeof MEASURES)[number]['value'];
 
 /** One line of values per group, on the times. */
-export function seriesOf(rows: readonly UsageRowObject[], times: readonly number[], group: UsageGroup, names: readonly string[], measure: Measure): number[][] {
+export function seriesOf(
+  rows: readonly UsageRowObject[],
+  times: readonly number[],
+  group: UsageGroup,
+  names: readonly string[],
+  measure: Measure,
+): number[][] {
   const of = (MEASURES.find(({ value }) => value === measure) ?? MEASURES[0]).of;
   const at = new Map(times.map((time, index) => [time, index]));
   const place = new Map(names.map((name, index) => [name, index]));
   const lines = names.map(() => new Array<number>(times.length).fill(0));
   for (const row of rows) {
     const index = at.get(Date.parse(row.bucket_start) / 1000);
-    const line = lines[place.get(groupOf(row, group)) ?? names.length - 1];   // beyond the named ones: the last, "other"
+    const line = lines[place.get(groupOf(row, group)) ?? names.length - 1]; // beyond the named ones: the last, "other"
     if (index !== undefined && line !== undefined) line[index] = (line[index] ?? 0) + of(row);
   }
   return lines;
 }
 
 /** Means over those requests that said anything; null: none did. */
-export const firstTokenMs = (sums: Sums): number | null => (sums.answered === 0 ? null : sums.first_token_ms / sums.answered);
-export const durationMs = (sums: Sums): number | null => (sums.answered === 0 ? null : sums.duration_ms / sums.answered);
+export const firstTokenMs = (sums: Sums): number | null =>
+  sums.answered === 0 ? null : sums.first_token_ms / sums.answered;
+export const durationMs = (sums: Sums): number | null =>
+  sums.answered === 0 ? null : sums.duration_ms / sums.answered;
 /** Of one answer, once it has begun. */
-export const tokensPerSecond = (sums: Sums): number | null => (sums.decode_ms <= 0 ? null : Math.max(0, sums.output_tokens - sums.answered) * 1000 / sums.decode_ms);
+export const tokensPerSecond = (sums: Sums): number | null =>
+  sums.decode_ms <= 0 ? null : (Math.max(0, sums.output_tokens - sums.answered) * 1000) / sums.decode_ms;
 
 /** 12.34 EUR; small sums with more places. */
 export function money(amount: number | null, currency: string): string {

@@ -4,7 +4,8 @@
 import { HeadedCall, headerOf, NAME } from './headed-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 
-const OPEN = '<|tools_prefix|>', CLOSE = '<|tools_suffix|>';
+const OPEN = '<|tools_prefix|>',
+  CLOSE = '<|tools_suffix|>';
 
 const header = headerOf(['{', /^\s*/, '"', new RegExp(`^(${NAME})`), '"', /^\s*/, ':']);
 
@@ -12,7 +13,12 @@ const header = headerOf(['{', /^\s*/, '"', new RegExp(`^(${NAME})`), '"', /^\s*/
 function spaced(list: string, colon: string): ToolSyntax {
   const call = list.slice(list.indexOf('{'));
   return {
-    name: 'apertus', open: OPEN, close: CLOSE, bare: false, separators: '[],}', engineOpen: OPEN,
+    name: 'apertus',
+    open: OPEN,
+    close: CLOSE,
+    bare: false,
+    separators: '[],}',
+    engineOpen: OPEN,
     reader: (first, tools, sink) => (first === '{' ? new HeadedCall(header, tools, sink) : null),
     head: (tool) => `${list}${tool}${colon}`,
     tail: '}',
@@ -24,7 +30,8 @@ function spaced(list: string, colon: string): ToolSyntax {
 export const APERTUS = spaced('[{"', '":');
 
 export const apertus: SyntaxFamily = {
-  usual: APERTUS, token: OPEN,
+  usual: APERTUS,
+  token: OPEN,
   recognize({ before, after }) {
     const [, list] = /<\|tools_prefix\|>(\s*\[\s*\{\s*")$/.exec(before) ?? [];
     const [colon] = /^"\s*:/.exec(after) ?? [];

@@ -13,15 +13,23 @@ const STAND_INS = String(randomInt(1_000_000_000, 8_000_000_000));
 const MAX_STAND_INS = 1_000_000;
 const NUMBER = /\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 
-const QUOTE = 0x22, BACKSLASH = 0x5c, OPEN_BRACE = 0x7b, CLOSE_BRACE = 0x7d, OPEN_BRACKET = 0x5b, CLOSE_BRACKET = 0x5d;
+const QUOTE = 0x22,
+  BACKSLASH = 0x5c,
+  OPEN_BRACE = 0x7b,
+  CLOSE_BRACE = 0x7d,
+  OPEN_BRACKET = 0x5b,
+  CLOSE_BRACKET = 0x5d;
 
 export class CallArguments {
   readonly #texts: string[] = [];
   readonly #mark: string;
 
-  readonly #digits: string[] = [];   // what whole numbers stand for: others that are none of JavaScript's
+  readonly #digits: string[] = []; // what whole numbers stand for: others that are none of JavaScript's
 
-  constructor(private readonly shield: Shield, private readonly can: Pick<TemplateCapabilities, 'callArguments' | 'numbersAsText' | 'writesNull'>) {
+  constructor(
+    private readonly shield: Shield,
+    private readonly can: Pick<TemplateCapabilities, 'callArguments' | 'numbersAsText' | 'writesNull'>,
+  ) {
     this.#mark = String.fromCodePoint(shield.guard).repeat(2);
   }
 
@@ -32,7 +40,8 @@ export class CallArguments {
     if (kind === 'text') return this.shield.protect(given);
     const parsed = parseObject(kind === 'object' ? this.#withStandIns(given, !writesNull) : given);
     if (kind === 'object' && parsed === null) return { arguments: this.shield.protect(given) };
-    if (kind === 'object') return protectDeep(numbersAsText ? withDigits(parsed as Record<string, unknown>, given) : parsed, this.shield);
+    if (kind === 'object')
+      return protectDeep(numbersAsText ? withDigits(parsed as Record<string, unknown>, given) : parsed, this.shield);
     if (parsed === null) return this.shield.protect(given);
     // The template would make a JSON string of it: a stand-in that no client text contains, replaced by restore().
     return `${this.#mark}${this.#texts.push(this.shield.protect(given)) - 1}${this.#mark}`;
@@ -136,7 +145,9 @@ export function protectDeep(value: unknown, shield: Shield): unknown {
   if (typeof value === 'string') return shield.protect(value);
   if (Array.isArray(value)) return value.map((item) => protectDeep(item, shield));
   if (typeof value === 'object' && value !== null) {
-    return Object.fromEntries(Object.entries(value).map(([key, item]) => [shield.protect(key), protectDeep(item, shield)]));
+    return Object.fromEntries(
+      Object.entries(value).map(([key, item]) => [shield.protect(key), protectDeep(item, shield)]),
+    );
   }
   return value;
 }

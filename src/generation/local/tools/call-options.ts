@@ -7,31 +7,49 @@ import type { ToolSyntax } from './syntax.js';
 type ToolRequest = Pick<GenerationRequest, 'tools' | 'toolChoice' | 'parallelToolCalls'>;
 
 /** The tools this request lets the model call; empty if none. */
-export function callableTools({ tools, toolChoice: { mode, allowed } }: Pick<ToolRequest, 'tools' | 'toolChoice'>): CallableTools {
+export function callableTools({
+  tools,
+  toolChoice: { mode, allowed },
+}: Pick<ToolRequest, 'tools' | 'toolChoice'>): CallableTools {
   if (mode === 'none') return new Map();
-  return new Map(tools.filter(({ name }) => allowed === null || allowed.includes(name)).map(({ name, parameters }) => [name, parameters]));
+  return new Map(
+    tools
+      .filter(({ name }) => allowed === null || allowed.includes(name))
+      .map(({ name, parameters }) => [name, parameters]),
+  );
 }
 
 /** What may follow in a section, at most; the engine takes no more. */
 const MAX_NEXT = 128;
 
 /** Null where nothing is to be told apart or kept out. `grammars`: of the tools' arguments, by name; `keepsOut`: the markers, where there are no tools. */
-export function callOptions(request: ToolRequest, syntax: ToolSyntax, grammars: ReadonlyMap<string, NativeGrammar>, keepsOut = false): CallOptions | null {
+export function callOptions(
+  request: ToolRequest,
+  syntax: ToolSyntax,
+  grammars: ReadonlyMap<string, NativeGrammar>,
+  keepsOut = false,
+): CallOptions | null {
   if (request.tools.length === 0 && (!keepsOut || syntax.open === '')) return null;
   const names = [...callableTools(request).keys()];
   const required = request.toolChoice.mode === 'required';
-  if (names.length === 0) return { open: syntax.open, close: syntax.close, atStart: false, prefixes: [], required: false, forbidden: true };
+  if (names.length === 0)
+    return { open: syntax.open, close: syntax.close, atStart: false, prefixes: [], required: false, forbidden: true };
   // An answer that happens to begin like a bare call may be no call at all: nothing is forced upon it.
   const isFree = syntax.bare && !required;
   const binds = !isFree && names.every((name) => grammars.has(name));
   return {
-    open: syntax.engineOpen, close: syntax.close, atStart: syntax.bare,
+    open: syntax.engineOpen,
+    close: syntax.close,
+    atStart: syntax.bare,
     prefixes: isFree ? [] : headsOf(names, syntax),
     ...(isFree ? {} : { grammars: names.map((name) => grammars.get(name) ?? null) }),
-    ...(binds && syntax.several !== undefined ? { next: request.parallelToolCalls ? nextCalls(names, syntax.several) : [], end: syntax.several.end } : {}),
+    ...(binds && syntax.several !== undefined
+      ? { next: request.parallelToolCalls ? nextCalls(names, syntax.several) : [], end: syntax.several.end }
+      : {}),
     ...(syntax.answer === undefined || required ? {} : { answer: syntax.answer }),
     ...(syntax.endsItself === true ? { endsItself: true } : {}),
-    required, forbidden: false,
+    required,
+    forbidden: false,
   };
 }
 

@@ -11,12 +11,12 @@ import { isJsonSpace } from './json-scanner.js';
 /** How calls are written: what stands around them, and what reads one. */
 export interface CallSyntax {
   readonly open: string;
-  readonly close: string;                        // '' = calls go on to the end of the turn
+  readonly close: string; // '' = calls go on to the end of the turn
   /** A call may be the whole answer, without a marker. */
   readonly bare: boolean;
-  readonly separators: string;                   // characters that may stand between calls
-  readonly skipped?: readonly string[];          // texts that may: what ends a call, and not the section
-  readonly answer?: string;                      // behind `open`: what follows is no call, but content
+  readonly separators: string; // characters that may stand between calls
+  readonly skipped?: readonly string[]; // texts that may: what ends a call, and not the section
+  readonly answer?: string; // behind `open`: what follows is no call, but content
   /** What reads a call that begins with this character; null if none does. */
   reader(first: string, tools: CallableTools, sink: CallSink): CallReader | null;
 }
@@ -31,18 +31,22 @@ const MAX_FOREIGN = 16;
 
 export class CallStream {
   #state: 'between' | 'call' | 'content' | 'junk' | 'over' = 'between';
-  #text = '';                      // to be read, from #at on
+  #text = ''; // to be read, from #at on
   #at = 0;
   #reader: CallReader | null = null;
-  #readerAt = 0;                   // where in #text it began, or before it: the rest is in #taken
+  #readerAt = 0; // where in #text it began, or before it: the rest is in #taken
   #taken = '';
-  #raw = '';                       // marker and white space before a call that nothing was told of yet
-  #afterCall = false;              // in the same section
+  #raw = ''; // marker and white space before a call that nothing was told of yet
+  #afterCall = false; // in the same section
   #foreign = 0;
   readonly #markers: readonly string[];
-  readonly #around: readonly string[];   // calls, the longest first
+  readonly #around: readonly string[]; // calls, the longest first
 
-  constructor(private readonly syntax: CallSyntax, private readonly tools: CallableTools, private readonly sink: CallStreamSink) {
+  constructor(
+    private readonly syntax: CallSyntax,
+    private readonly tools: CallableTools,
+    private readonly sink: CallStreamSink,
+  ) {
     this.#markers = [syntax.open, syntax.close].filter((marker) => marker !== '');
     this.#around = [...this.#markers, ...(syntax.skipped ?? [])];
   }
@@ -92,10 +96,14 @@ export class CallStream {
   /** Reads on; false if more text is needed. */
   #step(): boolean {
     switch (this.#state) {
-      case 'between': return this.#between();
-      case 'call': return this.#call();
-      case 'over': return this.#skip(this.#text.length);
-      default: return this.#content();
+      case 'between':
+        return this.#between();
+      case 'call':
+        return this.#call();
+      case 'over':
+        return this.#skip(this.#text.length);
+      default:
+        return this.#content();
     }
   }
 
@@ -124,12 +132,14 @@ export class CallStream {
       this.#afterCall = false;
       return this.#skip(close.length);
     }
-    const ended = this.#afterCall ? this.syntax.skipped?.find((text) => this.#text.startsWith(text, this.#at)) : undefined;
+    const ended = this.#afterCall
+      ? this.syntax.skipped?.find((text) => this.#text.startsWith(text, this.#at))
+      : undefined;
     if (ended !== undefined) return this.#skip(ended.length);
     const rest = this.#text.slice(this.#at, this.#at + this.#longest);
     if ((this.#afterCall ? this.#around : this.#markers).some((marker) => marker.startsWith(rest))) return false;
     if (isJsonSpace(first.charCodeAt(0)) || separators.includes(first)) {
-      if (!this.#afterCall) this.#raw += first;   // behind a call it belongs to nothing
+      if (!this.#afterCall) this.#raw += first; // behind a call it belongs to nothing
       return this.#skip(1);
     }
     this.#reader = this.#foreign < MAX_FOREIGN ? this.syntax.reader(first, this.tools, this.sink) : null;

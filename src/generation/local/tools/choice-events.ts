@@ -23,31 +23,35 @@ export class ChoiceEvents {
   readonly #calls: CallStream;
   #started = 0;
   #complete = 0;
-  #tokens = 0;                     // generated and not told of yet
-  #answerTokens = 0;               // generated as long as they were wanted, reasoning not among them
-  #logprobs: TokenLogprob[] = [];  // the same of content
-  #white = '';                     // white space that belongs to the content if text follows
-  #inCalls = false;                // a bare call's syntax: the whole answer is being read as one
+  #tokens = 0; // generated and not told of yet
+  #answerTokens = 0; // generated as long as they were wanted, reasoning not among them
+  #logprobs: TokenLogprob[] = []; // the same of content
+  #white = ''; // white space that belongs to the content if text follows
+  #inCalls = false; // a bare call's syntax: the whole answer is being read as one
   #hasText = false;
-  #afterCall = false;              // nothing but white space since
-  #parts = false;                  // and that is all there is between two texts
-  #over = false;                   // no more of this choice is wanted
+  #afterCall = false; // nothing but white space since
+  #parts = false; // and that is all there is between two texts
+  #over = false; // no more of this choice is wanted
   #malformed = false;
-  #isSingle = false;               // the one call there may be is complete
-  #endedEarly = false;             // by us: how far the engine had come by then is chance
-  #ended = false;                  // by the engine
-  #cut = false;                    // and not by the model's own will
+  #isSingle = false; // the one call there may be is complete
+  #endedEarly = false; // by us: how far the engine had come by then is chance
+  #ended = false; // by the engine
+  #cut = false; // and not by the model's own will
 
   /** `emit` is told the events in order; `end` asks the engine to end the choice before its next step. */
   constructor(
-    private readonly choice: number, private readonly rules: CallRules,
-    private readonly emit: (event: GenerationEvent) => void, private readonly end: () => void,
+    private readonly choice: number,
+    private readonly rules: CallRules,
+    private readonly emit: (event: GenerationEvent) => void,
+    private readonly end: () => void,
   ) {
     this.#calls = new CallStream(rules.syntax, rules.tools, {
       started: (name) => this.#callStarted(name),
       arguments: (text) => this.#tell({ type: 'call_arguments', index: this.#started - 1, text }),
       finished: (complete) => this.#callFinished(complete),
-      text: (text) => { if (!rules.required || this.#started > 0) this.#content(text); },
+      text: (text) => {
+        if (!rules.required || this.#started > 0) this.#content(text);
+      },
     });
   }
 
@@ -77,9 +81,13 @@ export class ChoiceEvents {
     if (!this.#over && this.#started === 0 && this.#white !== '') this.#tellText(this.#white);
     const reason = this.#reason(event.reason);
     this.emit({
-      type: 'finished', choice: this.choice, reason, stopString: reason === 'stop_string' ? stopString : null,
+      type: 'finished',
+      choice: this.choice,
+      reason,
+      stopString: reason === 'stop_string' ? stopString : null,
       completionTokens: this.#endedEarly ? event.reasoningTokens + this.#answerTokens : event.completionTokens,
-      reasoningTokens: event.reasoningTokens, calls: this.#started,
+      reasoningTokens: event.reasoningTokens,
+      calls: this.#started,
       timings: { prefillMs: event.prefillMs, decodeMs: event.decodeMs },
     });
   }

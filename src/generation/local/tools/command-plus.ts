@@ -11,15 +11,22 @@
 import { JsonCall } from './json-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 
-const WORD = 'Action:', FENCE = '```';
+const WORD = 'Action:',
+  FENCE = '```';
 
 /** `behind`: what stands between the word and the list. */
 function spaced(behind: string): ToolSyntax {
   const open = `${WORD}${behind}`;
   const entry = (tool: string): string => `\n    {\n        "tool_name": "${tool}",\n        "parameters":`;
-  const tail = '\n    }', end = `\n]${FENCE}`;
+  const tail = '\n    }',
+    end = `\n]${FENCE}`;
   return {
-    name: 'command-plus', open, close: FENCE, bare: false, separators: '[],', engineOpen: open,
+    name: 'command-plus',
+    open,
+    close: FENCE,
+    bare: false,
+    separators: '[],',
+    engineOpen: open,
     reader: (first, tools, sink) => (first === '{' ? new JsonCall(tools, sink, false) : null),
     head: (tool) => `[${entry(tool)}`,
     tail,

@@ -27,5 +27,9 @@ export function findDialect(template: ChatTemplate, hasToken: (spelling: string)
   }
   const spoken = SPOKEN.find(({ token }) => token !== undefined && hasToken(token));
   // One that shows tools but no calls tells the model to write them as it has learned.
-  return { syntax: spoken?.usual ?? HERMES, showsTools: spoken !== undefined && written === null && template.capabilities.tools, showsCalls: false };
+  return {
+    syntax: spoken?.usual ?? HERMES,
+    showsTools: spoken !== undefined && written === null && template.capabilities.tools,
+    showsCalls: false,
+  };
 }

@@ -13,16 +13,24 @@ const MARK = '｜DSML｜';
 const TAGS: Tags = {
   call: [`<${MARK}invoke name="`, '">'],
   parameter: [`<${MARK}parameter name="`, ['" string="true">'], ['" string="false">']],
-  endParameter: `</${MARK}parameter>`, end: `</${MARK}invoke>`, closes: false, framed: false,
+  endParameter: `</${MARK}parameter>`,
+  end: `</${MARK}invoke>`,
+  closes: false,
+  framed: false,
 };
 const SPACING: TagSpacing = { within: '', behind: '\n' };
 
 const invoke = (tool: string): string => `\n<${MARK}invoke name="${tool}">\n`;
 
 function dsmlOf(word: string): ToolSyntax {
-  const open = `<${MARK}${word}>`, close = `</${MARK}${word}>`;
+  const open = `<${MARK}${word}>`,
+    close = `</${MARK}${word}>`;
   return {
-    name: 'dsml', open, close, bare: false, separators: '',
+    name: 'dsml',
+    open,
+    close,
+    bare: false,
+    separators: '',
     // A token may end with the bracket and go on with the line break.
     engineOpen: open.slice(0, -1),
     reader: (first, tools, sink) => (first === '<' ? new TaggedCall(TAGS, tools, sink) : null),
@@ -30,14 +38,16 @@ function dsmlOf(word: string): ToolSyntax {
     tail: TAGS.end,
     several: { next: invoke, end: `\n${close}` },
     spelling: (schema) => taggedSpelling(TAGS, SPACING, schema),
-    write: (calls) => `${open}${calls.map((call) => invoke(call.name) + writeTagged(TAGS, SPACING, membersOf(call.arguments)) + TAGS.end).join('')}\n${close}`,
+    write: (calls) =>
+      `${open}${calls.map((call) => invoke(call.name) + writeTagged(TAGS, SPACING, membersOf(call.arguments)) + TAGS.end).join('')}\n${close}`,
   };
 }
 
 export const DSML = dsmlOf('function_calls');
 
 export const dsml: SyntaxFamily = {
-  usual: DSML, token: MARK,
+  usual: DSML,
+  token: MARK,
   recognize({ before }) {
     const [, word] = /<｜DSML｜(\w+)>\s*<｜DSML｜invoke name="$/.exec(before) ?? [];
     return word === undefined ? null : dsmlOf(word);

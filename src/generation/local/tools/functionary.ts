@@ -8,27 +8,41 @@
 import { HeadedCall, headerOf, NAME } from './headed-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 
-const OPEN = '<function=', CLOSE = '</function>';
+const OPEN = '<function=',
+  CLOSE = '</function>';
 
 const tagHeader = headerOf([new RegExp(`^(${NAME})`), '>']);
 
 export const FUNCTIONARY: ToolSyntax = {
-  name: 'functionary', open: OPEN, close: CLOSE, bare: false, separators: '', engineOpen: OPEN,
+  name: 'functionary',
+  open: OPEN,
+  close: CLOSE,
+  bare: false,
+  separators: '',
+  engineOpen: OPEN,
   reader: (first, tools, sink) => (/[A-Za-z0-9_.-]/.test(first) ? new HeadedCall(tagHeader, tools, sink) : null),
   head: (tool) => `${tool}>`,
   tail: CLOSE,
   write: (calls) => calls.map((call) => `${OPEN}${call.name}>${call.arguments}${CLOSE}`).join('\n'),
 };
 
-const TO = '>>>', ALL = 'all\n';
+const TO = '>>>',
+  ALL = 'all\n';
 
 const lineHeader = headerOf([new RegExp(`^(${NAME})`), '\n']);
 
 export const FUNCTIONARY_NAMED: ToolSyntax = {
-  name: 'functionary-named', open: TO, close: '', bare: false, separators: '', answer: ALL, engineOpen: TO,
+  name: 'functionary-named',
+  open: TO,
+  close: '',
+  bare: false,
+  separators: '',
+  answer: ALL,
+  engineOpen: TO,
   reader: (first, tools, sink) => (/[A-Za-z0-9_.-]/.test(first) ? new HeadedCall(lineHeader, tools, sink) : null),
   head: (tool) => `${tool}\n`,
-  tail: '', endsItself: true,
+  tail: '',
+  endsItself: true,
   write: (calls) => calls.map((call) => `${TO}${call.name}\n${call.arguments}`).join(''),
 };
 
@@ -41,7 +55,11 @@ export const functionary: SyntaxFamily = {
 };
 
 /** A prompt that ends with the marker of a recipient: without it where the model may choose one, else with that of a text. */
-export function withRecipient(prompt: string, { open, answer }: Pick<ToolSyntax, 'open' | 'answer'>, mayCall: boolean): string {
+export function withRecipient(
+  prompt: string,
+  { open, answer }: Pick<ToolSyntax, 'open' | 'answer'>,
+  mayCall: boolean,
+): string {
   if (answer === undefined || !prompt.endsWith(open)) return prompt;
   return mayCall ? prompt.slice(0, -open.length) : prompt + answer;
 }

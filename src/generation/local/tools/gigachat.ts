@@ -8,11 +8,18 @@ import { jsonCall, type SyntaxFamily, type ToolSyntax } from './syntax.js';
 /** `spaced`: what stands between the marker and the call. */
 function behind(open: string, spaced: string): ToolSyntax {
   return {
-    name: 'gigachat', open, close: '', bare: false, separators: '', engineOpen: open,
+    name: 'gigachat',
+    open,
+    close: '',
+    bare: false,
+    separators: '',
+    engineOpen: open,
     reader: (first, tools, sink) => (first === '{' ? new JsonCall(tools, sink, false) : null),
     head: (tool) => `${spaced}{"name": "${tool}", "arguments":`,
-    tail: '}', endsItself: true,
-    write: (calls) => calls.map((call) => `${open}${spaced}{"name": "${call.name}", "arguments": ${call.arguments}}`).join(''),
+    tail: '}',
+    endsItself: true,
+    write: (calls) =>
+      calls.map((call) => `${open}${spaced}{"name": "${call.name}", "arguments": ${call.arguments}}`).join(''),
   };
 }
 
@@ -28,7 +35,11 @@ export const gigachat: SyntaxFamily = {
       const opened = json.lead.lastIndexOf(syntax.open);
       const between = json.lead.slice(opened + syntax.open.length);
       if (opened === -1 || between.trim() !== '') continue;
-      return { ...syntax, head: (tool) => between + json.head + tool + json.tail, tail: /^\s*\}/.exec(written.behind)?.[0] ?? syntax.tail };
+      return {
+        ...syntax,
+        head: (tool) => between + json.head + tool + json.tail,
+        tail: /^\s*\}/.exec(written.behind)?.[0] ?? syntax.tail,
+      };
     }
     return null;
   },

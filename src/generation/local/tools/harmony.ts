@@ -5,7 +5,8 @@
 import { HeadedCall, type Header } from './headed-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 
-const OPEN = '<|start|>assistant', MESSAGE = '<|message|>';
+const OPEN = '<|start|>assistant',
+  MESSAGE = '<|message|>';
 const ENGINE_OPEN = `${OPEN}<|channel|>commentary to`;
 const MAX_HEADER = 1_024;
 
@@ -17,14 +18,23 @@ function header(text: string): Header {
 }
 
 export const HARMONY: ToolSyntax = {
-  name: 'harmony', open: OPEN, close: '', bare: false, separators: '', engineOpen: ENGINE_OPEN,
+  name: 'harmony',
+  open: OPEN,
+  close: '',
+  bare: false,
+  separators: '',
+  engineOpen: ENGINE_OPEN,
   reader: (_first, tools, sink) => new HeadedCall(header, tools, sink),
   head: (tool) => `=functions.${tool} <|constrain|>json${MESSAGE}`,
   tail: '',
-  write: (calls) => calls.map((call) => `${ENGINE_OPEN}=functions.${call.name} <|constrain|>json${MESSAGE}${call.arguments}<|call|>`).join(''),
+  write: (calls) =>
+    calls
+      .map((call) => `${ENGINE_OPEN}=functions.${call.name} <|constrain|>json${MESSAGE}${call.arguments}<|call|>`)
+      .join(''),
 };
 
 export const harmony: SyntaxFamily = {
   usual: HARMONY,
-  recognize: ({ before, after }) => (/<\|start\|>assistant.*to=functions\.$/.test(before) && after.includes(MESSAGE) ? HARMONY : null),
+  recognize: ({ before, after }) =>
+    /<\|start\|>assistant.*to=functions\.$/.test(before) && after.includes(MESSAGE) ? HARMONY : null,
 };

@@ -13,15 +13,20 @@ export class HeadedCall implements CallReader {
   started = false;
   readonly #scanner = new JsonScanner();
   #header = '';
-  #name: string | null = null;     // as soon as the header is whole
-  #behind = '';                    // of the arguments: what it took to see that
-  #told = false;                   // the arguments' first brace
+  #name: string | null = null; // as soon as the header is whole
+  #behind = ''; // of the arguments: what it took to see that
+  #told = false; // the arguments' first brace
 
-  constructor(private readonly header: (text: string) => Header, private readonly tools: CallableTools, private readonly sink: CallSink) {}
+  constructor(
+    private readonly header: (text: string) => Header,
+    private readonly tools: CallableTools,
+    private readonly sink: CallSink,
+  ) {}
 
   read(text: string, at: number): number {
     let index = at;
-    while (index < text.length && this.#name === null && this.state === 'reading') this.#takeHeader(text[index++] as string);
+    while (index < text.length && this.#name === null && this.state === 'reading')
+      this.#takeHeader(text[index++] as string);
     if (this.#name === null) return index;
     const arguments_ = this.#behind + text.slice(index);
     const from = index - this.#behind.length;

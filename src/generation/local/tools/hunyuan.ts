@@ -11,7 +11,12 @@ import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 import { TaggedCall, taggedSpelling, writeTagged, type Tags } from './tagged-call.js';
 import { membersOf } from './written-members.js';
 
-interface Spaces { readonly between: string; readonly first: string; readonly within: string; readonly behind: string }
+interface Spaces {
+  readonly between: string;
+  readonly first: string;
+  readonly within: string;
+  readonly behind: string;
+}
 
 function hunyuanOf(suffix: string, separated: boolean, { between, first, ...spacing }: Spaces): ToolSyntax {
   const tag = (name: string): string => `<${name}${suffix}>`;
@@ -19,20 +24,33 @@ function hunyuanOf(suffix: string, separated: boolean, { between, first, ...spac
   const named = [tag('/arg_key'), tag('arg_value')];
   const tags: Tags = {
     call: [tag('tool_call'), separated ? tag('tool_sep') : null],
-    parameter: [tag('arg_key'), named, named], endParameter: tag('/arg_value'), end: tag('/tool_call'), closes: false, framed: false,
+    parameter: [tag('arg_key'), named, named],
+    endParameter: tag('/arg_value'),
+    end: tag('/tool_call'),
+    closes: false,
+    framed: false,
   };
   const lead = between + tag('tool_call');
   const behindName = (separated ? tag('tool_sep') : '') + first;
   const head = (tool: string): string => lead + tool + behindName;
   const end = between + close;
   return {
-    name: 'hunyuan', open, close, bare: false, separators: '', engineOpen: open,
+    name: 'hunyuan',
+    open,
+    close,
+    bare: false,
+    separators: '',
+    engineOpen: open,
     reader: (character, tools, sink) => (character === '<' ? new TaggedCall(tags, tools, sink) : null),
-    head, tail: tags.end,
+    head,
+    tail: tags.end,
     ...(behindName === '' ? { headApart: (tool: string) => `${lead}${tool}\n` } : {}),
     several: { next: head, end },
     spelling: (schema) => taggedSpelling(tags, spacing, schema),
-    write: (calls) => open + calls.map((call) => head(call.name) + writeTagged(tags, spacing, membersOf(call.arguments)) + tags.end).join('') + end,
+    write: (calls) =>
+      open +
+      calls.map((call) => head(call.name) + writeTagged(tags, spacing, membersOf(call.arguments)) + tags.end).join('') +
+      end,
   };
 }
 
@@ -41,13 +59,19 @@ const LINES: Spaces = { between: '\n', first: '\n', within: '\n', behind: '\n' }
 export const HUNYUAN = hunyuanOf('', true, LINES);
 
 export const hunyuan: SyntaxFamily = {
-  usual: HUNYUAN, token: '<tool_sep>',
+  usual: HUNYUAN,
+  token: '<tool_sep>',
   recognize({ before, after, key, value }) {
     const [, suffix = '', between] = /<tool_calls(:[\w-]+)?>(\s*)<tool_call\1>$/.exec(before) ?? [];
     if (between === undefined) return null;
-    const [, separator, first] = new RegExp(`^(<tool_sep${suffix}>)?(\\s*)<arg_key${suffix}>$`).exec(after.slice(0, key.at)) ?? [];
-    const [, within] = new RegExp(`^</arg_key${suffix}>(\\s*)<arg_value${suffix}>$`).exec(after.slice(key.end, value.at)) ?? [];
-    const [, behind] = new RegExp(`^</arg_value${suffix}>(\\s*)</tool_call${suffix}>\\s*</tool_calls${suffix}>`).exec(after.slice(value.end)) ?? [];
+    const [, separator, first] =
+      new RegExp(`^(<tool_sep${suffix}>)?(\\s*)<arg_key${suffix}>$`).exec(after.slice(0, key.at)) ?? [];
+    const [, within] =
+      new RegExp(`^</arg_key${suffix}>(\\s*)<arg_value${suffix}>$`).exec(after.slice(key.end, value.at)) ?? [];
+    const [, behind] =
+      new RegExp(`^</arg_value${suffix}>(\\s*)</tool_call${suffix}>\\s*</tool_calls${suffix}>`).exec(
+        after.slice(value.end),
+      ) ?? [];
     if (first === undefined || within === undefined || behind === undefined) return null;
     return hunyuanOf(suffix, separator !== undefined, { between, first, within, behind });
   },

@@ -17,15 +17,19 @@ export class JsonCall implements CallReader {
   readonly #scanner = new JsonScanner();
   #part: Part = 'between';
   #key = '';
-  #word = '';                      // the key or name being read, quotes and escapes included
+  #word = ''; // the key or name being read, quotes and escapes included
   #name: string | null = null;
   #hasArguments = false;
-  #held = '';                      // arguments read before the name
-  #fresh = '';                     // arguments of this piece, not told yet
+  #held = ''; // arguments read before the name
+  #fresh = ''; // arguments of this piece, not told yet
   #inner: StringArguments | null = null;
 
   /** `exact`: an object with other keys than a call has is none. */
-  constructor(private readonly tools: CallableTools, private readonly sink: CallSink, private readonly exact: boolean) {}
+  constructor(
+    private readonly tools: CallableTools,
+    private readonly sink: CallSink,
+    private readonly exact: boolean,
+  ) {}
 
   read(text: string, at: number): number {
     let index = at;
@@ -96,14 +100,15 @@ export class JsonCall implements CallReader {
         this.#part = 'string';
         this.#inner = new StringArguments();
       } else if (first !== 'n') {
-        this.#fail();   // a number, a list: no tool is called with that
+        this.#fail(); // a number, a list: no tool is called with that
       }
     }
   }
 
   #takeEscaped(code: number): void {
     const inner = this.#inner as StringArguments;
-    if (this.#scanner.at === At.Next) {   // the closing quote
+    if (this.#scanner.at === At.Next) {
+      // the closing quote
       this.#part = 'between';
       if (!inner.isWhole) this.#fail();
       return;
@@ -132,7 +137,8 @@ export class JsonCall implements CallReader {
 
   #end(): void {
     if (this.#name === null) return this.#fail();
-    if (!this.started) {   // a tool without arguments
+    if (!this.started) {
+      // a tool without arguments
       this.#held = '{}';
       this.#start();
     }
@@ -152,12 +158,18 @@ export class JsonCall implements CallReader {
   }
 }
 
-const ESCAPES: ReadonlyMap<string, number> = new Map([['n', 0x0a], ['t', 0x09], ['r', 0x0d], ['b', 0x08], ['f', 0x0c]]);
+const ESCAPES: ReadonlyMap<string, number> = new Map([
+  ['n', 0x0a],
+  ['t', 0x09],
+  ['r', 0x0d],
+  ['b', 0x08],
+  ['f', 0x0c],
+]);
 
 /** Arguments inside a JSON string: unescaped, and checked to be an object themselves. */
 class StringArguments {
   readonly #scanner = new JsonScanner();
-  #escape = '';                    // what was read of an escape, without the backslash; 'u' stands before its digits
+  #escape = ''; // what was read of an escape, without the backslash; 'u' stands before its digits
   #escaped = false;
 
   /** An object, or nothing at all. */
@@ -167,7 +179,8 @@ class StringArguments {
 
   /** What a character of the string, the outer scanner standing behind it, adds to the arguments; null if it breaks them. */
   take(code: number, outer: At): string | null {
-    if (outer !== At.String) {     // within an escape
+    if (outer !== At.String) {
+      // within an escape
       if (outer === At.Escape) this.#escape = '';
       else this.#escape += String.fromCharCode(code);
       this.#escaped = true;
@@ -183,5 +196,5 @@ class StringArguments {
 
 /** Of `n`, `"`, `u00e9`. */
 function unescaped(escape: string): number {
-  return escape.startsWith('u') ? parseInt(escape.slice(1), 16) : ESCAPES.get(escape) ?? escape.charCodeAt(0);
+  return escape.startsWith('u') ? parseInt(escape.slice(1), 16) : (ESCAPES.get(escape) ?? escape.charCodeAt(0));
 }

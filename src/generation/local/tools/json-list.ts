@@ -19,7 +19,12 @@ const MARKERS: readonly (readonly [name: string, open: string, close: string])[]
 
 function listIn(name: string, open: string, close: string): ToolSyntax {
   return {
-    name, open, close, bare: false, separators: '[],', engineOpen: open,
+    name,
+    open,
+    close,
+    bare: false,
+    separators: '[],',
+    engineOpen: open,
     // Whatever a model's template shows, its weights may know the other way too.
     reader: (first, tools, sink) => {
       if (first === '{') return new JsonCall(tools, sink, false);
@@ -28,7 +33,8 @@ function listIn(name: string, open: string, close: string): ToolSyntax {
     head: (tool) => `[{"name": "${tool}", "arguments":`,
     tail: '}',
     several: { next: (tool) => `, {"name": "${tool}", "arguments":`, end: `]${close}` },
-    write: (calls) => `${open}[${calls.map((call) => `{"name": "${call.name}", "arguments": ${call.arguments}}`).join(', ')}]${close}`,
+    write: (calls) =>
+      `${open}[${calls.map((call) => `{"name": "${call.name}", "arguments": ${call.arguments}}`).join(', ')}]${close}`,
   };
 }
 
@@ -59,8 +65,12 @@ export const jsonList: SyntaxFamily = {
       if (ends === undefined || last === undefined || !written.behind.startsWith(syntax.close, ends.length)) continue;
       return {
         ...syntax,
-        head: (tool) => between + json.head + tool + json.tail, tail: first ?? '}',
-        several: { next: (tool) => `, ${json.head}${tool}${json.tail}`, end: syntax.close === '' ? last.trimEnd() : last + syntax.close },
+        head: (tool) => between + json.head + tool + json.tail,
+        tail: first ?? '}',
+        several: {
+          next: (tool) => `, ${json.head}${tool}${json.tail}`,
+          end: syntax.close === '' ? last.trimEnd() : last + syntax.close,
+        },
       };
     }
     return null;

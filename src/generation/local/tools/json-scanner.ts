@@ -4,21 +4,43 @@ import { MAX_CALL_DEPTH } from '../../../shared/json-depth.js';
 
 /** Where the next character stands. */
 export const enum At {
-  Object,          // the opening brace of the whole
-  FirstKey,        // a key or the closing brace
+  Object, // the opening brace of the whole
+  FirstKey, // a key or the closing brace
   Key,
   Colon,
   Value,
-  FirstElement,    // a value or the closing bracket
-  Next,            // a comma or a closing bracket
-  String, Escape, Hex1, Hex2, Hex3, Hex4,
-  Minus, Zero, Integer, Point, Fraction, Exponent, ExponentSign, ExponentDigits,
+  FirstElement, // a value or the closing bracket
+  Next, // a comma or a closing bracket
+  String,
+  Escape,
+  Hex1,
+  Hex2,
+  Hex3,
+  Hex4,
+  Minus,
+  Zero,
+  Integer,
+  Point,
+  Fraction,
+  Exponent,
+  ExponentSign,
+  ExponentDigits,
   Literal,
-  Done,            // after the closing brace of the whole
+  Done, // after the closing brace of the whole
 }
 
-const QUOTE = 0x22, BACKSLASH = 0x5c, MINUS = 0x2d, PLUS = 0x2b, POINT = 0x2e, ZERO = 0x30, COMMA = 0x2c, COLON = 0x3a;
-const OPEN_BRACE = 0x7b, CLOSE_BRACE = 0x7d, OPEN_BRACKET = 0x5b, CLOSE_BRACKET = 0x5d;
+const QUOTE = 0x22,
+  BACKSLASH = 0x5c,
+  MINUS = 0x2d,
+  PLUS = 0x2b,
+  POINT = 0x2e,
+  ZERO = 0x30,
+  COMMA = 0x2c,
+  COLON = 0x3a;
+const OPEN_BRACE = 0x7b,
+  CLOSE_BRACE = 0x7d,
+  OPEN_BRACKET = 0x5b,
+  CLOSE_BRACKET = 0x5d;
 
 export function isJsonSpace(code: number): boolean {
   return code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
@@ -68,7 +90,10 @@ export class JsonScanner {
         else if ('"\\/bfnrt'.includes(String.fromCharCode(code))) this.at = At.String;
         else return false;
         return true;
-      case At.Hex1: case At.Hex2: case At.Hex3: case At.Hex4:
+      case At.Hex1:
+      case At.Hex2:
+      case At.Hex3:
+      case At.Hex4:
         this.at = this.at === At.Hex4 ? At.String : this.at + 1;
         return isHex(code);
       case At.Literal:
@@ -106,13 +131,22 @@ export class JsonScanner {
         this.#isKey = false;
         this.at = At.String;
         return true;
-      case OPEN_BRACE: return this.#open(true);
-      case OPEN_BRACKET: return this.#open(false);
-      case MINUS: this.at = At.Minus; return true;
-      case ZERO: this.at = At.Zero; return true;
-      case 0x74: return this.#word('true');
-      case 0x66: return this.#word('false');
-      case 0x6e: return this.#word('null');
+      case OPEN_BRACE:
+        return this.#open(true);
+      case OPEN_BRACKET:
+        return this.#open(false);
+      case MINUS:
+        this.at = At.Minus;
+        return true;
+      case ZERO:
+        this.at = At.Zero;
+        return true;
+      case 0x74:
+        return this.#word('true');
+      case 0x66:
+        return this.#word('false');
+      case 0x6e:
+        return this.#word('null');
       default:
         this.at = At.Integer;
         return isDigit(code);
@@ -151,7 +185,8 @@ export class JsonScanner {
       case At.ExponentSign:
         this.at = At.ExponentDigits;
         return digit;
-      default: {   // Zero, Integer, Fraction, ExponentDigits: the number may end here
+      default: {
+        // Zero, Integer, Fraction, ExponentDigits: the number may end here
         if (digit && this.at !== At.Zero) return true;
         const integer = this.at === At.Zero || this.at === At.Integer;
         if (code === POINT && integer) this.at = At.Point;

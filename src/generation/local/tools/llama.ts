@@ -7,7 +7,12 @@ import { jsonCall, type SyntaxFamily, type ToolSyntax } from './syntax.js';
 const BARE_HEAD = '{"name": "';
 
 export const LLAMA: ToolSyntax = {
-  name: 'llama', open: '<|python_tag|>', close: '', bare: true, separators: ';,', engineOpen: BARE_HEAD,
+  name: 'llama',
+  open: '<|python_tag|>',
+  close: '',
+  bare: true,
+  separators: ';,',
+  engineOpen: BARE_HEAD,
   reader: (first, tools, sink) => (first === '{' ? new JsonCall(tools, sink, true) : null),
   head: (tool) => `${tool}", "parameters":`,
   tail: '}',
@@ -20,6 +25,11 @@ export const llama: SyntaxFamily = {
     const json = jsonCall(written);
     // Nothing in between: the call is the answer.
     if (json === null || json.lead.trim() !== written.turn.trim()) return null;
-    return { ...LLAMA, engineOpen: json.head, head: (tool) => tool + json.tail, tail: /^\s*\}/.exec(written.behind)?.[0] ?? LLAMA.tail };
+    return {
+      ...LLAMA,
+      engineOpen: json.head,
+      head: (tool) => tool + json.tail,
+      tail: /^\s*\}/.exec(written.behind)?.[0] ?? LLAMA.tail,
+    };
   },
 };

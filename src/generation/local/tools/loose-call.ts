@@ -7,9 +7,9 @@ import { endsInHalf, TextCall } from './text-call.js';
 export interface Notation {
   /** What stands before the tool's name. */
   readonly before: string;
-  readonly open: string;           // of the arguments: ( or {
+  readonly open: string; // of the arguments: ( or {
   readonly close: string;
-  readonly assign: string;         // between a name and its value: = or :
+  readonly assign: string; // between a name and its value: = or :
   /** What stands around strings, the longest first; escapes with a backslash count within some. */
   readonly quotes: readonly { readonly mark: string; readonly escapes: boolean }[];
 }
@@ -18,13 +18,29 @@ const MAX_DEPTH = 128;
 const MAX_WORD = 4_096;
 
 const WORDS: ReadonlyMap<string, string> = new Map([
-  ['true', 'true'], ['false', 'false'], ['null', 'null'], ['True', 'true'], ['False', 'false'], ['None', 'null'],
+  ['true', 'true'],
+  ['false', 'false'],
+  ['null', 'null'],
+  ['True', 'true'],
+  ['False', 'false'],
+  ['None', 'null'],
 ]);
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 const WORD = /^[A-Za-z0-9_+.-]+/;
 const NAME = /^[^\s"'=:,(){}[\]<>|]+/;
 const ESCAPES: ReadonlyMap<string, string> = new Map([
-  ['n', '\n'], ['t', '\t'], ['r', '\r'], ['b', '\b'], ['f', '\f'], ['v', '\v'], ['0', '\0'], ['\\', '\\'], ['/', '/'], ['"', '"'], ["'", "'"], ['\n', ''],
+  ['n', '\n'],
+  ['t', '\t'],
+  ['r', '\r'],
+  ['b', '\b'],
+  ['f', '\f'],
+  ['v', '\v'],
+  ['0', '\0'],
+  ['\\', '\\'],
+  ['/', '/'],
+  ['"', '"'],
+  ["'", "'"],
+  ['\n', ''],
 ]);
 
 type Part = 'start' | 'name' | 'firstName' | 'assign' | 'value' | 'firstValue' | 'next' | 'string';
@@ -32,12 +48,16 @@ type Container = 'arguments' | 'object' | 'array';
 
 export class LooseCall extends TextCall {
   #part: Part = 'start';
-  #told = '';                      // of this piece
+  #told = ''; // of this piece
   readonly #open: Container[] = [];
-  #quote: Notation['quotes'][number] | null = null;   // of the string being read
-  #isName = false;                 // which is a member's name
+  #quote: Notation['quotes'][number] | null = null; // of the string being read
+  #isName = false; // which is a member's name
 
-  constructor(private readonly notation: Notation, tools: CallableTools, sink: CallSink) {
+  constructor(
+    private readonly notation: Notation,
+    tools: CallableTools,
+    sink: CallSink,
+  ) {
     super(tools, sink);
   }
 
@@ -52,12 +72,18 @@ export class LooseCall extends TextCall {
     this.skipSpace();
     if (this.text === '') return false;
     switch (this.#part) {
-      case 'firstName': return this.text.startsWith(this.#closer) ? this.#close() : this.#name();
-      case 'name': return this.#name();
-      case 'assign': return this.#assign();
-      case 'firstValue': return this.text.startsWith(']') ? this.#close() : this.#value();
-      case 'value': return this.#value();
-      default: return this.#next();
+      case 'firstName':
+        return this.text.startsWith(this.#closer) ? this.#close() : this.#name();
+      case 'name':
+        return this.#name();
+      case 'assign':
+        return this.#assign();
+      case 'firstValue':
+        return this.text.startsWith(']') ? this.#close() : this.#value();
+      case 'value':
+        return this.#value();
+      default:
+        return this.#next();
     }
   }
 
@@ -214,5 +240,8 @@ function unescape(text: string): { text: string; length: number } | null {
   if (!/^[0-9a-fA-F]*$/.test(hex)) return { text: text.slice(0, 2), length: 2 };
   if (hex.length < digits) return null;
   const code = parseInt(hex, 16);
-  return { text: code > 0x10ffff ? '\ufffd' : code > 0xffff ? String.fromCodePoint(code) : String.fromCharCode(code), length: 2 + digits };
+  return {
+    text: code > 0x10ffff ? '\ufffd' : code > 0xffff ? String.fromCodePoint(code) : String.fromCharCode(code),
+    length: 2 + digits,
+  };
 }

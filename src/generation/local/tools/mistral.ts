@@ -6,7 +6,9 @@ import { HeadedCall, headerOf, NAME, type Header } from './headed-call.js';
 import { JsonCall } from './json-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 
-const OPEN = '[TOOL_CALLS]', ARGS = '[ARGS]', CALL_ID = '[CALL_ID]';
+const OPEN = '[TOOL_CALLS]',
+  ARGS = '[ARGS]',
+  CALL_ID = '[CALL_ID]';
 
 const plain = headerOf([new RegExp(`^(${NAME})`), ARGS]);
 const numbered = headerOf([new RegExp(`^(${NAME})`), CALL_ID, /^[^[]{0,256}/, ARGS]);
@@ -18,15 +20,23 @@ export function mistralHeader(text: string): Header {
 }
 
 export const MISTRAL_NAMED: ToolSyntax = {
-  name: 'mistral-named', open: OPEN, close: '', bare: false, separators: '[],', engineOpen: OPEN,
-  reader: (first, tools, sink) => (first === '{' ? new JsonCall(tools, sink, false) : new HeadedCall(mistralHeader, tools, sink)),
+  name: 'mistral-named',
+  open: OPEN,
+  close: '',
+  bare: false,
+  separators: '[],',
+  engineOpen: OPEN,
+  reader: (first, tools, sink) =>
+    first === '{' ? new JsonCall(tools, sink, false) : new HeadedCall(mistralHeader, tools, sink),
   head: (tool) => `${tool}${ARGS}`,
-  tail: '', endsItself: true,
+  tail: '',
+  endsItself: true,
   write: (calls) => calls.map((call) => `${OPEN}${call.name}${ARGS}${call.arguments}`).join(''),
 };
 
 export const MISTRAL_NUMBERED: ToolSyntax = {
-  ...MISTRAL_NAMED, name: 'mistral-numbered',
+  ...MISTRAL_NAMED,
+  name: 'mistral-numbered',
   head: (tool) => `${tool}${CALL_ID}`,
   lead: { letters: true, least: 9, most: 9, close: ARGS },
 };

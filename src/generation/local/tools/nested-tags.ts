@@ -11,14 +11,26 @@ import { MAX_HELD, partialAtEnd, type CallableTools, type CallSink } from './cal
 import { endsInHalf, jsonWord, TextCall } from './text-call.js';
 import { typeOf, ValueTypes } from './value-types.js';
 
-const ITEM = 'item', INVOKE = '<invoke name="', NAMED = '">';
+const ITEM = 'item',
+  INVOKE = '<invoke name="',
+  NAMED = '">';
 const MAX_DEPTH = 128;
 
 /** The same for the engine's grammar. */
 export function nestedSpelling(mark: string): NonNullable<GrammarOptions['spelling']> {
   return {
-    nameOpen: `${mark}<`, textOpen: '>', jsonOpen: '>', valueClose: `${mark}</`, separator: '', textEnd: mark,
-    stringMark: '', nested: false, python: false, item: ITEM, kinds: [], others: 'text',
+    nameOpen: `${mark}<`,
+    textOpen: '>',
+    jsonOpen: '>',
+    valueClose: `${mark}</`,
+    separator: '',
+    textEnd: mark,
+    stringMark: '',
+    nested: false,
+    python: false,
+    item: ITEM,
+    kinds: [],
+    others: 'text',
   };
 }
 
@@ -30,7 +42,9 @@ export const nestedTail = (mark: string): string => `${mark}</invoke>`;
 export function writeNested(mark: string, text: string): string {
   const digits: string[] = [];
   // Numbers keep their digits: behind a mark, which no argument holds.
-  const kept = text.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, (token) => (token.startsWith('"') ? token : JSON.stringify(`${mark}${digits.push(token) - 1}`)));
+  const kept = text.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, (token) =>
+    token.startsWith('"') ? token : JSON.stringify(`${mark}${digits.push(token) - 1}`),
+  );
   let parsed: unknown;
   try {
     parsed = JSON.parse(kept);
@@ -40,37 +54,59 @@ export function writeNested(mark: string, text: string): string {
   const tag = (name: string, value: unknown): string => `${mark}<${name}>${write(value)}${mark}</${name}>`;
   const write = (value: unknown): string => {
     if (Array.isArray(value)) return value.map((item) => tag(ITEM, item)).join('');
-    if (typeof value === 'object' && value !== null) return Object.entries(value).map(([name, member]) => tag(name, member)).join('');
-    return typeof value !== 'string' ? JSON.stringify(value) : value.startsWith(mark) ? digits[Number(value.slice(mark.length))] ?? '' : value;
+    if (typeof value === 'object' && value !== null)
+      return Object.entries(value)
+        .map(([name, member]) => tag(name, member))
+        .join('');
+    return typeof value !== 'string'
+      ? JSON.stringify(value)
+      : value.startsWith(mark)
+        ? (digits[Number(value.slice(mark.length))] ?? '')
+        : value;
   };
-  return typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed) ? write(parsed) : tag('arguments', text);
+  return typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)
+    ? write(parsed)
+    : tag('arguments', text);
 }
 
 /** An object or array that is open. */
-interface Container { readonly isArray: boolean; readonly schema: unknown; members: number }
+interface Container {
+  readonly isArray: boolean;
+  readonly schema: unknown;
+  members: number;
+}
 
 type Part = 'start' | 'inside' | 'value' | 'string' | 'held' | 'close';
 
 export class NestedTagCall extends TextCall {
   #part: Part = 'start';
-  #held = '';                      // of a value that is told whole
+  #held = ''; // of a value that is told whole
   #types = new ValueTypes({});
-  #schema: unknown = undefined;    // of the value that begins
-  #allowed: Set<string> | null = null;   // its types; null: any
+  #schema: unknown = undefined; // of the value that begins
+  #allowed: Set<string> | null = null; // its types; null: any
   readonly #open: Container[] = [];
 
-  constructor(private readonly mark: string, tools: CallableTools, sink: CallSink) {
+  constructor(
+    private readonly mark: string,
+    tools: CallableTools,
+    sink: CallSink,
+  ) {
     super(tools, sink);
   }
 
   protected override step(): boolean {
     switch (this.#part) {
-      case 'start': return this.#start();
-      case 'inside': return this.#inside();
-      case 'value': return this.#beginValue();
+      case 'start':
+        return this.#start();
+      case 'inside':
+        return this.#inside();
+      case 'value':
+        return this.#beginValue();
       case 'string':
-      case 'held': return this.#readText();
-      case 'close': return this.#closeMember();
+      case 'held':
+        return this.#readText();
+      case 'close':
+        return this.#closeMember();
     }
   }
 
@@ -104,8 +140,10 @@ export class NestedTagCall extends TextCall {
     if (this.#open.length > MAX_DEPTH) return this.fail();
     const comma = within.members > 0 ? ', ' : '';
     const before = within.isArray ? comma : `${comma}${JSON.stringify(name)}: `;
-    if (before !== '') this.sink.arguments(before);   // a list's first item has nothing before it
-    this.#schema = within.isArray ? this.#types.item(within.schema, within.members) : this.#types.member(within.schema, name);
+    if (before !== '') this.sink.arguments(before); // a list's first item has nothing before it
+    this.#schema = within.isArray
+      ? this.#types.item(within.schema, within.members)
+      : this.#types.member(within.schema, name);
     const types = this.#types.types(this.#schema);
     this.#allowed = types === null || types.size === 0 || types.has('any') ? null : types;
     within.members++;
@@ -116,7 +154,7 @@ export class NestedTagCall extends TextCall {
   /** Behind an opening tag: text, tags, or nothing. */
   #beginValue(): boolean {
     if (this.text === '') return false;
-    if (this.mark.startsWith(this.text)) return false;   // more of it tells
+    if (this.mark.startsWith(this.text)) return false; // more of it tells
     const may = (type: string): boolean => this.#allowed === null || this.#allowed.has(type);
     if (!this.text.startsWith(this.mark)) {
       const isString = this.#allowed?.size === 1 && this.#allowed.has('string');
@@ -130,7 +168,9 @@ export class NestedTagCall extends TextCall {
     const ends = this.#isClosing();
     if (ends === null) return false;
     if (ends) {
-      this.sink.arguments(may('string') ? '""' : may('array') ? '[]' : may('object') ? '{}' : may('null') ? 'null' : '""');
+      this.sink.arguments(
+        may('string') ? '""' : may('array') ? '[]' : may('object') ? '{}' : may('null') ? 'null' : '""',
+      );
       this.#part = 'close';
       return true;
     }
@@ -170,7 +210,8 @@ export class NestedTagCall extends TextCall {
     const allowed = this.#allowed;
     const word = jsonWord(text);
     // Null is all that is told from a string that is one or the other.
-    if (allowed?.size === 2 && allowed.has('string') && allowed.has('null')) return word === 'null' ? word : JSON.stringify(text);
+    if (allowed?.size === 2 && allowed.has('string') && allowed.has('null'))
+      return word === 'null' ? word : JSON.stringify(text);
     let value: unknown;
     try {
       value = JSON.parse(word);
@@ -178,7 +219,9 @@ export class NestedTagCall extends TextCall {
       return JSON.stringify(text);
     }
     const type = typeOf(value);
-    return allowed === null || allowed.has(type) || (type === 'number' && allowed.has('integer')) ? word : JSON.stringify(text);
+    return allowed === null || allowed.has(type) || (type === 'number' && allowed.has('integer'))
+      ? word
+      : JSON.stringify(text);
   }
 
   /** Whether the tag that the text begins with is a closing one; null if that is not seen yet, or (then it fails) it is no tag. */

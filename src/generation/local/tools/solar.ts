@@ -5,15 +5,25 @@
 import { HeadedCall, headerOf, NAME } from './headed-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 
-const OPEN = '<|begin|>assistant<|tool_calls|>', CALLS = '<|calls|>';
-const BEGIN = '<|tool_call:begin|>', TOOL = '<|tool_call:name|>', ARGUMENTS = '<|tool_call:args|>', END = '<|tool_call:end|>';
+const OPEN = '<|begin|>assistant<|tool_calls|>',
+  CALLS = '<|calls|>';
+const BEGIN = '<|tool_call:begin|>',
+  TOOL = '<|tool_call:name|>',
+  ARGUMENTS = '<|tool_call:args|>',
+  END = '<|tool_call:end|>';
 
 const header = headerOf([BEGIN, /^[^<]{1,256}/, TOOL, new RegExp(`^(${NAME})`), ARGUMENTS]);
 
 const head = (tool: string, number: number): string => `${BEGIN}${number}${TOOL}${tool}${ARGUMENTS}`;
 
 export const SOLAR: ToolSyntax = {
-  name: 'solar', open: OPEN, close: '', bare: false, separators: '', skipped: [END, CALLS], engineOpen: OPEN,
+  name: 'solar',
+  open: OPEN,
+  close: '',
+  bare: false,
+  separators: '',
+  skipped: [END, CALLS],
+  engineOpen: OPEN,
   reader: (first, tools, sink) => (first === '<' ? new HeadedCall(header, tools, sink) : null),
   head: (tool) => head(tool, 0),
   tail: END,
@@ -22,6 +32,10 @@ export const SOLAR: ToolSyntax = {
 };
 
 export const solar: SyntaxFamily = {
-  usual: SOLAR, token: BEGIN,
-  recognize: ({ before, after }) => (/<\|tool_calls\|><\|tool_call:begin\|>[^<]+<\|tool_call:name\|>$/.test(before) && after.startsWith(ARGUMENTS) ? SOLAR : null),
+  usual: SOLAR,
+  token: BEGIN,
+  recognize: ({ before, after }) =>
+    /<\|tool_calls\|><\|tool_call:begin\|>[^<]+<\|tool_call:name\|>$/.test(before) && after.startsWith(ARGUMENTS)
+      ? SOLAR
+      : null,
 };

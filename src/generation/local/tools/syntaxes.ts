@@ -25,9 +25,43 @@ import type { SyntaxFamily } from './syntax.js';
 import { xml } from './xml.js';
 
 export const FAMILIES: readonly SyntaxFamily[] = [
-  harmony, xml, hunyuan, glm, mistral, kimi, deepseek, dsml, minimax, minimaxM3, minicpm, gemma, pythonic, command, commandPlus, apertus, solar,
-  functionary, hermes, jsonList, gigachat, llama,
+  harmony,
+  xml,
+  hunyuan,
+  glm,
+  mistral,
+  kimi,
+  deepseek,
+  dsml,
+  minimax,
+  minimaxM3,
+  minicpm,
+  gemma,
+  pythonic,
+  command,
+  commandPlus,
+  apertus,
+  solar,
+  functionary,
+  hermes,
+  jsonList,
+  gigachat,
+  llama,
 ];
 
 /** Of models whose templates show no calls: the first whose token the vocabulary has. */
-export const SPOKEN: readonly Pick<SyntaxFamily, 'usual' | 'token'>[] = [hunyuan, glm, hermes, kimi, minimax, minimaxM3, minicpm, gemma, pythonic, command, apertus, solar, ...spokenLists];
+export const SPOKEN: readonly Pick<SyntaxFamily, 'usual' | 'token'>[] = [
+  hunyuan,
+  glm,
+  hermes,
+  kimi,
+  minimax,
+  minimaxM3,
+  minicpm,
+  gemma,
+  pythonic,
+  command,
+  apertus,
+  solar,
+  ...spokenLists,
+];

@@ -30,45 +30,68 @@ export interface Tags {
 }
 
 /** White space as a template has it: behind the parts of a parameter's opening, and behind its end. */
-export interface TagSpacing { readonly within: string; readonly behind: string }
+export interface TagSpacing {
+  readonly within: string;
+  readonly behind: string;
+}
 
 /** The same for the engine's grammar. */
-export function taggedSpelling(tags: Tags, spacing: TagSpacing, schema: ParametersSchema): NonNullable<GrammarOptions['spelling']> {
+export function taggedSpelling(
+  tags: Tags,
+  spacing: TagSpacing,
+  schema: ParametersSchema,
+): NonNullable<GrammarOptions['spelling']> {
   const { named, others } = valueKinds(schema);
   const frame = tags.framed ? '\n' : '';
   const [nameOpen, behindText, behindJson] = tags.parameter;
   return {
     nameOpen,
-    textOpen: behindText.join(spacing.within) + frame, jsonOpen: behindJson.join(spacing.within) + frame,
-    valueClose: frame + tags.endParameter + spacing.behind, separator: '', textEnd: tags.endParameter,
-    stringMark: '', nested: false, python: false,
-    kinds: [...named].map(([name, kind]) => ({ name, kind })), others,
+    textOpen: behindText.join(spacing.within) + frame,
+    jsonOpen: behindJson.join(spacing.within) + frame,
+    valueClose: frame + tags.endParameter + spacing.behind,
+    separator: '',
+    textEnd: tags.endParameter,
+    stringMark: '',
+    nested: false,
+    python: false,
+    kinds: [...named].map(([name, kind]) => ({ name, kind })),
+    others,
   };
 }
 
 /** A call in tags, for templates without a place for calls. What is no object is written as it is. */
-export function writeTagged(tags: Tags, spacing: TagSpacing, members: ReadonlyMap<string, { text: string; isString: boolean }>): string {
+export function writeTagged(
+  tags: Tags,
+  spacing: TagSpacing,
+  members: ReadonlyMap<string, { text: string; isString: boolean }>,
+): string {
   const frame = tags.framed ? '\n' : '';
   const [before, behindText, behindJson] = tags.parameter;
-  return [...members].map(([name, { text, isString }]) => {
-    const behind = isString ? behindText : behindJson;
-    return `${before}${name}${behind.join(spacing.within)}${frame}${text}${frame}${tags.endParameter}${spacing.behind}`;
-  }).join('');
+  return [...members]
+    .map(([name, { text, isString }]) => {
+      const behind = isString ? behindText : behindJson;
+      return `${before}${name}${behind.join(spacing.within)}${frame}${text}${frame}${tags.endParameter}${spacing.behind}`;
+    })
+    .join('');
 }
 
 type Part = 'start' | 'tags' | 'behind' | 'value';
 
 export class TaggedCall extends TextCall {
   #part: Part = 'start';
-  #value = '';                     // of a value that is told whole: what is before `text`
+  #value = ''; // of a value that is told whole: what is before `text`
   #kinds: ValueKinds = { named: new Map(), others: 'text' };
   #name = '';
   #kind: ValueKind = 'text';
-  #behind: readonly string[] = [];   // of the opening tag, still to come
+  #behind: readonly string[] = []; // of the opening tag, still to come
   #parameters = 0;
-  #frame: string | null = null;    // what ends the current value with its end tag; null: it has not begun
+  #frame: string | null = null; // what ends the current value with its end tag; null: it has not begun
 
-  constructor(private readonly tags: Tags, tools: CallableTools, sink: CallSink) {
+  constructor(
+    private readonly tags: Tags,
+    tools: CallableTools,
+    sink: CallSink,
+  ) {
     super(tools, sink);
   }
 
@@ -78,16 +101,20 @@ export class TaggedCall extends TextCall {
 
   protected override step(): boolean {
     switch (this.#part) {
-      case 'start': return this.#start();
-      case 'tags': return this.#tag();
-      case 'behind': return this.#readBehind();
-      case 'value': return this.#readValue();
+      case 'start':
+        return this.#start();
+      case 'tags':
+        return this.#tag();
+      case 'behind':
+        return this.#readBehind();
+      case 'value':
+        return this.#readValue();
     }
   }
 
   #start(): boolean {
     const [before, behind] = this.tags.call;
-    const name = behind === null ? this.#bareName(before) : this.takeTag(before, [behind])?.name ?? null;
+    const name = behind === null ? this.#bareName(before) : (this.takeTag(before, [behind])?.name ?? null);
     const schema = name === null ? undefined : this.start(name);
     if (schema === undefined) return false;
     this.#kinds = valueKinds(schema);
@@ -98,7 +125,10 @@ export class TaggedCall extends TextCall {
 
   #tag(): boolean {
     this.skipSpace();
-    const { end, parameter: [before, text, json] } = this.tags;
+    const {
+      end,
+      parameter: [before, text, json],
+    } = this.tags;
     if (this.text.startsWith(end)) {
       this.take(end.length);
       this.sink.arguments('}');
@@ -162,7 +192,12 @@ export class TaggedCall extends TextCall {
   /** Where the value ends, or up to where it is sure to go on. */
   #findEnd(frame: string): { at: number; isEnd: boolean } {
     const { text } = this;
-    const { end, endParameter, parameter: [before], wrapped } = this.tags;
+    const {
+      end,
+      endParameter,
+      parameter: [before],
+      wrapped,
+    } = this.tags;
     for (let at = text.indexOf(endParameter); at !== -1; at = text.indexOf(endParameter, at + 1)) {
       if (wrapped === undefined || text.endsWith(frame, at)) return { at, isEnd: true };
       const behind = text.slice(at + endParameter.length).trimStart();

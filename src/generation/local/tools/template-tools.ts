@@ -18,7 +18,12 @@ export class TemplateTools {
   /** All text of the definitions in one string, escapes of special characters undone or not: for the shield's choice of a guard. Throws ApiError 422. */
   textOf(tools: readonly ToolDefinition[]): string {
     tools.forEach(({ parameters }, index) => {
-      if (!isShallow(parameters, MAX_DEPTH)) throw apiError('invalid_json_schema', `tools[${index}]: the schema is nested deeper than ${MAX_DEPTH} levels.`, `tools[${index}]`);
+      if (!isShallow(parameters, MAX_DEPTH))
+        throw apiError(
+          'invalid_json_schema',
+          `tools[${index}]: the schema is nested deeper than ${MAX_DEPTH} levels.`,
+          `tools[${index}]`,
+        );
     });
     return stringifyExact(tools.map(({ name, description, parameters }) => [name, description, parameters]));
   }
@@ -43,7 +48,8 @@ function toTemplateTool({ name, description, parameters }: ToolDefinition, shiel
   return {
     type: 'function',
     function: {
-      name: shield.protect(name), description: shield.protect(description ?? ''),
+      name: shield.protect(name),
+      description: shield.protect(description ?? ''),
       parameters: protectDeep(schema, shield) as Record<string, unknown>,
     },
   };

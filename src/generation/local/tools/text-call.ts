@@ -9,9 +9,12 @@ const MAX_TAG = 1_024;
 export abstract class TextCall implements CallReader {
   state: CallState = 'reading';
   started = false;
-  protected text = '';             // read and not understood yet
+  protected text = ''; // read and not understood yet
 
-  constructor(private readonly tools: CallableTools, protected readonly sink: CallSink) {}
+  constructor(
+    private readonly tools: CallableTools,
+    protected readonly sink: CallSink,
+  ) {}
 
   read(text: string, at: number): number {
     this.text += text.slice(at);
@@ -49,7 +52,10 @@ export abstract class TextCall implements CallReader {
       if (!before.startsWith(this.text)) this.fail();
       return null;
     }
-    const [end] = behind.map((text) => ({ text, at: this.text.indexOf(text, before.length) })).filter(({ at }) => at !== -1).sort((a, b) => a.at - b.at);
+    const [end] = behind
+      .map((text) => ({ text, at: this.text.indexOf(text, before.length) }))
+      .filter(({ at }) => at !== -1)
+      .sort((a, b) => a.at - b.at);
     if (end === undefined) {
       if (this.text.length > MAX_TAG) this.fail();
       return null;
@@ -85,7 +91,11 @@ export abstract class TextCall implements CallReader {
 export const endsInHalf = (text: string): boolean => /[\ud800-\udbff]$/.test(text);
 
 /** As models trained on Python write them. */
-const PYTHON_WORDS: ReadonlyMap<string, string> = new Map([['True', 'true'], ['False', 'false'], ['None', 'null']]);
+const PYTHON_WORDS: ReadonlyMap<string, string> = new Map([
+  ['True', 'true'],
+  ['False', 'false'],
+  ['None', 'null'],
+]);
 
 /** The JSON that a text may spell. */
 export function jsonWord(text: string): string {

@@ -31,7 +31,8 @@ export function valueKinds(schema: ParametersSchema): ValueKinds {
       }
     }
     if (isObject(part['patternProperties'])) others = 'json';
-    if (isObject(part['additionalProperties']) && others === 'text') others = kindOfTypes(types.types(part['additionalProperties']));
+    if (isObject(part['additionalProperties']) && others === 'text')
+      others = kindOfTypes(types.types(part['additionalProperties']));
   }
   return { named, others };
 }

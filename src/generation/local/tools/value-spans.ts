@@ -5,11 +5,11 @@ import { At, JsonScanner } from './json-scanner.js';
 export function valueSpans(text: string): Map<string, string> {
   const spans = new Map<string, string>();
   const scanner = new JsonScanner();
-  let key = 0;                     // where the last key of the object itself began
-  let value = -1;                  // and its value
+  let key = 0; // where the last key of the object itself began
+  let value = -1; // and its value
   for (let index = 0; index < text.length; index++) {
     const { at, depth } = scanner;
-    if (!scanner.accept(text.charCodeAt(index))) return spans;   // nested too deep, or the end
+    if (!scanner.accept(text.charCodeAt(index))) return spans; // nested too deep, or the end
     if (depth !== 1) continue;
     const now: At = scanner.at;
     if ((at === At.FirstKey || at === At.Key) && now === At.String) key = index;

@@ -41,7 +41,9 @@ export class ValueTypes {
   /** A schema and those it is made of. */
   parts(schema: unknown, depth = 0): Schema[] {
     if (!isObject(schema) || depth > MAX_DEPTH || this.#looks++ > MAX_LOOKS) return [];
-    const inner = ['allOf', 'anyOf', 'oneOf'].flatMap((word) => (Array.isArray(schema[word]) ? (schema[word] as unknown[]) : []));
+    const inner = ['allOf', 'anyOf', 'oneOf'].flatMap((word) =>
+      Array.isArray(schema[word]) ? (schema[word] as unknown[]) : [],
+    );
     const referred = typeof schema['$ref'] === 'string' ? [this.#resolve(schema['$ref'])] : [];
     return [schema, ...[...inner, ...referred].flatMap((part) => this.parts(part, depth + 1))];
   }
@@ -62,7 +64,11 @@ export class ValueTypes {
   item(schema: unknown, index: number): unknown {
     const found: unknown[] = [];
     for (const { items, prefixItems } of this.parts(schema)) {
-      const prefix = Array.isArray(prefixItems) ? prefixItems as unknown[] : Array.isArray(items) ? items as unknown[] : [];
+      const prefix = Array.isArray(prefixItems)
+        ? (prefixItems as unknown[])
+        : Array.isArray(items)
+          ? (items as unknown[])
+          : [];
       if (index < prefix.length) found.push(prefix[index]);
       else if (isObject(items)) found.push(items);
     }
@@ -85,7 +91,8 @@ export class ValueTypes {
 function both(some: Set<string>, others: Set<string>): Set<string> {
   if (some.has('any')) return others;
   if (others.has('any')) return some;
-  const whole = (types: Set<string>, by: Set<string>): string[] => [...types].filter((type) => by.has(type) || (type === 'integer' && by.has('number')));
+  const whole = (types: Set<string>, by: Set<string>): string[] =>
+    [...types].filter((type) => by.has(type) || (type === 'integer' && by.has('number')));
   return new Set([...whole(some, others), ...whole(others, some)]);
 }
 

@@ -7,6 +7,12 @@ export function membersOf(text: string): Map<string, { text: string; isString: b
   const parsed = parseObject(text);
   if (parsed === null) return new Map([['arguments', { text, isString: true }]]);
   const spans = valueSpans(text);
-  return new Map(Object.entries(parsed).map(([name, value]) =>
-    [name, typeof value === 'string' ? { text: value, isString: true } : { text: spans.get(name) ?? JSON.stringify(value), isString: false }]));
+  return new Map(
+    Object.entries(parsed).map(([name, value]) => [
+      name,
+      typeof value === 'string'
+        ? { text: value, isString: true }
+        : { text: spans.get(name) ?? JSON.stringify(value), isString: false },
+    ]),
+  );
 }

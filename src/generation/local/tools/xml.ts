@@ -12,22 +12,44 @@ import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 import { TaggedCall, taggedSpelling, writeTagged, type Tags, type TagSpacing } from './tagged-call.js';
 import { membersOf } from './written-members.js';
 
-const FUNCTION = '<function=', PARAMETER = '<parameter=', END_PARAMETER = '</parameter>', END_FUNCTION = '</function>';
+const FUNCTION = '<function=',
+  PARAMETER = '<parameter=',
+  END_PARAMETER = '</parameter>',
+  END_FUNCTION = '</function>';
 
-function xmlWithin(open: string, framed: boolean, spaces: { head: string; first: string; behind: string; end: string }): ToolSyntax {
+function xmlWithin(
+  open: string,
+  framed: boolean,
+  spaces: { head: string; first: string; behind: string; end: string },
+): ToolSyntax {
   const close = `</${open.slice(1)}`;
   const tags: Tags = {
-    call: [FUNCTION, '>'], parameter: [PARAMETER, ['>'], ['>']], endParameter: END_PARAMETER, end: END_FUNCTION, closes: false, framed,
+    call: [FUNCTION, '>'],
+    parameter: [PARAMETER, ['>'], ['>']],
+    endParameter: END_PARAMETER,
+    end: END_FUNCTION,
+    closes: false,
+    framed,
   };
   const spacing: TagSpacing = { within: '', behind: spaces.behind };
   const head = (tool: string): string => `${spaces.head}${FUNCTION}${tool}>${spaces.first}`;
   const tail = `${END_FUNCTION}${spaces.end}${close}`;
   return {
-    name: 'xml', open, close, bare: false, separators: '', engineOpen: open,
-    reader: (first, tools, sink) => (first === '<' ? new TaggedCall(tags, tools, sink) : first === '{' ? new JsonCall(tools, sink, false) : null),
-    head, tail,
+    name: 'xml',
+    open,
+    close,
+    bare: false,
+    separators: '',
+    engineOpen: open,
+    reader: (first, tools, sink) =>
+      first === '<' ? new TaggedCall(tags, tools, sink) : first === '{' ? new JsonCall(tools, sink, false) : null,
+    head,
+    tail,
     spelling: (schema) => taggedSpelling(tags, spacing, schema),
-    write: (calls) => calls.map((call) => open + head(call.name) + writeTagged(tags, spacing, membersOf(call.arguments)) + tail).join('\n'),
+    write: (calls) =>
+      calls
+        .map((call) => open + head(call.name) + writeTagged(tags, spacing, membersOf(call.arguments)) + tail)
+        .join('\n'),
   };
 }
 

@@ -6,7 +6,12 @@ import { completions } from './completions.js';
 import { messages } from './messages.js';
 import { responses } from './responses.js';
 
-export const APIS: Readonly<Record<ApiName, UpstreamApi>> = { 'chat-completions': chatCompletions, completions, responses, messages };
+export const APIS: Readonly<Record<ApiName, UpstreamApi>> = {
+  'chat-completions': chatCompletions,
+  completions,
+  responses,
+  messages,
+};
 
 /** Prompts that stand as they are go by the form for these, which every server that has the chat form has beside it. */
 export { completions };

@@ -42,18 +42,27 @@ export interface AnswerReader {
 
 export type Json = Readonly<Record<string, unknown>>;
 
-export const objectIn = (value: unknown): Json => (typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Json : {});
+export const objectIn = (value: unknown): Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {};
 export const listIn = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 export const textIn = (value: unknown): string => (typeof value === 'string' ? value : '');
-export const numberIn = (value: unknown): number | undefined => (typeof value === 'number' && Number.isFinite(value) ? value : undefined);
+export const numberIn = (value: unknown): number | undefined =>
+  typeof value === 'number' && Number.isFinite(value) ? value : undefined;
 /** The number of a choice, a call or a block. */
-export const placeIn = (value: unknown): number => (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : 0);
+export const placeIn = (value: unknown): number =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : 0;
 
 /** The arguments of a call as JSON text. Some servers send an object instead, or null where there are none. */
-export const argumentsIn = (value: unknown): string => (value instanceof RawJson ? value.text : typeof value === 'object' && value !== null ? stringifyExact(value) : textIn(value));
+export const argumentsIn = (value: unknown): string =>
+  value instanceof RawJson
+    ? value.text
+    : typeof value === 'object' && value !== null
+      ? stringifyExact(value)
+      : textIn(value);
 
 /** The entries of a list of log-probabilities; a long list in batches. */
-export const batchesIn = (value: unknown): Iterable<readonly unknown[]> => (value instanceof JsonEntries ? value.batches() : Array.isArray(value) && value.length > 0 ? [value] : []);
+export const batchesIn = (value: unknown): Iterable<readonly unknown[]> =>
+  value instanceof JsonEntries ? value.batches() : Array.isArray(value) && value.length > 0 ? [value] : [];
 
 /** The object of an event: parsed from its data, or already read. Throws UpstreamFault. */
 export function parsed(data: unknown): Json {
@@ -65,7 +74,8 @@ export function parsed(data: unknown): Json {
       throw notUnderstood('with what is not JSON');
     }
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw notUnderstood('with what is no object');
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw notUnderstood('with what is no object');
   return value as Json;
 }
 

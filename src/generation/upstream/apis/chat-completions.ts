@@ -2,12 +2,26 @@
 // DeepSeek, older vLLM) or `reasoning` (vLLM, Ollama, OpenRouter). One per answer. Event-loop thread only.
 import type { AnswerEvents } from '../answer-events.js';
 import type { UpstreamFault } from '../fault.js';
-import { argumentsIn, batchesIn, bearer, listIn, objectIn, placeIn, textIn, type AnswerReader, type Json, type UpstreamApi } from './api.js';
+import {
+  argumentsIn,
+  batchesIn,
+  bearer,
+  listIn,
+  objectIn,
+  placeIn,
+  textIn,
+  type AnswerReader,
+  type Json,
+  type UpstreamApi,
+} from './api.js';
 import { endOf, isEnd, partsIn, textWithLogprobs, usageIn } from './chat-parts.js';
 import { chatBody, chatHolds } from './chat-request.js';
 
 export const chatCompletions: UpstreamApi = {
-  path: '/chat/completions', body: chatBody, holds: chatHolds, headers: bearer,
+  path: '/chat/completions',
+  body: chatBody,
+  holds: chatHolds,
+  headers: bearer,
   reader: (answer, fault) => new ChatReader(answer, fault),
 };
 
@@ -15,7 +29,10 @@ class ChatReader implements AnswerReader {
   /** The newest call of each choice. Some servers number every call 0 and tell them apart by their ids alone. */
   readonly #calls = new Map<number, { key: number; number: number | null; id: string }>();
 
-  constructor(private readonly answer: AnswerEvents, private readonly fault: (error: unknown) => UpstreamFault) {}
+  constructor(
+    private readonly answer: AnswerEvents,
+    private readonly fault: (error: unknown) => UpstreamFault,
+  ) {}
 
   *event(_name: string | null, event: Json): Generator<void, void> {
     yield* this.#piece(event, false);
@@ -44,7 +61,8 @@ class ChatReader implements AnswerReader {
       // Some servers send the final chunk twice, the second time with the usage.
       if (ends && this.answer.hasEnded(index)) continue;
       // Some send a message in the last chunk of a stream, which is all there is if no delta came.
-      const message = isWhole || (choice['delta'] == null && this.answer.isEmpty(index)) ? choice['message'] : choice['delta'];
+      const message =
+        isWhole || (choice['delta'] == null && this.answer.isEmpty(index)) ? choice['message'] : choice['delta'];
       yield* this.#content(index, objectIn(message), choice);
       if (!ends) continue;
       const { reason, stopString } = endOf(choice, this.answer.stop);
@@ -63,7 +81,12 @@ class ChatReader implements AnswerReader {
       if (reasoning === '') answer.text(index, 'reasoning', parts.reasoning);
       ({ content } = parts);
     }
-    yield* textWithLogprobs(answer, index, content || textIn(delta['refusal']), batchesIn(objectIn(choice['logprobs'])['content']));
+    yield* textWithLogprobs(
+      answer,
+      index,
+      content || textIn(delta['refusal']),
+      batchesIn(objectIn(choice['logprobs'])['content']),
+    );
     for (const [at, entry] of listIn(delta['tool_calls']).entries()) this.#call(index, objectIn(entry), at);
   }
 
@@ -73,7 +96,10 @@ class ChatReader implements AnswerReader {
     const newest = this.#calls.get(index);
     const number = typeof call['index'] === 'number' ? placeIn(call['index']) : null;
     const id = textIn(call['id']);
-    const isSame = newest !== undefined && (number ?? newest.number ?? at) === (newest.number ?? at) && (id === '' || id === newest.id);
+    const isSame =
+      newest !== undefined &&
+      (number ?? newest.number ?? at) === (newest.number ?? at) &&
+      (id === '' || id === newest.id);
     if (!isSame) {
       const key = (newest?.key ?? -1) + 1;
       this.#calls.set(index, { key, number, id });

@@ -9,14 +9,23 @@ import { listIn, numberIn, objectIn, textIn, type Body, type Json } from './api.
 /** Only what was asked for: of the rest the server has its own idea. */
 export function samplingFields({ sampling, stop, n, ...request }: GenerationRequest): Body {
   return {
-    temperature: sampling.temperature, top_p: sampling.topP, top_k: sampling.topK, min_p: sampling.minP,
-    repetition_penalty: sampling.repetitionPenalty, frequency_penalty: sampling.frequencyPenalty, presence_penalty: sampling.presencePenalty,
+    temperature: sampling.temperature,
+    top_p: sampling.topP,
+    top_k: sampling.topK,
+    min_p: sampling.minP,
+    repetition_penalty: sampling.repetitionPenalty,
+    frequency_penalty: sampling.frequencyPenalty,
+    presence_penalty: sampling.presencePenalty,
     seed: sampling.seed === undefined ? undefined : Number(BigInt.asIntN(53, sampling.seed)),
-    logit_bias: sampling.logitBias === undefined || sampling.logitBias.length === 0 ? undefined : Object.fromEntries(sampling.logitBias.map(({ token, bias }) => [token, bias])),
+    logit_bias:
+      sampling.logitBias === undefined || sampling.logitBias.length === 0
+        ? undefined
+        : Object.fromEntries(sampling.logitBias.map(({ token, bias }) => [token, bias])),
     stop: stop.length === 0 ? undefined : stop,
     n: n === 1 ? undefined : n,
     min_tokens: request.minTokens === undefined || request.minTokens === 0 ? undefined : request.minTokens,
-    stop_token_ids: request.stopTokens === undefined || request.stopTokens.length === 0 ? undefined : request.stopTokens,
+    stop_token_ids:
+      request.stopTokens === undefined || request.stopTokens.length === 0 ? undefined : request.stopTokens,
     ignore_eos: request.ignoreEos ? true : undefined,
   };
 }
@@ -28,16 +37,29 @@ export function streamOptions(held: Upstream['structured_outputs']): Body {
 
 /** Throws ApiError for what needs the model's own arithmetic. */
 export function refuseOwnArithmetic(request: GenerationRequest): void {
-  if (request.promptLogprobs != null) throw apiError('unsupported_feature', 'prompt_logprobs is not offered for this model: it runs elsewhere.', 'prompt_logprobs');
-  if (request.returnTokens === true) throw apiError('unsupported_feature', 'return_token_ids is not offered for this model: it runs elsewhere.', 'return_token_ids');
+  if (request.promptLogprobs != null)
+    throw apiError(
+      'unsupported_feature',
+      'prompt_logprobs is not offered for this model: it runs elsewhere.',
+      'prompt_logprobs',
+    );
+  if (request.returnTokens === true)
+    throw apiError(
+      'unsupported_feature',
+      'return_token_ids is not offered for this model: it runs elsewhere.',
+      'return_token_ids',
+    );
 }
 
 export function usageIn(value: unknown): ToldUsage {
   const usage = objectIn(value);
   return {
-    promptTokens: numberIn(usage['prompt_tokens']), completionTokens: numberIn(usage['completion_tokens']),
-    cachedTokens: numberIn(objectIn(usage['prompt_tokens_details'])['cached_tokens']) ?? numberIn(usage['prompt_cache_hit_tokens']),
-    reasoningTokens: numberIn(objectIn(usage['completion_tokens_details'])['reasoning_tokens']) ?? numberIn(usage['reasoning_tokens']),
+    promptTokens: numberIn(usage['prompt_tokens']),
+    completionTokens: numberIn(usage['completion_tokens']),
+    cachedTokens:
+      numberIn(objectIn(usage['prompt_tokens_details'])['cached_tokens']) ?? numberIn(usage['prompt_cache_hit_tokens']),
+    reasoningTokens:
+      numberIn(objectIn(usage['completion_tokens_details'])['reasoning_tokens']) ?? numberIn(usage['reasoning_tokens']),
   };
 }
 
@@ -51,39 +73,61 @@ export const isEnd = (reason: unknown): boolean => reason != null && reason !== 
 export function endOf(choice: Json, stop: readonly string[]): { reason: EndReason; stopString?: string | null } {
   const met = choice['stop_reason'] === undefined ? choice['matched_stop'] : choice['stop_reason'];
   switch (textIn(choice['finish_reason']).toLowerCase()) {
-    case 'stop': case 'eos': case 'eos_token': case 'end_turn': case 'stop_sequence':
+    case 'stop':
+    case 'eos':
+    case 'eos_token':
+    case 'end_turn':
+    case 'stop_sequence':
       if (met === undefined) return { reason: 'end_of_turn' };
-      return typeof met === 'string' && stop.includes(met) ? { reason: 'stop_string', stopString: met } : { reason: 'end_of_turn', stopString: null };
-    case 'tool_calls': case 'tool_use': case 'function_call': return { reason: 'tool_calls' };
-    case 'length': case 'max_tokens': case 'model_length': case 'content_filter': return { reason: 'max_tokens' };
-    case 'repetition': return { reason: 'repetition' };
-    default: throw notUnderstood('with an end of no known reason');
+      return typeof met === 'string' && stop.includes(met)
+        ? { reason: 'stop_string', stopString: met }
+        : { reason: 'end_of_turn', stopString: null };
+    case 'tool_calls':
+    case 'tool_use':
+    case 'function_call':
+      return { reason: 'tool_calls' };
+    case 'length':
+    case 'max_tokens':
+    case 'model_length':
+    case 'content_filter':
+      return { reason: 'max_tokens' };
+    case 'repetition':
+      return { reason: 'repetition' };
+    default:
+      throw notUnderstood('with an end of no known reason');
   }
 }
 
 /** Content that is one part or a list of parts, of text or reasoning (Mistral's reasoning models, some gateways). */
 export function partsIn(content: object): { content: string; reasoning: string } {
   const all = { content: '', reasoning: '' };
-  for (const entry of Array.isArray(content) ? content as unknown[] : [content]) {
+  for (const entry of Array.isArray(content) ? (content as unknown[]) : [content]) {
     if (typeof entry === 'string') {
       all.content += entry;
       continue;
     }
     const part = objectIn(entry);
     switch (part['type']) {
-      case 'thinking': case 'reasoning': {
+      case 'thinking':
+      case 'reasoning': {
         const inner = part['thinking'] ?? part['reasoning'] ?? part['text'];
         all.reasoning += typeof inner === 'object' && inner !== null ? partsIn(inner).content : textIn(inner);
         break;
       }
-      default: all.content += textIn(part['text']) || textIn(part['refusal']);   // text, output_text, refusal, and parts without a type
+      default:
+        all.content += textIn(part['text']) || textIn(part['refusal']); // text, output_text, refusal, and parts without a type
     }
   }
   return all;
 }
 
 /** The text of a choice with its log-probabilities, a batch of them with each event. */
-export function* textWithLogprobs(answer: AnswerEvents, index: number, text: string, batches: Iterable<readonly unknown[]>): Generator<void, void> {
+export function* textWithLogprobs(
+  answer: AnswerEvents,
+  index: number,
+  text: string,
+  batches: Iterable<readonly unknown[]>,
+): Generator<void, void> {
   let rest = text;
   for (const batch of batches) {
     answer.text(index, 'content', rest, batch.map(logprobOf));
@@ -101,5 +145,9 @@ const logprobOf = (value: unknown): TokenLogprob => {
 function one(entry: Json): { token: string; bytes: number[]; logprob: number } {
   const token = textIn(entry['token']);
   const bytes = listIn(entry['bytes']).filter((byte): byte is number => typeof byte === 'number');
-  return { token, bytes: bytes.length > 0 ? bytes : [...Buffer.from(token)], logprob: numberIn(entry['logprob']) ?? -9999 };
+  return {
+    token,
+    bytes: bytes.length > 0 ? bytes : [...Buffer.from(token)],
+    logprob: numberIn(entry['logprob']) ?? -9999,
+  };
 }

@@ -8,7 +8,8 @@ export function chatBody({ request, cap, upstream }: Asked): Body {
   refuseOwnArithmetic(request);
   return given({
     messages: request.messages.flatMap((message) => chatMessages(message, upstream.thinking_field)),
-    stream: true, stream_options: streamOptions(upstream.structured_outputs),
+    stream: true,
+    stream_options: streamOptions(upstream.structured_outputs),
     ...samplingFields(request),
     [upstream.cap_field]: cap ?? undefined,
     ...(request.topLogprobs === null ? {} : { logprobs: true, top_logprobs: request.topLogprobs }),
@@ -27,7 +28,13 @@ function toolFields({ tools, toolChoice, parallelToolCalls }: GenerationRequest)
   const only = mode === 'required' && shown.length === 1 ? shown[0] : undefined;
   return {
     tools: shown.map(({ name, description, parameters, strict }) => ({
-      type: 'function', function: given({ name, description: description ?? undefined, parameters: parameters ?? { type: 'object', properties: {} }, strict: strict ? true : undefined }),
+      type: 'function',
+      function: given({
+        name,
+        description: description ?? undefined,
+        parameters: parameters ?? { type: 'object', properties: {} },
+        strict: strict ? true : undefined,
+      }),
     })),
     tool_choice: only === undefined ? mode : { type: 'function', function: { name: only.name } },
     ...(parallelToolCalls ? {} : { parallel_tool_calls: false }),
@@ -37,14 +44,31 @@ function toolFields({ tools, toolChoice, parallelToolCalls }: GenerationRequest)
 /** As far as the server holds to it; what is left is checked when the answer has come. */
 export function formatFields(format: OutputFormat, held: Upstream['structured_outputs']): Body {
   switch (format.type) {
-    case 'text': return {};
-    case 'json_object': return held === 'none' ? {} : { response_format: { type: 'json_object' } };
+    case 'text':
+      return {};
+    case 'json_object':
+      return held === 'none' ? {} : { response_format: { type: 'json_object' } };
     case 'json_schema':
       if (held === 'none') return {};
       if (held === 'json_object') return { response_format: { type: 'json_object' } };
-      return { response_format: { type: 'json_schema', json_schema: { name: format.name ?? 'answer', schema: format.schema, strict: format.strict } } };
-    case 'regex': return held === 'vllm' ? { structured_outputs: { regex: format.pattern } } : held === 'monolith' ? { response_format: { type: 'regex', pattern: format.pattern } } : {};
-    case 'choice': return held === 'vllm' ? { structured_outputs: { choice: format.choices } } : held === 'monolith' ? { response_format: { type: 'choice', choices: format.choices } } : {};
+      return {
+        response_format: {
+          type: 'json_schema',
+          json_schema: { name: format.name ?? 'answer', schema: format.schema, strict: format.strict },
+        },
+      };
+    case 'regex':
+      return held === 'vllm'
+        ? { structured_outputs: { regex: format.pattern } }
+        : held === 'monolith'
+          ? { response_format: { type: 'regex', pattern: format.pattern } }
+          : {};
+    case 'choice':
+      return held === 'vllm'
+        ? { structured_outputs: { choice: format.choices } }
+        : held === 'monolith'
+          ? { response_format: { type: 'choice', choices: format.choices } }
+          : {};
     case 'grammar':
       if (held === 'vllm') return { structured_outputs: { grammar: format.grammar } };
       if (held === 'monolith') return { response_format: { type: 'grammar', grammar: format.grammar } };
@@ -60,7 +84,15 @@ export function chatHolds(format: OutputFormat, held: Upstream['structured_outpu
 }
 
 /** The levels that servers know. */
-export const LEVELS: Readonly<Record<ReasoningEffort, string>> = { none: 'none', minimal: 'low', low: 'low', medium: 'medium', high: 'high', xhigh: 'high', max: 'high' };
+export const LEVELS: Readonly<Record<ReasoningEffort, string>> = {
+  none: 'none',
+  minimal: 'low',
+  low: 'low',
+  medium: 'medium',
+  high: 'high',
+  xhigh: 'high',
+  max: 'high',
+};
 
 function effortFields(effort: GenerationRequest['effort'], how: Upstream['thinking']): Body {
   if (effort === null || how === 'none') return {};
@@ -70,14 +102,29 @@ function effortFields(effort: GenerationRequest['effort'], how: Upstream['thinki
 
 function chatMessages(message: Message, thinkingField: Upstream['thinking_field']): Body[] {
   switch (message.role) {
-    case 'system': return [given({ role: 'system', content: message.content, name: message.name })];
-    case 'user': return [given({ role: 'user', content: contentOf(message.content), name: message.name })];
-    case 'assistant': return [given({
-      role: 'assistant', content: message.content, name: message.name,
-      ...(message.reasoning === undefined || message.reasoning === '' || thinkingField === 'none' ? {} : { [thinkingField]: message.reasoning }),
-      tool_calls: message.toolCalls === undefined || message.toolCalls.length === 0 ? undefined
-        : message.toolCalls.map(({ id, name, arguments: text }) => ({ id, type: 'function', function: { name, arguments: text } })),
-    })];
+    case 'system':
+      return [given({ role: 'system', content: message.content, name: message.name })];
+    case 'user':
+      return [given({ role: 'user', content: contentOf(message.content), name: message.name })];
+    case 'assistant':
+      return [
+        given({
+          role: 'assistant',
+          content: message.content,
+          name: message.name,
+          ...(message.reasoning === undefined || message.reasoning === '' || thinkingField === 'none'
+            ? {}
+            : { [thinkingField]: message.reasoning }),
+          tool_calls:
+            message.toolCalls === undefined || message.toolCalls.length === 0
+              ? undefined
+              : message.toolCalls.map(({ id, name, arguments: text }) => ({
+                  id,
+                  type: 'function',
+                  function: { name, arguments: text },
+                })),
+        }),
+      ];
     case 'tool': {
       // Results are text there; what they show follows as the user's.
       const { content } = message;
@@ -90,19 +137,34 @@ function chatMessages(message: Message, thinkingField: Upstream['thinking_field'
   }
 }
 
-export const textOf = (content: Content): string => (typeof content === 'string' ? content : content.map((part) => (part.type === 'text' ? part.text : '')).join(''));
+export const textOf = (content: Content): string =>
+  typeof content === 'string' ? content : content.map((part) => (part.type === 'text' ? part.text : '')).join('');
 
 function contentOf(content: Content): string | object[] {
   if (typeof content === 'string') return content;
   if (content.every((part) => part.type === 'text')) return textOf(content);
-  return content.map((part) => (part.type === 'text' ? { type: 'text', text: part.text }
-    : { type: 'image_url', image_url: given({ url: dataUrl(part), detail: part.detail === 'low' || part.detail === 'high' ? part.detail : undefined }) }));
+  return content.map((part) =>
+    part.type === 'text'
+      ? { type: 'text', text: part.text }
+      : {
+          type: 'image_url',
+          image_url: given({
+            url: dataUrl(part),
+            detail: part.detail === 'low' || part.detail === 'high' ? part.detail : undefined,
+          }),
+        },
+  );
 }
 
 /** The picture itself, however it came: a server elsewhere is not sent to fetch it. */
 export function imageData({ source }: ImagePart): { mime: string; data: string } {
   if (source.kind !== 'loaded') throw new Error('an image that was not loaded');
-  return { mime: `image/${source.image.format}`, data: Buffer.from(source.image.bytes.buffer, source.image.bytes.byteOffset, source.image.bytes.byteLength).toString('base64') };
+  return {
+    mime: `image/${source.image.format}`,
+    data: Buffer.from(source.image.bytes.buffer, source.image.bytes.byteOffset, source.image.bytes.byteLength).toString(
+      'base64',
+    ),
+  };
 }
 
 function dataUrl(part: ImagePart): string {

@@ -4,33 +4,65 @@ import { apiError } from '../../../errors.js';
 import type { GenerationRequest, Logprob, RawPrompt, TokenLogprob } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
 import type { UpstreamFault } from '../fault.js';
-import { batchesIn, bearer, given, listIn, numberIn, objectIn, placeIn, textIn, type AnswerReader, type Asked, type Body, type Json, type UpstreamApi } from './api.js';
+import {
+  batchesIn,
+  bearer,
+  given,
+  listIn,
+  numberIn,
+  objectIn,
+  placeIn,
+  textIn,
+  type AnswerReader,
+  type Asked,
+  type Body,
+  type Json,
+  type UpstreamApi,
+} from './api.js';
 import { endOf, isEnd, refuseOwnArithmetic, samplingFields, streamOptions, usageIn } from './chat-parts.js';
 
 export const completions: UpstreamApi = {
-  path: '/completions', body, holds: ({ type }) => type === 'text', headers: bearer,
+  path: '/completions',
+  body,
+  holds: ({ type }) => type === 'text',
+  headers: bearer,
   reader: (answer, fault) => new CompletionReader(answer, fault),
 };
 
 function body({ request, cap, upstream }: Asked): Body {
   refuseOwnArithmetic(request);
   const raw = request.raw ?? refuseMessages(request);
-  if (request.format.type !== 'text') throw apiError('unsupported_feature', 'The server this model runs on is asked for plain completions, which no form binds.', 'response_format');
+  if (request.format.type !== 'text')
+    throw apiError(
+      'unsupported_feature',
+      'The server this model runs on is asked for plain completions, which no form binds.',
+      'response_format',
+    );
   return given({
-    prompt: raw.kind === 'text' ? raw.text : raw.tokens, suffix: raw.kind === 'text' ? raw.suffix ?? undefined : undefined,
+    prompt: raw.kind === 'text' ? raw.text : raw.tokens,
+    suffix: raw.kind === 'text' ? (raw.suffix ?? undefined) : undefined,
     add_special_tokens: raw.kind === 'text' && !raw.addSpecial ? false : undefined,
-    stream: true, stream_options: streamOptions(upstream.structured_outputs),
-    ...samplingFields(request), [upstream.cap_field === 'max_completion_tokens' ? 'max_tokens' : upstream.cap_field]: cap ?? undefined,
+    stream: true,
+    stream_options: streamOptions(upstream.structured_outputs),
+    ...samplingFields(request),
+    [upstream.cap_field === 'max_completion_tokens' ? 'max_tokens' : upstream.cap_field]: cap ?? undefined,
     logprobs: request.topLogprobs ?? undefined,
   });
 }
 
 function refuseMessages({ promptParam }: GenerationRequest): RawPrompt {
-  throw apiError('unsupported_feature', 'This model runs elsewhere and takes plain prompts only (POST /v1/completions), no conversation.', promptParam);
+  throw apiError(
+    'unsupported_feature',
+    'This model runs elsewhere and takes plain prompts only (POST /v1/completions), no conversation.',
+    promptParam,
+  );
 }
 
 class CompletionReader implements AnswerReader {
-  constructor(private readonly answer: AnswerEvents, private readonly fault: (error: unknown) => UpstreamFault) {}
+  constructor(
+    private readonly answer: AnswerEvents,
+    private readonly fault: (error: unknown) => UpstreamFault,
+  ) {}
 
   *event(_name: string | null, event: Json): Generator<void, void> {
     yield* this.#piece(event);
@@ -77,7 +109,8 @@ const BATCH = 256;
 /** Lists next to each other, one entry a token. */
 function* logprobsIn(value: unknown): Generator<TokenLogprob[]> {
   const { tokens, token_logprobs: numbers, top_logprobs: tops } = objectIn(value);
-  const ownNumbers = entriesIn(numbers), alternatives = entriesIn(tops);
+  const ownNumbers = entriesIn(numbers),
+    alternatives = entriesIn(tops);
   let batch: TokenLogprob[] = [];
   for (const token of entriesIn(tokens)) {
     batch.push({
@@ -95,4 +128,8 @@ function* entriesIn(list: unknown): Generator<unknown, undefined> {
   for (const batch of batchesIn(list)) yield* batch;
 }
 
-const spelled = (token: string, logprob: unknown): Logprob => ({ token, bytes: [...Buffer.from(token)], logprob: numberIn(logprob) ?? -9999 });
+const spelled = (token: string, logprob: unknown): Logprob => ({
+  token,
+  bytes: [...Buffer.from(token)],
+  logprob: numberIn(logprob) ?? -9999,
+});

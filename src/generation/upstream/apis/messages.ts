@@ -4,23 +4,48 @@ import { apiError } from '../../../errors.js';
 import type { Content, GenerationRequest, Message, OutputFormat, ReasoningEffort } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
 import { notUnderstood, type UpstreamFault } from '../fault.js';
-import { argumentsIn, given, listIn, numberIn, objectIn, placeIn, textIn, type AnswerReader, type Asked, type Body, type Json, type UpstreamApi } from './api.js';
+import {
+  argumentsIn,
+  given,
+  listIn,
+  numberIn,
+  objectIn,
+  placeIn,
+  textIn,
+  type AnswerReader,
+  type Asked,
+  type Body,
+  type Json,
+  type UpstreamApi,
+} from './api.js';
 import { imageData } from './chat-request.js';
 import { isEnd, refuseOwnArithmetic } from './chat-parts.js';
 
 export const messages: UpstreamApi = {
-  path: '/messages', body, holds, headers: (key) => ({ 'x-api-key': key, 'anthropic-version': '2023-06-01' }),
+  path: '/messages',
+  body,
+  holds,
+  headers: (key) => ({ 'x-api-key': key, 'anthropic-version': '2023-06-01' }),
   reader: (answer, fault) => new MessagesReader(answer, fault),
 };
 
 /** Tokens of thinking that an effort may take; the form has no words for levels. */
-const BUDGETS: Readonly<Record<Exclude<ReasoningEffort, 'none'>, number>> = { minimal: 1_024, low: 2_048, medium: 8_192, high: 16_384, xhigh: 32_768, max: 49_152 };
+const BUDGETS: Readonly<Record<Exclude<ReasoningEffort, 'none'>, number>> = {
+  minimal: 1_024,
+  low: 2_048,
+  medium: 8_192,
+  high: 16_384,
+  xhigh: 32_768,
+  max: 49_152,
+};
 const MIN_BUDGET = 1_024;
 
 function body({ request, cap, maxOutputTokens, upstream }: Asked): Body {
   refuseOwnArithmetic(request);
-  if (request.n > 1) throw apiError('unsupported_value', 'n: the server this model runs on gives one answer at a time.', 'n');
-  if (request.topLogprobs !== null) throw apiError('unsupported_feature', 'logprobs: the server this model runs on tells none.', 'logprobs');
+  if (request.n > 1)
+    throw apiError('unsupported_value', 'n: the server this model runs on gives one answer at a time.', 'n');
+  if (request.topLogprobs !== null)
+    throw apiError('unsupported_feature', 'logprobs: the server this model runs on tells none.', 'logprobs');
   const { sampling, stop, tools } = request;
   // The form cannot do without one.
   const max = cap ?? Math.min(maxOutputTokens, DEFAULT_CAP);
@@ -29,12 +54,20 @@ function body({ request, cap, maxOutputTokens, upstream }: Asked): Body {
   // Who thinks has no say in how it is sampled.
   const samples = thinking?.type !== 'enabled';
   return given({
-    messages: turns, system: system === '' ? undefined : system, max_tokens: max, stream: true,
-    temperature: sampling.temperature === undefined || !samples ? undefined : Math.min(1, sampling.temperature), top_p: samples ? sampling.topP : undefined, top_k: sampling.topK === 0 || !samples ? undefined : sampling.topK,
+    messages: turns,
+    system: system === '' ? undefined : system,
+    max_tokens: max,
+    stream: true,
+    temperature: sampling.temperature === undefined || !samples ? undefined : Math.min(1, sampling.temperature),
+    top_p: samples ? sampling.topP : undefined,
+    top_k: sampling.topK === 0 || !samples ? undefined : sampling.topK,
     stop_sequences: stop.length === 0 ? undefined : stop,
     thinking,
     ...(tools.length === 0 ? {} : { tools: toolsOf(request), tool_choice: choiceOf(request) }),
-    output_config: request.format.type === 'json_schema' && holds(request.format, upstream.structured_outputs) ? { format: { type: 'json_schema', schema: request.format.schema } } : undefined,
+    output_config:
+      request.format.type === 'json_schema' && holds(request.format, upstream.structured_outputs)
+        ? { format: { type: 'json_schema', schema: request.format.schema } }
+        : undefined,
   });
 }
 
@@ -45,28 +78,39 @@ function holds({ type }: OutputFormat, held: Asked['upstream']['structured_outpu
   return type === 'text' || (type === 'json_schema' && held !== 'none' && held !== 'json_object');
 }
 
-function thinkingOf({ effort, reasoningBudget, toolChoice }: GenerationRequest, max: number): { type: 'enabled' | 'disabled'; budget_tokens?: number } | undefined {
+function thinkingOf(
+  { effort, reasoningBudget, toolChoice }: GenerationRequest,
+  max: number,
+): { type: 'enabled' | 'disabled'; budget_tokens?: number } | undefined {
   if (effort === null && reasoningBudget === null) return undefined;
   // Nor may it be made to call.
   if ((effort === 'none' && reasoningBudget === null) || toolChoice.mode === 'required') return { type: 'disabled' };
-  const wanted = reasoningBudget ?? BUDGETS[effort === 'enabled' || effort === null || effort === 'none' ? 'medium' : effort];
+  const wanted =
+    reasoningBudget ?? BUDGETS[effort === 'enabled' || effort === null || effort === 'none' ? 'medium' : effort];
   const budget = Math.min(Math.max(MIN_BUDGET, wanted), max - 1);
   return budget < MIN_BUDGET ? { type: 'disabled' } : { type: 'enabled', budget_tokens: budget };
 }
 
 function toolsOf({ tools, toolChoice: { allowed } }: GenerationRequest): object[] {
-  return tools.filter(({ name }) => allowed === null || allowed.includes(name)).map(({ name, description, parameters }) =>
-    given({ name, description: description ?? undefined, input_schema: { type: 'object', ...(parameters ?? {}) } }));
+  return tools
+    .filter(({ name }) => allowed === null || allowed.includes(name))
+    .map(({ name, description, parameters }) =>
+      given({ name, description: description ?? undefined, input_schema: { type: 'object', ...(parameters ?? {}) } }),
+    );
 }
 
 function choiceOf({ toolChoice: { mode, allowed }, parallelToolCalls }: GenerationRequest): object {
   const one = parallelToolCalls || mode === 'none' ? {} : { disable_parallel_tool_use: true };
-  if (mode === 'required') return { ...(allowed?.length === 1 ? { type: 'tool', name: allowed[0] } : { type: 'any' }), ...one };
+  if (mode === 'required')
+    return { ...(allowed?.length === 1 ? { type: 'tool', name: allowed[0] } : { type: 'any' }), ...one };
   return { type: mode, ...one };
 }
 
 /** Roles take turns: what one says in several messages becomes one of several parts. */
-function turnsOf(list: readonly Message[]): { system: string; turns: { role: 'user' | 'assistant'; content: object[] }[] } {
+function turnsOf(list: readonly Message[]): {
+  system: string;
+  turns: { role: 'user' | 'assistant'; content: object[] }[];
+} {
   const system: string[] = [];
   const turns: { role: 'user' | 'assistant'; content: object[] }[] = [];
   for (const message of list) {
@@ -89,13 +133,28 @@ function turnsOf(list: readonly Message[]): { system: string; turns: { role: 'us
 
 function partsOf(message: Exclude<Message, { role: 'system' }>): object[] {
   switch (message.role) {
-    case 'user': return contentOf(message.content);
+    case 'user':
+      return contentOf(message.content);
     // Earlier thinking stays behind: its signature is ours, and theirs is not known.
-    case 'assistant': return [
-      ...(message.content === null || message.content.trim() === '' ? [] : [{ type: 'text', text: message.content }]),
-      ...(message.toolCalls ?? []).map(({ id, name, arguments: text }) => ({ type: 'tool_use', id: idOf(id), name, input: inputOf(text) })),
-    ];
-    case 'tool': return [given({ type: 'tool_result', tool_use_id: idOf(message.toolCallId), content: contentOf(message.content), is_error: message.failed === true ? true : undefined })];
+    case 'assistant':
+      return [
+        ...(message.content === null || message.content.trim() === '' ? [] : [{ type: 'text', text: message.content }]),
+        ...(message.toolCalls ?? []).map(({ id, name, arguments: text }) => ({
+          type: 'tool_use',
+          id: idOf(id),
+          name,
+          input: inputOf(text),
+        })),
+      ];
+    case 'tool':
+      return [
+        given({
+          type: 'tool_result',
+          tool_use_id: idOf(message.toolCallId),
+          content: contentOf(message.content),
+          is_error: message.failed === true ? true : undefined,
+        }),
+      ];
   }
 }
 
@@ -123,22 +182,30 @@ class MessagesReader implements AnswerReader {
   /** Kinds of the blocks that are open, by number. */
   readonly #blocks = new Map<number, string>();
 
-  constructor(private readonly answer: AnswerEvents, private readonly fault: (error: unknown) => UpstreamFault) {}
+  constructor(
+    private readonly answer: AnswerEvents,
+    private readonly fault: (error: unknown) => UpstreamFault,
+  ) {}
 
   *event(_name: string | null, event: Json): Generator<void, void> {
     switch (event['type']) {
-      case 'message_start': return this.#usage(objectIn(event['message'])['usage']);
-      case 'content_block_start': return this.#block(placeIn(event['index']), objectIn(event['content_block']));
-      case 'content_block_delta': return this.#delta(placeIn(event['index']), objectIn(event['delta']));
+      case 'message_start':
+        return this.#usage(objectIn(event['message'])['usage']);
+      case 'content_block_start':
+        return this.#block(placeIn(event['index']), objectIn(event['content_block']));
+      case 'content_block_delta':
+        return this.#delta(placeIn(event['index']), objectIn(event['delta']));
       case 'message_delta': {
         this.#usage(event['usage']);
         const { stop_reason: reason, stop_sequence: met } = objectIn(event['delta']);
         if (isEnd(reason)) this.#ended(reason, met);
         return;
       }
-      case 'message_stop': return this.answer.finish();
-      case 'error': throw this.fault(statusOf(event['error']));
-      default:             // ping, ends of blocks, and what is to come
+      case 'message_stop':
+        return this.answer.finish();
+      case 'error':
+        throw this.fault(statusOf(event['error']));
+      default: // ping, ends of blocks, and what is to come
     }
   }
 
@@ -179,24 +246,34 @@ class MessagesReader implements AnswerReader {
     const type = this.#blocks.get(index);
     if (type === undefined) throw notUnderstood('with a piece of a block that is not open');
     switch (delta['type']) {
-      case 'text_delta': return this.answer.text(0, 'content', textIn(delta['text']));
-      case 'thinking_delta': return this.answer.text(0, 'reasoning', textIn(delta['thinking']));
+      case 'text_delta':
+        return this.answer.text(0, 'content', textIn(delta['text']));
+      case 'thinking_delta':
+        return this.answer.text(0, 'reasoning', textIn(delta['thinking']));
       case 'input_json_delta':
         if (type === 'tool_use') this.answer.callArguments(0, index, textIn(delta['partial_json']));
         return;
-      default:             // signatures, citations
+      default: // signatures, citations
     }
   }
 
   #ended(reason: unknown, met: unknown): void {
-    if (this.answer.hasEnded(0)) return;     // sent twice, the second time with the usage
+    if (this.answer.hasEnded(0)) return; // sent twice, the second time with the usage
     switch (reason) {
-      case 'end_turn': case 'pause_turn': return this.answer.ended(0, 'end_of_turn', null);
-      case 'tool_use': return this.answer.ended(0, 'tool_calls');
-      case 'stop_sequence': return this.answer.ended(0, 'stop_string', textIn(met));
-      case 'max_tokens': case 'refusal': return this.answer.ended(0, 'max_tokens');
-      case 'model_context_window_exceeded': return this.answer.ended(0, 'context_full');
-      default: throw notUnderstood('with an end of no known reason');
+      case 'end_turn':
+      case 'pause_turn':
+        return this.answer.ended(0, 'end_of_turn', null);
+      case 'tool_use':
+        return this.answer.ended(0, 'tool_calls');
+      case 'stop_sequence':
+        return this.answer.ended(0, 'stop_string', textIn(met));
+      case 'max_tokens':
+      case 'refusal':
+        return this.answer.ended(0, 'max_tokens');
+      case 'model_context_window_exceeded':
+        return this.answer.ended(0, 'context_full');
+      default:
+        throw notUnderstood('with an end of no known reason');
     }
   }
 
@@ -206,8 +283,14 @@ class MessagesReader implements AnswerReader {
     const input = numberIn(usage['input_tokens']);
     const cached = numberIn(usage['cache_read_input_tokens']) ?? 0;
     this.answer.usage({
-      ...(input === undefined ? {} : { promptTokens: input + cached + (numberIn(usage['cache_creation_input_tokens']) ?? 0), cachedTokens: cached }),
-      completionTokens: numberIn(usage['output_tokens']), reasoningTokens: numberIn(objectIn(usage['output_tokens_details'])['thinking_tokens']),
+      ...(input === undefined
+        ? {}
+        : {
+            promptTokens: input + cached + (numberIn(usage['cache_creation_input_tokens']) ?? 0),
+            cachedTokens: cached,
+          }),
+      completionTokens: numberIn(usage['output_tokens']),
+      reasoningTokens: numberIn(objectIn(usage['output_tokens_details'])['thinking_tokens']),
     });
   }
 }
@@ -215,6 +298,15 @@ class MessagesReader implements AnswerReader {
 /** Errors within a stream have types, and no status. */
 function statusOf(error: unknown): unknown {
   const { type, message } = objectIn(error);
-  const status = { overloaded_error: 529, rate_limit_error: 429, invalid_request_error: 400, authentication_error: 401, permission_error: 403, not_found_error: 404, request_too_large: 413 }[textIn(type)] ?? 500;
+  const status =
+    {
+      overloaded_error: 529,
+      rate_limit_error: 429,
+      invalid_request_error: 400,
+      authentication_error: 401,
+      permission_error: 403,
+      not_found_error: 404,
+      request_too_large: 413,
+    }[textIn(type)] ?? 500;
   return { code: status, message };
 }

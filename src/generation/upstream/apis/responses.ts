@@ -4,44 +4,87 @@ import { apiError } from '../../../errors.js';
 import type { Content, GenerationRequest, Message, OutputFormat } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
 import { notUnderstood, type UpstreamFault } from '../fault.js';
-import { argumentsIn, batchesIn, bearer, given, listIn, numberIn, objectIn, placeIn, textIn, type AnswerReader, type Asked, type Body, type Json, type UpstreamApi } from './api.js';
+import {
+  argumentsIn,
+  batchesIn,
+  bearer,
+  given,
+  listIn,
+  numberIn,
+  objectIn,
+  placeIn,
+  textIn,
+  type AnswerReader,
+  type Asked,
+  type Body,
+  type Json,
+  type UpstreamApi,
+} from './api.js';
 import { imageData, LEVELS } from './chat-request.js';
 import { refuseOwnArithmetic, textWithLogprobs } from './chat-parts.js';
 
 export const responses: UpstreamApi = {
-  path: '/responses', body, holds, headers: bearer,
+  path: '/responses',
+  body,
+  holds,
+  headers: bearer,
   reader: (answer, fault) => new ResponsesReader(answer, fault),
 };
 
 function body({ request, cap, upstream }: Asked): Body {
   refuseOwnArithmetic(request);
-  if (request.n > 1) throw apiError('unsupported_value', 'n: the server this model runs on gives one answer at a time.', 'n');
-  if (request.stop.length > 0) throw apiError('unsupported_parameter', 'stop: the server this model runs on knows no stop strings.', 'stop');
+  if (request.n > 1)
+    throw apiError('unsupported_value', 'n: the server this model runs on gives one answer at a time.', 'n');
+  if (request.stop.length > 0)
+    throw apiError('unsupported_parameter', 'stop: the server this model runs on knows no stop strings.', 'stop');
   const { sampling, effort, tools } = request;
   return given({
-    input: request.messages.flatMap(itemsOf), stream: true, store: false, max_output_tokens: cap ?? undefined,
-    temperature: sampling.temperature, top_p: sampling.topP, frequency_penalty: sampling.frequencyPenalty, presence_penalty: sampling.presencePenalty,
-    top_logprobs: request.topLogprobs ?? undefined, include: request.topLogprobs === null ? undefined : ['message.output_text.logprobs'],
-    reasoning: effort === null || upstream.thinking === 'none' ? undefined : { effort: LEVELS[effort === 'enabled' ? 'medium' : effort] },
+    input: request.messages.flatMap(itemsOf),
+    stream: true,
+    store: false,
+    max_output_tokens: cap ?? undefined,
+    temperature: sampling.temperature,
+    top_p: sampling.topP,
+    frequency_penalty: sampling.frequencyPenalty,
+    presence_penalty: sampling.presencePenalty,
+    top_logprobs: request.topLogprobs ?? undefined,
+    include: request.topLogprobs === null ? undefined : ['message.output_text.logprobs'],
+    reasoning:
+      effort === null || upstream.thinking === 'none'
+        ? undefined
+        : { effort: LEVELS[effort === 'enabled' ? 'medium' : effort] },
     text: formatOf(request.format, upstream.structured_outputs),
     ...(tools.length === 0 ? {} : toolFields(request)),
   });
 }
 
 function holds(format: OutputFormat, held: Asked['upstream']['structured_outputs']): boolean {
-  return format.type === 'text' || (formatOf(format, held) !== undefined && !(format.type === 'json_schema' && held === 'json_object'));
+  return (
+    format.type === 'text' ||
+    (formatOf(format, held) !== undefined && !(format.type === 'json_schema' && held === 'json_object'))
+  );
 }
 
 function formatOf(format: OutputFormat, held: Asked['upstream']['structured_outputs']): object | undefined {
   if (held === 'none' || (format.type !== 'json_object' && format.type !== 'json_schema')) return undefined;
   if (format.type === 'json_object' || held === 'json_object') return { format: { type: 'json_object' } };
-  return { format: { type: 'json_schema', name: format.name ?? 'answer', schema: format.schema, strict: format.strict } };
+  return {
+    format: { type: 'json_schema', name: format.name ?? 'answer', schema: format.schema, strict: format.strict },
+  };
 }
 
 function toolFields({ tools, toolChoice: { mode, allowed }, parallelToolCalls }: GenerationRequest): Body {
   const shown = allowed === null ? tools : tools.filter(({ name }) => allowed.includes(name));
   return {
-    tools: shown.map(({ name, description, parameters, strict }) => given({ type: 'function', name, description: description ?? undefined, parameters: parameters ?? { type: 'object', properties: {} }, strict })),
+    tools: shown.map(({ name, description, parameters, strict }) =>
+      given({
+        type: 'function',
+        name,
+        description: description ?? undefined,
+        parameters: parameters ?? { type: 'object', properties: {} },
+        strict,
+      }),
+    ),
     tool_choice: mode === 'required' && shown.length === 1 ? { type: 'function', name: shown[0]!.name } : mode,
     parallel_tool_calls: parallelToolCalls,
   };
@@ -49,14 +92,31 @@ function toolFields({ tools, toolChoice: { mode, allowed }, parallelToolCalls }:
 
 function itemsOf(message: Message): object[] {
   switch (message.role) {
-    case 'system': return [{ type: 'message', role: 'system', content: message.content }];
-    case 'user': return [{ type: 'message', role: 'user', content: partsOf(message.content) }];
+    case 'system':
+      return [{ type: 'message', role: 'system', content: message.content }];
+    case 'user':
+      return [{ type: 'message', role: 'user', content: partsOf(message.content) }];
     // Earlier thinking stays behind: what seals it is not known.
-    case 'assistant': return [
-      ...(message.content === null || message.content === '' ? [] : [{ type: 'message', role: 'assistant', content: [{ type: 'output_text', text: message.content, annotations: [] }] }]),
-      ...(message.toolCalls ?? []).map(({ id, name, arguments: text }) => ({ type: 'function_call', call_id: id, name, arguments: text })),
-    ];
-    case 'tool': return [{ type: 'function_call_output', call_id: message.toolCallId, output: partsOf(message.content) }];
+    case 'assistant':
+      return [
+        ...(message.content === null || message.content === ''
+          ? []
+          : [
+              {
+                type: 'message',
+                role: 'assistant',
+                content: [{ type: 'output_text', text: message.content, annotations: [] }],
+              },
+            ]),
+        ...(message.toolCalls ?? []).map(({ id, name, arguments: text }) => ({
+          type: 'function_call',
+          call_id: id,
+          name,
+          arguments: text,
+        })),
+      ];
+    case 'tool':
+      return [{ type: 'function_call_output', call_id: message.toolCallId, output: partsOf(message.content) }];
   }
 }
 
@@ -65,7 +125,11 @@ function partsOf(content: Content): string | object[] {
   return content.map((part) => {
     if (part.type === 'text') return { type: 'input_text', text: part.text };
     const { mime, data } = imageData(part);
-    return { type: 'input_image', image_url: `data:${mime};base64,${data}`, detail: part.detail === 'low' || part.detail === 'high' ? part.detail : 'auto' };
+    return {
+      type: 'input_image',
+      image_url: `data:${mime};base64,${data}`,
+      detail: part.detail === 'low' || part.detail === 'high' ? part.detail : 'auto',
+    };
   });
 }
 
@@ -75,47 +139,77 @@ const MAX_ITEMS = 8_192;
 /** What has been read of one output item. */
 interface Item {
   readonly number: number;
-  callId: string;                           // the id of a call's item
-  name: string;                             // of a call
-  isOpen: boolean;                          // the call was emitted, with arguments
-  hasUnread: boolean;                       // arguments came before the name did
+  callId: string; // the id of a call's item
+  name: string; // of a call
+  isOpen: boolean; // the call was emitted, with arguments
+  hasUnread: boolean; // arguments came before the name did
   isComplete: boolean;
-  readonly texts: Set<number>;              // content parts that something was emitted of
-  readonly thoughts: Set<number>;           // the same of its reasoning ...
+  readonly texts: Set<number>; // content parts that something was emitted of
+  readonly thoughts: Set<number>; // the same of its reasoning ...
   thoughtsOf: 'content' | 'summary' | null; // ... which is in one of two places
 }
 
 class ResponsesReader implements AnswerReader {
   readonly #items = new Map<number | string, Item>();
   #numbers = 0;
-  #calls = 0;                               // emitted
+  #calls = 0; // emitted
   #hasText = false;
   #hasThoughts = false;
 
-  constructor(private readonly answer: AnswerEvents, private readonly fault: (error: unknown) => UpstreamFault) {}
+  constructor(
+    private readonly answer: AnswerEvents,
+    private readonly fault: (error: unknown) => UpstreamFault,
+  ) {}
 
   /** Servers send an item's text and arguments as deltas, or only with the end of the part, of the item, or of the response. */
   *event(_name: string | null, event: Json): Generator<void, void> {
     const at = placeIn(event['content_index']);
     switch (event['type']) {
-      case 'response.output_item.added': return this.#added(event);
-      case 'response.output_text.delta': return yield* this.#text(this.#itemOf(event), at, textIn(event['delta']), event['logprobs']);
-      case 'response.refusal.delta': return yield* this.#text(this.#itemOf(event), at, textIn(event['delta']), null);
-      case 'response.reasoning_text.delta': case 'response.reasoning.delta': return this.#thought(this.#itemOf(event), 'content', at, textIn(event['delta']));
-      case 'response.reasoning_summary_text.delta': return this.#thought(this.#itemOf(event), 'summary', placeIn(event['summary_index']), textIn(event['delta']));
-      case 'response.function_call_arguments.delta': return this.#arguments(this.#itemOf(event, 'part'), textIn(event['delta']));
-      case 'response.output_text.done': return yield* this.#wholeText(this.#itemOf(event), at, event);
-      case 'response.refusal.done': return yield* this.#wholeText(this.#itemOf(event), at, { text: event['refusal'] });
-      case 'response.content_part.done': return yield* this.#part(this.#itemOf(event), at, objectIn(event['part']));
-      case 'response.reasoning_text.done': case 'response.reasoning.done': return this.#wholeThought(this.#itemOf(event), 'content', at, textIn(event['text']));
-      case 'response.reasoning_summary_text.done': return this.#wholeThought(this.#itemOf(event), 'summary', placeIn(event['summary_index']), textIn(event['text']));
-      case 'response.function_call_arguments.done': return this.#wholeCall(this.#itemOf(event, 'part'), event);
-      case 'response.output_item.done': return yield* this.#wholeItem(this.#itemOf(event, objectIn(event['item'])['type'] === 'function_call' ? 'part' : null), objectIn(event['item']));
-      case 'response.completed': return yield* this.#ended(objectIn(event['response']), 'completed');
-      case 'response.incomplete': return yield* this.#ended(objectIn(event['response']), 'incomplete');
-      case 'response.failed': throw this.fault(objectIn(event['response'])['error']);
-      case 'error': throw this.fault(event['error'] ?? event);
-      default:             // beginnings of parts, and what is to come
+      case 'response.output_item.added':
+        return this.#added(event);
+      case 'response.output_text.delta':
+        return yield* this.#text(this.#itemOf(event), at, textIn(event['delta']), event['logprobs']);
+      case 'response.refusal.delta':
+        return yield* this.#text(this.#itemOf(event), at, textIn(event['delta']), null);
+      case 'response.reasoning_text.delta':
+      case 'response.reasoning.delta':
+        return this.#thought(this.#itemOf(event), 'content', at, textIn(event['delta']));
+      case 'response.reasoning_summary_text.delta':
+        return this.#thought(this.#itemOf(event), 'summary', placeIn(event['summary_index']), textIn(event['delta']));
+      case 'response.function_call_arguments.delta':
+        return this.#arguments(this.#itemOf(event, 'part'), textIn(event['delta']));
+      case 'response.output_text.done':
+        return yield* this.#wholeText(this.#itemOf(event), at, event);
+      case 'response.refusal.done':
+        return yield* this.#wholeText(this.#itemOf(event), at, { text: event['refusal'] });
+      case 'response.content_part.done':
+        return yield* this.#part(this.#itemOf(event), at, objectIn(event['part']));
+      case 'response.reasoning_text.done':
+      case 'response.reasoning.done':
+        return this.#wholeThought(this.#itemOf(event), 'content', at, textIn(event['text']));
+      case 'response.reasoning_summary_text.done':
+        return this.#wholeThought(
+          this.#itemOf(event),
+          'summary',
+          placeIn(event['summary_index']),
+          textIn(event['text']),
+        );
+      case 'response.function_call_arguments.done':
+        return this.#wholeCall(this.#itemOf(event, 'part'), event);
+      case 'response.output_item.done':
+        return yield* this.#wholeItem(
+          this.#itemOf(event, objectIn(event['item'])['type'] === 'function_call' ? 'part' : null),
+          objectIn(event['item']),
+        );
+      case 'response.completed':
+        return yield* this.#ended(objectIn(event['response']), 'completed');
+      case 'response.incomplete':
+        return yield* this.#ended(objectIn(event['response']), 'incomplete');
+      case 'response.failed':
+        throw this.fault(objectIn(event['response'])['error']);
+      case 'error':
+        throw this.fault(event['error'] ?? event);
+      default: // beginnings of parts, and what is to come
     }
   }
 
@@ -135,16 +229,35 @@ class ResponsesReader implements AnswerReader {
   /** The item that an event is about. Places and ids are not reliable: some servers leave one out, number all items 0, or change ids. */
   #itemOf(event: Json, call: 'added' | 'part' | null = null): Item {
     const index = numberIn(event['output_index']);
-    return this.#item(index === undefined ? null : placeIn(index), textIn(event['item_id']) || textIn(objectIn(event['item'])['id']), call);
+    return this.#item(
+      index === undefined ? null : placeIn(index),
+      textIn(event['item_id']) || textIn(objectIn(event['item'])['id']),
+      call,
+    );
   }
 
   #item(index: number | null, id: string, call: 'added' | 'part' | null): Item {
     const byPlace = index === null ? undefined : this.#items.get(index);
     // A call that is added at the place of another is another; a part under a new id belongs to the call that has no arguments yet.
-    const isOther = call !== null && byPlace !== undefined && byPlace.callId !== '' && id !== '' && (call === 'added' || byPlace.isOpen || byPlace.isComplete);
+    const isOther =
+      call !== null &&
+      byPlace !== undefined &&
+      byPlace.callId !== '' &&
+      id !== '' &&
+      (call === 'added' || byPlace.isOpen || byPlace.isComplete);
     const known = (id === '' ? undefined : this.#items.get(id)) ?? (isOther ? undefined : byPlace);
     if (known === undefined && this.#items.size >= MAX_ITEMS) throw notUnderstood('with more items than an answer has');
-    const item = known ?? { number: this.#numbers++, callId: '', name: '', isOpen: false, hasUnread: false, isComplete: false, texts: new Set<number>(), thoughts: new Set<number>(), thoughtsOf: null };
+    const item = known ?? {
+      number: this.#numbers++,
+      callId: '',
+      name: '',
+      isOpen: false,
+      hasUnread: false,
+      isComplete: false,
+      texts: new Set<number>(),
+      thoughts: new Set<number>(),
+      thoughtsOf: null,
+    };
     if (index !== null) this.#items.set(index, item);
     if (id !== '') this.#items.set(id, item);
     return item;
@@ -174,9 +287,13 @@ class ResponsesReader implements AnswerReader {
 
   *#part(item: Item, at: number, part: Json): Generator<void, void> {
     switch (part['type']) {
-      case 'output_text': case 'text': return yield* this.#wholeText(item, at, part);
-      case 'refusal': return yield* this.#wholeText(item, at, { text: part['refusal'] });
-      case 'reasoning_text': return this.#wholeThought(item, 'content', at, textIn(part['text']));
+      case 'output_text':
+      case 'text':
+        return yield* this.#wholeText(item, at, part);
+      case 'refusal':
+        return yield* this.#wholeText(item, at, { text: part['refusal'] });
+      case 'reasoning_text':
+        return this.#wholeThought(item, 'content', at, textIn(part['text']));
       default:
     }
   }
@@ -190,7 +307,8 @@ class ResponsesReader implements AnswerReader {
   }
 
   #wholeThought(item: Item, where: 'content' | 'summary', at: number, text: string): void {
-    if (item.thoughtsOf === null || (item.thoughtsOf === where && !item.thoughts.has(at))) this.#thought(item, where, at, text);
+    if (item.thoughtsOf === null || (item.thoughtsOf === where && !item.thoughts.has(at)))
+      this.#thought(item, where, at, text);
   }
 
   /** A call is emitted with its first arguments: of several calls one may be open at a time. */
@@ -198,7 +316,7 @@ class ResponsesReader implements AnswerReader {
     if (text === '' || item.isComplete) return;
     if (!item.isOpen) {
       if (item.name === '') {
-        item.hasUnread = true;              // they come again, whole and with the name
+        item.hasUnread = true; // they come again, whole and with the name
         return;
       }
       this.#open(item);
@@ -227,14 +345,16 @@ class ResponsesReader implements AnswerReader {
   *#wholeItem(item: Item, told: Json): Generator<void, void> {
     const content = told['content'];
     switch (told['type']) {
-      case 'function_call': return this.#wholeCall(item, told);
+      case 'function_call':
+        return this.#wholeCall(item, told);
       case 'message':
         if (typeof content === 'string') return yield* this.#wholeText(item, 0, { text: content });
         for (const [at, part] of listIn(content).entries()) yield* this.#part(item, at, objectIn(part));
         return;
       case 'reasoning':
         for (const where of ['content', 'summary'] as const) {
-          for (const [at, part] of listIn(told[where]).entries()) this.#wholeThought(item, where, at, textIn(objectIn(part)['text']));
+          for (const [at, part] of listIn(told[where]).entries())
+            this.#wholeThought(item, where, at, textIn(objectIn(part)['text']));
         }
         return;
       default:
@@ -244,22 +364,36 @@ class ResponsesReader implements AnswerReader {
   /** Emits the items of the final list that no event carried: all items of a kind, or further calls. */
   *#unsaid(items: readonly Json[]): Generator<void, void> {
     const isCall = (told: Json): boolean => told['type'] === 'function_call';
-    const hasText = this.#hasText, hasThoughts = this.#hasThoughts, hasCalls = this.#calls >= items.filter(isCall).length;
+    const hasText = this.#hasText,
+      hasThoughts = this.#hasThoughts,
+      hasCalls = this.#calls >= items.filter(isCall).length;
     for (const [index, told] of items.entries()) {
-      if (isCall(told) ? hasCalls : told['type'] === 'message' ? hasText : told['type'] === 'reasoning' ? hasThoughts : true) continue;
+      if (
+        isCall(told)
+          ? hasCalls
+          : told['type'] === 'message'
+            ? hasText
+            : told['type'] === 'reasoning'
+              ? hasThoughts
+              : true
+      )
+        continue;
       yield* this.#wholeItem(this.#item(index, textIn(told['id']), isCall(told) ? 'part' : null), told);
     }
   }
 
   /** `by`: how the event says that it ended; null: the response itself says it. */
   *#ended(response: Json, by: 'completed' | 'incomplete' | null): Generator<void, void> {
-    if (this.answer.hasEnded(0)) return;     // sent twice
+    if (this.answer.hasEnded(0)) return; // sent twice
     yield* this.#unsaid(listIn(response['output']).map(objectIn));
-    if (this.#calls === 0 && [...this.#items.values()].some(({ hasUnread }) => hasUnread)) throw notUnderstood('with arguments of a call of no tool');
+    if (this.#calls === 0 && [...this.#items.values()].some(({ hasUnread }) => hasUnread))
+      throw notUnderstood('with arguments of a call of no tool');
     const usage = objectIn(response['usage']);
     this.answer.usage({
-      promptTokens: numberIn(usage['input_tokens']), completionTokens: numberIn(usage['output_tokens']),
-      cachedTokens: numberIn(objectIn(usage['input_tokens_details'])['cached_tokens']), reasoningTokens: numberIn(objectIn(usage['output_tokens_details'])['reasoning_tokens']),
+      promptTokens: numberIn(usage['input_tokens']),
+      completionTokens: numberIn(usage['output_tokens']),
+      cachedTokens: numberIn(objectIn(usage['input_tokens_details'])['cached_tokens']),
+      reasoningTokens: numberIn(objectIn(usage['output_tokens_details'])['reasoning_tokens']),
     });
     const status = response['status'] ?? by;
     if (status === 'incomplete') this.answer.ended(0, 'max_tokens');

@@ -34,7 +34,7 @@ export const responses: Migration = {
     'CREATE INDEX responses_by_age ON responses (created_at) WHERE NOT dead',
     'CREATE INDEX responses_continued ON responses (previous_id) WHERE previous_id IS NOT NULL',
     'CREATE INDEX responses_dead ON responses (id) WHERE dead',
-    'CREATE INDEX responses_unfinished ON responses (owner) WHERE status IN (\'queued\', \'in_progress\')',
+    "CREATE INDEX responses_unfinished ON responses (owner) WHERE status IN ('queued', 'in_progress')",
     'CREATE INDEX responses_logged ON responses (log_until) WHERE log_until > 0',
     `CREATE TABLE response_inputs (
       response_id text COLLATE "C" NOT NULL,

@@ -5,7 +5,5 @@ import type { Migration } from './migration.js';
 export const releases: Migration = {
   what: 'releases side by side',
   oldest: 1,
-  statements: [
-    'ALTER TABLE monolith_versions ADD COLUMN oldest integer NOT NULL DEFAULT 1',
-  ],
+  statements: ['ALTER TABLE monolith_versions ADD COLUMN oldest integer NOT NULL DEFAULT 1'],
 };

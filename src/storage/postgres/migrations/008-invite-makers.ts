@@ -5,7 +5,5 @@ import type { Migration } from './migration.js';
 export const inviteMakers: Migration = {
   what: 'who made an invitation',
   oldest: 1,
-  statements: [
-    'ALTER TABLE invites ADD COLUMN created_by text COLLATE "C"',
-  ],
+  statements: ['ALTER TABLE invites ADD COLUMN created_by text COLLATE "C"'],
 };

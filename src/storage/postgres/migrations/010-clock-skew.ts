@@ -5,7 +5,5 @@ import type { Migration } from './migration.js';
 export const clockSkew: Migration = {
   what: 'clock skew of each process',
   oldest: 1,
-  statements: [
-    'ALTER TABLE processes ADD COLUMN skew_ms double precision',
-  ],
+  statements: ['ALTER TABLE processes ADD COLUMN skew_ms double precision'],
 };

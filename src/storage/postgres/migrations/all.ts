@@ -12,4 +12,15 @@ import { revokedKeys } from './009-revoked-keys.js';
 import { clockSkew } from './010-clock-skew.js';
 import type { Migration } from './migration.js';
 
-export const MIGRATIONS: readonly Migration[] = [processes, responses, accounts, settings, usage, imports, releases, inviteMakers, revokedKeys, clockSkew];
+export const MIGRATIONS: readonly Migration[] = [
+  processes,
+  responses,
+  accounts,
+  settings,
+  usage,
+  imports,
+  releases,
+  inviteMakers,
+  revokedKeys,
+  clockSkew,
+];

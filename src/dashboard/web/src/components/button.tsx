@@ -11,13 +11,27 @@ export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   ref?: Ref<HTMLButtonElement>;
 }
 
-const classes = (variant: ButtonVariant, size: 'normal' | 'small', more = ''): string => `button ${variant} ${size === 'small' ? 'small' : ''} ${more}`.trim();
+const classes = (variant: ButtonVariant, size: 'normal' | 'small', more = ''): string =>
+  `button ${variant} ${size === 'small' ? 'small' : ''} ${more}`.trim();
 
-export function Button({ variant = 'secondary', size = 'normal', busy = false, className, children, onClick, type = 'button', ...rest }: ButtonProps): ReactNode {
+export function Button({
+  variant = 'secondary',
+  size = 'normal',
+  busy = false,
+  className,
+  children,
+  onClick,
+  type = 'button',
+  ...rest
+}: ButtonProps): ReactNode {
   return (
     <button
-      {...rest} type={busy && type === 'submit' ? 'button' : type} className={classes(variant, size, className)}
-      aria-busy={busy || undefined} aria-disabled={busy || undefined} onClick={busy ? undefined : onClick}
+      {...rest}
+      type={busy && type === 'submit' ? 'button' : type}
+      className={classes(variant, size, className)}
+      aria-busy={busy || undefined}
+      aria-disabled={busy || undefined}
+      onClick={busy ? undefined : onClick}
     >
       {busy && <span className="spinner" aria-hidden="true" />}
       {children}
@@ -26,11 +40,34 @@ export function Button({ variant = 'secondary', size = 'normal', busy = false, c
 }
 
 /** A link that looks like a button; `href` is below /dashboard. */
-export function LinkButton({ href, variant = 'secondary', size = 'normal', children }: { href: string; variant?: ButtonVariant; size?: 'normal' | 'small'; children: ReactNode }): ReactNode {
-  return <Link href={href} className={classes(variant, size)}>{children}</Link>;
+export function LinkButton({
+  href,
+  variant = 'secondary',
+  size = 'normal',
+  children,
+}: {
+  href: string;
+  variant?: ButtonVariant;
+  size?: 'normal' | 'small';
+  children: ReactNode;
+}): ReactNode {
+  return (
+    <Link href={href} className={classes(variant, size)}>
+      {children}
+    </Link>
+  );
 }
 
 /** A link out of the page's own routes: files to load, for one. */
-export function PlainLinkButton({ variant = 'secondary', size = 'normal', children, ...rest }: AnchorHTMLAttributes<HTMLAnchorElement> & { variant?: ButtonVariant; size?: 'normal' | 'small' }): ReactNode {
-  return <a {...rest} className={classes(variant, size)}>{children}</a>;
+export function PlainLinkButton({
+  variant = 'secondary',
+  size = 'normal',
+  children,
+  ...rest
+}: AnchorHTMLAttributes<HTMLAnchorElement> & { variant?: ButtonVariant; size?: 'normal' | 'small' }): ReactNode {
+  return (
+    <a {...rest} className={classes(variant, size)}>
+      {children}
+    </a>
+  );
 }

@@ -12,7 +12,7 @@ async function copyText(text: string): Promise<boolean> {
     const area = document.createElement('textarea');
     area.value = text;
     area.className = 'visually-hidden';
-    const host = document.querySelector('dialog[open]') ?? document.body;   // what is outside an open dialog is inert
+    const host = document.querySelector('dialog[open]') ?? document.body; // what is outside an open dialog is inert
     const before = document.activeElement;
     host.append(area);
     area.select();
@@ -23,7 +23,15 @@ async function copyText(text: string): Promise<boolean> {
   }
 }
 
-export function CopyButton({ text, label = 'Copy', iconOnly = false }: { text: string; label?: string; iconOnly?: boolean }): ReactNode {
+export function CopyButton({
+  text,
+  label = 'Copy',
+  iconOnly = false,
+}: {
+  text: string;
+  label?: string;
+  iconOnly?: boolean;
+}): ReactNode {
   const [state, setState] = useState<'idle' | 'done' | 'failed'>('idle');
   const timer = useRef<number | undefined>(undefined);
   useEffect(() => () => window.clearTimeout(timer.current), []);
@@ -36,10 +44,18 @@ export function CopyButton({ text, label = 'Copy', iconOnly = false }: { text: s
   };
   const said = state === 'done' ? 'Copied' : state === 'failed' ? 'Press Ctrl+C' : label;
   return (
-    <button type="button" className={iconOnly ? 'icon-button' : 'button secondary small'} onClick={copy} aria-label={iconOnly ? label : undefined} title={iconOnly ? label : undefined}>
+    <button
+      type="button"
+      className={iconOnly ? 'icon-button' : 'button secondary small'}
+      onClick={copy}
+      aria-label={iconOnly ? label : undefined}
+      title={iconOnly ? label : undefined}
+    >
       <Icon name={state === 'done' ? 'check' : 'copy'} />
       {!iconOnly && <span>{said}</span>}
-      <span className="visually-hidden" aria-live="polite">{state === 'done' ? 'Copied' : ''}</span>
+      <span className="visually-hidden" aria-live="polite">
+        {state === 'done' ? 'Copied' : ''}
+      </span>
     </button>
   );
 }
@@ -49,8 +65,13 @@ export function CodeBlock({ code, label }: { code: string; label: string }): Rea
   const id = useId();
   return (
     <figure className="code-block">
-      <figcaption id={id}><span>{label}</span><CopyButton text={code} label="Copy" /></figcaption>
-      <pre tabIndex={0} aria-labelledby={id} role="region"><code>{code}</code></pre>
+      <figcaption id={id}>
+        <span>{label}</span>
+        <CopyButton text={code} label="Copy" />
+      </figcaption>
+      <pre tabIndex={0} aria-labelledby={id} role="region">
+        <code>{code}</code>
+      </pre>
     </figure>
   );
 }

@@ -21,7 +21,16 @@ interface DialogProps {
 }
 
 /** Open as long as it is rendered: `{open && <Dialog …>}`. */
-export function Dialog({ title, onClose, children, footer, size = 'normal', sticky = false, onSubmit, className = '' }: DialogProps): ReactNode {
+export function Dialog({
+  title,
+  onClose,
+  children,
+  footer,
+  size = 'normal',
+  sticky = false,
+  onSubmit,
+  className = '',
+}: DialogProps): ReactNode {
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => {
@@ -38,7 +47,11 @@ export function Dialog({ title, onClose, children, footer, size = 'normal', stic
     <>
       <header className="dialog-head">
         <h2 id={id}>{title}</h2>
-        {!sticky && <button type="button" className="icon-button" aria-label="Close" onClick={onClose}><Icon name="close" /></button>}
+        {!sticky && (
+          <button type="button" className="icon-button" aria-label="Close" onClick={onClose}>
+            <Icon name="close" />
+          </button>
+        )}
       </header>
       <div className="dialog-body">{children}</div>
       {footer !== undefined && <footer className="dialog-foot">{footer}</footer>}
@@ -46,9 +59,16 @@ export function Dialog({ title, onClose, children, footer, size = 'normal', stic
   );
   return (
     <dialog
-      ref={ref} className={`dialog ${size} ${className}`} aria-labelledby={id}
-      onKeyDown={(event) => { if (sticky && event.key === 'Escape') event.preventDefault(); }}
-      onCancel={(event) => { event.preventDefault(); if (!sticky) onClose(); }}
+      ref={ref}
+      className={`dialog ${size} ${className}`}
+      aria-labelledby={id}
+      onKeyDown={(event) => {
+        if (sticky && event.key === 'Escape') event.preventDefault();
+      }}
+      onCancel={(event) => {
+        event.preventDefault();
+        if (!sticky) onClose();
+      }}
       // Browsers let a second Escape close it all the same.
       onClose={() => {
         const dialog = ref.current;
@@ -56,11 +76,24 @@ export function Dialog({ title, onClose, children, footer, size = 'normal', stic
         if (sticky) dialog.showModal();
         else onClose();
       }}
-      onMouseDown={(event) => { if (!sticky && event.target === event.currentTarget) onClose(); }}
+      onMouseDown={(event) => {
+        if (!sticky && event.target === event.currentTarget) onClose();
+      }}
     >
-      {onSubmit === undefined
-        ? <div className="dialog-frame">{content}</div>
-        : <form className="dialog-frame" noValidate onSubmit={(event: FormEvent) => { event.preventDefault(); onSubmit(); }}>{content}</form>}
+      {onSubmit === undefined ? (
+        <div className="dialog-frame">{content}</div>
+      ) : (
+        <form
+          className="dialog-frame"
+          noValidate
+          onSubmit={(event: FormEvent) => {
+            event.preventDefault();
+            onSubmit();
+          }}
+        >
+          {content}
+        </form>
+      )}
     </dialog>
   );
 }
@@ -77,7 +110,15 @@ interface ConfirmProps {
 }
 
 /** Asks before something that cannot be taken back; stays open, with the reason, when it fails. */
-export function ConfirmDialog({ title, children, confirm, danger = false, phrase, onConfirm, onClose }: ConfirmProps): ReactNode {
+export function ConfirmDialog({
+  title,
+  children,
+  confirm,
+  danger = false,
+  phrase,
+  onConfirm,
+  onClose,
+}: ConfirmProps): ReactNode {
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<unknown>(null);
   const [typed, setTyped] = useState('');
@@ -87,20 +128,38 @@ export function ConfirmDialog({ title, children, confirm, danger = false, phrase
     if (!ready || busy) return;
     setBusy(true);
     setFailure(null);
-    onConfirm().then(onClose, (error: unknown) => { setFailure(error); setBusy(false); });
+    onConfirm().then(onClose, (error: unknown) => {
+      setFailure(error);
+      setBusy(false);
+    });
   };
   return (
-    <Dialog title={title} onClose={onClose} onSubmit={run} footer={
-      <>
-        <Button onClick={onClose}>Cancel</Button>
-        <Button type="submit" variant={danger ? 'danger' : 'primary'} busy={busy} disabled={!ready}>{confirm}</Button>
-      </>
-    }>
+    <Dialog
+      title={title}
+      onClose={onClose}
+      onSubmit={run}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" variant={danger ? 'danger' : 'primary'} busy={busy} disabled={!ready}>
+            {confirm}
+          </Button>
+        </>
+      }
+    >
       {children}
       {phrase !== undefined && (
         <div className="field">
-          <label htmlFor={id}>Type <strong>{phrase}</strong> to confirm</label>
-          <input id={id} className="input" autoComplete="off" value={typed} onChange={(event) => setTyped(event.target.value)} />
+          <label htmlFor={id}>
+            Type <strong>{phrase}</strong> to confirm
+          </label>
+          <input
+            id={id}
+            className="input"
+            autoComplete="off"
+            value={typed}
+            onChange={(event) => setTyped(event.target.value)}
+          />
         </div>
       )}
       {failure !== null && <Notice tone="danger">{messageOf(failure)}</Notice>}

@@ -15,7 +15,13 @@ export class ErrorBoundary extends Component<{ children: ReactNode }, { failed: 
     if (!this.state.failed) return this.props.children;
     return (
       <div role="alert">
-        <EmptyState icon="warning" title="This page has failed" action={<Button onClick={() => location.reload()}>Load it again</Button>}>The rest of the dashboard still works. If it happens again, tell whoever runs this server what you did.</EmptyState>
+        <EmptyState
+          icon="warning"
+          title="This page has failed"
+          action={<Button onClick={() => location.reload()}>Load it again</Button>}
+        >
+          The rest of the dashboard still works. If it happens again, tell whoever runs this server what you did.
+        </EmptyState>
       </div>
     );
   }

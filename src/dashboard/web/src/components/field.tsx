@@ -2,7 +2,11 @@
 import { useId, useState } from 'react';
 import type { InputHTMLAttributes, ReactNode, Ref, SelectHTMLAttributes, TextareaHTMLAttributes } from 'react';
 
-export interface ControlIds { id: string; 'aria-describedby': string | undefined; 'aria-invalid': true | undefined }
+export interface ControlIds {
+  id: string;
+  'aria-describedby': string | undefined;
+  'aria-invalid': true | undefined;
+}
 
 interface FieldFrame {
   label: string;
@@ -14,37 +18,97 @@ interface FieldFrame {
 }
 
 /** Frame of any control: `children` gets the ids to put on it. */
-export function Field({ label, hint, error, optional = false, hideLabel = false, children }: FieldFrame & { children: (ids: ControlIds) => ReactNode }): ReactNode {
+export function Field({
+  label,
+  hint,
+  error,
+  optional = false,
+  hideLabel = false,
+  children,
+}: FieldFrame & { children: (ids: ControlIds) => ReactNode }): ReactNode {
   const id = useId();
-  const described = [hint === undefined ? null : `${id}-hint`, error ? `${id}-error` : null].filter((one) => one !== null).join(' ');
+  const described = [hint === undefined ? null : `${id}-hint`, error ? `${id}-error` : null]
+    .filter((one) => one !== null)
+    .join(' ');
   return (
     <div className="field">
       <label htmlFor={id} className={hideLabel ? 'visually-hidden' : undefined}>
-        {label}{optional && <span className="optional"> optional</span>}
+        {label}
+        {optional && <span className="optional"> optional</span>}
       </label>
-      {children({ id, 'aria-describedby': described === '' ? undefined : described, 'aria-invalid': error ? true : undefined })}
-      {error && <p className="field-error" id={`${id}-error`}>{error}</p>}
-      {hint !== undefined && <p className="hint" id={`${id}-hint`}>{hint}</p>}
+      {children({
+        id,
+        'aria-describedby': described === '' ? undefined : described,
+        'aria-invalid': error ? true : undefined,
+      })}
+      {error && (
+        <p className="field-error" id={`${id}-error`}>
+          {error}
+        </p>
+      )}
+      {hint !== undefined && (
+        <p className="hint" id={`${id}-hint`}>
+          {hint}
+        </p>
+      )}
     </div>
   );
 }
 
-export function TextField({ label, hint, error, optional, hideLabel, ref, ...rest }: FieldFrame & InputHTMLAttributes<HTMLInputElement> & { ref?: Ref<HTMLInputElement> }): ReactNode {
+export function TextField({
+  label,
+  hint,
+  error,
+  optional,
+  hideLabel,
+  ref,
+  ...rest
+}: FieldFrame & InputHTMLAttributes<HTMLInputElement> & { ref?: Ref<HTMLInputElement> }): ReactNode {
   const current = useCurrentError(error, rest.value);
-  return <Field {...frame({ label, hint, error: current, optional, hideLabel })}>{(ids) => <input type="text" {...rest} {...ids} ref={ref} className={`input ${rest.className ?? ''}`} />}</Field>;
+  return (
+    <Field {...frame({ label, hint, error: current, optional, hideLabel })}>
+      {(ids) => <input type="text" {...rest} {...ids} ref={ref} className={`input ${rest.className ?? ''}`} />}
+    </Field>
+  );
 }
 
-export function TextArea({ label, hint, error, optional, hideLabel, ref, ...rest }: FieldFrame & TextareaHTMLAttributes<HTMLTextAreaElement> & { ref?: Ref<HTMLTextAreaElement> }): ReactNode {
+export function TextArea({
+  label,
+  hint,
+  error,
+  optional,
+  hideLabel,
+  ref,
+  ...rest
+}: FieldFrame & TextareaHTMLAttributes<HTMLTextAreaElement> & { ref?: Ref<HTMLTextAreaElement> }): ReactNode {
   const current = useCurrentError(error, rest.value);
-  return <Field {...frame({ label, hint, error: current, optional, hideLabel })}>{(ids) => <textarea rows={3} {...rest} {...ids} ref={ref} className={`input ${rest.className ?? ''}`} />}</Field>;
+  return (
+    <Field {...frame({ label, hint, error: current, optional, hideLabel })}>
+      {(ids) => <textarea rows={3} {...rest} {...ids} ref={ref} className={`input ${rest.className ?? ''}`} />}
+    </Field>
+  );
 }
 
-export function Select({ label, hint, error, optional, hideLabel, options, children, ...rest }: FieldFrame & SelectHTMLAttributes<HTMLSelectElement> & { options?: readonly { value: string; label: string }[] }): ReactNode {
+export function Select({
+  label,
+  hint,
+  error,
+  optional,
+  hideLabel,
+  options,
+  children,
+  ...rest
+}: FieldFrame &
+  SelectHTMLAttributes<HTMLSelectElement> & { options?: readonly { value: string; label: string }[] }): ReactNode {
   return (
     <Field {...frame({ label, hint, error, optional, hideLabel })}>
       {(ids) => (
         <select {...rest} {...ids} className={`input select ${rest.className ?? ''}`}>
-          {options?.map(({ value, label: text }) => <option key={value} value={value}>{text}</option>)}
+          {options?.map(({ value, label: text }) => (
+            <option key={value} value={value}>
+              {text}
+            </option>
+          ))}
           {children}
         </select>
       )}
@@ -52,36 +116,66 @@ export function Select({ label, hint, error, optional, hideLabel, options, child
   );
 }
 
-export function Checkbox({ label, hint, ...rest }: { label: ReactNode; hint?: ReactNode } & InputHTMLAttributes<HTMLInputElement>): ReactNode {
+export function Checkbox({
+  label,
+  hint,
+  ...rest
+}: { label: ReactNode; hint?: ReactNode } & InputHTMLAttributes<HTMLInputElement>): ReactNode {
   const id = useId();
   return (
     <div className="check">
       <input type="checkbox" {...rest} id={id} aria-describedby={hint === undefined ? undefined : `${id}-hint`} />
       <label htmlFor={id}>{label}</label>
-      {hint !== undefined && <p className="hint" id={`${id}-hint`}>{hint}</p>}
+      {hint !== undefined && (
+        <p className="hint" id={`${id}-hint`}>
+          {hint}
+        </p>
+      )}
     </div>
   );
 }
 
-export function Radio({ label, hint, ...rest }: { label: ReactNode; hint?: ReactNode } & InputHTMLAttributes<HTMLInputElement>): ReactNode {
+export function Radio({
+  label,
+  hint,
+  ...rest
+}: { label: ReactNode; hint?: ReactNode } & InputHTMLAttributes<HTMLInputElement>): ReactNode {
   const id = useId();
   return (
     <div className="check">
       <input type="radio" {...rest} id={id} aria-describedby={hint === undefined ? undefined : `${id}-hint`} />
       <label htmlFor={id}>{label}</label>
-      {hint !== undefined && <p className="hint" id={`${id}-hint`}>{hint}</p>}
+      {hint !== undefined && (
+        <p className="hint" id={`${id}-hint`}>
+          {hint}
+        </p>
+      )}
     </div>
   );
 }
 
 /** Controls that belong together, with one legend. */
-export function FieldSet({ legend, hint, error, children }: { legend: string; hint?: ReactNode; error?: string | null; children: ReactNode }): ReactNode {
+export function FieldSet({
+  legend,
+  hint,
+  error,
+  children,
+}: {
+  legend: string;
+  hint?: ReactNode;
+  error?: string | null;
+  children: ReactNode;
+}): ReactNode {
   return (
     <fieldset className="fieldset">
       <legend>{legend}</legend>
       {hint !== undefined && <p className="hint">{hint}</p>}
       {children}
-      {error && <p className="field-error" role="alert">{error}</p>}
+      {error && (
+        <p className="field-error" role="alert">
+          {error}
+        </p>
+      )}
     </fieldset>
   );
 }
@@ -90,11 +184,23 @@ export function FieldSet({ legend, hint, error, children }: { legend: string; hi
 function useCurrentError(error: string | null | undefined, value: unknown): string | null {
   const [about, setAbout] = useState({ error: error ?? null, value });
   if (about.error !== (error ?? null)) setAbout({ error: error ?? null, value });
-  return about.value === value ? error ?? null : null;
+  return about.value === value ? (error ?? null) : null;
 }
 
 // Leaves undefined out, so that `hint={undefined}` is as if it were not given.
-function frame(given: { label: string; hint: ReactNode; error: string | null | undefined; optional: boolean | undefined; hideLabel: boolean | undefined }): FieldFrame {
+function frame(given: {
+  label: string;
+  hint: ReactNode;
+  error: string | null | undefined;
+  optional: boolean | undefined;
+  hideLabel: boolean | undefined;
+}): FieldFrame {
   const { label, hint, error, optional, hideLabel } = given;
-  return { label, error, ...(hint === undefined ? {} : { hint }), ...(optional === undefined ? {} : { optional }), ...(hideLabel === undefined ? {} : { hideLabel }) };
+  return {
+    label,
+    error,
+    ...(hint === undefined ? {} : { hint }),
+    ...(optional === undefined ? {} : { optional }),
+    ...(hideLabel === undefined ? {} : { hideLabel }),
+  };
 }

@@ -36,7 +36,8 @@ export function useAction(): Action {
   }, []);
   // To the field that is wrong, now that it is marked.
   useEffect(() => {
-    if (failure !== null) (document.querySelector('dialog[open]') ?? document).querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
+    if (failure !== null)
+      (document.querySelector('dialog[open]') ?? document).querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
   }, [failure]);
   const errorOf = useCallback((field: string) => fieldError(failure, field), [failure]);
   const clear = useCallback(() => setFailure(null), []);
@@ -49,6 +50,26 @@ export function FormError({ action, fields = [] }: { action: Action; fields?: re
   return <Notice tone="danger">{messageOf(action.failure)}</Notice>;
 }
 
-export function Form({ onSubmit, children, label }: { onSubmit: () => void; children: ReactNode; label?: string }): ReactNode {
-  return <form className="form" noValidate aria-label={label} onSubmit={(event: FormEvent) => { event.preventDefault(); onSubmit(); }}>{children}</form>;
+export function Form({
+  onSubmit,
+  children,
+  label,
+}: {
+  onSubmit: () => void;
+  children: ReactNode;
+  label?: string;
+}): ReactNode {
+  return (
+    <form
+      className="form"
+      noValidate
+      aria-label={label}
+      onSubmit={(event: FormEvent) => {
+        event.preventDefault();
+        onSubmit();
+      }}
+    >
+      {children}
+    </form>
+  );
 }

@@ -32,7 +32,8 @@ const PATHS = {
   limits: 'M4 17a8 8 0 1116 0M12 17l4-6M4 17h2M18 17h2',
   responses: 'M5 4h14v5H5zM5 9v11h14V9M10 13h4',
   requests: 'M4 6h3M10 6h10M4 12h3M10 12h10M4 18h3M10 18h6',
-  members: 'M9 11a3.500 3.500 0 100-7 3.500 3.500 0 000 7zM2.500 20a6.500 6.500 0 0113 0M16 4.500a3.500 3.500 0 010 6.500M18 14.500a6.500 6.500 0 013.500 5.500',
+  members:
+    'M9 11a3.500 3.500 0 100-7 3.500 3.500 0 000 7zM2.500 20a6.500 6.500 0 0113 0M16 4.500a3.500 3.500 0 010 6.500M18 14.500a6.500 6.500 0 013.500 5.500',
   settings: 'M4 7h9M17 7h3M4 17h3M11 17h9M15 5a2 2 0 100 4 2 2 0 000-4zM9 15a2 2 0 100 4 2 2 0 000-4z',
   audit: 'M6 3h9l4 4v14H6zM14.500 3v4.500H19M9.500 12h6M9.500 16h6',
   live: 'M3 12h4l2.500-7 5 14L17 12h4',
@@ -41,7 +42,8 @@ const PATHS = {
   organizations: 'M4 20V8l8-4 8 4v12M9 20v-5h6v5M9 10.500h.1M15 10.500h.1M12 10.500h.1',
   users: 'M12 12a4 4 0 100-8 4 4 0 000 8zM4.500 20a7.500 7.500 0 0115 0',
   'operator-models': 'M12 3a9 9 0 109 9M12 7v5l3.500 2M16 3.500h5v5M21 3.500l-6 6',
-  brain: 'M12 5a3 3 0 00-5.500 1.500A3.500 3.500 0 005 13a3.500 3.500 0 004 5 3 3 0 003 1zM12 5a3 3 0 015.500 1.500A3.500 3.500 0 0119 13a3.500 3.500 0 01-4 5 3 3 0 01-3 1zM12 5v14',
+  brain:
+    'M12 5a3 3 0 00-5.500 1.500A3.500 3.500 0 005 13a3.500 3.500 0 004 5 3 3 0 003 1zM12 5a3 3 0 015.500 1.500A3.500 3.500 0 0119 13a3.500 3.500 0 01-4 5 3 3 0 01-3 1zM12 5v14',
   tool: 'M14.500 6a4.500 4.500 0 005.500 5.500L11 20.500 7.500 17zM14.500 6L17 3.500M20 11.500l1-3',
   external: 'M10 5H5v14h14v-5M14 4h6v6M20 4l-9 9',
 } as const;
@@ -51,7 +53,19 @@ export type IconName = keyof typeof PATHS;
 /** Decoration: what it stands beside says it in words. */
 export function Icon({ name, size = 16 }: { name: IconName; size?: number }): ReactNode {
   return (
-    <svg className="icon" width={size} height={size} viewBox="0 0 24 24" fill="none" stroke="currentColor" strokeWidth="1.75" strokeLinecap="round" strokeLinejoin="round" aria-hidden="true" focusable="false">
+    <svg
+      className="icon"
+      width={size}
+      height={size}
+      viewBox="0 0 24 24"
+      fill="none"
+      stroke="currentColor"
+      strokeWidth="1.75"
+      strokeLinecap="round"
+      strokeLinejoin="round"
+      aria-hidden="true"
+      focusable="false"
+    >
       <path d={PATHS[name]} />
     </svg>
   );

@@ -22,7 +22,8 @@ export interface List<T> {
 export function useList<T>(key: readonly unknown[], path: string, query: Query = {}, pageSize = 50): List<T> {
   const result = useInfiniteQuery({
     queryKey: [...key, query],
-    queryFn: ({ pageParam, signal }) => api.get<ListPage<T>>(path, { ...query, limit: pageSize, after: pageParam }, signal),
+    queryFn: ({ pageParam, signal }) =>
+      api.get<ListPage<T>>(path, { ...query, limit: pageSize, after: pageParam }, signal),
     // Who opens a list wants what is there now, a request of a second ago included.
     refetchOnMount: 'always',
     initialPageParam: null as string | null,
@@ -34,20 +35,43 @@ export function useList<T>(key: readonly unknown[], path: string, query: Query =
     error: result.data === undefined ? result.error : null,
     hasMore: result.hasNextPage,
     loadingMore: result.isFetchingNextPage,
-    more: () => { void result.fetchNextPage(); },
-    retry: () => { void result.refetch(); },
+    more: () => {
+      void result.fetchNextPage();
+    },
+    retry: () => {
+      void result.refetch();
+    },
   };
 }
 
 /** The list's states around its rows: loading, failed, empty, and the button for more. */
-export function ListView<T>({ list, empty, children }: { list: List<T>; empty: ReactNode; children: (rows: readonly T[]) => ReactNode }): ReactNode {
-  if (list.loading) return <div className="panel-pad"><Skeleton rows={4} height={20} /></div>;
+export function ListView<T>({
+  list,
+  empty,
+  children,
+}: {
+  list: List<T>;
+  empty: ReactNode;
+  children: (rows: readonly T[]) => ReactNode;
+}): ReactNode {
+  if (list.loading)
+    return (
+      <div className="panel-pad">
+        <Skeleton rows={4} height={20} />
+      </div>
+    );
   if (list.error !== null) return <ErrorState error={list.error} onRetry={list.retry} />;
   if (list.rows.length === 0) return empty;
   return (
     <>
       {children(list.rows)}
-      {list.hasMore && <div className="load-more"><Button busy={list.loadingMore} onClick={list.more}>Load more</Button></div>}
+      {list.hasMore && (
+        <div className="load-more">
+          <Button busy={list.loadingMore} onClick={list.more}>
+            Load more
+          </Button>
+        </div>
+      )}
     </>
   );
 }

@@ -11,12 +11,27 @@ export function QrCode({ text, label }: { text: string; label: string }): ReactN
   const [code, setCode] = useState<{ size: number; path: string } | null>(null);
   useEffect(() => {
     let shown = true;
-    import('uqr').then(({ encode }) => {
-      const { size, data } = encode(text, { border: 4, ecc: 'M' });
-      if (shown) setCode({ size, path: pathOf(data) });
-    }, () => undefined);   // the secret stands beside it as text
-    return () => { shown = false; };
+    import('uqr').then(
+      ({ encode }) => {
+        const { size, data } = encode(text, { border: 4, ecc: 'M' });
+        if (shown) setCode({ size, path: pathOf(data) });
+      },
+      () => undefined,
+    ); // the secret stands beside it as text
+    return () => {
+      shown = false;
+    };
   }, [text]);
   if (code === null) return <div className="qr-code" aria-hidden="true" />;
-  return <svg className="qr-code" role="img" aria-label={label} viewBox={`0 0 ${code.size} ${code.size}`} shapeRendering="crispEdges"><path d={code.path} /></svg>;
+  return (
+    <svg
+      className="qr-code"
+      role="img"
+      aria-label={label}
+      viewBox={`0 0 ${code.size} ${code.size}`}
+      shapeRendering="crispEdges"
+    >
+      <path d={code.path} />
+    </svg>
+  );
 }

@@ -10,8 +10,14 @@ export function SnippetTabs({ apiKey, model }: { apiKey: string; model: string }
   const [language, setLanguage] = useState<Snippet['value']>('curl');
   return (
     <Tabs
-      label="Language" value={language} onChange={setLanguage}
-      tabs={snippets(apiKey, model).map(({ value, label, code }) => ({ value, label, content: <CodeBlock label={value === 'curl' ? 'Terminal' : label} code={code} /> }))}
+      label="Language"
+      value={language}
+      onChange={setLanguage}
+      tabs={snippets(apiKey, model).map(({ value, label, code }) => ({
+        value,
+        label,
+        content: <CodeBlock label={value === 'curl' ? 'Terminal' : label} code={code} />,
+      }))}
     />
   );
 }

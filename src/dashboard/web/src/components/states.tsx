@@ -6,10 +6,22 @@ import { Button } from './button.js';
 import { Icon } from './icon.js';
 import type { IconName } from './icon.js';
 
-export function EmptyState({ icon = 'info', title, children, action }: { icon?: IconName; title: string; children?: ReactNode; action?: ReactNode }): ReactNode {
+export function EmptyState({
+  icon = 'info',
+  title,
+  children,
+  action,
+}: {
+  icon?: IconName;
+  title: string;
+  children?: ReactNode;
+  action?: ReactNode;
+}): ReactNode {
   return (
     <div className="state">
-      <span className="state-icon"><Icon name={icon} size={24} /></span>
+      <span className="state-icon">
+        <Icon name={icon} size={24} />
+      </span>
       <h3>{title}</h3>
       {children !== undefined && <div className="state-text">{children}</div>}
       {action}
@@ -17,16 +29,43 @@ export function EmptyState({ icon = 'info', title, children, action }: { icon?: 
   );
 }
 
-export function ErrorState({ error, onRetry, title }: { error: unknown; onRetry?: () => void; title?: string }): ReactNode {
+export function ErrorState({
+  error,
+  onRetry,
+  title,
+}: {
+  error: unknown;
+  onRetry?: () => void;
+  title?: string;
+}): ReactNode {
   const failure = error instanceof ApiFailure ? error : null;
   const refused = failure?.status === 403;
   return (
     <div className="state" role="alert">
-      <span className="state-icon danger"><Icon name="warning" size={24} /></span>
-      <h3>{title ?? (refused ? 'You do not have access to this' : failure?.status === 0 ? 'No connection' : 'This could not be loaded')}</h3>
-      <div className="state-text"><p>{messageOf(error)}</p></div>
-      {failure?.requestId != null && <p className="hint">Request <code>{failure.requestId}</code></p>}
-      {onRetry !== undefined && !refused && <Button onClick={onRetry}><Icon name="refresh" /> Try again</Button>}
+      <span className="state-icon danger">
+        <Icon name="warning" size={24} />
+      </span>
+      <h3>
+        {title ??
+          (refused
+            ? 'You do not have access to this'
+            : failure?.status === 0
+              ? 'No connection'
+              : 'This could not be loaded')}
+      </h3>
+      <div className="state-text">
+        <p>{messageOf(error)}</p>
+      </div>
+      {failure?.requestId != null && (
+        <p className="hint">
+          Request <code>{failure.requestId}</code>
+        </p>
+      )}
+      {onRetry !== undefined && !refused && (
+        <Button onClick={onRetry}>
+          <Icon name="refresh" /> Try again
+        </Button>
+      )}
     </div>
   );
 }
@@ -36,13 +75,21 @@ export function Skeleton({ rows = 3, height = 16 }: { rows?: number; height?: nu
   return (
     <div className="skeleton" role="status">
       <span className="visually-hidden">Loading</span>
-      {Array.from({ length: rows }, (_, row) => <span key={row} className="skeleton-bar" style={{ height, width: `${[100, 86, 94, 78][row % 4]}%` }} />)}
+      {Array.from({ length: rows }, (_, row) => (
+        <span key={row} className="skeleton-bar" style={{ height, width: `${[100, 86, 94, 78][row % 4]}%` }} />
+      ))}
     </div>
   );
 }
 
 /** A remark within a page or dialog; danger is announced at once. */
-export function Notice({ tone = 'info', children }: { tone?: 'info' | 'ok' | 'warn' | 'danger'; children: ReactNode }): ReactNode {
+export function Notice({
+  tone = 'info',
+  children,
+}: {
+  tone?: 'info' | 'ok' | 'warn' | 'danger';
+  children: ReactNode;
+}): ReactNode {
   return (
     <div className={`notice ${tone}`} role={tone === 'danger' ? 'alert' : undefined}>
       <Icon name={tone === 'ok' ? 'check' : tone === 'info' ? 'info' : 'warning'} />
@@ -52,7 +99,15 @@ export function Notice({ tone = 'info', children }: { tone?: 'info' | 'ok' | 'wa
 }
 
 /** A query's three states in one place. What was loaded stays visible when a later load fails. */
-export function Loaded<T>({ query, children, loading }: { query: UseQueryResult<T>; children: (data: T) => ReactNode; loading?: ReactNode }): ReactNode {
+export function Loaded<T>({
+  query,
+  children,
+  loading,
+}: {
+  query: UseQueryResult<T>;
+  children: (data: T) => ReactNode;
+  loading?: ReactNode;
+}): ReactNode {
   if (query.data !== undefined) {
     return (
       <>
@@ -61,6 +116,14 @@ export function Loaded<T>({ query, children, loading }: { query: UseQueryResult<
       </>
     );
   }
-  if (query.isError) return <ErrorState error={query.error} onRetry={() => { void query.refetch(); }} />;
+  if (query.isError)
+    return (
+      <ErrorState
+        error={query.error}
+        onRetry={() => {
+          void query.refetch();
+        }}
+      />
+    );
   return loading ?? <Skeleton />;
 }

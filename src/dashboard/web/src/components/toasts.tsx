@@ -6,7 +6,10 @@ import { Icon } from './icon.js';
 const SHOWN_MS = 5000;
 const MOST = 3;
 
-interface Toast { id: number; text: string }
+interface Toast {
+  id: number;
+  text: string;
+}
 
 const Context = createContext<(text: string) => void>(() => undefined);
 
@@ -22,7 +25,11 @@ export function ToastProvider({ children }: { children: ReactNode }): ReactNode 
     <Context value={show}>
       {children}
       <div className="toasts" role="status" aria-live="polite">
-        {toasts.map(({ id, text }) => <div key={id} className="toast"><Icon name="check" /> {text}</div>)}
+        {toasts.map(({ id, text }) => (
+          <div key={id} className="toast">
+            <Icon name="check" /> {text}
+          </div>
+        ))}
       </div>
     </Context>
   );

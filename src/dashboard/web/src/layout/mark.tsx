@@ -11,5 +11,10 @@ export function Mark({ size = 24 }: { size?: number }): ReactNode {
 }
 
 export function Wordmark(): ReactNode {
-  return <span className="wordmark"><Mark /><span>Monolith</span></span>;
+  return (
+    <span className="wordmark">
+      <Mark />
+      <span>Monolith</span>
+    </span>
+  );
 }

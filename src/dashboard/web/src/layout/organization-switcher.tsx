@@ -19,20 +19,30 @@ export function OrganizationSwitcher(): ReactNode {
   const [creating, setCreating] = useState(false);
   return (
     <div className="switcher">
-      {organizations.length === 0
-        ? <Button size="small" onClick={() => setCreating(true)}><Icon name="plus" /> New organization</Button>
-        : (
-          <label>
-            <span className="visually-hidden">Organization</span>
-            <select
-              className="input select" value={organization?.id ?? ''}
-              onChange={(event) => (event.target.value === NEW ? setCreating(true) : selectOrganization(event.target.value))}
-            >
-              {organizations.map(({ id, name, status }) => <option key={id} value={id}>{name}{status === 'suspended' ? ' (suspended)' : ''}</option>)}
-              <option value={NEW}>New organization …</option>
-            </select>
-          </label>
-        )}
+      {organizations.length === 0 ? (
+        <Button size="small" onClick={() => setCreating(true)}>
+          <Icon name="plus" /> New organization
+        </Button>
+      ) : (
+        <label>
+          <span className="visually-hidden">Organization</span>
+          <select
+            className="input select"
+            value={organization?.id ?? ''}
+            onChange={(event) =>
+              event.target.value === NEW ? setCreating(true) : selectOrganization(event.target.value)
+            }
+          >
+            {organizations.map(({ id, name, status }) => (
+              <option key={id} value={id}>
+                {name}
+                {status === 'suspended' ? ' (suspended)' : ''}
+              </option>
+            ))}
+            <option value={NEW}>New organization …</option>
+          </select>
+        </label>
+      )}
       {creating && <NewOrganizationDialog onClose={() => setCreating(false)} />}
     </div>
   );
@@ -60,13 +70,30 @@ export function NewOrganizationDialog({ onClose }: { onClose: () => void }): Rea
   };
   const nameError = fieldError(failure, 'name');
   return (
-    <Dialog title="New organization" onClose={onClose} onSubmit={() => { void create(); }} footer={
-      <>
-        <Button onClick={onClose}>Cancel</Button>
-        <Button type="submit" variant="primary" busy={busy}>Create organization</Button>
-      </>
-    }>
-      <TextField label="Name" value={name} onChange={(event) => setName(event.target.value)} error={nameError} autoFocus maxLength={100} hint="It gets its own keys, members, limits and usage; you become its owner." />
+    <Dialog
+      title="New organization"
+      onClose={onClose}
+      onSubmit={() => {
+        void create();
+      }}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" variant="primary" busy={busy}>
+            Create organization
+          </Button>
+        </>
+      }
+    >
+      <TextField
+        label="Name"
+        value={name}
+        onChange={(event) => setName(event.target.value)}
+        error={nameError}
+        autoFocus
+        maxLength={100}
+        hint="It gets its own keys, members, limits and usage; you become its owner."
+      />
       {failure !== null && nameError === null && <Notice tone="danger">{messageOf(failure)}</Notice>}
     </Dialog>
   );

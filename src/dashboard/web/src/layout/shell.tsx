@@ -20,18 +20,55 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
   useEffect(() => drawer.current?.close(), [location]);
   return (
     <>
-      <a className="skip-link" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById('main')?.focus(); }}>Skip to the content</a>
+      <a
+        className="skip-link"
+        href="#main"
+        onClick={(event) => {
+          event.preventDefault();
+          document.getElementById('main')?.focus();
+        }}
+      >
+        Skip to the content
+      </a>
       <div className="shell">
         <header className="top-bar">
-          <Link href="/" className="brand" aria-label="Monolith, overview"><Wordmark /></Link>
-          <button type="button" className="icon-button large" aria-label="Menu" aria-haspopup="dialog" onClick={() => drawer.current?.showModal()}><Icon name="menu" size={20} /></button>
+          <Link href="/" className="brand" aria-label="Monolith, overview">
+            <Wordmark />
+          </Link>
+          <button
+            type="button"
+            className="icon-button large"
+            aria-label="Menu"
+            aria-haspopup="dialog"
+            onClick={() => drawer.current?.showModal()}
+          >
+            <Icon name="menu" size={20} />
+          </button>
         </header>
-        <aside className="sidebar"><Sidebar /></aside>
-        <main id="main" tabIndex={-1}><div className="page">{children}</div></main>
+        <aside className="sidebar">
+          <Sidebar />
+        </aside>
+        <main id="main" tabIndex={-1}>
+          <div className="page">{children}</div>
+        </main>
       </div>
-      <dialog ref={drawer} className="drawer" aria-label="Menu" onMouseDown={(event) => { if (event.target === event.currentTarget) drawer.current?.close(); }}>
+      <dialog
+        ref={drawer}
+        className="drawer"
+        aria-label="Menu"
+        onMouseDown={(event) => {
+          if (event.target === event.currentTarget) drawer.current?.close();
+        }}
+      >
         <div className="drawer-frame">
-          <button type="button" className="icon-button large drawer-close" aria-label="Close the menu" onClick={() => drawer.current?.close()}><Icon name="close" size={20} /></button>
+          <button
+            type="button"
+            className="icon-button large drawer-close"
+            aria-label="Close the menu"
+            onClick={() => drawer.current?.close()}
+          >
+            <Icon name="close" size={20} />
+          </button>
           <Sidebar />
         </div>
       </dialog>
@@ -45,17 +82,28 @@ function Sidebar(): ReactNode {
   const [location] = useLocation();
   return (
     <>
-      <Link href="/" className="brand" aria-label="Monolith, overview"><Wordmark /></Link>
+      <Link href="/" className="brand" aria-label="Monolith, overview">
+        <Wordmark />
+      </Link>
       <OrganizationSwitcher />
       <nav aria-label="Pages">
         {NAVIGATION.filter(({ operator }) => operator !== true || user.operator).map((group) => {
-          const items = group.items.filter(({ role }) => group.operator === true || (organization !== null && (role === undefined || atLeast(organization.role, role))));
+          const items = group.items.filter(
+            ({ role }) =>
+              group.operator === true ||
+              (organization !== null && (role === undefined || atLeast(organization.role, role))),
+          );
           return items.length === 0 ? null : (
             <div key={group.label} className="nav-group">
               <h2>{group.label}</h2>
               <ul>
                 {items.map(({ path, label, icon }) => (
-                  <li key={path}><Link href={path} aria-current={location === path ? 'page' : undefined}><Icon name={icon} size={18} />{label}</Link></li>
+                  <li key={path}>
+                    <Link href={path} aria-current={location === path ? 'page' : undefined}>
+                      <Icon name={icon} size={18} />
+                      {label}
+                    </Link>
+                  </li>
                 ))}
               </ul>
             </div>
@@ -73,17 +121,27 @@ function UserCorner(): ReactNode {
   const toast = useToast();
   const [location, navigate] = useLocation();
   const leave = (): void => {
-    signOut().then(() => navigate('/signin'), (error: unknown) => toast(messageOf(error)));
+    signOut().then(
+      () => navigate('/signin'),
+      (error: unknown) => toast(messageOf(error)),
+    );
   };
   return (
     <div className="user-corner">
       <ThemeSwitch />
       <div className="user-row">
         <Link href="/profile" className="user-link" aria-current={location === '/profile' ? 'page' : undefined}>
-          <span className="avatar" aria-hidden="true">{(user.name || user.email).slice(0, 1).toUpperCase()}</span>
-          <span className="user-names"><span>{user.name || user.email}</span><span className="hint">{user.name === '' ? 'Profile' : user.email}</span></span>
+          <span className="avatar" aria-hidden="true">
+            {(user.name || user.email).slice(0, 1).toUpperCase()}
+          </span>
+          <span className="user-names">
+            <span>{user.name || user.email}</span>
+            <span className="hint">{user.name === '' ? 'Profile' : user.email}</span>
+          </span>
         </Link>
-        <button type="button" className="icon-button" aria-label="Sign out" title="Sign out" onClick={leave}><Icon name="exit" /></button>
+        <button type="button" className="icon-button" aria-label="Sign out" title="Sign out" onClick={leave}>
+          <Icon name="exit" />
+        </button>
       </div>
     </div>
   );
@@ -93,7 +151,12 @@ export function ThemeSwitch(): ReactNode {
   const [theme, setTheme] = useState<Theme>(readTheme);
   return (
     <Segmented<Theme>
-      label="Colours" value={theme} onChange={(next) => { chooseTheme(next); setTheme(next); }}
+      label="Colours"
+      value={theme}
+      onChange={(next) => {
+        chooseTheme(next);
+        setTheme(next);
+      }}
       options={[
         { value: 'system', label: <Icon name="system" />, name: 'As the system' },
         { value: 'light', label: <Icon name="sun" />, name: 'Light' },
@@ -104,14 +167,28 @@ export function ThemeSwitch(): ReactNode {
 }
 
 /** The frame around sign-in and its kin. */
-export function SignedOutFrame({ title, lead, children, foot }: { title: string; lead?: ReactNode; children: ReactNode; foot?: ReactNode }): ReactNode {
+export function SignedOutFrame({
+  title,
+  lead,
+  children,
+  foot,
+}: {
+  title: string;
+  lead?: ReactNode;
+  children: ReactNode;
+  foot?: ReactNode;
+}): ReactNode {
   const heading = useRef<HTMLHeadingElement>(null);
-  useEffect(() => { document.title = `${title} · Monolith`; }, [title]);
+  useEffect(() => {
+    document.title = `${title} · Monolith`;
+  }, [title]);
   return (
     <main className="signed-out">
       <div className="signed-out-box">
         <Wordmark />
-        <h1 ref={heading} tabIndex={-1}>{title}</h1>
+        <h1 ref={heading} tabIndex={-1}>
+          {title}
+        </h1>
         {lead !== undefined && <div className="page-lead">{lead}</div>}
         {children}
         {foot !== undefined && <div className="signed-out-foot">{foot}</div>}

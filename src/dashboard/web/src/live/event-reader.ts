@@ -1,7 +1,10 @@
 // Server-sent events read from a fetch body: what EventSource does, for requests that are POSTs or must be
 // able to see a status. Needs no DOM.
 
-export interface ServerEvent { event: string; data: string }
+export interface ServerEvent {
+  event: string;
+  data: string;
+}
 
 /** An event this long is none of ours. */
 const MAX_EVENT_CHARACTERS = 16 * 1024 * 1024;
@@ -25,7 +28,7 @@ export class EventParser {
     }
     const events: ServerEvent[] = [];
     let from = 0;
-    let seen = this.#rest.endsWith('\r') ? this.#rest.length - 1 : this.#rest.length;      // has no line end
+    let seen = this.#rest.endsWith('\r') ? this.#rest.length - 1 : this.#rest.length; // has no line end
     text = this.#rest + text;
     for (;;) {
       const end = lineEnd(text, Math.max(from, seen));
@@ -35,13 +38,15 @@ export class EventParser {
       from = text[end] === '\r' && text[end + 1] === '\n' ? end + 2 : end + 1;
     }
     this.#rest = text.slice(from);
-    if (this.#rest.length + this.#length > MAX_EVENT_CHARACTERS) throw new StreamError('An event of the stream is too long.');
+    if (this.#rest.length + this.#length > MAX_EVENT_CHARACTERS)
+      throw new StreamError('An event of the stream is too long.');
     return events;
   }
 
   #line(line: string, events: ServerEvent[]): void {
     if (line === '') {
-      if (this.#data.length > 0) events.push({ event: this.#event === '' ? 'message' : this.#event, data: this.#data.join('\n') });
+      if (this.#data.length > 0)
+        events.push({ event: this.#event === '' ? 'message' : this.#event, data: this.#data.join('\n') });
       this.#event = '';
       this.#data = [];
       this.#length = 0;
@@ -74,7 +79,10 @@ export interface ReadOptions {
 }
 
 /** The events of a body until it ends. Throws StreamError after too long a silence, else what fetch throws. */
-export async function* readEvents(body: ReadableStream<Uint8Array>, { idleMs }: ReadOptions = {}): AsyncGenerator<ServerEvent, void, undefined> {
+export async function* readEvents(
+  body: ReadableStream<Uint8Array>,
+  { idleMs }: ReadOptions = {},
+): AsyncGenerator<ServerEvent, void, undefined> {
   const parser = new EventParser();
   const decoder = new TextDecoder();
   const reader = body.getReader();
@@ -93,12 +101,14 @@ export async function* readEvents(body: ReadableStream<Uint8Array>, { idleMs }: 
 async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const silence = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => { reject(new StreamError(`The server has been silent for ${Math.round(ms / 1000)} seconds.`)); }, ms);
+    timer = setTimeout(() => {
+      reject(new StreamError(`The server has been silent for ${Math.round(ms / 1000)} seconds.`));
+    }, ms);
   });
   try {
     return await Promise.race([promise, silence]);
   } finally {
     clearTimeout(timer);
-    promise.catch(() => undefined);      // its rejection may come after the silence
+    promise.catch(() => undefined); // its rejection may come after the silence
   }
 }

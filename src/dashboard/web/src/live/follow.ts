@@ -60,14 +60,17 @@ export function follow(options: FollowOptions): () => void {
     while (!signal.aborted) {
       options.onConnection({ state: 'connecting' });
       const next = await attempt().catch((error: unknown) =>
-        waiting(error instanceof StreamError ? error.message : 'The server cannot be reached.'));
+        waiting(error instanceof StreamError ? error.message : 'The server cannot be reached.'),
+      );
       if (signal.aborted) return;
       options.onConnection(next);
       if (next.state !== 'waiting') return;
       await pause(next.until - Date.now(), signal);
     }
   })();
-  return () => { controller.abort(); };
+  return () => {
+    controller.abort();
+  };
 }
 
 const isFinal = (status: number): boolean => status >= 400 && status < 500 && status !== 429;
@@ -79,15 +82,20 @@ function retryAfterMs(response: Response): number {
 
 async function errorMessage(response: Response): Promise<string> {
   try {
-    const { error } = await response.json() as { error?: { message?: unknown } };
+    const { error } = (await response.json()) as { error?: { message?: unknown } };
     if (typeof error?.message === 'string') return error.message;
-  } catch { /* not ours: a proxy's page */ }
+  } catch {
+    /* not ours: a proxy's page */
+  }
   return `The server answered ${response.status}.`;
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    if (signal.aborted) { resolve(); return; }
+    if (signal.aborted) {
+      resolve();
+      return;
+    }
     const timer = setTimeout(done, Math.max(ms, 0));
     function done(): void {
       clearTimeout(timer);

@@ -15,7 +15,8 @@ const CALM_EVERY_S = 5;
 const CLOCK_ONLY_S = 6 * 3_600;
 
 export interface Shown {
-  samples: Samples; version: number;
+  samples: Samples;
+  version: number;
   /** The axis spans all of it; null: the newest five minutes, or a minute while there is less. */
   span: Span | null;
   words: string;
@@ -24,24 +25,54 @@ export interface Shown {
 }
 
 /** `now`: what the newest sample says, in words; null of the past. */
-export interface ChartOf { view: View<ServerSeries>; now: string | null; limit?: { label: string; value: number } | undefined }
+export interface ChartOf {
+  view: View<ServerSeries>;
+  now: string | null;
+  limit?: { label: string; value: number } | undefined;
+}
 
 /** `of` tells charts of the same view apart. */
-export function LiveCharts({ of, shown, charts, label }: { of: string; shown: Shown; charts: readonly ChartOf[]; label: string }): ReactNode {
+export function LiveCharts({
+  of,
+  shown,
+  charts,
+  label,
+}: {
+  of: string;
+  shown: Shown;
+  charts: readonly ChartOf[];
+  label: string;
+}): ReactNode {
   const isNarrow = useMedia('(max-width: 720px)');
   const [chosen, setChosen] = useState('');
   const only = charts.find(({ view }) => view.title === chosen) ?? charts[0];
   return (
     <>
-      {isNarrow && <Select label={label} hideLabel value={only?.view.title ?? ''} onChange={(event) => setChosen(event.target.value)} options={charts.map(({ view: { title } }) => ({ value: title, label: title }))} />}
+      {isNarrow && (
+        <Select
+          label={label}
+          hideLabel
+          value={only?.view.title ?? ''}
+          onChange={(event) => setChosen(event.target.value)}
+          options={charts.map(({ view: { title } }) => ({ value: title, label: title }))}
+        />
+      )}
       <div className="charts">
-        {(isNarrow && only !== undefined ? [only] : charts).map((chart) => <LiveChart key={`${of} ${chart.view.title}`} of={of} shown={shown} {...chart} />)}
+        {(isNarrow && only !== undefined ? [only] : charts).map((chart) => (
+          <LiveChart key={`${of} ${chart.view.title}`} of={of} shown={shown} {...chart} />
+        ))}
       </div>
     </>
   );
 }
 
-function LiveChart({ of, shown: { samples, version, span, words, marks, onZoom }, view, now, limit }: { of: string; shown: Shown } & ChartOf): ReactNode {
+function LiveChart({
+  of,
+  shown: { samples, version, span, words, marks, onZoom },
+  view,
+  now,
+  limit,
+}: { of: string; shown: Shown } & ChartOf): ReactNode {
   const calm = useMedia('(prefers-reduced-motion: reduce)');
   const moment = calm && span === null ? Math.floor(version / CALM_EVERY_S) : version;
   const key = view.series.map(({ label }) => label).join();
@@ -54,7 +85,11 @@ function LiveChart({ of, shown: { samples, version, span, words, marks, onZoom }
     const tail = span !== null && at.length > 0 && at.at(-1)! < last ? [last] : [];
     return {
       times: [...head, ...at, ...tail],
-      series: view.series.map(({ label, color }, index) => ({ label, values: [...head.map(() => null), ...columns[index]!, ...tail.map(() => null)], ...(color === undefined ? {} : { color }) })),
+      series: view.series.map(({ label, color }, index) => ({
+        label,
+        values: [...head.map(() => null), ...columns[index]!, ...tail.map(() => null)],
+        ...(color === undefined ? {} : { color }),
+      })),
     };
     // The view's functions are new each time; what they read is not.
     // eslint-disable-next-line react-hooks/exhaustive-deps
@@ -62,11 +97,24 @@ function LiveChart({ of, shown: { samples, version, span, words, marks, onZoom }
   const isShort = span === null || span.to - span.from <= CLOCK_ONLY_S;
   return (
     <div className="panel live-chart">
-      <header><h3>{view.title}</h3>{now !== null && <span className="live-now">{now}</span>}</header>
+      <header>
+        <h3>{view.title}</h3>
+        {now !== null && <span className="live-now">{now}</span>}
+      </header>
       <Chart
-        title={`${view.title}, ${words}.${now === null ? '' : ` Now: ${now}.`} ${view.help}`} times={times} series={series} kind={view.kind ?? 'line'} height={168} noTable clockOnly={isShort}
-        format={(value) => view.show(value)} formatTime={(at) => (isShort ? clock : dayAndClock).format(at * 1000)} marks={marks} onZoom={onZoom}
-        {...(view.max === undefined ? {} : { max: view.max })} {...(limit === undefined ? {} : { limit })}
+        title={`${view.title}, ${words}.${now === null ? '' : ` Now: ${now}.`} ${view.help}`}
+        times={times}
+        series={series}
+        kind={view.kind ?? 'line'}
+        height={168}
+        noTable
+        clockOnly={isShort}
+        format={(value) => view.show(value)}
+        formatTime={(at) => (isShort ? clock : dayAndClock).format(at * 1000)}
+        marks={marks}
+        onZoom={onZoom}
+        {...(view.max === undefined ? {} : { max: view.max })}
+        {...(limit === undefined ? {} : { limit })}
       />
       <p className="hint">{view.help}</p>
     </div>

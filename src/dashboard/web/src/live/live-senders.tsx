@@ -13,24 +13,57 @@ import { useSenders } from './use-past.js';
 
 type Series = LiveKeys['series'][number];
 const MEASURES = [
-  { value: 'tokens', label: 'Tokens', of: (one: Series, at: number) => (one.input_tokens[at] ?? 0) + (one.output_tokens[at] ?? 0) },
+  {
+    value: 'tokens',
+    label: 'Tokens',
+    of: (one: Series, at: number) => (one.input_tokens[at] ?? 0) + (one.output_tokens[at] ?? 0),
+  },
   { value: 'output', label: 'Output tokens', of: (one: Series, at: number) => one.output_tokens[at] ?? 0 },
   { value: 'requests', label: 'Requests', of: (one: Series, at: number) => one.requests[at] ?? 0 },
   { value: 'refused', label: 'Refused requests', of: (one: Series, at: number) => one.refused[at] ?? 0 },
 ] as const;
 
-export function LiveSenders({ range, zoom, words, onZoom }: { range: LiveRange; zoom: Span | null; words: string; onZoom: (from: number, to: number) => void }): ReactNode {
+export function LiveSenders({
+  range,
+  zoom,
+  words,
+  onZoom,
+}: {
+  range: LiveRange;
+  zoom: Span | null;
+  words: string;
+  onZoom: (from: number, to: number) => void;
+}): ReactNode {
   const [organization, setOrganization] = useState('');
   const [measure, setMeasure] = useState<string>('tokens');
   const query = useSenders(range, zoom, organization);
-  const organizations = useQuery({ queryKey: ['operator', 'organizations', 'first'], queryFn: ({ signal }) => api.get<ListPage<OperatorOrganization>>('/operator/organizations', { limit: 100 }, signal) });
+  const organizations = useQuery({
+    queryKey: ['operator', 'organizations', 'first'],
+    queryFn: ({ signal }) => api.get<ListPage<OperatorOrganization>>('/operator/organizations', { limit: 100 }, signal),
+  });
   return (
     <section className="live-part" aria-label="Who sends it">
       <div className="live-head">
         <h2>{organization === '' ? 'By organization' : 'By key'}</h2>
-        <Select className="compact" label="Organization" hideLabel value={organization} onChange={(event) => setOrganization(event.target.value)}
-          options={[{ value: '', label: 'All organizations' }, ...(organizations.data?.data ?? []).map(({ id, name }) => ({ value: id, label: name }))]} />
-        <Select className="compact" label="Measure" hideLabel value={measure} onChange={(event) => setMeasure(event.target.value)} options={MEASURES.map(({ value, label }) => ({ value, label }))} />
+        <Select
+          className="compact"
+          label="Organization"
+          hideLabel
+          value={organization}
+          onChange={(event) => setOrganization(event.target.value)}
+          options={[
+            { value: '', label: 'All organizations' },
+            ...(organizations.data?.data ?? []).map(({ id, name }) => ({ value: id, label: name })),
+          ]}
+        />
+        <Select
+          className="compact"
+          label="Measure"
+          hideLabel
+          value={measure}
+          onChange={(event) => setMeasure(event.target.value)}
+          options={MEASURES.map(({ value, label }) => ({ value, label }))}
+        />
       </div>
       <Loaded query={query} loading={<Skeleton rows={3} height={32} />}>
         {(data) => <Senders data={data} measure={measure} words={words} onZoom={onZoom} byKey={organization !== ''} />}
@@ -39,22 +72,56 @@ export function LiveSenders({ range, zoom, words, onZoom }: { range: LiveRange; 
   );
 }
 
-function Senders({ data, measure, words, onZoom, byKey }: { data: LiveKeys & { span: Span }; measure: string; words: string; onZoom: (from: number, to: number) => void; byKey: boolean }): ReactNode {
+function Senders({
+  data,
+  measure,
+  words,
+  onZoom,
+  byKey,
+}: {
+  data: LiveKeys & { span: Span };
+  measure: string;
+  words: string;
+  onZoom: (from: number, to: number) => void;
+  byKey: boolean;
+}): ReactNode {
   const { times, series, total } = useMemo(() => {
     const { of } = MEASURES.find(({ value }) => value === measure) ?? MEASURES[0];
-    const { step_s: step, span: { from, to } } = data;
+    const {
+      step_s: step,
+      span: { from, to },
+    } = data;
     const place = new Map(data.times.map((time, at) => [Date.parse(time) / 1000, at]));
     // Nothing was sent in slots that are not there.
     const line: number[] = [];
     for (let at = Math.floor(from / step) * step; at < to; at += step) line.push(at);
-    const all = data.series.map((one) => ({ label: one.name, values: line.map((time) => (place.has(time) ? of(one, place.get(time) as number) : 0)) }));
-    return { times: line, series: all, total: all.reduce((sum, { values }) => sum + values.reduce((a, b) => a + b, 0), 0) };
+    const all = data.series.map((one) => ({
+      label: one.name,
+      values: line.map((time) => (place.has(time) ? of(one, place.get(time) as number) : 0)),
+    }));
+    return {
+      times: line,
+      series: all,
+      total: all.reduce((sum, { values }) => sum + values.reduce((a, b) => a + b, 0), 0),
+    };
   }, [data, measure]);
-  if (data.series.length === 0) return <p className="muted">Nothing was sent {words === '' ? 'then' : `in the ${words}`}.</p>;
+  if (data.series.length === 0)
+    return <p className="muted">Nothing was sent {words === '' ? 'then' : `in the ${words}`}.</p>;
   return (
     <div className="panel live-chart">
-      <Chart title={`${MEASURES.find(({ value }) => value === measure)?.label ?? ''} by ${byKey ? 'key' : 'organization'}, ${words}`} kind="bars" times={times} series={series} height={200} format={short} onZoom={onZoom} />
-      <p className="hint">{short(total)} in all, counted when a request ends, in steps of {data.step_s < 60 ? `${data.step_s} seconds` : `${data.step_s / 60} minutes`}.</p>
+      <Chart
+        title={`${MEASURES.find(({ value }) => value === measure)?.label ?? ''} by ${byKey ? 'key' : 'organization'}, ${words}`}
+        kind="bars"
+        times={times}
+        series={series}
+        height={200}
+        format={short}
+        onZoom={onZoom}
+      />
+      <p className="hint">
+        {short(total)} in all, counted when a request ends, in steps of{' '}
+        {data.step_s < 60 ? `${data.step_s} seconds` : `${data.step_s / 60} minutes`}.
+      </p>
     </div>
   );
 }

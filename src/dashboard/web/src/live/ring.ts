@@ -10,7 +10,9 @@ export class Ring<T> {
     this.#items = new Array<T | undefined>(capacity);
   }
 
-  get length(): number { return this.#length; }
+  get length(): number {
+    return this.#length;
+  }
 
   push(item: T): void {
     if (this.#length < this.capacity) {

@@ -14,7 +14,10 @@ export class Samples {
   readonly #ring: Ring<LiveSample>;
   #latestMs = -Infinity;
 
-  constructor(capacity = WINDOW_S, private readonly gapS = GAP_S) {
+  constructor(
+    capacity = WINDOW_S,
+    private readonly gapS = GAP_S,
+  ) {
     this.#ring = new Ring(capacity);
   }
 
@@ -25,8 +28,12 @@ export class Samples {
     return all;
   }
 
-  get latest(): LiveSample | undefined { return this.#ring.at(-1); }
-  get length(): number { return this.#ring.length; }
+  get latest(): LiveSample | undefined {
+    return this.#ring.at(-1);
+  }
+  get length(): number {
+    return this.#ring.length;
+  }
 
   /** False: nothing of it was new. A history sent again after a reconnection adds only what was missed. */
   receive({ event, data }: ServerEvent): boolean {
@@ -78,7 +85,10 @@ export class Samples {
 }
 
 /** A series of one engine: null in samples from before it was loaded. */
-export function ofEngine(model: string, of: (engine: EngineSample) => number | null): (sample: LiveSample) => number | null {
+export function ofEngine(
+  model: string,
+  of: (engine: EngineSample) => number | null,
+): (sample: LiveSample) => number | null {
   return (sample) => {
     const engine = sample.engines.find((one) => one.model === model);
     return engine === undefined ? null : of(engine);

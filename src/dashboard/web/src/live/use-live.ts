@@ -29,14 +29,19 @@ export function useLive(): Live {
   useEffect(() => {
     const stop = follow({
       open: (signal) => open(signal),
-      onEvent: (event) => { if (samples.receive(event) && !frozen.current) setVersion((n) => n + 1); },
+      onEvent: (event) => {
+        if (samples.receive(event) && !frozen.current) setVersion((n) => n + 1);
+      },
       onConnection: setConnection,
     });
     return stop;
   }, [samples, attempt]);
 
   return {
-    samples, version, connection, paused,
+    samples,
+    version,
+    connection,
+    paused,
     setPaused: useCallback((next: boolean) => {
       setPaused(next);
       if (!next) setVersion((n) => n + 1);
@@ -51,7 +56,8 @@ async function open(signal: AbortSignal): Promise<Response> {
     return await send('GET', `${API}/operator/live`, { signal, headers: { Accept: 'text/event-stream' } });
   } catch (error) {
     if (!(error instanceof ApiFailure) || error.status === 0) throw error;
-    const headers: Record<string, string> = error.retryAfterMs === null ? {} : { 'retry-after': String(Math.ceil(error.retryAfterMs / 1000)) };
+    const headers: Record<string, string> =
+      error.retryAfterMs === null ? {} : { 'retry-after': String(Math.ceil(error.retryAfterMs / 1000)) };
     return new Response(JSON.stringify({ error: { message: error.message } }), { status: error.status, headers });
   }
 }

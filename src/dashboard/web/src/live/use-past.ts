@@ -7,7 +7,13 @@ import { queryOf, refreshMs, spanOf } from './ranges.js';
 import type { LiveRange, Span } from './ranges.js';
 import { Samples } from './samples.js';
 
-export interface Past { samples: Samples; marks: readonly LiveMark[]; span: Span; stepS: number; version: number }
+export interface Past {
+  samples: Samples;
+  marks: readonly LiveMark[];
+  span: Span;
+  stepS: number;
+  version: number;
+}
 
 /** `zoom` stands still; without it the range ends now. Null: not wanted. */
 export function usePast(range: LiveRange, zoom: Span | null, wanted: boolean): UseQueryResult<Past> {
@@ -15,20 +21,31 @@ export function usePast(range: LiveRange, zoom: Span | null, wanted: boolean): U
     queryKey: ['operator', 'live', 'past', range, zoom],
     queryFn: async ({ signal }) => {
       const span = zoom ?? spanOf(range);
-      const { samples, marks, step_s: stepS } = await api.get<LiveHistory>('/operator/live/history', queryOf(span), signal);
+      const {
+        samples,
+        marks,
+        step_s: stepS,
+      } = await api.get<LiveHistory>('/operator/live/history', queryOf(span), signal);
       return { samples: Samples.of(samples, stepS), marks, span, stepS, version: Date.now() };
     },
-    enabled: wanted, placeholderData: (old) => old, refetchInterval: zoom === null ? refreshMs(range) : false,
+    enabled: wanted,
+    placeholderData: (old) => old,
+    refetchInterval: zoom === null ? refreshMs(range) : false,
   });
 }
 
-export function useSenders(range: LiveRange, zoom: Span | null, organization: string): UseQueryResult<LiveKeys & { span: Span }> {
+export function useSenders(
+  range: LiveRange,
+  zoom: Span | null,
+  organization: string,
+): UseQueryResult<LiveKeys & { span: Span }> {
   return useQuery({
     queryKey: ['operator', 'live', 'keys', range, zoom, organization],
     queryFn: async ({ signal }) => {
       const span = zoom ?? spanOf(range);
-      return { ...await api.get<LiveKeys>('/operator/live/keys', { ...queryOf(span), organization }, signal), span };
+      return { ...(await api.get<LiveKeys>('/operator/live/keys', { ...queryOf(span), organization }, signal)), span };
     },
-    placeholderData: (old) => old, refetchInterval: zoom === null ? refreshMs(range) : false,
+    placeholderData: (old) => old,
+    refetchInterval: zoom === null ? refreshMs(range) : false,
   });
 }

@@ -3,52 +3,161 @@
 import type { EngineSample, LiveSample, Percentiles, TunableName } from '../../../../wire/dashboard.js';
 
 /** Short, with a unit where it needs one; a dash where nothing happened. */
-export const showCount = (value: number | null): string => (value === null ? '–' : value >= 1000 ? Math.round(value).toLocaleString('en-US') : String(Math.round(value * 10) / 10));
+export const showCount = (value: number | null): string =>
+  value === null
+    ? '–'
+    : value >= 1000
+      ? Math.round(value).toLocaleString('en-US')
+      : String(Math.round(value * 10) / 10);
 export const showMs = (value: number | null): string =>
-  (value === null ? '–' : value >= 10_000 ? `${(value / 1000).toFixed(1)} s` : value >= 100 ? `${Math.round(value)} ms` : value >= 10 ? `${value.toFixed(1)} ms` : `${value.toFixed(2)} ms`);
-export const showShare = (value: number | null): string => (value === null ? '–' : `${(value * 100).toFixed(value > 0 && value < 0.1 ? 1 : 0)}%`);
+  value === null
+    ? '–'
+    : value >= 10_000
+      ? `${(value / 1000).toFixed(1)} s`
+      : value >= 100
+        ? `${Math.round(value)} ms`
+        : value >= 10
+          ? `${value.toFixed(1)} ms`
+          : `${value.toFixed(2)} ms`;
+export const showShare = (value: number | null): string =>
+  value === null ? '–' : `${(value * 100).toFixed(value > 0 && value < 0.1 ? 1 : 0)}%`;
 export function showBytes(value: number | null): string {
   if (value === null) return '–';
   return value >= 2 ** 30 ? `${(value / 2 ** 30).toFixed(2)} GiB` : `${Math.round(value / 2 ** 20)} MiB`;
 }
 export const showRate = (value: number | null): string => (value === null ? '–' : `${showCount(value)}/s`);
 
-export const usedPages = ({ pages_total: total, pages_free: free, pages_cached: cached }: EngineSample): number => total - free - cached;
-const percentile = (of: (engine: EngineSample) => Percentiles | null, which: 'p50' | 'p95' | 'p99') => (engine: EngineSample): number | null => of(engine)?.[which] ?? null;
+export const usedPages = ({ pages_total: total, pages_free: free, pages_cached: cached }: EngineSample): number =>
+  total - free - cached;
+const percentile =
+  (of: (engine: EngineSample) => Percentiles | null, which: 'p50' | 'p95' | 'p99') =>
+  (engine: EngineSample): number | null =>
+    of(engine)?.[which] ?? null;
 const percentiles = (of: (engine: EngineSample) => Percentiles | null): EngineSeries[] =>
   (['p50', 'p95', 'p99'] as const).map((which) => ({ label: which, of: percentile(of, which) }));
 
-export interface EngineSeries { label: string; of: (engine: EngineSample) => number | null; color?: number }
-export interface ServerSeries { label: string; of: (sample: LiveSample) => number | null; color?: number }
-export interface View<S> { title: string; help: string; show: (value: number | null) => string; series: S[]; kind?: 'line' | 'area'; max?: number; limit?: TunableName }
+export interface EngineSeries {
+  label: string;
+  of: (engine: EngineSample) => number | null;
+  color?: number;
+}
+export interface ServerSeries {
+  label: string;
+  of: (sample: LiveSample) => number | null;
+  color?: number;
+}
+export interface View<S> {
+  title: string;
+  help: string;
+  show: (value: number | null) => string;
+  series: S[];
+  kind?: 'line' | 'area';
+  max?: number;
+  limit?: TunableName;
+}
 
 export const ENGINE_VIEWS: readonly View<EngineSeries>[] = [
-  { title: 'Sequences', help: 'Running hold pages and are in every step; waiting are admitted and not yet begun.', show: showCount, limit: 'max_sequences', series: [
-    { label: 'running', of: ({ running }) => running }, { label: 'waiting', of: ({ waiting }) => waiting }] },
-  { title: 'Tokens per second', help: 'Read from prompts and generated.', show: showCount, series: [
-    { label: 'prefill', of: (engine) => engine.prefill_tokens_per_s, color: 2 }, { label: 'decode', of: (engine) => engine.decode_tokens_per_s, color: 0 }] },
-  { title: 'KV pages', help: 'Used by sequences, cached for prefixes to come, free.', show: showCount, kind: 'area', series: [
-    { label: 'free', of: (engine) => engine.pages_free, color: 7 }, { label: 'cached', of: (engine) => engine.pages_cached, color: 0 },
-    { label: 'used', of: usedPages, color: 1 }] },
-  { title: 'Batch rows per step', help: 'One row per sequence that decodes, and one per prompt token of a step.', show: showCount, limit: 'max_batch_tokens', series: [{ label: 'rows', of: (engine) => engine.batch_rows }] },
-  { title: 'Step time', help: 'One forward pass with all that belongs to it.', show: showMs, limit: 'step_ms', series: [{ label: 'mean', of: (engine) => engine.step_ms, color: 2 }] },
-  { title: 'Prefix-cache hit rate', help: 'Share of prompt tokens that did not have to be computed.', show: showShare, max: 1, series: [{ label: 'hits', of: (engine) => engine.prefix_hit_rate }] },
-  { title: 'Time to first token', help: 'Of requests that began within the last minute.', show: showMs, series: percentiles((engine) => engine.ttft_ms) },
-  { title: 'Inter-token latency', help: 'Between two tokens of one answer, within the last minute.', show: showMs, series: percentiles((engine) => engine.itl_ms) },
+  {
+    title: 'Sequences',
+    help: 'Running hold pages and are in every step; waiting are admitted and not yet begun.',
+    show: showCount,
+    limit: 'max_sequences',
+    series: [
+      { label: 'running', of: ({ running }) => running },
+      { label: 'waiting', of: ({ waiting }) => waiting },
+    ],
+  },
+  {
+    title: 'Tokens per second',
+    help: 'Read from prompts and generated.',
+    show: showCount,
+    series: [
+      { label: 'prefill', of: (engine) => engine.prefill_tokens_per_s, color: 2 },
+      { label: 'decode', of: (engine) => engine.decode_tokens_per_s, color: 0 },
+    ],
+  },
+  {
+    title: 'KV pages',
+    help: 'Used by sequences, cached for prefixes to come, free.',
+    show: showCount,
+    kind: 'area',
+    series: [
+      { label: 'free', of: (engine) => engine.pages_free, color: 7 },
+      { label: 'cached', of: (engine) => engine.pages_cached, color: 0 },
+      { label: 'used', of: usedPages, color: 1 },
+    ],
+  },
+  {
+    title: 'Batch rows per step',
+    help: 'One row per sequence that decodes, and one per prompt token of a step.',
+    show: showCount,
+    limit: 'max_batch_tokens',
+    series: [{ label: 'rows', of: (engine) => engine.batch_rows }],
+  },
+  {
+    title: 'Step time',
+    help: 'One forward pass with all that belongs to it.',
+    show: showMs,
+    limit: 'step_ms',
+    series: [{ label: 'mean', of: (engine) => engine.step_ms, color: 2 }],
+  },
+  {
+    title: 'Prefix-cache hit rate',
+    help: 'Share of prompt tokens that did not have to be computed.',
+    show: showShare,
+    max: 1,
+    series: [{ label: 'hits', of: (engine) => engine.prefix_hit_rate }],
+  },
+  {
+    title: 'Time to first token',
+    help: 'Of requests that began within the last minute.',
+    show: showMs,
+    series: percentiles((engine) => engine.ttft_ms),
+  },
+  {
+    title: 'Inter-token latency',
+    help: 'Between two tokens of one answer, within the last minute.',
+    show: showMs,
+    series: percentiles((engine) => engine.itl_ms),
+  },
 ];
 
 export const SERVER_VIEWS: readonly View<ServerSeries>[] = [
-  { title: 'Requests per second', help: 'By how they ended, within a stream too: 429 by a limit, 503 for want of capacity, errors: failed or broken off.', show: showCount, series: [
-    { label: 'requests', of: ({ requests }) => requests }, { label: '429', of: (sample) => sample.rejected_429, color: 1 },
-    { label: '503', of: (sample) => sample.rejected_503, color: 5 }, { label: 'errors', of: ({ errors }) => errors, color: 3 },
-    { label: 'cancelled', of: ({ cancelled }) => cancelled, color: 7 }] },
-  { title: 'Requests in flight', help: 'Being answered right now.', show: showCount, series: [{ label: 'in flight', of: (sample) => sample.in_flight }] },
-  { title: 'Memory', help: 'Resident set of the process: weights, KV pages, everything.', show: (mib) => showBytes(mib === null ? null : mib * 2 ** 20), series: [
-    { label: 'resident', of: (sample) => sample.rss_bytes / 2 ** 20, color: 6 }] },
-  { title: 'Event-loop lag', help: 'How late the HTTP threads come to their next event.', show: showMs, series: [{ label: 'lag', of: (sample) => sample.loop_lag_ms, color: 4 }] },
+  {
+    title: 'Requests per second',
+    help: 'By how they ended, within a stream too: 429 by a limit, 503 for want of capacity, errors: failed or broken off.',
+    show: showCount,
+    series: [
+      { label: 'requests', of: ({ requests }) => requests },
+      { label: '429', of: (sample) => sample.rejected_429, color: 1 },
+      { label: '503', of: (sample) => sample.rejected_503, color: 5 },
+      { label: 'errors', of: ({ errors }) => errors, color: 3 },
+      { label: 'cancelled', of: ({ cancelled }) => cancelled, color: 7 },
+    ],
+  },
+  {
+    title: 'Requests in flight',
+    help: 'Being answered right now.',
+    show: showCount,
+    series: [{ label: 'in flight', of: (sample) => sample.in_flight }],
+  },
+  {
+    title: 'Memory',
+    help: 'Resident set of the process: weights, KV pages, everything.',
+    show: (mib) => showBytes(mib === null ? null : mib * 2 ** 20),
+    series: [{ label: 'resident', of: (sample) => sample.rss_bytes / 2 ** 20, color: 6 }],
+  },
+  {
+    title: 'Event-loop lag',
+    help: 'How late the HTTP threads come to their next event.',
+    show: showMs,
+    series: [{ label: 'lag', of: (sample) => sample.loop_lag_ms, color: 4 }],
+  },
 ];
 
 /** "3 running, 1 waiting": what a chart shows, in words. */
 export function inWords<T>(view: View<{ label: string; of: (of: T) => number | null }>, of: T): string {
-  return view.series.map((one) => (view.series.length === 1 ? view.show(one.of(of)) : `${view.show(one.of(of))} ${one.label}`)).join(', ');
+  return view.series
+    .map((one) => (view.series.length === 1 ? view.show(one.of(of)) : `${view.show(one.of(of))} ${one.label}`))
+    .join(', ');
 }

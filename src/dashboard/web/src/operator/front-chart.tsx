@@ -7,7 +7,12 @@ import { duration } from '../format.js';
 import { figure, frontOf, linearAxis, loadText, logAxis, settingsText, spotsOf } from './tuning-view.js';
 import type { Spot } from './tuning-view.js';
 
-const WIDTH = 720, HEIGHT = 300, LEFT = 52, RIGHT = 28, TOP = 10, BOTTOM = 40;
+const WIDTH = 720,
+  HEIGHT = 300,
+  LEFT = 52,
+  RIGHT = 28,
+  TOP = 10,
+  BOTTOM = 40;
 
 export function FrontChart({ runs }: { runs: readonly { label: string; run: TuneRun }[] }): ReactNode {
   const [shown, setShown] = useState<{ run: TuneRun; spot: Spot } | null>(null);
@@ -15,34 +20,74 @@ export function FrontChart({ runs }: { runs: readonly { label: string; run: Tune
   const spots = all.flatMap((one) => one.spots);
   if (spots.length === 0) return <p className="hint">No measurement has been made to its end yet.</p>;
   const [xs, ys] = [logAxis(spots.map(({ x }) => x)), linearAxis(spots.map(({ y }) => y))];
-  const across = (x: number): number => LEFT + Math.log(x / xs.min) / Math.log(xs.max / xs.min) * (WIDTH - LEFT - RIGHT);
-  const up = (y: number): number => HEIGHT - BOTTOM - y / ys.max * (HEIGHT - TOP - BOTTOM);
+  const across = (x: number): number =>
+    LEFT + (Math.log(x / xs.min) / Math.log(xs.max / xs.min)) * (WIDTH - LEFT - RIGHT);
+  const up = (y: number): number => HEIGHT - BOTTOM - (y / ys.max) * (HEIGHT - TOP - BOTTOM);
   return (
     <figure className="front-chart">
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={`Goodput against the 99th percentile of the time to the first token: ${spots.length} measurements`}>
+      <svg
+        viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+        role="img"
+        aria-label={`Goodput against the 99th percentile of the time to the first token: ${spots.length} measurements`}
+      >
         {ys.ticks.map((tick) => (
-          <g key={`y${tick}`}><line className="front-grid" x1={LEFT} x2={WIDTH - RIGHT} y1={up(tick)} y2={up(tick)} /><text className="front-tick" x={LEFT - 6} y={up(tick) + 4} textAnchor="end">{figure(tick)}</text></g>
+          <g key={`y${tick}`}>
+            <line className="front-grid" x1={LEFT} x2={WIDTH - RIGHT} y1={up(tick)} y2={up(tick)} />
+            <text className="front-tick" x={LEFT - 6} y={up(tick) + 4} textAnchor="end">
+              {figure(tick)}
+            </text>
+          </g>
         ))}
         {xs.ticks.map((tick) => (
-          <g key={`x${tick}`}><line className="front-grid" x1={across(tick)} x2={across(tick)} y1={TOP} y2={HEIGHT - BOTTOM} /><text className="front-tick" x={across(tick)} y={HEIGHT - BOTTOM + 16} textAnchor="middle">{duration(tick)}</text></g>
+          <g key={`x${tick}`}>
+            <line className="front-grid" x1={across(tick)} x2={across(tick)} y1={TOP} y2={HEIGHT - BOTTOM} />
+            <text className="front-tick" x={across(tick)} y={HEIGHT - BOTTOM + 16} textAnchor="middle">
+              {duration(tick)}
+            </text>
+          </g>
         ))}
-        <text className="front-tick" x={WIDTH - RIGHT} y={HEIGHT - 6} textAnchor="end">time to first token, 99th percentile</text>
+        <text className="front-tick" x={WIDTH - RIGHT} y={HEIGHT - 6} textAnchor="end">
+          time to first token, 99th percentile
+        </text>
         {all.map(({ run, spots: own }, at) => (
           <g key={run.id} className={`front-run-${at}`}>
-            <polyline className="front-line" points={frontOf(own).map(({ x, y }) => `${across(x)},${up(y)}`).join(' ')} />
+            <polyline
+              className="front-line"
+              points={frontOf(own)
+                .map(({ x, y }) => `${across(x)},${up(y)}`)
+                .join(' ')}
+            />
             {own.map((spot) => (
               <circle
-                key={spot.trial.number} className={spot.trial.met ? 'front-met' : 'front-missed'} cx={across(spot.x)} cy={up(spot.y)} r={spot.trial.front ? 5 : 3.5}
-                onMouseEnter={() => setShown({ run, spot })} onMouseLeave={() => setShown(null)}
-              ><title>{pointText(run, spot)}</title></circle>
+                key={spot.trial.number}
+                className={spot.trial.met ? 'front-met' : 'front-missed'}
+                cx={across(spot.x)}
+                cy={up(spot.y)}
+                r={spot.trial.front ? 5 : 3.5}
+                onMouseEnter={() => setShown({ run, spot })}
+                onMouseLeave={() => setShown(null)}
+              >
+                <title>{pointText(run, spot)}</title>
+              </circle>
             ))}
           </g>
         ))}
       </svg>
       <figcaption className="hint">
-        {shown === null
-          ? <>Goodput (requests a second that kept every objective) over latency. Filled: objectives met. Lines: what no other measurement beats.{all.length > 1 && all.map(({ label, run }, at) => <span key={run.id} className={`front-key front-run-${at}`}>{label}</span>)}</>
-          : pointText(shown.run, shown.spot)}
+        {shown === null ? (
+          <>
+            Goodput (requests a second that kept every objective) over latency. Filled: objectives met. Lines: what no
+            other measurement beats.
+            {all.length > 1 &&
+              all.map(({ label, run }, at) => (
+                <span key={run.id} className={`front-key front-run-${at}`}>
+                  {label}
+                </span>
+              ))}
+          </>
+        ) : (
+          pointText(shown.run, shown.spot)
+        )}
       </figcaption>
     </figure>
   );

@@ -10,16 +10,26 @@ export const LIMIT_KINDS: readonly { kind: LimitKind; label: string }[] = [
 ];
 
 /** '' is as elsewhere; off is no limit at all. */
-export interface LimitDraft { text: string; off: boolean }
+export interface LimitDraft {
+  text: string;
+  off: boolean;
+}
 export type LimitDrafts = Record<string, Record<LimitKind, LimitDraft>>;
 
 const MOST = 1_000_000_000;
 
 export function draftsOf(overrides: LimitOverrides, names: readonly string[]): LimitDrafts {
-  return Object.fromEntries(names.map((name) => [name, Object.fromEntries(LIMIT_KINDS.map(({ kind }) => {
-    const value = overrides[name]?.[kind];
-    return [kind, { text: value == null ? '' : String(value), off: value === null }];
-  })) as Record<LimitKind, LimitDraft>]));
+  return Object.fromEntries(
+    names.map((name) => [
+      name,
+      Object.fromEntries(
+        LIMIT_KINDS.map(({ kind }) => {
+          const value = overrides[name]?.[kind];
+          return [kind, { text: value == null ? '' : String(value), off: value === null }];
+        }),
+      ) as Record<LimitKind, LimitDraft>,
+    ]),
+  );
 }
 
 /** What is wrong with one; null if nothing is. */

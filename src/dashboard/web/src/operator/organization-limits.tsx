@@ -12,7 +12,10 @@ import { count } from '../format.js';
 import { draftsOf, LIMIT_KINDS, limitProblem, overridesOf } from './limit-drafts.js';
 import type { LimitDraft, LimitKind } from './limit-drafts.js';
 
-interface Props { organization: OperatorOrganization; onChange: (patch: OperatorOrganizationPatch) => Promise<OperatorOrganization> }
+interface Props {
+  organization: OperatorOrganization;
+  onChange: (patch: OperatorOrganizationPatch) => Promise<OperatorOrganization>;
+}
 
 const capText = ({ monthly_token_cap: cap }: OperatorOrganization): string => (cap === null ? '' : String(cap));
 
@@ -27,12 +30,18 @@ export function OrganizationLimits({ organization, onChange }: Props): ReactNode
   const next = overridesOf(drafts);
   const capValue = cap.trim() === '' ? null : Number(cap.replaceAll(/[,_\s]/g, ''));
   const capProblem = capValue === null || (Number.isSafeInteger(capValue) && capValue >= 0) ? null : 'A whole number.';
-  const changed = capValue !== organization.monthly_token_cap || JSON.stringify(next) !== JSON.stringify(overridesOf(draftsOf(overrides, names)));
+  const changed =
+    capValue !== organization.monthly_token_cap ||
+    JSON.stringify(next) !== JSON.stringify(overridesOf(draftsOf(overrides, names)));
   const save = (): void => {
     if (next === null || capProblem !== null || state.busy) return;
     setState({ busy: true, failure: null });
     onChange({ limits: next, monthly_token_cap: capValue }).then(
-      (now) => { setDrafts(draftsOf(now.overrides, names)); setState({ busy: false, failure: null }); toast(`Limits of ${organization.name} saved`); },
+      (now) => {
+        setDrafts(draftsOf(now.overrides, names));
+        setState({ busy: false, failure: null });
+        toast(`Limits of ${organization.name} saved`);
+      },
       (error: unknown) => setState({ busy: false, failure: messageOf(error) }),
     );
   };
@@ -40,10 +49,21 @@ export function OrganizationLimits({ organization, onChange }: Props): ReactNode
     setDrafts(draftsOf(overrides, names));
     setCap(capText(organization));
   };
-  const set = (name: string, kind: LimitKind, draft: LimitDraft): void => setDrafts({ ...drafts, [name]: { ...drafts[name]!, [kind]: draft } });
+  const set = (name: string, kind: LimitKind, draft: LimitDraft): void =>
+    setDrafts({ ...drafts, [name]: { ...drafts[name]!, [kind]: draft } });
   return (
-    <Panel title="Limits" lead="An empty field takes what is more general: the row for all models, then the server's settings. Changes act at once.">
-      <form className="stack" noValidate onSubmit={(event) => { event.preventDefault(); save(); }}>
+    <Panel
+      title="Limits"
+      lead="An empty field takes what is more general: the row for all models, then the server's settings. Changes act at once."
+    >
+      <form
+        className="stack"
+        noValidate
+        onSubmit={(event) => {
+          event.preventDefault();
+          save();
+        }}
+      >
         <div>
           {names.map((name) => (
             <div key={name} className="limit-grid" role="group" aria-label={name === '*' ? 'All models' : name}>
@@ -54,11 +74,31 @@ export function OrganizationLimits({ organization, onChange }: Props): ReactNode
                 return (
                   <div key={kind} className="limit-cell">
                     <TextField
-                      label={label} inputMode="numeric" autoComplete="off" value={draft.off ? '' : draft.text} disabled={draft.off} error={limitProblem(draft)}
-                      placeholder={draft.off ? 'no limit' : inherited === undefined ? (name === '*' ? 'as configured' : 'as for all models') : inherited === null ? 'no limit' : count(inherited)}
+                      label={label}
+                      inputMode="numeric"
+                      autoComplete="off"
+                      value={draft.off ? '' : draft.text}
+                      disabled={draft.off}
+                      error={limitProblem(draft)}
+                      placeholder={
+                        draft.off
+                          ? 'no limit'
+                          : inherited === undefined
+                            ? name === '*'
+                              ? 'as configured'
+                              : 'as for all models'
+                            : inherited === null
+                              ? 'no limit'
+                              : count(inherited)
+                      }
                       onChange={(event) => set(name, kind, { ...draft, text: event.target.value })}
                     />
-                    <Checkbox label="No limit" aria-label={`No limit: ${label}`} checked={draft.off} onChange={(event) => set(name, kind, { ...draft, off: event.target.checked })} />
+                    <Checkbox
+                      label="No limit"
+                      aria-label={`No limit: ${label}`}
+                      checked={draft.off}
+                      onChange={(event) => set(name, kind, { ...draft, off: event.target.checked })}
+                    />
                   </div>
                 );
               })}
@@ -67,14 +107,27 @@ export function OrganizationLimits({ organization, onChange }: Props): ReactNode
         </div>
         <div className="limits-cap">
           <TextField
-            label="Tokens per calendar month" optional inputMode="numeric" autoComplete="off" value={cap} placeholder="no cap" error={capProblem}
+            label="Tokens per calendar month"
+            optional
+            inputMode="numeric"
+            autoComplete="off"
+            value={cap}
+            placeholder="no cap"
+            error={capProblem}
             hint={`${count(organization.month_tokens)} used this month. Requests beyond the cap are refused with 429 insufficient_quota.`}
             onChange={(event) => setCap(event.target.value)}
           />
         </div>
         {state.failure !== null && <Notice tone="danger">{state.failure}</Notice>}
         <div className="form-end">
-          <Button type="submit" variant="primary" disabled={!changed || next === null || capProblem !== null} busy={state.busy}>Save limits</Button>
+          <Button
+            type="submit"
+            variant="primary"
+            disabled={!changed || next === null || capProblem !== null}
+            busy={state.busy}
+          >
+            Save limits
+          </Button>
           {changed && <Button onClick={discard}>Discard changes</Button>}
         </div>
       </form>

@@ -15,24 +15,49 @@ import { Table } from '../components/table.js';
 import { useToast } from '../components/toasts.js';
 
 const KEY = ['operator', 'prices'];
-const FIELDS = [{ name: 'input', label: 'Input' }, { name: 'cached_input', label: 'Cached input' }, { name: 'output', label: 'Output' }] as const satisfies readonly { name: keyof ModelPrice; label: string }[];
+const FIELDS = [
+  { name: 'input', label: 'Input' },
+  { name: 'cached_input', label: 'Cached input' },
+  { name: 'output', label: 'Output' },
+] as const satisfies readonly { name: keyof ModelPrice; label: string }[];
 
-export const usePrices = (): UseQueryResult<PriceTable> => useQuery({ queryKey: KEY, queryFn: ({ signal }) => api.get<PriceTable>('/operator/prices', {}, signal) });
+export const usePrices = (): UseQueryResult<PriceTable> =>
+  useQuery({ queryKey: KEY, queryFn: ({ signal }) => api.get<PriceTable>('/operator/prices', {}, signal) });
 
 export function PricePanel({ prices }: { prices: UseQueryResult<PriceTable> }): ReactNode {
   const [editing, setEditing] = useState(false);
   return (
-    <Panel title="Prices" flush lead="Per million tokens. Costs are shown by them, for the past too; nothing is charged." actions={<Button size="small" disabled={prices.data === undefined} onClick={() => setEditing(true)}>Set prices</Button>}>
+    <Panel
+      title="Prices"
+      flush
+      lead="Per million tokens. Costs are shown by them, for the past too; nothing is charged."
+      actions={
+        <Button size="small" disabled={prices.data === undefined} onClick={() => setEditing(true)}>
+          Set prices
+        </Button>
+      }
+    >
       <Loaded query={prices}>
-        {({ models, currency }) => (Object.keys(models).length === 0 ? <p className="panel-pad muted">No prices are set: usage is shown without cost.</p> : (
-          <Table
-            caption="Prices" rows={Object.entries(models)} rowKey={([name]) => name}
-            columns={[
-              { key: 'model', header: 'Model', heading: true, cell: ([name]) => <Code>{name}</Code> },
-              ...FIELDS.map(({ name, label }) => ({ key: name, header: label, numeric: true, cell: ([, price]: [string, ModelPrice]) => `${price[name]} ${currency}` })),
-            ]}
-          />
-        ))}
+        {({ models, currency }) =>
+          Object.keys(models).length === 0 ? (
+            <p className="panel-pad muted">No prices are set: usage is shown without cost.</p>
+          ) : (
+            <Table
+              caption="Prices"
+              rows={Object.entries(models)}
+              rowKey={([name]) => name}
+              columns={[
+                { key: 'model', header: 'Model', heading: true, cell: ([name]) => <Code>{name}</Code> },
+                ...FIELDS.map(({ name, label }) => ({
+                  key: name,
+                  header: label,
+                  numeric: true,
+                  cell: ([, price]: [string, ModelPrice]) => `${price[name]} ${currency}`,
+                })),
+              ]}
+            />
+          )
+        }
       </Loaded>
       {editing && prices.data !== undefined && <PriceDialog table={prices.data} onClose={() => setEditing(false)} />}
     </Panel>
@@ -47,16 +72,38 @@ function PriceDialog({ table, onClose }: { table: PriceTable; onClose: () => voi
   const client = useQueryClient();
   const toast = useToast();
   const action = useAction();
-  const models = useQuery({ queryKey: ['operator', 'models'], queryFn: ({ signal }) => api.get<ListPage<DashboardModel>>('/operator/models', {}, signal) });
+  const models = useQuery({
+    queryKey: ['operator', 'models'],
+    queryFn: ({ signal }) => api.get<ListPage<DashboardModel>>('/operator/models', {}, signal),
+  });
   const [currency, setCurrency] = useState(table.currency);
-  const [drafts, setDrafts] = useState<Record<string, Draft>>(() => Object.fromEntries(Object.entries(table.models).map(([name, price]) => [name, { input: String(price.input), cached_input: String(price.cached_input), output: String(price.output) }])));
-  const names = [...new Set([...models.data?.data.map(({ id }) => id) ?? [], ...Object.keys(table.models)])];
+  const [drafts, setDrafts] = useState<Record<string, Draft>>(() =>
+    Object.fromEntries(
+      Object.entries(table.models).map(([name, price]) => [
+        name,
+        { input: String(price.input), cached_input: String(price.cached_input), output: String(price.output) },
+      ]),
+    ),
+  );
+  const names = [...new Set([...(models.data?.data.map(({ id }) => id) ?? []), ...Object.keys(table.models)])];
   const isReady = Object.values(drafts).every((draft) => FIELDS.every(({ name }) => isNumber(draft[name])));
   const save = (): void => {
     void action.run(async () => {
       const priced = Object.entries(drafts).filter(([, draft]) => FIELDS.some(({ name }) => draft[name].trim() !== ''));
       // Without a price of their own cached tokens cost what others do.
-      const body: PriceTable = { currency, models: Object.fromEntries(priced.map(([name, draft]) => [name, { input: Number(draft.input), cached_input: Number(draft.cached_input.trim() === '' ? draft.input : draft.cached_input), output: Number(draft.output) }])) };
+      const body: PriceTable = {
+        currency,
+        models: Object.fromEntries(
+          priced.map(([name, draft]) => [
+            name,
+            {
+              input: Number(draft.input),
+              cached_input: Number(draft.cached_input.trim() === '' ? draft.input : draft.cached_input),
+              output: Number(draft.output),
+            },
+          ]),
+        ),
+      };
       client.setQueryData(KEY, await api.put<PriceTable>('/operator/prices', body));
       await client.invalidateQueries({ queryKey: ['operator', 'usage'] });
       toast('Prices saved');
@@ -64,15 +111,42 @@ function PriceDialog({ table, onClose }: { table: PriceTable; onClose: () => voi
     });
   };
   return (
-    <Dialog title="Prices per million tokens" size="wide" onClose={onClose} onSubmit={save} footer={<><Button onClick={onClose}>Cancel</Button><Button type="submit" variant="primary" busy={action.busy} disabled={!isReady}>Save prices</Button></>}>
-      <div className="narrow"><TextField label="Currency" value={currency} maxLength={16} placeholder="EUR" onChange={(event) => setCurrency(event.target.value)} /></div>
+    <Dialog
+      title="Prices per million tokens"
+      size="wide"
+      onClose={onClose}
+      onSubmit={save}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" variant="primary" busy={action.busy} disabled={!isReady}>
+            Save prices
+          </Button>
+        </>
+      }
+    >
+      <div className="narrow">
+        <TextField
+          label="Currency"
+          value={currency}
+          maxLength={16}
+          placeholder="EUR"
+          onChange={(event) => setCurrency(event.target.value)}
+        />
+      </div>
       {names.map((model) => (
         <fieldset key={model} className="key-limit">
           <legend>{model}</legend>
           {FIELDS.map(({ name, label }) => (
             <TextField
-              key={name} label={label} inputMode="decimal" value={drafts[model]?.[name] ?? ''} error={isNumber(drafts[model]?.[name] ?? '') ? null : 'A number from 0 on'}
-              onChange={(event) => setDrafts({ ...drafts, [model]: { ...EMPTY, ...drafts[model], [name]: event.target.value } })}
+              key={name}
+              label={label}
+              inputMode="decimal"
+              value={drafts[model]?.[name] ?? ''}
+              error={isNumber(drafts[model]?.[name] ?? '') ? null : 'A number from 0 on'}
+              onChange={(event) =>
+                setDrafts({ ...drafts, [model]: { ...EMPTY, ...drafts[model], [name]: event.target.value } })
+              }
             />
           ))}
         </fieldset>

@@ -19,24 +19,43 @@ export function TuningCompare({ runs: [one, other] }: { runs: readonly [TuneRun,
     { name: 'Settings before', of: ({ before }) => settingsText(before) },
     { name: 'Goodput before', of: ({ result }) => (result?.current == null ? '–' : goodputText(result.current)) },
     { name: 'Settings found', of: ({ result }) => (result?.best == null ? '–' : settingsText(result.best.settings)) },
-    { name: 'Load they bear', of: ({ result, load_kind: kind }) => (result?.best == null ? '–' : loadText(kind, result.best.load)) },
+    {
+      name: 'Load they bear',
+      of: ({ result, load_kind: kind }) => (result?.best == null ? '–' : loadText(kind, result.best.load)),
+    },
     { name: 'Goodput found', of: ({ result }) => (result?.best == null ? '–' : goodputText(result.best)) },
     { name: 'Gain', of: ({ result }) => gainText(result?.gain ?? null) ?? '–' },
   ];
-  const alike = one.model === other.model && one.objectives.join() === other.objectives.join() && one.workload === other.workload && one.load_kind === other.load_kind;
+  const alike =
+    one.model === other.model &&
+    one.objectives.join() === other.objectives.join() &&
+    one.workload === other.workload &&
+    one.load_kind === other.load_kind;
   return (
     <Panel title="Two runs compared">
       <div className="tuning-run">
-        {!alike && <Notice tone="warn">They differ in model, objectives, workload or load: figures of the one do not follow from the other's settings alone.</Notice>}
+        {!alike && (
+          <Notice tone="warn">
+            They differ in model, objectives, workload or load: figures of the one do not follow from the other's
+            settings alone.
+          </Notice>
+        )}
         <Table
-          caption="Two runs compared" rows={rows} rowKey={({ name }) => name}
+          caption="Two runs compared"
+          rows={rows}
+          rowKey={({ name }) => name}
           columns={[
             { key: 'name', header: '', heading: true, cell: ({ name }) => name },
             { key: 'one', header: names[0], cell: ({ of }) => of(one) },
             { key: 'other', header: names[1], cell: ({ of }) => of(other) },
           ]}
         />
-        <FrontChart runs={[{ label: names[0], run: one }, { label: names[1], run: other }]} />
+        <FrontChart
+          runs={[
+            { label: names[0], run: one },
+            { label: names[1], run: other },
+          ]}
+        />
       </div>
     </Panel>
   );

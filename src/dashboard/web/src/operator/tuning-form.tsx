@@ -16,15 +16,27 @@ import type { StartDraft } from './tuning-view.js';
 
 const FIELDS = ['model', 'slo', 'workload', 'load', 'max_load', 'trials', 'trial_s'];
 
-export function TuningForm({ isRunning, onStarted }: { isRunning: boolean; onStarted: (run: TuneRun) => void }): ReactNode {
-  const engines = useQuery({ queryKey: ['operator', 'tunables'], queryFn: ({ signal }) => api.get<ListPage<EngineTunables>>('/operator/tunables', {}, signal) });
+export function TuningForm({
+  isRunning,
+  onStarted,
+}: {
+  isRunning: boolean;
+  onStarted: (run: TuneRun) => void;
+}): ReactNode {
+  const engines = useQuery({
+    queryKey: ['operator', 'tunables'],
+    queryFn: ({ signal }) => api.get<ListPage<EngineTunables>>('/operator/tunables', {}, signal),
+  });
   const [draft, setDraft] = useState<StartDraft>(FIRST_DRAFT);
   const client = useQueryClient();
   const action = useAction();
   const models = engines.data?.data ?? [];
-  const model = draft.model === '' ? models[0]?.model ?? '' : draft.model;
+  const model = draft.model === '' ? (models[0]?.model ?? '') : draft.model;
   const set = (change: Partial<StartDraft>): void => setDraft((before) => ({ ...before, ...change }));
-  const text = (name: 'slo' | 'promptTokens' | 'outputTokens' | 'maxLoad' | 'trials' | 'trialS') => ({ value: draft[name], onChange: (event: { target: { value: string } }) => set({ [name]: event.target.value }) });
+  const text = (name: 'slo' | 'promptTokens' | 'outputTokens' | 'maxLoad' | 'trials' | 'trialS') => ({
+    value: draft[name],
+    onChange: (event: { target: { value: string } }) => set({ [name]: event.target.value }),
+  });
   const minutes = Number(draft.trials) * Number(draft.trialS) * 1.4 * 1000;
   const start = (): void => {
     void action.run(async () => {
@@ -34,25 +46,81 @@ export function TuningForm({ isRunning, onStarted }: { isRunning: boolean; onSta
     });
   };
   return (
-    <Panel title="Start a run" lead="The server is put under load while it serves: people who use it now feel it, and so do the figures. The old settings come back when a run ends, however it ends.">
+    <Panel
+      title="Start a run"
+      lead="The server is put under load while it serves: people who use it now feel it, and so do the figures. The old settings come back when a run ends, however it ends."
+    >
       <Form label="Start a run" onSubmit={start}>
         <FormError action={action} fields={FIELDS} />
         <div className="tuning-fields">
-          <Select label="Model" value={model} error={action.errorOf('model')} onChange={(event) => set({ model: event.target.value })} options={models.map((one) => ({ value: one.model, label: one.names.join(', ') }))} />
-          <TextField label="Objectives" className="mono" hint="ttft, itl, tpot or e2e with a percentile; errors=1%" error={action.errorOf('slo')} {...text('slo')} />
-          <Select label="Workload" value={draft.workload} error={action.errorOf('workload')} onChange={(event) => set({ workload: event.target.value as StartDraft['workload'] })} options={[{ value: 'recent', label: 'Lengths of the last requests' }, { value: 'fixed', label: 'Always so many tokens' }]} />
-          {draft.workload === 'fixed' && <TextField label="Prompt tokens" inputMode="numeric" {...text('promptTokens')} />}
-          {draft.workload === 'fixed' && <TextField label="Answer tokens" inputMode="numeric" {...text('outputTokens')} />}
-          <Select label="Load" value={draft.load} onChange={(event) => set({ load: event.target.value as StartDraft['load'] })} options={[{ value: 'concurrency', label: 'Requests at once' }, { value: 'rate', label: 'Requests a second' }]} />
-          <TextField label="Most load" inputMode="decimal" optional={draft.load === 'concurrency'} error={action.errorOf('max_load')} {...text('maxLoad')} />
+          <Select
+            label="Model"
+            value={model}
+            error={action.errorOf('model')}
+            onChange={(event) => set({ model: event.target.value })}
+            options={models.map((one) => ({ value: one.model, label: one.names.join(', ') }))}
+          />
+          <TextField
+            label="Objectives"
+            className="mono"
+            hint="ttft, itl, tpot or e2e with a percentile; errors=1%"
+            error={action.errorOf('slo')}
+            {...text('slo')}
+          />
+          <Select
+            label="Workload"
+            value={draft.workload}
+            error={action.errorOf('workload')}
+            onChange={(event) => set({ workload: event.target.value as StartDraft['workload'] })}
+            options={[
+              { value: 'recent', label: 'Lengths of the last requests' },
+              { value: 'fixed', label: 'Always so many tokens' },
+            ]}
+          />
+          {draft.workload === 'fixed' && (
+            <TextField label="Prompt tokens" inputMode="numeric" {...text('promptTokens')} />
+          )}
+          {draft.workload === 'fixed' && (
+            <TextField label="Answer tokens" inputMode="numeric" {...text('outputTokens')} />
+          )}
+          <Select
+            label="Load"
+            value={draft.load}
+            onChange={(event) => set({ load: event.target.value as StartDraft['load'] })}
+            options={[
+              { value: 'concurrency', label: 'Requests at once' },
+              { value: 'rate', label: 'Requests a second' },
+            ]}
+          />
+          <TextField
+            label="Most load"
+            inputMode="decimal"
+            optional={draft.load === 'concurrency'}
+            error={action.errorOf('max_load')}
+            {...text('maxLoad')}
+          />
           <TextField label="Measurements" inputMode="numeric" error={action.errorOf('trials')} {...text('trials')} />
-          <TextField label="Seconds of each" inputMode="decimal" error={action.errorOf('trial_s')} {...text('trialS')} />
+          <TextField
+            label="Seconds of each"
+            inputMode="decimal"
+            error={action.errorOf('trial_s')}
+            {...text('trialS')}
+          />
         </div>
-        <Checkbox label="Set what is found" hint="If it is surely better, after it was measured once more under the new settings; else the old ones stay." checked={draft.apply} onChange={(event) => set({ apply: event.target.checked })} />
+        <Checkbox
+          label="Set what is found"
+          hint="If it is surely better, after it was measured once more under the new settings; else the old ones stay."
+          checked={draft.apply}
+          onChange={(event) => set({ apply: event.target.checked })}
+        />
         {isRunning && <Notice>A run is under way: one at a time.</Notice>}
         <div className="row">
-          <Button type="submit" variant="primary" busy={action.busy} disabled={isRunning || model === ''}>Start</Button>
-          <span className="hint">{Number.isFinite(minutes) && minutes > 0 ? `At most ${duration(minutes)} or so.` : ''}</span>
+          <Button type="submit" variant="primary" busy={action.busy} disabled={isRunning || model === ''}>
+            Start
+          </Button>
+          <span className="hint">
+            {Number.isFinite(minutes) && minutes > 0 ? `At most ${duration(minutes)} or so.` : ''}
+          </span>
         </div>
       </Form>
     </Panel>

@@ -12,18 +12,38 @@ import { Notice } from '../components/states.js';
 import { Table } from '../components/table.js';
 import { dateTime, duration } from '../format.js';
 import { FrontChart } from './front-chart.js';
-import { figure, gainText, goodputText, loadText, PHASE_LABELS, progressOf, secondsLeft, settingsText } from './tuning-view.js';
+import {
+  figure,
+  gainText,
+  goodputText,
+  loadText,
+  PHASE_LABELS,
+  progressOf,
+  secondsLeft,
+  settingsText,
+} from './tuning-view.js';
 
 const STATES: Record<TuneRun['state'], { tone: Tone; label: string }> = {
-  running: { tone: 'warn', label: 'Running' }, done: { tone: 'ok', label: 'Done' }, stopped: { tone: 'neutral', label: 'Stopped' }, failed: { tone: 'danger', label: 'Failed' },
+  running: { tone: 'warn', label: 'Running' },
+  done: { tone: 'ok', label: 'Done' },
+  stopped: { tone: 'neutral', label: 'Stopped' },
+  failed: { tone: 'danger', label: 'Failed' },
 };
 export const OUTCOMES: Record<TuneOutcome, string> = {
-  advised: 'Better settings found', kept: 'Nothing surely better', applied: 'Set', rolled_back: 'Rolled back', nothing_meets: 'Objectives out of reach',
+  advised: 'Better settings found',
+  kept: 'Nothing surely better',
+  applied: 'Set',
+  rolled_back: 'Rolled back',
+  nothing_meets: 'Objectives out of reach',
 };
 
 export function StateBadge({ state }: { state: TuneRun['state'] }): ReactNode {
   const { tone, label } = STATES[state];
-  return <Badge tone={tone} dot>{label}</Badge>;
+  return (
+    <Badge tone={tone} dot>
+      {label}
+    </Badge>
+  );
 }
 
 export function TuningRun({ run }: { run: TuneRun }): ReactNode {
@@ -32,7 +52,12 @@ export function TuningRun({ run }: { run: TuneRun }): ReactNode {
   const left = secondsLeft(run);
   const done = progressOf({ ...run, trials_done: run.trials.length });
   const text = `${run.trials.length} of ${run.trials_planned} measurements${left === null ? '' : `, ${duration(left * 1000)} left`}`;
-  const stop = (): void => { void action.run(async () => { await api.delete(`/operator/tuning/${run.id}`); await client.invalidateQueries({ queryKey: ['operator', 'tuning'] }); }); };
+  const stop = (): void => {
+    void action.run(async () => {
+      await api.delete(`/operator/tuning/${run.id}`);
+      await client.invalidateQueries({ queryKey: ['operator', 'tuning'] });
+    });
+  };
   const apply = (best: TunePick): void => {
     void action.run(async () => {
       await api.patch(`/operator/tunables/${encodeURIComponent(run.model)}`, best.settings);
@@ -41,9 +66,23 @@ export function TuningRun({ run }: { run: TuneRun }): ReactNode {
   };
   const { result } = run;
   return (
-    <Panel title={`${run.model}, ${dateTime(run.started_at)}`} lead={`${run.objectives.join(', ')}; ${run.workload}`} actions={run.state === 'running' ? <Button busy={action.busy} onClick={stop}>Stop</Button> : undefined}>
+    <Panel
+      title={`${run.model}, ${dateTime(run.started_at)}`}
+      lead={`${run.objectives.join(', ')}; ${run.workload}`}
+      actions={
+        run.state === 'running' ? (
+          <Button busy={action.busy} onClick={stop}>
+            Stop
+          </Button>
+        ) : undefined
+      }
+    >
       <div className="tuning-run">
-        <div className="row" role="status"><StateBadge state={run.state} />{run.state === 'running' && <span>{PHASE_LABELS[run.phase]}</span>}<span className="muted">{text}</span></div>
+        <div className="row" role="status">
+          <StateBadge state={run.state} />
+          {run.state === 'running' && <span>{PHASE_LABELS[run.phase]}</span>}
+          <span className="muted">{text}</span>
+        </div>
         {run.state === 'running' && <Meter label="Measurements made" value={done} max={1} text={text} />}
         {run.error !== null && <Notice tone={run.state === 'failed' ? 'danger' : 'info'}>{run.error}</Notice>}
         {result !== null && (
@@ -52,7 +91,13 @@ export function TuningRun({ run }: { run: TuneRun }): ReactNode {
           </Notice>
         )}
         {result !== null && <Picks run={run} />}
-        {result?.outcome === 'advised' && result.best !== null && <div><Button variant="primary" busy={action.busy} onClick={() => apply(result.best as TunePick)}>Set these now</Button></div>}
+        {result?.outcome === 'advised' && result.best !== null && (
+          <div>
+            <Button variant="primary" busy={action.busy} onClick={() => apply(result.best as TunePick)}>
+              Set these now
+            </Button>
+          </div>
+        )}
         <FrontChart runs={[{ label: run.model, run }]} />
         <Trials run={run} />
       </div>
@@ -62,16 +107,57 @@ export function TuningRun({ run }: { run: TuneRun }): ReactNode {
 
 function Picks({ run: { result, before, load_kind: kind } }: { run: TuneRun }): ReactNode {
   if (result === null) return null;
-  const rows = [{ name: 'As it was', settings: before, pick: result.current }, ...(result.best === null ? [] : [{ name: 'Found', settings: result.best.settings, pick: result.best }])];
+  const rows = [
+    { name: 'As it was', settings: before, pick: result.current },
+    ...(result.best === null ? [] : [{ name: 'Found', settings: result.best.settings, pick: result.best }]),
+  ];
   const gain = gainText(result.gain);
   return (
     <Table
-      caption="Before and found" rows={rows} rowKey={({ name }) => name}
+      caption="Before and found"
+      rows={rows}
+      rowKey={({ name }) => name}
       columns={[
-        { key: 'name', header: 'Settings', heading: true, cell: ({ name, settings }) => <div><span className="cell-main">{name}</span><span className="cell-sub">{settingsText(settings)}</span></div> },
-        { key: 'load', header: 'Bears', cell: ({ pick }) => (pick === null ? 'no load that was tried' : loadText(kind, pick.load)) },
-        { key: 'goodput', header: 'Goodput (95 percent)', numeric: true, cell: ({ name, pick }) => (pick === null ? '–' : <>{goodputText(pick)}{name === 'Found' && gain !== null && <span className="cell-sub">{gain}</span>}</>) },
-        { key: 'verdicts', header: 'Objectives', cell: ({ pick }) => pick?.verdicts.map(({ name, value, limit }) => <div key={name}>{name}: {limitText(name, value)} of {limitText(name, limit)}</div>) ?? '–' },
+        {
+          key: 'name',
+          header: 'Settings',
+          heading: true,
+          cell: ({ name, settings }) => (
+            <div>
+              <span className="cell-main">{name}</span>
+              <span className="cell-sub">{settingsText(settings)}</span>
+            </div>
+          ),
+        },
+        {
+          key: 'load',
+          header: 'Bears',
+          cell: ({ pick }) => (pick === null ? 'no load that was tried' : loadText(kind, pick.load)),
+        },
+        {
+          key: 'goodput',
+          header: 'Goodput (95 percent)',
+          numeric: true,
+          cell: ({ name, pick }) =>
+            pick === null ? (
+              '–'
+            ) : (
+              <>
+                {goodputText(pick)}
+                {name === 'Found' && gain !== null && <span className="cell-sub">{gain}</span>}
+              </>
+            ),
+        },
+        {
+          key: 'verdicts',
+          header: 'Objectives',
+          cell: ({ pick }) =>
+            pick?.verdicts.map(({ name, value, limit }) => (
+              <div key={name}>
+                {name}: {limitText(name, value)} of {limitText(name, limit)}
+              </div>
+            )) ?? '–',
+        },
       ]}
     />
   );
@@ -83,13 +169,29 @@ function Trials({ run: { trials, load_kind: kind } }: { run: TuneRun }): ReactNo
     <details className="disclosure">
       <summary>{trials.length} measurements</summary>
       <Table
-        caption="Measurements" rows={[...trials].reverse()} rowKey={({ number }) => String(number)}
+        caption="Measurements"
+        rows={[...trials].reverse()}
+        rowKey={({ number }) => String(number)}
         columns={[
-          { key: 'number', header: 'No.', heading: true, cell: ({ number, phase }) => <>{number} <span className="muted">{PHASE_LABELS[phase]}</span></> },
+          {
+            key: 'number',
+            header: 'No.',
+            heading: true,
+            cell: ({ number, phase }) => (
+              <>
+                {number} <span className="muted">{PHASE_LABELS[phase]}</span>
+              </>
+            ),
+          },
           { key: 'settings', header: 'Settings', cell: ({ settings }) => settingsText(settings) },
           { key: 'load', header: 'Load', cell: ({ load }) => loadText(kind, load) },
           { key: 'goodput', header: 'Goodput /s', numeric: true, cell: ({ goodput }) => figure(goodput) },
-          { key: 'tokens', header: 'Tokens /s', numeric: true, cell: ({ output_tokens_per_s: tokens }) => figure(tokens) },
+          {
+            key: 'tokens',
+            header: 'Tokens /s',
+            numeric: true,
+            cell: ({ output_tokens_per_s: tokens }) => figure(tokens),
+          },
           { key: 'objectives', header: 'Objectives', cell: (trial) => <Verdict trial={trial} /> },
         ]}
       />
@@ -98,13 +200,25 @@ function Trials({ run: { trials, load_kind: kind } }: { run: TuneRun }): ReactNo
 }
 
 function Verdict({ trial: { met, stopped, verdicts, errors } }: { trial: TuneTrial }): ReactNode {
-  const failures = Object.entries(errors).map(([kind, count]) => `${count} ${kind}`).join(', ');
+  const failures = Object.entries(errors)
+    .map(([kind, count]) => `${count} ${kind}`)
+    .join(', ');
   return (
     <>
       <Badge tone={met ? 'ok' : 'neutral'}>{met ? 'met' : stopped ? 'missed, ended early' : 'missed'}</Badge>{' '}
-      <span className="cell-sub">{verdicts.map(({ name, value }) => `${name} ${limitText(name, value)}`).join(', ')}{failures === '' ? '' : <>; <Code>{failures}</Code></>}</span>
+      <span className="cell-sub">
+        {verdicts.map(({ name, value }) => `${name} ${limitText(name, value)}`).join(', ')}
+        {failures === '' ? (
+          ''
+        ) : (
+          <>
+            ; <Code>{failures}</Code>
+          </>
+        )}
+      </span>
     </>
   );
 }
 
-const limitText = (name: string, value: number | null): string => (value === null ? 'not measured' : name === 'errors' ? `${figure(value * 100)}%` : duration(value));
+const limitText = (name: string, value: number | null): string =>
+  value === null ? 'not measured' : name === 'errors' ? `${figure(value * 100)}%` : duration(value);

@@ -1,15 +1,39 @@
 // What the page of tuning runs shows of them: figures, words, and points of the picture. No DOM.
-import type { TuneLoadKind, TunePhase, TunePick, TuneRun, TuneRunSummary, TuneSettings, TuneStart, TuneTrial } from '../../../../wire/tuning.js';
+import type {
+  TuneLoadKind,
+  TunePhase,
+  TunePick,
+  TuneRun,
+  TuneRunSummary,
+  TuneSettings,
+  TuneStart,
+  TuneTrial,
+} from '../../../../wire/tuning.js';
 
-export const LOAD_UNITS: Record<TuneLoadKind, string> = { concurrency: 'at once', rate: 'requests/s', speed: 'times as fast' };
-export const PHASE_LABELS: Record<TunePhase, string> = { current: 'As it is', search: 'Search', confirm: 'Confirm', verify: 'Verify' };
+export const LOAD_UNITS: Record<TuneLoadKind, string> = {
+  concurrency: 'at once',
+  rate: 'requests/s',
+  speed: 'times as fast',
+};
+export const PHASE_LABELS: Record<TunePhase, string> = {
+  current: 'As it is',
+  search: 'Search',
+  confirm: 'Confirm',
+  verify: 'Verify',
+};
 
 /** "12 at once" */
-export const loadText = (kind: TuneLoadKind, load: number): string => `${load.toLocaleString('en-US')} ${LOAD_UNITS[kind]}`;
+export const loadText = (kind: TuneLoadKind, load: number): string =>
+  `${load.toLocaleString('en-US')} ${LOAD_UNITS[kind]}`;
 /** "256 tokens, 32 sequences, 250 ms" */
-export const settingsText = ({ max_batch_tokens: tokens, max_sequences: sequences, step_ms: ms }: TuneSettings): string => `${tokens} tokens, ${sequences} sequences, ${ms === 0 ? 'no bound' : `${ms} ms`}`;
+export const settingsText = ({
+  max_batch_tokens: tokens,
+  max_sequences: sequences,
+  step_ms: ms,
+}: TuneSettings): string => `${tokens} tokens, ${sequences} sequences, ${ms === 0 ? 'no bound' : `${ms} ms`}`;
 /** Three digits that mean something. */
-export const figure = (value: number): string => (value >= 100 ? Math.round(value).toLocaleString('en-US') : String(Number(value.toPrecision(3))));
+export const figure = (value: number): string =>
+  value >= 100 ? Math.round(value).toLocaleString('en-US') : String(Number(value.toPrecision(3)));
 
 /** "4.2 /s (3.9 to 4.5)" */
 export function goodputText({ goodput: { mean, low, high } }: TunePick): string {
@@ -20,24 +44,48 @@ export function goodputText({ goodput: { mean, low, high } }: TunePick): string 
 export const gainText = (gain: number | null): string | null => (gain === null ? null : `${gain.toFixed(2)} times`);
 
 /** 0 to 1. */
-export const progressOf = ({ trials_planned: planned, trials_done: done, state }: Pick<TuneRunSummary, 'trials_planned' | 'trials_done' | 'state'>): number => (state === 'done' ? 1 : Math.min(1, done / Math.max(1, planned)));
+export const progressOf = ({
+  trials_planned: planned,
+  trials_done: done,
+  state,
+}: Pick<TuneRunSummary, 'trials_planned' | 'trials_done' | 'state'>): number =>
+  state === 'done' ? 1 : Math.min(1, done / Math.max(1, planned));
 
 /** Seconds left, about: a measurement takes its warm-up and its end as well. Null once it has ended. */
-export function secondsLeft({ state, trials, trials_planned: planned, trial_s: seconds }: Pick<TuneRun, 'state' | 'trials' | 'trials_planned' | 'trial_s'>): number | null {
+export function secondsLeft({
+  state,
+  trials,
+  trials_planned: planned,
+  trial_s: seconds,
+}: Pick<TuneRun, 'state' | 'trials' | 'trials_planned' | 'trial_s'>): number | null {
   if (state !== 'running') return null;
-  const each = trials.length === 0 ? 1.4 * seconds : trials.reduce((sum, trial) => sum + trial.seconds, 0) / trials.length;
+  const each =
+    trials.length === 0 ? 1.4 * seconds : trials.reduce((sum, trial) => sum + trial.seconds, 0) / trials.length;
   return Math.max(0, planned - trials.length) * each;
 }
 
-export interface Spot { readonly trial: TuneTrial; readonly x: number; readonly y: number }
-export interface Axis { readonly min: number; readonly max: number; readonly ticks: readonly number[] }
+export interface Spot {
+  readonly trial: TuneTrial;
+  readonly x: number;
+  readonly y: number;
+}
+export interface Axis {
+  readonly min: number;
+  readonly max: number;
+  readonly ticks: readonly number[];
+}
 
 /** Whole measurements: the 99th percentile of the time to the first token, and goodput. */
 export const spotsOf = (trials: readonly TuneTrial[]): Spot[] =>
-  trials.flatMap((trial) => (trial.stopped || trial.ttft_ms === null || trial.ttft_ms[1] <= 0 ? [] : [{ trial, x: trial.ttft_ms[1], y: trial.goodput }]));
+  trials.flatMap((trial) =>
+    trial.stopped || trial.ttft_ms === null || trial.ttft_ms[1] <= 0
+      ? []
+      : [{ trial, x: trial.ttft_ms[1], y: trial.goodput }],
+  );
 
 /** Those that no other beats, from left to right. */
-export const frontOf = (spots: readonly Spot[]): Spot[] => spots.filter(({ trial }) => trial.front).sort((a, b) => a.x - b.x);
+export const frontOf = (spots: readonly Spot[]): Spot[] =>
+  spots.filter(({ trial }) => trial.front).sort((a, b) => a.x - b.x);
 
 /** On a logarithmic scale, with ones, twos and fives marked. */
 export function logAxis(values: readonly number[]): Axis {
@@ -59,18 +107,64 @@ export function linearAxis(values: readonly number[]): Axis {
   const size = 10 ** Math.floor(Math.log10(rough));
   const step = ([1, 2, 2.5, 5, 10].find((one) => one * size >= rough) ?? 10) * size;
   const count = Math.ceil(most / step - 1e-9);
-  return { min: 0, max: count * step, ticks: Array.from({ length: count + 1 }, (_, at) => Number((at * step).toPrecision(6))) };
+  return {
+    min: 0,
+    max: count * step,
+    ticks: Array.from({ length: count + 1 }, (_, at) => Number((at * step).toPrecision(6))),
+  };
 }
 
 /** As its fields have it. */
-export interface StartDraft { model: string; slo: string; workload: 'recent' | 'fixed'; promptTokens: string; outputTokens: string; load: 'concurrency' | 'rate'; maxLoad: string; trials: string; trialS: string; apply: boolean }
+export interface StartDraft {
+  model: string;
+  slo: string;
+  workload: 'recent' | 'fixed';
+  promptTokens: string;
+  outputTokens: string;
+  load: 'concurrency' | 'rate';
+  maxLoad: string;
+  trials: string;
+  trialS: string;
+  apply: boolean;
+}
 
-export const FIRST_DRAFT: StartDraft = { model: '', slo: 'ttft_p99=500ms,itl_p99=50ms', workload: 'recent', promptTokens: '256', outputTokens: '64', load: 'concurrency', maxLoad: '', trials: '40', trialS: '10', apply: false };
+export const FIRST_DRAFT: StartDraft = {
+  model: '',
+  slo: 'ttft_p99=500ms,itl_p99=50ms',
+  workload: 'recent',
+  promptTokens: '256',
+  outputTokens: '64',
+  load: 'concurrency',
+  maxLoad: '',
+  trials: '40',
+  trialS: '10',
+  apply: false,
+};
 
 /** What is sent; the server says what is wrong with it. */
-export function startOf({ model, slo, workload, promptTokens, outputTokens, load, maxLoad, trials, trialS, apply }: StartDraft): TuneStart {
+export function startOf({
+  model,
+  slo,
+  workload,
+  promptTokens,
+  outputTokens,
+  load,
+  maxLoad,
+  trials,
+  trialS,
+  apply,
+}: StartDraft): TuneStart {
   return {
-    model, slo: slo.trim(), workload: workload === 'recent' ? { kind: 'recent' } : { kind: 'fixed', prompt_tokens: Number(promptTokens), output_tokens: Number(outputTokens) },
-    load, ...(maxLoad.trim() === '' ? {} : { max_load: Number(maxLoad) }), trials: Number(trials), trial_s: Number(trialS), apply,
+    model,
+    slo: slo.trim(),
+    workload:
+      workload === 'recent'
+        ? { kind: 'recent' }
+        : { kind: 'fixed', prompt_tokens: Number(promptTokens), output_tokens: Number(outputTokens) },
+    load,
+    ...(maxLoad.trim() === '' ? {} : { max_load: Number(maxLoad) }),
+    trials: Number(trials),
+    trial_s: Number(trialS),
+    apply,
   };
 }

@@ -21,7 +21,9 @@ export function AcceptInvite({ invite }: { invite: string }): ReactNode {
   const preview = useInvite(invite);
   const accept = (): void => {
     void action.run(async () => {
-      const { organization } = await api.post<{ organization: OrganizationObject }>(`/invites/${encodeURIComponent(invite)}/accept`);
+      const { organization } = await api.post<{ organization: OrganizationObject }>(
+        `/invites/${encodeURIComponent(invite)}/accept`,
+      );
       await reload();
       selectOrganization(organization.id);
       toast(`You are a member of ${organization.name}`);
@@ -29,16 +31,31 @@ export function AcceptInvite({ invite }: { invite: string }): ReactNode {
     });
   };
   return (
-    <SignedOutFrame title="Accept the invitation" lead={<>You are signed in as <strong>{user.email}</strong>.</>}>
+    <SignedOutFrame
+      title="Accept the invitation"
+      lead={
+        <>
+          You are signed in as <strong>{user.email}</strong>.
+        </>
+      }
+    >
       <Loaded query={preview}>
         {({ organization, email, role }) => (
           <>
-            <p>{organization.name} invites {email} to join as {roleLabel(role).toLowerCase()}.</p>
-            {email !== user.email && <Notice tone="warn">The invitation is for another address than the one you are signed in with.</Notice>}
+            <p>
+              {organization.name} invites {email} to join as {roleLabel(role).toLowerCase()}.
+            </p>
+            {email !== user.email && (
+              <Notice tone="warn">The invitation is for another address than the one you are signed in with.</Notice>
+            )}
             <FormError action={action} />
             <div className="form-end">
-              <Button variant="primary" busy={action.busy} disabled={email !== user.email} onClick={accept}>Join {organization.name}</Button>
-              <LinkButton href="/" variant="ghost">Not now</LinkButton>
+              <Button variant="primary" busy={action.busy} disabled={email !== user.email} onClick={accept}>
+                Join {organization.name}
+              </Button>
+              <LinkButton href="/" variant="ghost">
+                Not now
+              </LinkButton>
             </div>
           </>
         )}

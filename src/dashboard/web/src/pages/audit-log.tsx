@@ -17,12 +17,47 @@ export function AuditLog(): ReactNode {
         <ListView list={list} empty={<EmptyState icon="audit" title="Nothing has been changed yet" />}>
           {(rows) => (
             <Table
-              caption="Audit log" rows={rows} rowKey={(entry) => entry.id}
+              caption="Audit log"
+              rows={rows}
+              rowKey={(entry) => entry.id}
               columns={[
-                { key: 'action', header: 'Action', heading: true, cell: (entry) => <code className="nowrap">{entry.action}</code> },
-                { key: 'at', header: 'When', cell: (entry) => <time dateTime={entry.at} className="nowrap">{dateTime(entry.at)}</time> },
-                { key: 'actor', header: 'By', cell: (entry) => <div><span>{actorOf(entry)}</span>{entry.ip !== null && <span className="cell-sub">{entry.ip}</span>}</div> },
-                { key: 'target', header: 'On', cell: (entry) => (entry.target === null ? '–' : <code className="clip" title={entry.target}>{entry.target}</code>) },
+                {
+                  key: 'action',
+                  header: 'Action',
+                  heading: true,
+                  cell: (entry) => <code className="nowrap">{entry.action}</code>,
+                },
+                {
+                  key: 'at',
+                  header: 'When',
+                  cell: (entry) => (
+                    <time dateTime={entry.at} className="nowrap">
+                      {dateTime(entry.at)}
+                    </time>
+                  ),
+                },
+                {
+                  key: 'actor',
+                  header: 'By',
+                  cell: (entry) => (
+                    <div>
+                      <span>{actorOf(entry)}</span>
+                      {entry.ip !== null && <span className="cell-sub">{entry.ip}</span>}
+                    </div>
+                  ),
+                },
+                {
+                  key: 'target',
+                  header: 'On',
+                  cell: (entry) =>
+                    entry.target === null ? (
+                      '–'
+                    ) : (
+                      <code className="clip" title={entry.target}>
+                        {entry.target}
+                      </code>
+                    ),
+                },
                 { key: 'detail', header: 'Detail', cell: (entry) => <Detail detail={entry.detail} /> },
               ]}
             />
@@ -42,7 +77,15 @@ function actorOf({ actor }: AuditEntry): string {
 function Detail({ detail }: { detail: AuditEntry['detail'] }): ReactNode {
   const entries = Object.entries(detail);
   if (entries.length === 0) return <span className="muted">–</span>;
-  return <ul className="pairs">{entries.map(([name, value]) => <li key={name}><span className="muted">{name.replaceAll('_', ' ')}</span> {textOf(value)}</li>)}</ul>;
+  return (
+    <ul className="pairs">
+      {entries.map(([name, value]) => (
+        <li key={name}>
+          <span className="muted">{name.replaceAll('_', ' ')}</span> {textOf(value)}
+        </li>
+      ))}
+    </ul>
+  );
 }
 
 function textOf(value: unknown): string {

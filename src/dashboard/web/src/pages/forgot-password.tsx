@@ -25,7 +25,10 @@ export function ForgotPassword(): ReactNode {
   if (sent) {
     return (
       <SignedOutFrame title="Look into your mail">
-        <Notice tone="ok">If <strong>{email}</strong> has an account here, a link to set a new password is on its way. It works once, within an hour.</Notice>
+        <Notice tone="ok">
+          If <strong>{email}</strong> has an account here, a link to set a new password is on its way. It works once,
+          within an hour.
+        </Notice>
         <LinkButton href="/signin">Back to sign in</LinkButton>
       </SignedOutFrame>
     );
@@ -37,11 +40,27 @@ export function ForgotPassword(): ReactNode {
     });
   };
   return (
-    <SignedOutFrame title="Forgot your password?" lead="We send you a link to set a new one." foot={<Link href="/signin">Back to sign in</Link>}>
+    <SignedOutFrame
+      title="Forgot your password?"
+      lead="We send you a link to set a new one."
+      foot={<Link href="/signin">Back to sign in</Link>}
+    >
       <Form onSubmit={send}>
-        <TextField label="E-mail" type="email" name="email" autoComplete="username" inputMode="email" autoFocus value={email} onChange={(event) => setEmail(event.target.value)} error={action.errorOf('email')} />
+        <TextField
+          label="E-mail"
+          type="email"
+          name="email"
+          autoComplete="username"
+          inputMode="email"
+          autoFocus
+          value={email}
+          onChange={(event) => setEmail(event.target.value)}
+          error={action.errorOf('email')}
+        />
         <FormError action={action} fields={['email']} />
-        <Button type="submit" variant="primary" className="wide" busy={action.busy}>Send the link</Button>
+        <Button type="submit" variant="primary" className="wide" busy={action.busy}>
+          Send the link
+        </Button>
       </Form>
     </SignedOutFrame>
   );

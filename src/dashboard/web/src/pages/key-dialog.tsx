@@ -20,19 +20,35 @@ export const SCOPES: readonly { value: KeyScope; label: string }[] = [
 ];
 
 const EXPIRIES = [
-  { value: 'never', label: 'Never' }, { value: '7', label: 'In 7 days' }, { value: '30', label: 'In 30 days' }, { value: '90', label: 'In 90 days' },
-  { value: '365', label: 'In a year' }, { value: 'date', label: 'At a date …' },
+  { value: 'never', label: 'Never' },
+  { value: '7', label: 'In 7 days' },
+  { value: '30', label: 'In 30 days' },
+  { value: '90', label: 'In 90 days' },
+  { value: '365', label: 'In a year' },
+  { value: 'date', label: 'At a date …' },
 ] as const;
 
 const LIMITS: readonly { name: keyof LimitValues; label: string }[] = [
-  { name: 'rpm', label: 'Requests per minute' }, { name: 'tpm', label: 'Tokens per minute' }, { name: 'concurrency', label: 'At the same time' },
+  { name: 'rpm', label: 'Requests per minute' },
+  { name: 'tpm', label: 'Tokens per minute' },
+  { name: 'concurrency', label: 'At the same time' },
 ];
 const FIELDS = ['name', 'models', 'scopes', 'expires_at', 'limits'];
 
 type Draft = Record<string, Partial<Record<keyof LimitValues, string>>>;
 
 /** `apiKey` null: a new one. */
-export function KeyDialog({ apiKey, onClose, onCreated, onSaved }: { apiKey: ApiKeyObject | null; onClose: () => void; onCreated?: (key: CreatedApiKey) => void; onSaved?: () => void }): ReactNode {
+export function KeyDialog({
+  apiKey,
+  onClose,
+  onCreated,
+  onSaved,
+}: {
+  apiKey: ApiKeyObject | null;
+  onClose: () => void;
+  onCreated?: (key: CreatedApiKey) => void;
+  onSaved?: () => void;
+}): ReactNode {
   const { path } = useOrganization();
   const models = useModels();
   const action = useAction();
@@ -44,16 +60,30 @@ export function KeyDialog({ apiKey, onClose, onCreated, onSaved }: { apiKey: Api
   const [day, setDay] = useState('');
   const [limits, setLimits] = useState<Draft>(() => draftOf(apiKey?.limits ?? null));
   // What the key names stays choosable, though it may be served no more.
-  const names = [...new Set([...(models.data?.filter(({ lifecycle }) => lifecycle !== 'retired').map(({ id }) => id) ?? []), ...chosen])];
+  const names = [
+    ...new Set([
+      ...(models.data?.filter(({ lifecycle }) => lifecycle !== 'retired').map(({ id }) => id) ?? []),
+      ...chosen,
+    ]),
+  ];
   const [problem, setProblem] = useState<string | null>(null);
 
   const save = (): void => {
     setProblem(null);
-    if (!allModels && chosen.length === 0) { setProblem('Choose at least one model.'); return; }
-    if (scopes.length === 0) { setProblem('Choose at least one permission.'); return; }
+    if (!allModels && chosen.length === 0) {
+      setProblem('Choose at least one model.');
+      return;
+    }
+    if (scopes.length === 0) {
+      setProblem('Choose at least one permission.');
+      return;
+    }
     void action.run(async () => {
       const body = {
-        name, models: allModels ? ['*'] : chosen, scopes, limits: limitsOf(limits),
+        name,
+        models: allModels ? ['*'] : chosen,
+        scopes,
+        limits: limitsOf(limits),
         ...(expiry === 'keep' ? {} : { expires_at: expiryOf(expiry, day) }),
       };
       if (apiKey === null) onCreated?.(await api.post<CreatedApiKey>(`${path}/api-keys`, body));
@@ -63,56 +93,135 @@ export function KeyDialog({ apiKey, onClose, onCreated, onSaved }: { apiKey: Api
       }
     });
   };
-  const toggle = <T extends string>(list: readonly T[], value: T, on: boolean): T[] => (on ? [...list, value] : list.filter((one) => one !== value));
-  const setLimit = (model: string, limit: keyof LimitValues, value: string): void => setLimits((old) => ({ ...old, [model]: { ...old[model], [limit]: value } }));
+  const toggle = <T extends string>(list: readonly T[], value: T, on: boolean): T[] =>
+    on ? [...list, value] : list.filter((one) => one !== value);
+  const setLimit = (model: string, limit: keyof LimitValues, value: string): void =>
+    setLimits((old) => ({ ...old, [model]: { ...old[model], [limit]: value } }));
   return (
     <Dialog
-      title={apiKey === null ? 'Create an API key' : `Edit ${apiKey.name}`} onClose={onClose} onSubmit={save} size="wide"
-      footer={<><Button onClick={onClose}>Cancel</Button><Button type="submit" variant="primary" busy={action.busy}>{apiKey === null ? 'Create key' : 'Save'}</Button></>}
+      title={apiKey === null ? 'Create an API key' : `Edit ${apiKey.name}`}
+      onClose={onClose}
+      onSubmit={save}
+      size="wide"
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" variant="primary" busy={action.busy}>
+            {apiKey === null ? 'Create key' : 'Save'}
+          </Button>
+        </>
+      }
     >
       <div className="form-row">
-        <TextField label="Name" value={name} autoFocus maxLength={128} onChange={(event) => setName(event.target.value)} error={action.errorOf('name')} hint="What it is for, e.g. the program or machine." />
-        <Select label="Expires" value={expiry} onChange={(event) => setExpiry(event.target.value)} error={expiry === 'date' ? null : action.errorOf('expires_at')}>
+        <TextField
+          label="Name"
+          value={name}
+          autoFocus
+          maxLength={128}
+          onChange={(event) => setName(event.target.value)}
+          error={action.errorOf('name')}
+          hint="What it is for, e.g. the program or machine."
+        />
+        <Select
+          label="Expires"
+          value={expiry}
+          onChange={(event) => setExpiry(event.target.value)}
+          error={expiry === 'date' ? null : action.errorOf('expires_at')}
+        >
           {apiKey?.expires_at != null && <option value="keep">As it is: {dateTime(apiKey.expires_at)}</option>}
-          {EXPIRIES.map(({ value, label }) => <option key={value} value={value}>{label}</option>)}
+          {EXPIRIES.map(({ value, label }) => (
+            <option key={value} value={value}>
+              {label}
+            </option>
+          ))}
         </Select>
-        {expiry === 'date' && <TextField label="Date" type="date" value={day} min={new Date().toISOString().slice(0, 10)} onChange={(event) => setDay(event.target.value)} error={action.errorOf('expires_at')} hint="Until the end of that day." />}
+        {expiry === 'date' && (
+          <TextField
+            label="Date"
+            type="date"
+            value={day}
+            min={new Date().toISOString().slice(0, 10)}
+            onChange={(event) => setDay(event.target.value)}
+            error={action.errorOf('expires_at')}
+            hint="Until the end of that day."
+          />
+        )}
       </div>
       <div className="form-row">
         <FieldSet legend="Models" error={action.errorOf('models')}>
           <Radio label="All, those to come too" name="models" checked={allModels} onChange={() => setAllModels(true)} />
           <Radio label="Only these" name="models" checked={!allModels} onChange={() => setAllModels(false)} />
-          {!allModels && <div className="indent">{names.map((model) => <Checkbox key={model} label={<code>{model}</code>} checked={chosen.includes(model)} onChange={(event) => setChosen(toggle(chosen, model, event.target.checked))} />)}</div>}
+          {!allModels && (
+            <div className="indent">
+              {names.map((model) => (
+                <Checkbox
+                  key={model}
+                  label={<code>{model}</code>}
+                  checked={chosen.includes(model)}
+                  onChange={(event) => setChosen(toggle(chosen, model, event.target.checked))}
+                />
+              ))}
+            </div>
+          )}
         </FieldSet>
         <FieldSet legend="Permissions" error={action.errorOf('scopes')}>
-          {SCOPES.map(({ value, label }) => <Checkbox key={value} label={label} checked={scopes.includes(value)} onChange={(event) => setScopes(toggle(scopes, value, event.target.checked))} />)}
+          {SCOPES.map(({ value, label }) => (
+            <Checkbox
+              key={value}
+              label={label}
+              checked={scopes.includes(value)}
+              onChange={(event) => setScopes(toggle(scopes, value, event.target.checked))}
+            />
+          ))}
         </FieldSet>
       </div>
       <details className="disclosure" open={apiKey?.limits != null || undefined}>
         <summary>Limits of this key</summary>
         <p className="hint">Besides the organization's, which always hold. Empty: none of its own.</p>
-        {action.errorOf('limits') !== null && <p className="field-error" role="alert">{action.errorOf('limits')}</p>}
+        {action.errorOf('limits') !== null && (
+          <p className="field-error" role="alert">
+            {action.errorOf('limits')}
+          </p>
+        )}
         <div className="key-limits">
           {['*', ...names].map((model) => (
             <fieldset key={model} className="key-limit">
               <legend>{model === '*' ? 'Every model' : <code>{model}</code>}</legend>
               {LIMITS.map((limit) => (
-                <TextField key={limit.name} label={limit.label} inputMode="numeric" pattern="[0-9]*" value={limits[model]?.[limit.name] ?? ''} onChange={(event) => setLimit(model, limit.name, event.target.value.replace(/\D/g, ''))} />
+                <TextField
+                  key={limit.name}
+                  label={limit.label}
+                  inputMode="numeric"
+                  pattern="[0-9]*"
+                  value={limits[model]?.[limit.name] ?? ''}
+                  onChange={(event) => setLimit(model, limit.name, event.target.value.replace(/\D/g, ''))}
+                />
               ))}
             </fieldset>
           ))}
         </div>
       </details>
-      {problem !== null && <p className="field-error" role="alert">{problem}</p>}
+      {problem !== null && (
+        <p className="field-error" role="alert">
+          {problem}
+        </p>
+      )}
       <FormError action={action} fields={FIELDS} />
     </Dialog>
   );
 }
 
 function draftOf(limits: LimitOverrides | null): Draft {
-  return Object.fromEntries(Object.entries(limits ?? {}).map(([model, values]) => [
-    model, Object.fromEntries(Object.entries(values).filter(([, value]) => value != null).map(([name, value]) => [name, String(value)])),
-  ]));
+  return Object.fromEntries(
+    Object.entries(limits ?? {}).map(([model, values]) => [
+      model,
+      Object.fromEntries(
+        Object.entries(values)
+          .filter(([, value]) => value != null)
+          .map(([name, value]) => [name, String(value)]),
+      ),
+    ]),
+  );
 }
 
 /** Null: none at all. */

@@ -9,13 +9,34 @@ import { Notice } from '../components/states.js';
 import { useModels } from '../queries.js';
 import { firstModel } from './overview.js';
 
-export function KeySecretDialog({ created, rotated, onClose }: { created: CreatedApiKey; rotated: boolean; onClose: () => void }): ReactNode {
+export function KeySecretDialog({
+  created,
+  rotated,
+  onClose,
+}: {
+  created: CreatedApiKey;
+  rotated: boolean;
+  onClose: () => void;
+}): ReactNode {
   const models = useModels();
-  const model = created.models.includes('*') ? firstModel(models.data) : created.models[0] ?? firstModel(models.data);
+  const model = created.models.includes('*') ? firstModel(models.data) : (created.models[0] ?? firstModel(models.data));
   return (
-    <Dialog title={rotated ? `New secret of ${created.name}` : `${created.name} created`} sticky size="wide" onClose={onClose} footer={<Button variant="primary" onClick={onClose}>I have saved it</Button>}>
+    <Dialog
+      title={rotated ? `New secret of ${created.name}` : `${created.name} created`}
+      sticky
+      size="wide"
+      onClose={onClose}
+      footer={
+        <Button variant="primary" onClick={onClose}>
+          I have saved it
+        </Button>
+      }
+    >
       <Notice tone="warn">Copy the key now: it is shown this once and cannot be shown again.</Notice>
-      <div className="secret"><code data-secret>{created.secret}</code><CopyButton text={created.secret} label="Copy the key" /></div>
+      <div className="secret">
+        <code data-secret>{created.secret}</code>
+        <CopyButton text={created.secret} label="Copy the key" />
+      </div>
       <SnippetTabs apiKey={created.secret} model={model} />
     </Dialog>
   );

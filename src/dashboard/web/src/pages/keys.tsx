@@ -20,7 +20,11 @@ import { KeyDialog, SCOPES } from './key-dialog.js';
 import { KeySecretDialog } from './key-secret-dialog.js';
 import { RotateKeyDialog } from './rotate-key-dialog.js';
 
-type Open = { kind: 'create' } | { kind: 'edit' | 'rotate' | 'revoke'; key: ApiKeyObject } | { kind: 'secret'; key: CreatedApiKey; rotated: boolean } | null;
+type Open =
+  | { kind: 'create' }
+  | { kind: 'edit' | 'rotate' | 'revoke'; key: ApiKeyObject }
+  | { kind: 'secret'; key: CreatedApiKey; rotated: boolean }
+  | null;
 
 export function Keys(): ReactNode {
   const { id, path, may, status } = useOrganization();
@@ -32,20 +36,41 @@ export function Keys(): ReactNode {
   const [open, setOpen] = useState<Open>(asked && mayCreate ? { kind: 'create' } : null);
   const [shown, setShown] = useState<'active' | 'all'>('active');
   const list = useList<ApiKeyObject>(['organization', id, 'api-keys', 'list'], `${path}/api-keys`, {}, 100);
-  const changed = (): void => { void client.invalidateQueries({ queryKey: ['organization', id, 'api-keys'] }); };
+  const changed = (): void => {
+    void client.invalidateQueries({ queryKey: ['organization', id, 'api-keys'] });
+  };
   const close = (): void => setOpen(null);
-  const mayChange = (key: ApiKeyObject): boolean => status === 'active' && key.status !== 'revoked' && (may('admin') || (may('developer') && key.created_by === user.id));
+  const mayChange = (key: ApiKeyObject): boolean =>
+    status === 'active' &&
+    key.status !== 'revoked' &&
+    (may('admin') || (may('developer') && key.created_by === user.id));
   const revoke = async (key: ApiKeyObject): Promise<void> => {
     await api.delete(`${path}/api-keys/${key.id}`);
     toast(`${key.name} revoked`);
     changed();
   };
-  const create = mayCreate ? <Button variant="primary" onClick={() => setOpen({ kind: 'create' })}><Icon name="plus" /> Create key</Button> : undefined;
+  const create = mayCreate ? (
+    <Button variant="primary" onClick={() => setOpen({ kind: 'create' })}>
+      <Icon name="plus" /> Create key
+    </Button>
+  ) : undefined;
   return (
     <>
-      <PageHeader title="API keys" actions={create}>Programs authenticate with a key. Each acts for the organization, within the models and permissions it was given.</PageHeader>
+      <PageHeader title="API keys" actions={create}>
+        Programs authenticate with a key. Each acts for the organization, within the models and permissions it was
+        given.
+      </PageHeader>
       <Panel flush>
-        <ListView list={list} empty={<EmptyState icon="keys" title="No API key yet" action={create}>{mayCreate ? 'Create one to send the first request. Its secret is shown once.' : 'A developer of the organization can create one.'}</EmptyState>}>
+        <ListView
+          list={list}
+          empty={
+            <EmptyState icon="keys" title="No API key yet" action={create}>
+              {mayCreate
+                ? 'Create one to send the first request. Its secret is shown once.'
+                : 'A developer of the organization can create one.'}
+            </EmptyState>
+          }
+        >
           {(all) => {
             const rows = shown === 'all' ? all : all.filter((key) => key.status === 'active');
             const hidden = all.length - all.filter((key) => key.status === 'active').length;
@@ -53,46 +78,139 @@ export function Keys(): ReactNode {
               <>
                 {hidden > 0 && (
                   <div className="panel-bar">
-                    <Segmented label="Keys shown" value={shown} onChange={setShown} options={[{ value: 'active', label: 'Active' }, { value: 'all', label: `All (${all.length})` }]} />
-                  </div>
-                )}
-                {rows.length === 0
-                  ? <EmptyState icon="keys" title="No active key" action={create}>{plural(hidden, 'key')} expired or revoked.</EmptyState>
-                  : (
-                    <Table
-                      caption="API keys" rows={rows} rowKey={(key) => key.id} rowClass={(key) => (key.status === 'active' ? undefined : 'dim')}
-                      columns={[
-                        { key: 'name', header: 'Name', heading: true, cell: (key) => <><span className="cell-main">{key.name}</span><span className="cell-sub"><code>{keyHint(key)}</code></span></> },
-                        { key: 'status', header: 'Status', cell: (key) => <KeyStatus apiKey={key} /> },
-                        { key: 'models', header: 'Models', cell: (key) => <Allowed apiKey={key} /> },
-                        { key: 'used', header: 'Last used', cell: (key) => <Time at={key.last_used_at} /> },
-                        { key: 'expires', header: 'Expires', cell: (key) => <Time at={key.expires_at} /> },
-                        { key: 'created', header: 'Created', cell: (key) => <Time at={key.created_at} /> },
-                        { key: 'actions', header: 'Actions', actions: true, cell: (key) => (mayChange(key)
-                          ? (
-                            <span className="row-actions">
-                              <button type="button" className="icon-button" aria-label={`Edit ${key.name}`} title="Edit" onClick={() => setOpen({ kind: 'edit', key })}><Icon name="edit" /></button>
-                              {key.status === 'active' && <button type="button" className="icon-button" aria-label={`Rotate ${key.name}`} title="Rotate" onClick={() => setOpen({ kind: 'rotate', key })}><Icon name="refresh" /></button>}
-                              <button type="button" className="icon-button danger" aria-label={`Revoke ${key.name}`} title="Revoke" onClick={() => setOpen({ kind: 'revoke', key })}><Icon name="trash" /></button>
-                            </span>
-                          )
-                          : null) },
+                    <Segmented
+                      label="Keys shown"
+                      value={shown}
+                      onChange={setShown}
+                      options={[
+                        { value: 'active', label: 'Active' },
+                        { value: 'all', label: `All (${all.length})` },
                       ]}
                     />
-                  )}
+                  </div>
+                )}
+                {rows.length === 0 ? (
+                  <EmptyState icon="keys" title="No active key" action={create}>
+                    {plural(hidden, 'key')} expired or revoked.
+                  </EmptyState>
+                ) : (
+                  <Table
+                    caption="API keys"
+                    rows={rows}
+                    rowKey={(key) => key.id}
+                    rowClass={(key) => (key.status === 'active' ? undefined : 'dim')}
+                    columns={[
+                      {
+                        key: 'name',
+                        header: 'Name',
+                        heading: true,
+                        cell: (key) => (
+                          <>
+                            <span className="cell-main">{key.name}</span>
+                            <span className="cell-sub">
+                              <code>{keyHint(key)}</code>
+                            </span>
+                          </>
+                        ),
+                      },
+                      { key: 'status', header: 'Status', cell: (key) => <KeyStatus apiKey={key} /> },
+                      { key: 'models', header: 'Models', cell: (key) => <Allowed apiKey={key} /> },
+                      { key: 'used', header: 'Last used', cell: (key) => <Time at={key.last_used_at} /> },
+                      { key: 'expires', header: 'Expires', cell: (key) => <Time at={key.expires_at} /> },
+                      { key: 'created', header: 'Created', cell: (key) => <Time at={key.created_at} /> },
+                      {
+                        key: 'actions',
+                        header: 'Actions',
+                        actions: true,
+                        cell: (key) =>
+                          mayChange(key) ? (
+                            <span className="row-actions">
+                              <button
+                                type="button"
+                                className="icon-button"
+                                aria-label={`Edit ${key.name}`}
+                                title="Edit"
+                                onClick={() => setOpen({ kind: 'edit', key })}
+                              >
+                                <Icon name="edit" />
+                              </button>
+                              {key.status === 'active' && (
+                                <button
+                                  type="button"
+                                  className="icon-button"
+                                  aria-label={`Rotate ${key.name}`}
+                                  title="Rotate"
+                                  onClick={() => setOpen({ kind: 'rotate', key })}
+                                >
+                                  <Icon name="refresh" />
+                                </button>
+                              )}
+                              <button
+                                type="button"
+                                className="icon-button danger"
+                                aria-label={`Revoke ${key.name}`}
+                                title="Revoke"
+                                onClick={() => setOpen({ kind: 'revoke', key })}
+                              >
+                                <Icon name="trash" />
+                              </button>
+                            </span>
+                          ) : null,
+                      },
+                    ]}
+                  />
+                )}
               </>
             );
           }}
         </ListView>
       </Panel>
-      {open?.kind === 'create' && <KeyDialog apiKey={null} onClose={close} onCreated={(key) => { changed(); setOpen({ kind: 'secret', key, rotated: false }); }} />}
-      {open?.kind === 'edit' && <KeyDialog apiKey={open.key} onClose={close} onSaved={() => { changed(); toast('Key saved'); close(); }} />}
-      {open?.kind === 'rotate' && <RotateKeyDialog apiKey={open.key} onClose={close} onRotated={(key) => { changed(); setOpen({ kind: 'secret', key, rotated: true }); }} />}
+      {open?.kind === 'create' && (
+        <KeyDialog
+          apiKey={null}
+          onClose={close}
+          onCreated={(key) => {
+            changed();
+            setOpen({ kind: 'secret', key, rotated: false });
+          }}
+        />
+      )}
+      {open?.kind === 'edit' && (
+        <KeyDialog
+          apiKey={open.key}
+          onClose={close}
+          onSaved={() => {
+            changed();
+            toast('Key saved');
+            close();
+          }}
+        />
+      )}
+      {open?.kind === 'rotate' && (
+        <RotateKeyDialog
+          apiKey={open.key}
+          onClose={close}
+          onRotated={(key) => {
+            changed();
+            setOpen({ kind: 'secret', key, rotated: true });
+          }}
+        />
+      )}
       {open?.kind === 'secret' && <KeySecretDialog created={open.key} rotated={open.rotated} onClose={close} />}
       {open?.kind === 'revoke' && (
-        <ConfirmDialog title={`Revoke ${open.key.name}?`} confirm="Revoke key" danger onConfirm={() => revoke(open.key)} onClose={close}>
-          <p>Requests with <Code>{keyHint(open.key)}</Code> answer 401 within seconds. This cannot be undone.</p>
-          <p className="muted">Last used: <Time at={open.key.last_used_at} /></p>
+        <ConfirmDialog
+          title={`Revoke ${open.key.name}?`}
+          confirm="Revoke key"
+          danger
+          onConfirm={() => revoke(open.key)}
+          onClose={close}
+        >
+          <p>
+            Requests with <Code>{keyHint(open.key)}</Code> answer 401 within seconds. This cannot be undone.
+          </p>
+          <p className="muted">
+            Last used: <Time at={open.key.last_used_at} />
+          </p>
         </ConfirmDialog>
       )}
     </>
@@ -103,8 +221,19 @@ function KeyStatus({ apiKey }: { apiKey: ApiKeyObject }): ReactNode {
   if (apiKey.status === 'revoked') return <Badge tone="danger">Revoked</Badge>;
   if (apiKey.status === 'expired') return <Badge tone="warn">Expired</Badge>;
   // Rotated: it goes on until the time it was given then.
-  if (apiKey.revoked_at !== null) return <span title={dateTime(apiKey.revoked_at)}><Badge tone="warn" dot>Ends <Time at={apiKey.revoked_at} /></Badge></span>;
-  return <Badge tone="ok" dot>Active</Badge>;
+  if (apiKey.revoked_at !== null)
+    return (
+      <span title={dateTime(apiKey.revoked_at)}>
+        <Badge tone="warn" dot>
+          Ends <Time at={apiKey.revoked_at} />
+        </Badge>
+      </span>
+    );
+  return (
+    <Badge tone="ok" dot>
+      Active
+    </Badge>
+  );
 }
 
 function Allowed({ apiKey }: { apiKey: ApiKeyObject }): ReactNode {
@@ -114,7 +243,14 @@ function Allowed({ apiKey }: { apiKey: ApiKeyObject }): ReactNode {
     <div>
       <span>{all ? 'All' : apiKey.models.join(', ')}</span>
       {(!everything || apiKey.limits !== null) && (
-        <span className="cell-sub">{[everything ? null : plural(apiKey.scopes.length, 'permission'), apiKey.limits === null ? null : 'own limits'].filter((part) => part !== null).join(' · ')}</span>
+        <span className="cell-sub">
+          {[
+            everything ? null : plural(apiKey.scopes.length, 'permission'),
+            apiKey.limits === null ? null : 'own limits',
+          ]
+            .filter((part) => part !== null)
+            .join(' · ')}
+        </span>
       )}
     </div>
   );

@@ -18,27 +18,68 @@ export function LatencyPanel({ ask, nameOf }: { ask: UsageAsk; nameOf: (name: st
   const { from, to, bucket, models, api_keys: keys } = ask;
   const query = useQuery({
     queryKey: ['organization', id, 'latency', from, to, group, models, keys],
-    queryFn: ({ signal }) => api.get<UsageLatency>(`${path}/usage/latency`, { from, to, bucket, group_by: group, models, api_keys: keys }, signal),
+    queryFn: ({ signal }) =>
+      api.get<UsageLatency>(
+        `${path}/usage/latency`,
+        { from, to, bucket, group_by: group, models, api_keys: keys },
+        signal,
+      ),
     placeholderData: (old) => old,
   });
-  const column = (key: string, header: string, of: (row: Row) => number | undefined): { key: string; header: string; numeric: true; cell: (row: Row) => string } => ({
-    key, header, numeric: true, cell: (row) => { const ms = of(row); return ms === undefined ? '–' : duration(ms); },
+  const column = (
+    key: string,
+    header: string,
+    of: (row: Row) => number | undefined,
+  ): { key: string; header: string; numeric: true; cell: (row: Row) => string } => ({
+    key,
+    header,
+    numeric: true,
+    cell: (row) => {
+      const ms = of(row);
+      return ms === undefined ? '–' : duration(ms);
+    },
   });
   return (
-    <Loaded query={query} loading={<Panel title="Latency"><Skeleton /></Panel>}>
-      {({ data, relative_error: error }) => (data.length === 0 ? null : (
-        <Panel title="Latency" lead={`From a request's arrival, of answers that said anything. Each figure is within ${percent(error)} of the time that stands there.`} flush>
-          <Table
-            caption="Latency" rows={data} rowKey={({ model, api_key_id: key }) => model ?? key ?? ''}
-            columns={[
-              { key: 'name', header: group === 'model' ? 'Model' : 'API key', heading: true, cell: ({ model, api_key_id: key }) => <span className="cell-main">{group === 'model' ? model : nameOf(key ?? '')}</span> },
-              { key: 'answered', header: 'Answers', numeric: true, cell: ({ answered }) => count(answered) },
-              column('first50', 'First token p50', (row) => row.first_token_ms?.p50), column('first90', 'p90', (row) => row.first_token_ms?.p90), column('first99', 'p99', (row) => row.first_token_ms?.p99),
-              column('total50', 'Duration p50', (row) => row.duration_ms?.p50), column('total90', 'p90', (row) => row.duration_ms?.p90), column('total99', 'p99', (row) => row.duration_ms?.p99),
-            ]}
-          />
+    <Loaded
+      query={query}
+      loading={
+        <Panel title="Latency">
+          <Skeleton />
         </Panel>
-      ))}
+      }
+    >
+      {({ data, relative_error: error }) =>
+        data.length === 0 ? null : (
+          <Panel
+            title="Latency"
+            lead={`From a request's arrival, of answers that said anything. Each figure is within ${percent(error)} of the time that stands there.`}
+            flush
+          >
+            <Table
+              caption="Latency"
+              rows={data}
+              rowKey={({ model, api_key_id: key }) => model ?? key ?? ''}
+              columns={[
+                {
+                  key: 'name',
+                  header: group === 'model' ? 'Model' : 'API key',
+                  heading: true,
+                  cell: ({ model, api_key_id: key }) => (
+                    <span className="cell-main">{group === 'model' ? model : nameOf(key ?? '')}</span>
+                  ),
+                },
+                { key: 'answered', header: 'Answers', numeric: true, cell: ({ answered }) => count(answered) },
+                column('first50', 'First token p50', (row) => row.first_token_ms?.p50),
+                column('first90', 'p90', (row) => row.first_token_ms?.p90),
+                column('first99', 'p99', (row) => row.first_token_ms?.p99),
+                column('total50', 'Duration p50', (row) => row.duration_ms?.p50),
+                column('total90', 'p90', (row) => row.duration_ms?.p90),
+                column('total99', 'p99', (row) => row.duration_ms?.p99),
+              ]}
+            />
+          </Panel>
+        )
+      }
     </Loaded>
   );
 }

@@ -21,18 +21,45 @@ export function LinkedSignIn(): ReactNode {
   if (status.oidc === null) return null;
   const { name } = status.oidc;
   const failure = oidcFailure(search, name);
-  const link = (): void => { void action.run(async () => location.assign((await api.post<{ url: string }>('/oidc/link')).url)); };
+  const link = (): void => {
+    void action.run(async () => location.assign((await api.post<{ url: string }>('/oidc/link')).url));
+  };
   return (
-    <Panel title={`Sign-in with ${name}`} lead={isLinked ? 'You can sign in with it instead of the password.' : 'Linked to it, you can sign in with it instead of the password.'}>
+    <Panel
+      title={`Sign-in with ${name}`}
+      lead={
+        isLinked
+          ? 'You can sign in with it instead of the password.'
+          : 'Linked to it, you can sign in with it instead of the password.'
+      }
+    >
       {failure !== null && <Notice tone="danger">{failure}</Notice>}
       <div className="row">
-        {isLinked ? <Badge tone="ok" dot>Linked</Badge> : <Badge>Not linked</Badge>}
-        {!isLinked && <Button busy={action.busy} onClick={link}>Link</Button>}
+        {isLinked ? (
+          <Badge tone="ok" dot>
+            Linked
+          </Badge>
+        ) : (
+          <Badge>Not linked</Badge>
+        )}
+        {!isLinked && (
+          <Button busy={action.busy} onClick={link}>
+            Link
+          </Button>
+        )}
         {isLinked && user.has_password && <Button onClick={() => setAsking(true)}>Unlink</Button>}
       </div>
       <FormError action={action} />
       {isAsking && (
-        <ConfirmDialog title={`Unlink ${name}?`} confirm="Unlink" onConfirm={async () => { await api.post('/oidc/unlink'); await reload(); }} onClose={() => setAsking(false)}>
+        <ConfirmDialog
+          title={`Unlink ${name}?`}
+          confirm="Unlink"
+          onConfirm={async () => {
+            await api.post('/oidc/unlink');
+            await reload();
+          }}
+          onClose={() => setAsking(false)}
+        >
           <p>From then on you sign in with your password.</p>
         </ConfirmDialog>
       )}

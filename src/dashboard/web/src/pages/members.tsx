@@ -21,10 +21,18 @@ import { useToast } from '../components/toasts.js';
 import { ROLE_CHOICES, roleLabel } from '../roles.js';
 import { useMe, useOrganization, useSession } from '../session.js';
 
-type Open = { kind: 'invite' } | { kind: 'link'; invite: InviteObject } | { kind: 'remove'; member: MemberObject } | { kind: 'revoke'; invite: InviteObject } | null;
+type Open =
+  | { kind: 'invite' }
+  | { kind: 'link'; invite: InviteObject }
+  | { kind: 'remove'; member: MemberObject }
+  | { kind: 'revoke'; invite: InviteObject }
+  | null;
 
 const STATES: Record<InviteObject['state'], { tone: Tone; label: string }> = {
-  pending: { tone: 'accent', label: 'Pending' }, accepted: { tone: 'ok', label: 'Accepted' }, revoked: { tone: 'neutral', label: 'Revoked' }, expired: { tone: 'warn', label: 'Expired' },
+  pending: { tone: 'accent', label: 'Pending' },
+  accepted: { tone: 'ok', label: 'Accepted' },
+  revoked: { tone: 'neutral', label: 'Revoked' },
+  expired: { tone: 'warn', label: 'Expired' },
 };
 
 export function Members(): ReactNode {
@@ -38,7 +46,9 @@ export function Members(): ReactNode {
   const [failure, setFailure] = useState<unknown>(null);
   const members = useList<MemberObject>(['organization', id, 'members'], `${path}/members`);
   const close = (): void => setOpen(null);
-  const refresh = (what: 'members' | 'invites'): void => { void client.invalidateQueries({ queryKey: ['organization', id, what] }); };
+  const refresh = (what: 'members' | 'invites'): void => {
+    void client.invalidateQueries({ queryKey: ['organization', id, what] });
+  };
   // Only owners make or unmake owners.
   const mayTouch = (member: MemberObject): boolean => may('admin') && (member.role !== 'owner' || role === 'owner');
 
@@ -66,75 +76,217 @@ export function Members(): ReactNode {
   };
   return (
     <>
-      <PageHeader title="Members" actions={may('admin') && <Button variant="primary" onClick={() => setOpen({ kind: 'invite' })}><Icon name="plus" /> Invite</Button>}>People who see this organization, and what each may do.</PageHeader>
+      <PageHeader
+        title="Members"
+        actions={
+          may('admin') && (
+            <Button variant="primary" onClick={() => setOpen({ kind: 'invite' })}>
+              <Icon name="plus" /> Invite
+            </Button>
+          )
+        }
+      >
+        People who see this organization, and what each may do.
+      </PageHeader>
       {failure !== null && <Notice tone="danger">{messageOf(failure)}</Notice>}
       <Panel flush>
         <ListView list={members} empty={<EmptyState icon="members" title="Nobody" />}>
           {(rows) => (
             <Table
-              caption="Members" rows={rows} rowKey={(member) => member.user_id}
+              caption="Members"
+              rows={rows}
+              rowKey={(member) => member.user_id}
               columns={[
-                { key: 'name', header: 'Name', heading: true, cell: (member) => <><span className="cell-main">{member.name || member.email} {member.user_id === user.id && <Badge>You</Badge>}</span><span className="cell-sub">{member.email}</span></> },
-                { key: 'role', header: 'Role', cell: (member) => (mayTouch(member)
-                  ? (
-                    <select className="input select compact" aria-label={`Role of ${member.email}`} value={member.role} onChange={(event) => { void changeRole(member, event.target.value as Role); }}>
-                      {ROLE_CHOICES.filter((choice) => role === 'owner' || choice.value !== 'owner').map(({ value, label }) => <option key={value} value={value}>{label}</option>)}
-                    </select>
-                  )
-                  : <span>{roleLabel(member.role)}</span>) },
+                {
+                  key: 'name',
+                  header: 'Name',
+                  heading: true,
+                  cell: (member) => (
+                    <>
+                      <span className="cell-main">
+                        {member.name || member.email} {member.user_id === user.id && <Badge>You</Badge>}
+                      </span>
+                      <span className="cell-sub">{member.email}</span>
+                    </>
+                  ),
+                },
+                {
+                  key: 'role',
+                  header: 'Role',
+                  cell: (member) =>
+                    mayTouch(member) ? (
+                      <select
+                        className="input select compact"
+                        aria-label={`Role of ${member.email}`}
+                        value={member.role}
+                        onChange={(event) => {
+                          void changeRole(member, event.target.value as Role);
+                        }}
+                      >
+                        {ROLE_CHOICES.filter((choice) => role === 'owner' || choice.value !== 'owner').map(
+                          ({ value, label }) => (
+                            <option key={value} value={value}>
+                              {label}
+                            </option>
+                          ),
+                        )}
+                      </select>
+                    ) : (
+                      <span>{roleLabel(member.role)}</span>
+                    ),
+                },
                 { key: 'joined', header: 'Joined', cell: (member) => <Time at={member.created_at} /> },
                 { key: 'seen', header: 'Last sign-in', cell: (member) => <Time at={member.last_login_at} /> },
-                { key: 'actions', header: 'Actions', actions: true, cell: (member) => (member.user_id === user.id
-                  ? <Button size="small" variant="ghost" onClick={() => setOpen({ kind: 'remove', member })}>Leave</Button>
-                  : mayTouch(member) ? <Button size="small" variant="ghost" aria-label={`Remove ${member.email}`} onClick={() => setOpen({ kind: 'remove', member })}>Remove</Button> : null) },
+                {
+                  key: 'actions',
+                  header: 'Actions',
+                  actions: true,
+                  cell: (member) =>
+                    member.user_id === user.id ? (
+                      <Button size="small" variant="ghost" onClick={() => setOpen({ kind: 'remove', member })}>
+                        Leave
+                      </Button>
+                    ) : mayTouch(member) ? (
+                      <Button
+                        size="small"
+                        variant="ghost"
+                        aria-label={`Remove ${member.email}`}
+                        onClick={() => setOpen({ kind: 'remove', member })}
+                      >
+                        Remove
+                      </Button>
+                    ) : null,
+                },
               ]}
             />
           )}
         </ListView>
       </Panel>
-      {may('admin') && <Invites onLink={(invite) => setOpen({ kind: 'link', invite })} onRevoke={(invite) => setOpen({ kind: 'revoke', invite })} />}
-      {open?.kind === 'invite' && <InviteDialog onClose={close} onInvited={(invite) => { refresh('invites'); setOpen({ kind: 'link', invite }); }} />}
+      {may('admin') && (
+        <Invites
+          onLink={(invite) => setOpen({ kind: 'link', invite })}
+          onRevoke={(invite) => setOpen({ kind: 'revoke', invite })}
+        />
+      )}
+      {open?.kind === 'invite' && (
+        <InviteDialog
+          onClose={close}
+          onInvited={(invite) => {
+            refresh('invites');
+            setOpen({ kind: 'link', invite });
+          }}
+        />
+      )}
       {open?.kind === 'link' && <InviteLinkDialog invite={open.invite} onClose={close} />}
       {open?.kind === 'revoke' && (
-        <ConfirmDialog title="Take the invitation back?" confirm="Revoke invitation" danger onClose={close} onConfirm={async () => { await api.delete(`${path}/invites/${open.invite.id}`); toast('Invitation revoked'); refresh('invites'); }}>
-          <p>The link sent to <strong>{open.invite.email}</strong> stops working.</p>
+        <ConfirmDialog
+          title="Take the invitation back?"
+          confirm="Revoke invitation"
+          danger
+          onClose={close}
+          onConfirm={async () => {
+            await api.delete(`${path}/invites/${open.invite.id}`);
+            toast('Invitation revoked');
+            refresh('invites');
+          }}
+        >
+          <p>
+            The link sent to <strong>{open.invite.email}</strong> stops working.
+          </p>
         </ConfirmDialog>
       )}
       {open?.kind === 'remove' && (
         <ConfirmDialog
-          title={open.member.user_id === user.id ? `Leave ${name}?` : `Remove ${open.member.name || open.member.email}?`} danger onClose={close}
-          confirm={open.member.user_id === user.id ? 'Leave' : 'Remove'} onConfirm={() => remove(open.member)}
+          title={
+            open.member.user_id === user.id ? `Leave ${name}?` : `Remove ${open.member.name || open.member.email}?`
+          }
+          danger
+          onClose={close}
+          confirm={open.member.user_id === user.id ? 'Leave' : 'Remove'}
+          onConfirm={() => remove(open.member)}
         >
-          <p>{open.member.user_id === user.id ? 'You lose access to its keys, usage and settings.' : <><strong>{open.member.email}</strong> loses access and is signed out.</>} API keys they created go on working.</p>
+          <p>
+            {open.member.user_id === user.id ? (
+              'You lose access to its keys, usage and settings.'
+            ) : (
+              <>
+                <strong>{open.member.email}</strong> loses access and is signed out.
+              </>
+            )}{' '}
+            API keys they created go on working.
+          </p>
         </ConfirmDialog>
       )}
     </>
   );
 }
 
-function Invites({ onLink, onRevoke }: { onLink: (invite: InviteObject) => void; onRevoke: (invite: InviteObject) => void }): ReactNode {
+function Invites({
+  onLink,
+  onRevoke,
+}: {
+  onLink: (invite: InviteObject) => void;
+  onRevoke: (invite: InviteObject) => void;
+}): ReactNode {
   const { id, path } = useOrganization();
   const invites = useList<InviteObject>(['organization', id, 'invites'], `${path}/invites`);
   return (
     <Panel title="Invitations" flush>
-      <ListView list={invites} empty={<EmptyState icon="members" title="No invitation">Invite people by e-mail address; each gets a link that works for a week.</EmptyState>}>
+      <ListView
+        list={invites}
+        empty={
+          <EmptyState icon="members" title="No invitation">
+            Invite people by e-mail address; each gets a link that works for a week.
+          </EmptyState>
+        }
+      >
         {(rows) => (
           <Table
-            caption="Invitations" rows={rows} rowKey={(invite) => invite.id} rowClass={(invite) => (invite.state === 'pending' ? undefined : 'dim')}
+            caption="Invitations"
+            rows={rows}
+            rowKey={(invite) => invite.id}
+            rowClass={(invite) => (invite.state === 'pending' ? undefined : 'dim')}
             columns={[
-              { key: 'email', header: 'E-mail', heading: true, cell: (invite) => <span className="cell-main">{invite.email}</span> },
+              {
+                key: 'email',
+                header: 'E-mail',
+                heading: true,
+                cell: (invite) => <span className="cell-main">{invite.email}</span>,
+              },
               { key: 'role', header: 'Role', cell: (invite) => roleLabel(invite.role) },
-              { key: 'state', header: 'Status', cell: (invite) => <Badge tone={STATES[invite.state].tone}>{STATES[invite.state].label}</Badge> },
+              {
+                key: 'state',
+                header: 'Status',
+                cell: (invite) => <Badge tone={STATES[invite.state].tone}>{STATES[invite.state].label}</Badge>,
+              },
               { key: 'sent', header: 'Invited', cell: (invite) => <Time at={invite.created_at} /> },
               { key: 'expires', header: 'Expires', cell: (invite) => <Time at={invite.expires_at} /> },
-              { key: 'actions', header: 'Actions', actions: true, cell: (invite) => (invite.state === 'pending'
-                ? (
-                  <>
-                    <Button size="small" variant="ghost" aria-label={`Link for ${invite.email}`} onClick={() => onLink(invite)}>Link</Button>
-                    <Button size="small" variant="ghost" aria-label={`Revoke the invitation of ${invite.email}`} onClick={() => onRevoke(invite)}>Revoke</Button>
-                  </>
-                )
-                : null) },
+              {
+                key: 'actions',
+                header: 'Actions',
+                actions: true,
+                cell: (invite) =>
+                  invite.state === 'pending' ? (
+                    <>
+                      <Button
+                        size="small"
+                        variant="ghost"
+                        aria-label={`Link for ${invite.email}`}
+                        onClick={() => onLink(invite)}
+                      >
+                        Link
+                      </Button>
+                      <Button
+                        size="small"
+                        variant="ghost"
+                        aria-label={`Revoke the invitation of ${invite.email}`}
+                        onClick={() => onRevoke(invite)}
+                      >
+                        Revoke
+                      </Button>
+                    </>
+                  ) : null,
+              },
             ]}
           />
         )}
@@ -143,17 +295,55 @@ function Invites({ onLink, onRevoke }: { onLink: (invite: InviteObject) => void;
   );
 }
 
-function InviteDialog({ onClose, onInvited }: { onClose: () => void; onInvited: (invite: InviteObject) => void }): ReactNode {
+function InviteDialog({
+  onClose,
+  onInvited,
+}: {
+  onClose: () => void;
+  onInvited: (invite: InviteObject) => void;
+}): ReactNode {
   const { name, path, role: own } = useOrganization();
   const action = useAction();
   const [email, setEmail] = useState('');
   const [role, setRole] = useState<Role>('developer');
-  const invite = (): void => { void action.run(async () => onInvited(await api.post<InviteObject>(`${path}/invites`, { email, role }))); };
+  const invite = (): void => {
+    void action.run(async () => onInvited(await api.post<InviteObject>(`${path}/invites`, { email, role })));
+  };
   return (
-    <Dialog title={`Invite to ${name}`} onClose={onClose} onSubmit={invite} footer={<><Button onClick={onClose}>Cancel</Button><Button type="submit" variant="primary" busy={action.busy}>Invite</Button></>}>
-      <TextField label="E-mail" type="email" inputMode="email" autoComplete="off" autoFocus value={email} onChange={(event) => setEmail(event.target.value)} error={action.errorOf('email')} />
+    <Dialog
+      title={`Invite to ${name}`}
+      onClose={onClose}
+      onSubmit={invite}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" variant="primary" busy={action.busy}>
+            Invite
+          </Button>
+        </>
+      }
+    >
+      <TextField
+        label="E-mail"
+        type="email"
+        inputMode="email"
+        autoComplete="off"
+        autoFocus
+        value={email}
+        onChange={(event) => setEmail(event.target.value)}
+        error={action.errorOf('email')}
+      />
       <FieldSet legend="Role" error={action.errorOf('role')}>
-        {ROLE_CHOICES.filter(({ value }) => own === 'owner' || value !== 'owner').map(({ value, label, help }) => <Radio key={value} name="role" label={label} hint={help} checked={role === value} onChange={() => setRole(value)} />)}
+        {ROLE_CHOICES.filter(({ value }) => own === 'owner' || value !== 'owner').map(({ value, label, help }) => (
+          <Radio
+            key={value}
+            name="role"
+            label={label}
+            hint={help}
+            checked={role === value}
+            onChange={() => setRole(value)}
+          />
+        ))}
       </FieldSet>
       <FormError action={action} fields={['email', 'role']} />
     </Dialog>
@@ -163,10 +353,27 @@ function InviteDialog({ onClose, onInvited }: { onClose: () => void; onInvited: 
 function InviteLinkDialog({ invite, onClose }: { invite: InviteObject; onClose: () => void }): ReactNode {
   const { status } = useSession();
   return (
-    <Dialog title={`Invitation for ${invite.email}`} onClose={onClose} footer={<Button variant="primary" onClick={onClose}>Done</Button>}>
-      <p>{status.mail ? 'The link is on its way by mail. You can also pass it on yourself:' : 'This server sends no mail: pass this link on yourself.'}</p>
-      <div className="secret"><code>{invite.url ?? ''}</code><CopyButton text={invite.url ?? ''} label="Copy the link" iconOnly /></div>
-      <p className="hint">For this address only. The link expires <Time at={invite.expires_at} />.</p>
+    <Dialog
+      title={`Invitation for ${invite.email}`}
+      onClose={onClose}
+      footer={
+        <Button variant="primary" onClick={onClose}>
+          Done
+        </Button>
+      }
+    >
+      <p>
+        {status.mail
+          ? 'The link is on its way by mail. You can also pass it on yourself:'
+          : 'This server sends no mail: pass this link on yourself.'}
+      </p>
+      <div className="secret">
+        <code>{invite.url ?? ''}</code>
+        <CopyButton text={invite.url ?? ''} label="Copy the link" iconOnly />
+      </div>
+      <p className="hint">
+        For this address only. The link expires <Time at={invite.expires_at} />.
+      </p>
     </Dialog>
   );
 }

@@ -10,12 +10,20 @@ import { bytes, count, date, short } from '../format.js';
 import { useModels } from '../queries.js';
 
 const STATES: Record<DashboardModel['state'], { tone: Tone; label: string }> = {
-  ready: { tone: 'ok', label: 'Ready' }, loading: { tone: 'warn', label: 'Loading' }, failed: { tone: 'danger', label: 'Failed' }, idle: { tone: 'neutral', label: 'Loads when asked' }, unloaded: { tone: 'neutral', label: 'Not loaded' },
+  ready: { tone: 'ok', label: 'Ready' },
+  loading: { tone: 'warn', label: 'Loading' },
+  failed: { tone: 'danger', label: 'Failed' },
+  idle: { tone: 'neutral', label: 'Loads when asked' },
+  unloaded: { tone: 'neutral', label: 'Not loaded' },
 };
 
 export function ModelState({ state }: { state: DashboardModel['state'] }): ReactNode {
   const { tone, label } = STATES[state];
-  return <Badge tone={tone} dot>{label}</Badge>;
+  return (
+    <Badge tone={tone} dot>
+      {label}
+    </Badge>
+  );
 }
 
 export function Models(): ReactNode {
@@ -24,55 +32,123 @@ export function Models(): ReactNode {
     <>
       <PageHeader title="Models">Highest tier first. Limits and usage count per model.</PageHeader>
       <Loaded query={models} loading={<Skeleton rows={8} height={24} />}>
-        {(all) => (all.length === 0
-          ? <EmptyState icon="models" title="No model is served">The operator of this server decides which there are.</EmptyState>
-          : <div className="cards wide">{all.map((model) => <ModelCard key={model.id} model={model} />)}</div>)}
+        {(all) =>
+          all.length === 0 ? (
+            <EmptyState icon="models" title="No model is served">
+              The operator of this server decides which there are.
+            </EmptyState>
+          ) : (
+            <div className="cards wide">
+              {all.map((model) => (
+                <ModelCard key={model.id} model={model} />
+              ))}
+            </div>
+          )
+        }
       </Loaded>
     </>
   );
 }
 
 function ModelCard({ model }: { model: DashboardModel }): ReactNode {
-  const build = model.upstream !== null ? [`elsewhere, on ${model.upstream === 1 ? 'one server' : `${model.upstream} servers`}`] : [
-    model.architecture, model.parameters === null ? null : `${short(model.parameters)} parameters`,
-    model.quantization, model.file_bytes === null ? null : bytes(model.file_bytes),
-  ].filter((part) => part !== null);
+  const build =
+    model.upstream !== null
+      ? [`elsewhere, on ${model.upstream === 1 ? 'one server' : `${model.upstream} servers`}`]
+      : [
+          model.architecture,
+          model.parameters === null ? null : `${short(model.parameters)} parameters`,
+          model.quantization,
+          model.file_bytes === null ? null : bytes(model.file_bytes),
+        ].filter((part) => part !== null);
   const images = model.input_modalities.includes('image');
   return (
     <section className="panel model-card" aria-labelledby={`model-${model.id}`}>
       <header className="panel-head">
         <div>
           <h2 id={`model-${model.id}`}>{model.display_name}</h2>
-          <div className="row tight"><Code>{model.id}</Code><CopyButton text={model.id} label={`Copy ${model.id}`} iconOnly /></div>
+          <div className="row tight">
+            <Code>{model.id}</Code>
+            <CopyButton text={model.id} label={`Copy ${model.id}`} iconOnly />
+          </div>
         </div>
         <div className="row">
-          {model.lifecycle !== 'active' && <Badge tone={model.lifecycle === 'retired' ? 'danger' : 'warn'}>{model.lifecycle === 'retired' ? 'Retired' : 'Deprecated'}</Badge>}
+          {model.lifecycle !== 'active' && (
+            <Badge tone={model.lifecycle === 'retired' ? 'danger' : 'warn'}>
+              {model.lifecycle === 'retired' ? 'Retired' : 'Deprecated'}
+            </Badge>
+          )}
           <ModelState state={model.state} />
         </div>
       </header>
       <div className="panel-body">
         {model.lifecycle !== 'active' && (
           <Notice tone="warn">
-            {model.lifecycle === 'retired' ? 'No longer served' : 'Will be retired'}{model.retires_at !== null && <> on {date(model.retires_at)}</>}.
-            {model.successor !== null && <> Use <Code>{model.successor}</Code> instead.</>}
+            {model.lifecycle === 'retired' ? 'No longer served' : 'Will be retired'}
+            {model.retires_at !== null && <> on {date(model.retires_at)}</>}.
+            {model.successor !== null && (
+              <>
+                {' '}
+                Use <Code>{model.successor}</Code> instead.
+              </>
+            )}
           </Notice>
         )}
         <dl className="fact-list">
-          <div><dt>Context</dt><dd>{count(model.context_window)} tokens</dd></div>
-          <div><dt>Maximum output</dt><dd>{count(model.max_output_tokens)} tokens</dd></div>
-          <div><dt>Input</dt><dd>{images ? 'Text and images' : 'Text'}</dd></div>
-          <div><dt>Also</dt><dd>Tools, structured output</dd></div>
+          <div>
+            <dt>Context</dt>
+            <dd>{count(model.context_window)} tokens</dd>
+          </div>
+          <div>
+            <dt>Maximum output</dt>
+            <dd>{count(model.max_output_tokens)} tokens</dd>
+          </div>
+          <div>
+            <dt>Input</dt>
+            <dd>{images ? 'Text and images' : 'Text'}</dd>
+          </div>
+          <div>
+            <dt>Also</dt>
+            <dd>Tools, structured output</dd>
+          </div>
           <div>
             <dt>Thinking</dt>
-            <dd>{model.reasoning_efforts.length === 0 ? 'No' : <>{model.reasoning_efforts.join(', ')}<span className="cell-sub">default {model.default_reasoning_effort}</span></>}</dd>
+            <dd>
+              {model.reasoning_efforts.length === 0 ? (
+                'No'
+              ) : (
+                <>
+                  {model.reasoning_efforts.join(', ')}
+                  <span className="cell-sub">default {model.default_reasoning_effort}</span>
+                </>
+              )}
+            </dd>
           </div>
           <div>
             <dt>Sampling defaults</dt>
-            <dd><ul className="pairs">{Object.entries(model.sampling_defaults).map(([name, value]) => <li key={name}><code>{name}</code> {value}</li>)}</ul></dd>
+            <dd>
+              <ul className="pairs">
+                {Object.entries(model.sampling_defaults).map(([name, value]) => (
+                  <li key={name}>
+                    <code>{name}</code> {value}
+                  </li>
+                ))}
+              </ul>
+            </dd>
           </div>
-          {build.length > 0 && <div><dt>{model.upstream === null ? 'Weights' : 'Runs'}</dt><dd>{build.join(' · ')}</dd></div>}
+          {build.length > 0 && (
+            <div>
+              <dt>{model.upstream === null ? 'Weights' : 'Runs'}</dt>
+              <dd>{build.join(' · ')}</dd>
+            </div>
+          )}
         </dl>
-        {model.lifecycle !== 'retired' && <div><LinkButton href={`/playground?model=${encodeURIComponent(model.id)}`} size="small">Try in the playground</LinkButton></div>}
+        {model.lifecycle !== 'retired' && (
+          <div>
+            <LinkButton href={`/playground?model=${encodeURIComponent(model.id)}`} size="small">
+              Try in the playground
+            </LinkButton>
+          </div>
+        )}
       </div>
     </section>
   );

@@ -11,7 +11,15 @@ export function NoOrganization(): ReactNode {
     <>
       <PageHeader title="No organization" />
       <Panel flush>
-        <EmptyState icon="organizations" title="You are in no organization" action={<Button variant="primary" onClick={() => setCreating(true)}>New organization</Button>}>
+        <EmptyState
+          icon="organizations"
+          title="You are in no organization"
+          action={
+            <Button variant="primary" onClick={() => setCreating(true)}>
+              New organization
+            </Button>
+          }
+        >
           Keys, limits and usage belong to an organization. Create one, or accept an invitation to one.
         </EmptyState>
       </Panel>

@@ -38,37 +38,67 @@ export function OperatorLive(): ReactNode {
   const [chosen, setChosen] = useState<string | null>(null);
   const isPast = range !== '5m' || zoom !== null;
   const past = usePast(range, zoom, isPast);
-  const marks = usePast('5m', null, !isPast);            // of the last minutes, for their marks alone
-  const tunables = useQuery({ queryKey: ['operator', 'tunables'], queryFn: ({ signal }) => api.get<ListPage<EngineTunables>>('/operator/tunables', {}, signal), refetchInterval: 30_000 });
+  const marks = usePast('5m', null, !isPast); // of the last minutes, for their marks alone
+  const tunables = useQuery({
+    queryKey: ['operator', 'tunables'],
+    queryFn: ({ signal }) => api.get<ListPage<EngineTunables>>('/operator/tunables', {}, signal),
+    refetchInterval: 30_000,
+  });
   // Those of the moment that is shown: paused means all of it.
   const latest = useMemo(() => samples.latest, [samples, version]);
   const words = zoom === null ? wordsOf(range) : `${dateTime(zoom.from * 1000)} to ${dateTime(zoom.to * 1000)}`;
   const changes = (isPast ? past.data?.marks : marks.data?.marks) ?? NONE;
   const shown = useMemo((): Shown | null => {
-    const onZoom = (from: number, to: number): void => { if (to - from >= LEAST_ZOOM_S) setZoom({ from, to }); };
+    const onZoom = (from: number, to: number): void => {
+      if (to - from >= LEAST_ZOOM_S) setZoom({ from, to });
+    };
     const common = { words, marks: changes.map(({ at }) => Date.parse(at) / 1000), onZoom };
     if (!isPast) return { samples, version, span: null, ...common };
-    return past.data === undefined ? null : { samples: past.data.samples, version: past.data.version, span: past.data.span, ...common };
+    return past.data === undefined
+      ? null
+      : { samples: past.data.samples, version: past.data.version, span: past.data.span, ...common };
   }, [samples, version, isPast, past.data, words, changes]);
   if (connection.state === 'refused') {
-    return <><PageHeader title="Live engine" /><ErrorState error={new ApiFailure(connection.status, 'unreadable', connection.reason)} onRetry={live.retry} /></>;
+    return (
+      <>
+        <PageHeader title="Live engine" />
+        <ErrorState error={new ApiFailure(connection.status, 'unreadable', connection.reason)} onRetry={live.retry} />
+      </>
+    );
   }
   const engines = (isPast ? past.data?.samples : samples)?.engines() ?? [];
   const engine = engines.find(({ model }) => model === chosen) ?? engines[0];
   const limitOf = (name: TunableName | undefined): ChartOf['limit'] => {
-    const value = tunables.data?.data.find(({ model }) => model === engine?.model)?.tunables.find((one) => one.name === name)?.value;
+    const value = tunables.data?.data
+      .find(({ model }) => model === engine?.model)
+      ?.tunables.find((one) => one.name === name)?.value;
     return value === undefined || value === 0 ? undefined : { label: 'limit', value };
   };
   return (
     <>
       <PageHeader title="Live engine" actions={<Controls live={live} at={latest?.at} />}>
-        {zoom === null ? `The ${wordsOf(range)}${isPast ? '' : ', one sample a second'}.` : `${words}.`} Drag over a chart to look closer.
+        {zoom === null ? `The ${wordsOf(range)}${isPast ? '' : ', one sample a second'}.` : `${words}.`} Drag over a
+        chart to look closer.
       </PageHeader>
       <div className="toolbar">
-        <Segmented label="Range" value={range} onChange={(next) => { setRange(next); setZoom(null); }} options={LIVE_RANGES.map(({ value, label }) => ({ value, label }))} />
-        {zoom !== null && <Button size="small" onClick={() => setZoom(null)}>Reset zoom</Button>}
+        <Segmented
+          label="Range"
+          value={range}
+          onChange={(next) => {
+            setRange(next);
+            setZoom(null);
+          }}
+          options={LIVE_RANGES.map(({ value, label }) => ({ value, label }))}
+        />
+        {zoom !== null && (
+          <Button size="small" onClick={() => setZoom(null)}>
+            Reset zoom
+          </Button>
+        )}
       </div>
-      {latest === undefined ? <Skeleton rows={6} height={48} /> : (
+      {latest === undefined ? (
+        <Skeleton rows={6} height={48} />
+      ) : (
         <>
           <section className="live-part" aria-label="Server">
             <h2>Server, now</h2>
@@ -78,29 +108,67 @@ export function OperatorLive(): ReactNode {
             <div className="live-head">
               <h2>Engine</h2>
               {engines.length > 1 && engine !== undefined && (
-                <Segmented label="Engine" value={engine.model} onChange={setChosen} options={engines.map(({ model, names }) => ({ value: model, label: names.join(', ') }))} />
+                <Segmented
+                  label="Engine"
+                  value={engine.model}
+                  onChange={setChosen}
+                  options={engines.map(({ model, names }) => ({ value: model, label: names.join(', ') }))}
+                />
               )}
               {engines.length === 1 && engine !== undefined && <span className="muted">{engine.names.join(', ')}</span>}
             </div>
-            {shown === null ? (past.isError ? <ErrorState error={past.error} onRetry={() => { void past.refetch(); }} /> : <Skeleton rows={6} height={48} />)
-              : engine === undefined ? <p className="muted">{isPast ? 'Nothing was kept of this time.' : 'No model is loaded.'}</p> : (
-                <>
-                  {!isPast && <EngineTiles engine={engine} />}
-                  <LiveCharts
-                    of={engine.model} shown={shown} label="Chart of the engine"
-                    charts={ENGINE_VIEWS.map((view) => ({
-                      now: isPast ? null : inWords(view, engine), limit: limitOf(view.limit),
-                      view: { ...view, series: view.series.map((one) => ({ ...one, of: ofEngine(engine.model, one.of) })) },
-                    }))}
-                  />
-                </>
-              )}
+            {shown === null ? (
+              past.isError ? (
+                <ErrorState
+                  error={past.error}
+                  onRetry={() => {
+                    void past.refetch();
+                  }}
+                />
+              ) : (
+                <Skeleton rows={6} height={48} />
+              )
+            ) : engine === undefined ? (
+              <p className="muted">{isPast ? 'Nothing was kept of this time.' : 'No model is loaded.'}</p>
+            ) : (
+              <>
+                {!isPast && <EngineTiles engine={engine} />}
+                <LiveCharts
+                  of={engine.model}
+                  shown={shown}
+                  label="Chart of the engine"
+                  charts={ENGINE_VIEWS.map((view) => ({
+                    now: isPast ? null : inWords(view, engine),
+                    limit: limitOf(view.limit),
+                    view: {
+                      ...view,
+                      series: view.series.map((one) => ({ ...one, of: ofEngine(engine.model, one.of) })),
+                    },
+                  }))}
+                />
+              </>
+            )}
           </section>
-          <LiveSenders range={range} zoom={zoom} words={words} onZoom={(from, to) => { if (to - from >= LEAST_ZOOM_S) setZoom({ from, to }); }} />
+          <LiveSenders
+            range={range}
+            zoom={zoom}
+            words={words}
+            onZoom={(from, to) => {
+              if (to - from >= LEAST_ZOOM_S) setZoom({ from, to });
+            }}
+          />
           {shown !== null && (
             <section className="live-part" aria-label="Server, charts">
               <h2>Requests and process</h2>
-              <LiveCharts of="server" shown={shown} label="Chart of the server" charts={SERVER_VIEWS.map((view) => ({ view, now: isPast ? null : inWords(view, latest as LiveSample) }))} />
+              <LiveCharts
+                of="server"
+                shown={shown}
+                label="Chart of the server"
+                charts={SERVER_VIEWS.map((view) => ({
+                  view,
+                  now: isPast ? null : inWords(view, latest as LiveSample),
+                }))}
+              />
             </section>
           )}
           <Changes marks={changes} />
@@ -117,7 +185,15 @@ function Changes({ marks }: { marks: readonly LiveMark[] }): ReactNode {
     <section className="live-part" aria-label="Changes">
       <h2>Changes in this time</h2>
       <ul className="live-changes">
-        {marks.slice(-20).reverse().map((mark) => <li key={`${mark.at} ${mark.action}`}><time dateTime={mark.at}>{dateTime(mark.at)}</time> <code>{mark.action}</code> {mark.target} <span className="muted">{mark.by ?? 'operator API'}</span></li>)}
+        {marks
+          .slice(-20)
+          .reverse()
+          .map((mark) => (
+            <li key={`${mark.at} ${mark.action}`}>
+              <time dateTime={mark.at}>{dateTime(mark.at)}</time> <code>{mark.action}</code> {mark.target}{' '}
+              <span className="muted">{mark.by ?? 'operator API'}</span>
+            </li>
+          ))}
       </ul>
     </section>
   );
@@ -128,10 +204,22 @@ function Controls({ live, at }: { live: Live; at: string | undefined }): ReactNo
   return (
     <>
       <span className="row" role="status">
-        {paused && at !== undefined ? <Badge tone="warn" dot>Paused at {clock.format(Date.parse(at))}</Badge> : <ConnectionBadge connection={connection} />}
+        {paused && at !== undefined ? (
+          <Badge tone="warn" dot>
+            Paused at {clock.format(Date.parse(at))}
+          </Badge>
+        ) : (
+          <ConnectionBadge connection={connection} />
+        )}
       </span>
-      {connection.state === 'waiting' && <Button size="small" onClick={retry}><Icon name="refresh" /> Connect now</Button>}
-      <Button size="small" aria-pressed={paused} onClick={() => setPaused(!paused)}><Icon name={paused ? 'play' : 'pause'} /> {paused ? 'Resume' : 'Pause'}</Button>
+      {connection.state === 'waiting' && (
+        <Button size="small" onClick={retry}>
+          <Icon name="refresh" /> Connect now
+        </Button>
+      )}
+      <Button size="small" aria-pressed={paused} onClick={() => setPaused(!paused)}>
+        <Icon name={paused ? 'play' : 'pause'} /> {paused ? 'Resume' : 'Pause'}
+      </Button>
     </>
   );
 }
@@ -146,10 +234,19 @@ function ConnectionBadge({ connection }: { connection: Connection }): ReactNode 
     const timer = setInterval(() => tick((n) => n + 1), 500);
     return () => clearInterval(timer);
   }, [waits]);
-  if (connection.state === 'open') return <Badge tone="ok" dot>Live</Badge>;
+  if (connection.state === 'open')
+    return (
+      <Badge tone="ok" dot>
+        Live
+      </Badge>
+    );
   if (connection.state === 'waiting') {
     const seconds = Math.max(0, Math.ceil((connection.until - Date.now()) / 1000));
-    return <Badge tone="danger" dot><span title={connection.reason}>Not connected, again in {plural(seconds, 'second')}</span></Badge>;
+    return (
+      <Badge tone="danger" dot>
+        <span title={connection.reason}>Not connected, again in {plural(seconds, 'second')}</span>
+      </Badge>
+    );
   }
   return <Badge dot>Connecting</Badge>;
 }

@@ -26,33 +26,82 @@ export function OperatorOrganizations(): ReactNode {
 }
 
 function StatusBadge({ status }: { status: OperatorOrganization['status'] }): ReactNode {
-  return status === 'active' ? <Badge tone="ok" dot>Active</Badge> : <Badge tone="danger" dot>Suspended</Badge>;
+  return status === 'active' ? (
+    <Badge tone="ok" dot>
+      Active
+    </Badge>
+  ) : (
+    <Badge tone="danger" dot>
+      Suspended
+    </Badge>
+  );
 }
 
 function Organizations(): ReactNode {
   const list = useList<OperatorOrganization>(LIST, '/operator/organizations');
   return (
     <>
-      <PageHeader title="Organizations">Everybody who uses this server. Limits and caps act at once; suspending one refuses its requests and ends what runs.</PageHeader>
+      <PageHeader title="Organizations">
+        Everybody who uses this server. Limits and caps act at once; suspending one refuses its requests and ends what
+        runs.
+      </PageHeader>
       <Panel flush>
-        <ListView list={list} empty={<EmptyState icon="organizations" title="No organization yet">Organizations come with sign-ups.</EmptyState>}>
+        <ListView
+          list={list}
+          empty={
+            <EmptyState icon="organizations" title="No organization yet">
+              Organizations come with sign-ups.
+            </EmptyState>
+          }
+        >
           {(rows) => (
             <Table
-              caption="Organizations" rows={rows} rowKey={({ id }) => id} rowClass={({ status }) => (status === 'suspended' ? 'dim' : undefined)}
+              caption="Organizations"
+              rows={rows}
+              rowKey={({ id }) => id}
+              rowClass={({ status }) => (status === 'suspended' ? 'dim' : undefined)}
               columns={[
-                { key: 'name', header: 'Name', heading: true, cell: ({ id, name }) => (
-                  <>
-                    <Link className="cell-main" href={`/operator/organizations?org=${id}`}>{name}</Link>
-                    <span className="cell-sub"><Code>{id}</Code></span>
-                  </>
-                ) },
+                {
+                  key: 'name',
+                  header: 'Name',
+                  heading: true,
+                  cell: ({ id, name }) => (
+                    <>
+                      <Link className="cell-main" href={`/operator/organizations?org=${id}`}>
+                        {name}
+                      </Link>
+                      <span className="cell-sub">
+                        <Code>{id}</Code>
+                      </span>
+                    </>
+                  ),
+                },
                 { key: 'status', header: 'Status', cell: ({ status }) => <StatusBadge status={status} /> },
                 { key: 'members', header: 'Members', numeric: true, cell: ({ members }) => count(members) },
                 { key: 'keys', header: 'Active keys', numeric: true, cell: (one) => count(one.active_keys) },
-                { key: 'tokens', header: 'Tokens this month', numeric: true, cell: (one) => (
-                  <>{short(one.month_tokens)}{one.monthly_token_cap !== null && <span className="muted"> of {short(one.monthly_token_cap)}</span>}</>
-                ) },
-                { key: 'limits', header: 'Own limits', cell: ({ overrides }) => (Object.keys(overrides).length > 0 ? <Badge tone="accent">yes</Badge> : <span className="muted">none</span>) },
+                {
+                  key: 'tokens',
+                  header: 'Tokens this month',
+                  numeric: true,
+                  cell: (one) => (
+                    <>
+                      {short(one.month_tokens)}
+                      {one.monthly_token_cap !== null && (
+                        <span className="muted"> of {short(one.monthly_token_cap)}</span>
+                      )}
+                    </>
+                  ),
+                },
+                {
+                  key: 'limits',
+                  header: 'Own limits',
+                  cell: ({ overrides }) =>
+                    Object.keys(overrides).length > 0 ? (
+                      <Badge tone="accent">yes</Badge>
+                    ) : (
+                      <span className="muted">none</span>
+                    ),
+                },
                 { key: 'created', header: 'Created', cell: (one) => <Time at={one.created_at} /> },
               ]}
             />
@@ -68,7 +117,11 @@ function OneOrganization({ id }: { id: string }): ReactNode {
   const toast = useToast();
   const [asks, setAsks] = useState(false);
   const key = [...LIST, 'one', id];
-  const query = useQuery({ queryKey: key, queryFn: ({ signal }) => api.get<OperatorOrganization>(`/operator/organizations/${encodeURIComponent(id)}`, {}, signal) });
+  const query = useQuery({
+    queryKey: key,
+    queryFn: ({ signal }) =>
+      api.get<OperatorOrganization>(`/operator/organizations/${encodeURIComponent(id)}`, {}, signal),
+  });
   const change = async (patch: OperatorOrganizationPatch): Promise<OperatorOrganization> => {
     const changed = await api.patch<OperatorOrganization>(`/operator/organizations/${encodeURIComponent(id)}`, patch);
     client.setQueryData(key, changed);
@@ -85,26 +138,55 @@ function OneOrganization({ id }: { id: string }): ReactNode {
         };
         return (
           <>
-            <PageHeader title={organization.name} actions={
-              <>
-                <LinkButton href="/operator/organizations" size="small">All organizations</LinkButton>
-                <Button size="small" variant={active ? 'danger' : 'primary'} onClick={() => setAsks(true)}>{active ? 'Suspend' : 'Resume'}</Button>
-              </>
-            }><Code>{organization.id}</Code></PageHeader>
-            {!active && <Notice tone="danger">Suspended: every request of its keys is refused with 403, and its members can see but not use anything.</Notice>}
+            <PageHeader
+              title={organization.name}
+              actions={
+                <>
+                  <LinkButton href="/operator/organizations" size="small">
+                    All organizations
+                  </LinkButton>
+                  <Button size="small" variant={active ? 'danger' : 'primary'} onClick={() => setAsks(true)}>
+                    {active ? 'Suspend' : 'Resume'}
+                  </Button>
+                </>
+              }
+            >
+              <Code>{organization.id}</Code>
+            </PageHeader>
+            {!active && (
+              <Notice tone="danger">
+                Suspended: every request of its keys is refused with 403, and its members can see but not use anything.
+              </Notice>
+            )}
             <Panel>
               <Stats>
                 <Stat label="Status" value={<StatusBadge status={organization.status} />} />
                 <Stat label="Members" value={count(organization.members)} />
                 <Stat label="Active keys" value={count(organization.active_keys)} />
-                <Stat label="Tokens this month" value={short(organization.month_tokens)} {...(organization.monthly_token_cap === null ? {} : { note: `of ${count(organization.monthly_token_cap)}` })} />
+                <Stat
+                  label="Tokens this month"
+                  value={short(organization.month_tokens)}
+                  {...(organization.monthly_token_cap === null
+                    ? {}
+                    : { note: `of ${count(organization.monthly_token_cap)}` })}
+                />
               </Stats>
             </Panel>
             <OrganizationLimits organization={organization} onChange={change} />
             {asks && (
               <ConfirmDialog
-                title={active ? `Suspend ${organization.name}?` : `Resume ${organization.name}?`} confirm={active ? 'Suspend' : 'Resume'} danger={active} onClose={() => setAsks(false)}
-                onConfirm={active ? async () => { await change({ status: 'suspended' }); toast(`${organization.name} is suspended`); } : resume}
+                title={active ? `Suspend ${organization.name}?` : `Resume ${organization.name}?`}
+                confirm={active ? 'Suspend' : 'Resume'}
+                danger={active}
+                onClose={() => setAsks(false)}
+                onConfirm={
+                  active
+                    ? async () => {
+                        await change({ status: 'suspended' });
+                        toast(`${organization.name} is suspended`);
+                      }
+                    : resume
+                }
               >
                 <p>
                   {active

@@ -17,23 +17,65 @@ export function OperatorRequests(): ReactNode {
   const [opened, setOpened] = useState<RequestObject | null>(null);
   const { api_key: _none, ...asked } = filter;
   const list = useList<RequestObject>(['operator', 'requests'], '/operator/requests', { ...asked, organization });
-  const models = useQuery({ queryKey: ['operator', 'models'], queryFn: ({ signal }) => api.get<ListPage<DashboardModel>>('/operator/models', {}, signal) });
-  const organizations = useQuery({ queryKey: ['operator', 'organizations', 'first'], queryFn: ({ signal }) => api.get<ListPage<OperatorOrganization>>('/operator/organizations', { limit: 100 }, signal) });
+  const models = useQuery({
+    queryKey: ['operator', 'models'],
+    queryFn: ({ signal }) => api.get<ListPage<DashboardModel>>('/operator/models', {}, signal),
+  });
+  const organizations = useQuery({
+    queryKey: ['operator', 'organizations', 'first'],
+    queryFn: ({ signal }) => api.get<ListPage<OperatorOrganization>>('/operator/organizations', { limit: 100 }, signal),
+  });
   const nameOf = (id: string): string => organizations.data?.data.find((one) => one.id === id)?.name ?? id;
   return (
     <>
-      <PageHeader title="All requests" actions={<RefreshButton list={list} />}>Every request of the last days, newest first, without what was said.</PageHeader>
+      <PageHeader title="All requests" actions={<RefreshButton list={list} />}>
+        Every request of the last days, newest first, without what was said.
+      </PageHeader>
       <RequestFilters
-        filter={filter} onChange={setFilter} keys={null} models={models.data?.data.map(({ id }) => id) ?? []}
-        extra={<Select label="Organization" value={organization} onChange={(event) => setOrganization(event.target.value)} options={[{ value: '', label: 'All organizations' }, ...(organizations.data?.data ?? []).map(({ id, name }) => ({ value: id, label: name }))]} />}
+        filter={filter}
+        onChange={setFilter}
+        keys={null}
+        models={models.data?.data.map(({ id }) => id) ?? []}
+        extra={
+          <Select
+            label="Organization"
+            value={organization}
+            onChange={(event) => setOrganization(event.target.value)}
+            options={[
+              { value: '', label: 'All organizations' },
+              ...(organizations.data?.data ?? []).map(({ id, name }) => ({ value: id, label: name })),
+            ]}
+          />
+        }
       />
       <Panel flush>
         <RequestList
-          list={list} onOpen={setOpened} empty={<EmptyState icon="requests" title="No requests">None of the last days is like that.</EmptyState>}
-          who={{ key: 'organization', header: 'Organization', cell: ({ organization_id: of }) => <span className="clip request-who" title={of}>{nameOf(of)}</span> }}
+          list={list}
+          onOpen={setOpened}
+          empty={
+            <EmptyState icon="requests" title="No requests">
+              None of the last days is like that.
+            </EmptyState>
+          }
+          who={{
+            key: 'organization',
+            header: 'Organization',
+            cell: ({ organization_id: of }) => (
+              <span className="clip request-who" title={of}>
+                {nameOf(of)}
+              </span>
+            ),
+          }}
         />
       </Panel>
-      {opened !== null && <RequestDialog request={opened} path="/operator/requests" keyName={opened.api_key_id} onClose={() => setOpened(null)} />}
+      {opened !== null && (
+        <RequestDialog
+          request={opened}
+          path="/operator/requests"
+          keyName={opened.api_key_id}
+          onClose={() => setOpened(null)}
+        />
+      )}
     </>
   );
 }

@@ -23,18 +23,33 @@ const LABELS: Record<TunableName, string> = {
 };
 
 export function OperatorTunables(): ReactNode {
-  const query = useQuery({ queryKey: KEY, queryFn: ({ signal }) => api.get<ListPage<EngineTunables>>('/operator/tunables', {}, signal), refetchInterval: 10_000 });
+  const query = useQuery({
+    queryKey: KEY,
+    queryFn: ({ signal }) => api.get<ListPage<EngineTunables>>('/operator/tunables', {}, signal),
+    refetchInterval: 10_000,
+  });
   return (
     <>
-      <PageHeader title="Tunables">How each engine shares its steps. Changes hold from the next step on, nothing restarts, and nothing that runs is lost. They are kept for later starts, except of a setting that the start gives itself.</PageHeader>
+      <PageHeader title="Tunables">
+        How each engine shares its steps. Changes hold from the next step on, nothing restarts, and nothing that runs is
+        lost. They are kept for later starts, except of a setting that the start gives itself.
+      </PageHeader>
       <Loaded query={query}>
-        {({ data }) => (data.length === 0
-          ? <EmptyState icon="tunables" title="No engine runs">There is nothing to tune until a model is loaded.</EmptyState>
-          : data.map((engine) => (
-            <Panel key={engine.model} flush title={engine.names.join(', ')}>
-              {engine.tunables.map((tunable) => <Setting key={tunable.name} model={engine.model} tunable={tunable} />)}
-            </Panel>
-          )))}
+        {({ data }) =>
+          data.length === 0 ? (
+            <EmptyState icon="tunables" title="No engine runs">
+              There is nothing to tune until a model is loaded.
+            </EmptyState>
+          ) : (
+            data.map((engine) => (
+              <Panel key={engine.model} flush title={engine.names.join(', ')}>
+                {engine.tunables.map((tunable) => (
+                  <Setting key={tunable.name} model={engine.model} tunable={tunable} />
+                ))}
+              </Panel>
+            ))
+          )
+        }
       </Loaded>
     </>
   );
@@ -51,48 +66,126 @@ function Setting({ model, tunable }: { model: string; tunable: Tunable }): React
   const id = useId();
   const text = draft ?? String(value);
   const wanted = text.trim() === '' ? NaN : Number(text);
-  const invalid = !Number.isFinite(wanted) || wanted < min || wanted > max || (Number.isInteger(value) && Number.isInteger(min) && !Number.isInteger(wanted));
+  const invalid =
+    !Number.isFinite(wanted) ||
+    wanted < min ||
+    wanted > max ||
+    (Number.isInteger(value) && Number.isInteger(min) && !Number.isInteger(wanted));
   const changed = draft !== null && wanted !== value;
 
   const apply = (to: number | null): void => {
     setOutcome({ state: 'busy' });
     api.patch<EngineTunables>(`/operator/tunables/${encodeURIComponent(model)}`, { [name]: to }).then(
       (engine) => {
-        client.setQueryData<ListPage<EngineTunables>>(KEY, (old) => old && { ...old, data: old.data.map((one) => (one.model === engine.model ? engine : one)) });
+        client.setQueryData<ListPage<EngineTunables>>(
+          KEY,
+          (old) => old && { ...old, data: old.data.map((one) => (one.model === engine.model ? engine : one)) },
+        );
         setDraft(null);
         setOutcome({ state: 'idle' });
-        toast(`${LABELS[name] ?? name} of ${engine.names.join(', ')} is now ${count(engine.tunables.find((one) => one.name === name)?.value ?? 0)}`);
+        toast(
+          `${LABELS[name] ?? name} of ${engine.names.join(', ')} is now ${count(engine.tunables.find((one) => one.name === name)?.value ?? 0)}`,
+        );
       },
       (error: unknown) => setOutcome({ state: 'failed', message: messageOf(error) }),
     );
   };
   return (
-    <form className="tunable" noValidate onSubmit={(event) => { event.preventDefault(); if (changed && !invalid && outcome.state !== 'busy') apply(wanted); }}>
+    <form
+      className="tunable"
+      noValidate
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (changed && !invalid && outcome.state !== 'busy') apply(wanted);
+      }}
+    >
       <div>
-        <label className="tunable-name" htmlFor={id}>{LABELS[name] ?? name}</label>
-        <p className="hint" id={`${id}-help`}>{help}</p>
+        <label className="tunable-name" htmlFor={id}>
+          {LABELS[name] ?? name}
+        </label>
+        <p className="hint" id={`${id}-help`}>
+          {help}
+        </p>
       </div>
       <div className="tunable-set">
         <input
-          type="range" aria-label={`${LABELS[name] ?? name}, slider`} min={0} max={STEPS} step={1}
-          value={toSlider(invalid ? value : wanted, min, max)} aria-valuetext={count(invalid ? value : wanted)}
+          type="range"
+          aria-label={`${LABELS[name] ?? name}, slider`}
+          min={0}
+          max={STEPS}
+          step={1}
+          value={toSlider(invalid ? value : wanted, min, max)}
+          aria-valuetext={count(invalid ? value : wanted)}
           onChange={(event) => setDraft(String(fromSlider(Number(event.target.value), min, max)))}
         />
         <input
-          id={id} className="input mono" inputMode="numeric" autoComplete="off" value={text} aria-describedby={`${id}-help ${id}-foot`} aria-invalid={(changed && invalid) || undefined}
-          onChange={(event) => setDraft(event.target.value)} onKeyDown={(event) => { if (event.key === 'Escape') setDraft(null); }}
+          id={id}
+          className="input mono"
+          inputMode="numeric"
+          autoComplete="off"
+          value={text}
+          aria-describedby={`${id}-help ${id}-foot`}
+          aria-invalid={(changed && invalid) || undefined}
+          onChange={(event) => setDraft(event.target.value)}
+          onKeyDown={(event) => {
+            if (event.key === 'Escape') setDraft(null);
+          }}
         />
       </div>
       <div className="tunable-foot">
         <span id={`${id}-foot`} role="status">
-          {outcome.state === 'failed' ? <span className="field-error">{outcome.message}</span>
-            : draft !== null && invalid ? <span className="field-error">A number from {count(min)} to {count(max)}.</span>
-              : <>{count(min)} to {count(max)}, {tunable.given === null ? 'default' : 'started with'} {count(tunable.default)}{tunable.given !== null && <> (<span className="mono">{tunable.given}</span>: a change lasts until the next start with it)</>}{value !== tunable.default && <> <Badge tone="accent">changed</Badge></>}</>}
+          {outcome.state === 'failed' ? (
+            <span className="field-error">{outcome.message}</span>
+          ) : draft !== null && invalid ? (
+            <span className="field-error">
+              A number from {count(min)} to {count(max)}.
+            </span>
+          ) : (
+            <>
+              {count(min)} to {count(max)}, {tunable.given === null ? 'default' : 'started with'}{' '}
+              {count(tunable.default)}
+              {tunable.given !== null && (
+                <>
+                  {' '}
+                  (<span className="mono">{tunable.given}</span>: a change lasts until the next start with it)
+                </>
+              )}
+              {value !== tunable.default && (
+                <>
+                  {' '}
+                  <Badge tone="accent">changed</Badge>
+                </>
+              )}
+            </>
+          )}
         </span>
         <span className="tunable-actions">
-          {value !== tunable.default && !changed && <Button size="small" variant="ghost" busy={outcome.state === 'busy'} onClick={() => apply(null)}>{tunable.given === null ? 'Reset to default' : 'Undo'}</Button>}
-          {changed && <Button size="small" variant="ghost" onClick={() => { setDraft(null); setOutcome({ state: 'idle' }); }}>Discard</Button>}
-          <Button size="small" type="submit" variant={changed && !invalid ? 'primary' : 'secondary'} disabled={!changed || invalid} busy={outcome.state === 'busy' && changed}>Apply</Button>
+          {value !== tunable.default && !changed && (
+            <Button size="small" variant="ghost" busy={outcome.state === 'busy'} onClick={() => apply(null)}>
+              {tunable.given === null ? 'Reset to default' : 'Undo'}
+            </Button>
+          )}
+          {changed && (
+            <Button
+              size="small"
+              variant="ghost"
+              onClick={() => {
+                setDraft(null);
+                setOutcome({ state: 'idle' });
+              }}
+            >
+              Discard
+            </Button>
+          )}
+          <Button
+            size="small"
+            type="submit"
+            variant={changed && !invalid ? 'primary' : 'secondary'}
+            disabled={!changed || invalid}
+            busy={outcome.state === 'busy' && changed}
+          >
+            Apply
+          </Button>
         </span>
       </div>
     </form>
@@ -103,10 +196,10 @@ function Setting({ model, tunable }: { model: string; tunable: Tunable }): React
 const STEPS = 200;
 const shift = (min: number): number => 1 - min;
 function toSlider(value: number, min: number, max: number): number {
-  return Math.round(STEPS * Math.log(value + shift(min)) / Math.log(max + shift(min)));
+  return Math.round((STEPS * Math.log(value + shift(min))) / Math.log(max + shift(min)));
 }
 function fromSlider(at: number, min: number, max: number): number {
-  const exact = Math.exp(at / STEPS * Math.log(max + shift(min))) - shift(min);
+  const exact = Math.exp((at / STEPS) * Math.log(max + shift(min))) - shift(min);
   // Two digits that mean something are enough for a drag; the field takes any value.
   const size = 10 ** Math.max(0, Math.floor(Math.log10(Math.max(exact, 1))) - 1);
   return Math.min(max, Math.max(min, Math.round(exact / size) * size));

@@ -21,36 +21,108 @@ const LIVE_MS = 1_000;
 
 export function OperatorTuning(): ReactNode {
   const query = useQuery({
-    queryKey: KEY, queryFn: ({ signal }) => api.get<ListPage<TuneRunSummary>>('/operator/tuning', {}, signal), refetchOnMount: 'always',
-    refetchInterval: ({ state }) => (state.data?.data.some((run) => run.state === 'running') === true ? LIVE_MS : 15_000),
+    queryKey: KEY,
+    queryFn: ({ signal }) => api.get<ListPage<TuneRunSummary>>('/operator/tuning', {}, signal),
+    refetchOnMount: 'always',
+    refetchInterval: ({ state }) =>
+      state.data?.data.some((run) => run.state === 'running') === true ? LIVE_MS : 15_000,
   });
   const [, navigate] = useLocation();
   const chosen = new URLSearchParams(useSearch()).getAll('run').slice(0, 2);
-  const show = (ids: readonly string[]): void => navigate(`/operator/tuning${ids.length === 0 ? '' : `?${ids.map((id) => `run=${encodeURIComponent(id)}`).join('&')}`}`, { replace: true });
-  const toggle = (id: string): void => show(chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen.slice(-1), id]);
+  const show = (ids: readonly string[]): void =>
+    navigate(
+      `/operator/tuning${ids.length === 0 ? '' : `?${ids.map((id) => `run=${encodeURIComponent(id)}`).join('&')}`}`,
+      { replace: true },
+    );
+  const toggle = (id: string): void =>
+    show(chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen.slice(-1), id]);
   return (
     <>
-      <PageHeader title="Tuning">What settings and load the engine bears under your objectives, found by measuring it while it runs. <code>monolith bench tune</code> does the same from another machine.</PageHeader>
+      <PageHeader title="Tuning">
+        What settings and load the engine bears under your objectives, found by measuring it while it runs.{' '}
+        <code>monolith bench tune</code> does the same from another machine.
+      </PageHeader>
       <Chosen ids={chosen} />
       <Loaded query={query}>
         {({ data }) => (
           <>
             <TuningForm isRunning={data.some(({ state }) => state === 'running')} onStarted={({ id }) => show([id])} />
             <Panel flush title="Runs" lead="The last fifty. Two that are ticked are compared.">
-              {data.length === 0
-                ? <EmptyState icon="tuning" title="No runs yet">Start one above, or with <code>monolith bench tune</code>.</EmptyState>
-                : (
-                  <Table
-                    caption="Tuning runs" rows={data} rowKey={({ id }) => id}
-                    columns={[
-                      { key: 'show', header: 'Show', cell: ({ id, model, started_at: at }) => <input type="checkbox" aria-label={`Show the run of ${model}, ${at}`} checked={chosen.includes(id)} onChange={() => toggle(id)} /> },
-                      { key: 'model', header: 'Run', heading: true, cell: ({ id, model, started_at: at, by }) => <div><button type="button" className="link-button" onClick={() => show([id])}>{model}</button> <span className="cell-sub"><Time at={at} />, {by}</span></div> },
-                      { key: 'objectives', header: 'Objectives', cell: ({ objectives, workload }) => <div>{objectives.join(', ')}<span className="cell-sub">{workload}</span></div> },
-                      { key: 'state', header: 'State', cell: ({ state, result, trials_done: done, trials_planned: planned }) => <div><StateBadge state={state} /> <span className="cell-sub">{result !== null ? OUTCOMES[result.outcome] : `${done} of ${planned}`}</span></div> },
-                      { key: 'found', header: 'Found', cell: ({ result }) => (result?.best == null ? '–' : <div>{settingsText(result.best.settings)}<span className="cell-sub">{gainText(result.gain)}</span></div>) },
-                    ]}
-                  />
-                )}
+              {data.length === 0 ? (
+                <EmptyState icon="tuning" title="No runs yet">
+                  Start one above, or with <code>monolith bench tune</code>.
+                </EmptyState>
+              ) : (
+                <Table
+                  caption="Tuning runs"
+                  rows={data}
+                  rowKey={({ id }) => id}
+                  columns={[
+                    {
+                      key: 'show',
+                      header: 'Show',
+                      cell: ({ id, model, started_at: at }) => (
+                        <input
+                          type="checkbox"
+                          aria-label={`Show the run of ${model}, ${at}`}
+                          checked={chosen.includes(id)}
+                          onChange={() => toggle(id)}
+                        />
+                      ),
+                    },
+                    {
+                      key: 'model',
+                      header: 'Run',
+                      heading: true,
+                      cell: ({ id, model, started_at: at, by }) => (
+                        <div>
+                          <button type="button" className="link-button" onClick={() => show([id])}>
+                            {model}
+                          </button>{' '}
+                          <span className="cell-sub">
+                            <Time at={at} />, {by}
+                          </span>
+                        </div>
+                      ),
+                    },
+                    {
+                      key: 'objectives',
+                      header: 'Objectives',
+                      cell: ({ objectives, workload }) => (
+                        <div>
+                          {objectives.join(', ')}
+                          <span className="cell-sub">{workload}</span>
+                        </div>
+                      ),
+                    },
+                    {
+                      key: 'state',
+                      header: 'State',
+                      cell: ({ state, result, trials_done: done, trials_planned: planned }) => (
+                        <div>
+                          <StateBadge state={state} />{' '}
+                          <span className="cell-sub">
+                            {result !== null ? OUTCOMES[result.outcome] : `${done} of ${planned}`}
+                          </span>
+                        </div>
+                      ),
+                    },
+                    {
+                      key: 'found',
+                      header: 'Found',
+                      cell: ({ result }) =>
+                        result?.best == null ? (
+                          '–'
+                        ) : (
+                          <div>
+                            {settingsText(result.best.settings)}
+                            <span className="cell-sub">{gainText(result.gain)}</span>
+                          </div>
+                        ),
+                    },
+                  ]}
+                />
+              )}
             </Panel>
           </>
         )}
@@ -62,12 +134,19 @@ export function OperatorTuning(): ReactNode {
 function Chosen({ ids }: { ids: readonly string[] }): ReactNode {
   const queries = useQueries({
     queries: ids.map((id) => ({
-      queryKey: [...KEY, id], queryFn: ({ signal }: { signal: AbortSignal }) => api.get<TuneRun>(`/operator/tuning/${encodeURIComponent(id)}`, {}, signal),
-      refetchInterval: ({ state }: { state: { data?: TuneRun | undefined } }) => (state.data?.state === 'running' ? LIVE_MS : false as const),
+      queryKey: [...KEY, id],
+      queryFn: ({ signal }: { signal: AbortSignal }) =>
+        api.get<TuneRun>(`/operator/tuning/${encodeURIComponent(id)}`, {}, signal),
+      refetchInterval: ({ state }: { state: { data?: TuneRun | undefined } }) =>
+        state.data?.state === 'running' ? LIVE_MS : (false as const),
     })),
   });
   const [first, second] = queries;
   if (first === undefined) return null;
   if (second === undefined) return <Loaded query={first}>{(run) => <TuningRun run={run} />}</Loaded>;
-  return <Loaded query={first}>{(one) => <Loaded query={second}>{(other) => <TuningCompare runs={[one, other]} />}</Loaded>}</Loaded>;
+  return (
+    <Loaded query={first}>
+      {(one) => <Loaded query={second}>{(other) => <TuningCompare runs={[one, other]} />}</Loaded>}
+    </Loaded>
+  );
 }

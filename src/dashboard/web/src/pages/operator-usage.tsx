@@ -14,7 +14,10 @@ import { PricePanel, usePrices } from '../operator/price-panel.js';
 import { money } from '../usage-data.js';
 
 type Total = Omit<UsageRowObject, 'bucket_start' | 'api_key_id' | 'endpoint'> & { organization_id: string };
-interface Totals { rows: (Total & { name: string })[]; complete: boolean }
+interface Totals {
+  rows: (Total & { name: string })[];
+  complete: boolean;
+}
 
 type Days = '1' | '7' | '30' | '365';
 const PAGES = 20;
@@ -41,49 +44,113 @@ async function loadTotals(days: number, signal: AbortSignal): Promise<Totals> {
 
 const tokensOf = (row: Total): number => row.input_tokens + row.output_tokens;
 const sorted = (rows: Totals['rows']): Totals['rows'] => rows.sort((a, b) => tokensOf(b) - tokensOf(a));
-const sum = (rows: readonly Total[], of: (row: Total) => number): number => rows.reduce((total, row) => total + of(row), 0);
+const sum = (rows: readonly Total[], of: (row: Total) => number): number =>
+  rows.reduce((total, row) => total + of(row), 0);
 
 export function OperatorUsage(): ReactNode {
   const [days, setDays] = useState<Days>('30');
-  const query = useQuery({ queryKey: ['operator', 'usage', days], queryFn: ({ signal }) => loadTotals(Number(days), signal) });
+  const query = useQuery({
+    queryKey: ['operator', 'usage', days],
+    queryFn: ({ signal }) => loadTotals(Number(days), signal),
+  });
   const prices = usePrices();
   return (
     <>
-      <PageHeader title="Total usage" actions={
-        <Segmented<Days>
-          label="Period" value={days} onChange={setDays}
-          options={[{ value: '1', label: '24 hours' }, { value: '7', label: '7 days' }, { value: '30', label: '30 days' }, { value: '365', label: '1 year' }]}
-        />
-      }>What all organizations have used, by model; the most first.</PageHeader>
+      <PageHeader
+        title="Total usage"
+        actions={
+          <Segmented<Days>
+            label="Period"
+            value={days}
+            onChange={setDays}
+            options={[
+              { value: '1', label: '24 hours' },
+              { value: '7', label: '7 days' },
+              { value: '30', label: '30 days' },
+              { value: '365', label: '1 year' },
+            ]}
+          />
+        }
+      >
+        What all organizations have used, by model; the most first.
+      </PageHeader>
       <Loaded query={query}>
         {({ rows, complete }) => {
           const input = sum(rows, (row) => row.input_tokens);
-          return rows.length === 0 ? <Panel><EmptyState icon="usage" title="Nothing was used in this time">Sums appear here once requests have been answered.</EmptyState></Panel> : (
+          return rows.length === 0 ? (
+            <Panel>
+              <EmptyState icon="usage" title="Nothing was used in this time">
+                Sums appear here once requests have been answered.
+              </EmptyState>
+            </Panel>
+          ) : (
             <>
               <Panel>
                 <Stats>
-                  <Stat label="Requests" value={short(sum(rows, ({ requests }) => requests))} note={`${count(sum(rows, (row) => row.rate_limited))} refused by limits`} />
-                  <Stat label="Input tokens" value={short(input)} note={`${percent(input === 0 ? null : sum(rows, (row) => row.cached_tokens) / input)} cached`} />
-                  <Stat label="Output tokens" value={short(sum(rows, (row) => row.output_tokens))} note={`${short(sum(rows, (row) => row.reasoning_tokens))} reasoning`} />
+                  <Stat
+                    label="Requests"
+                    value={short(sum(rows, ({ requests }) => requests))}
+                    note={`${count(sum(rows, (row) => row.rate_limited))} refused by limits`}
+                  />
+                  <Stat
+                    label="Input tokens"
+                    value={short(input)}
+                    note={`${percent(input === 0 ? null : sum(rows, (row) => row.cached_tokens) / input)} cached`}
+                  />
+                  <Stat
+                    label="Output tokens"
+                    value={short(sum(rows, (row) => row.output_tokens))}
+                    note={`${short(sum(rows, (row) => row.reasoning_tokens))} reasoning`}
+                  />
                   <Stat label="Organizations" value={count(new Set(rows.map((row) => row.organization_id)).size)} />
                 </Stats>
               </Panel>
               <Panel flush>
                 <Table
-                  caption="Usage by organization and model" rows={rows} rowKey={(row) => `${row.organization_id} ${row.model ?? ''}`}
+                  caption="Usage by organization and model"
+                  rows={rows}
+                  rowKey={(row) => `${row.organization_id} ${row.model ?? ''}`}
                   columns={[
-                    { key: 'organization', header: 'Organization', heading: true, cell: (row) => <Link className="cell-main" href={`/operator/organizations?org=${row.organization_id}`}>{row.name}</Link> },
+                    {
+                      key: 'organization',
+                      header: 'Organization',
+                      heading: true,
+                      cell: (row) => (
+                        <Link className="cell-main" href={`/operator/organizations?org=${row.organization_id}`}>
+                          {row.name}
+                        </Link>
+                      ),
+                    },
                     { key: 'model', header: 'Model', cell: ({ model }) => <Code>{model ?? '–'}</Code> },
                     { key: 'requests', header: 'Requests', numeric: true, cell: ({ requests }) => count(requests) },
                     { key: 'limited', header: 'Refused', numeric: true, cell: (row) => count(row.rate_limited) },
                     { key: 'errors', header: 'Errors', numeric: true, cell: ({ errors }) => count(errors) },
                     { key: 'input', header: 'Input', numeric: true, cell: (row) => short(row.input_tokens) },
-                    { key: 'cached', header: 'Cached', numeric: true, cell: (row) => percent(row.input_tokens === 0 ? null : row.cached_tokens / row.input_tokens) },
+                    {
+                      key: 'cached',
+                      header: 'Cached',
+                      numeric: true,
+                      cell: (row) => percent(row.input_tokens === 0 ? null : row.cached_tokens / row.input_tokens),
+                    },
                     { key: 'output', header: 'Output', numeric: true, cell: (row) => short(row.output_tokens) },
-                    ...(rows.some(({ cost }) => cost !== null) ? [{ key: 'cost', header: 'Cost', numeric: true, cell: ({ cost }: Total) => money(cost, prices.data?.currency ?? '') }] : []),
+                    ...(rows.some(({ cost }) => cost !== null)
+                      ? [
+                          {
+                            key: 'cost',
+                            header: 'Cost',
+                            numeric: true,
+                            cell: ({ cost }: Total) => money(cost, prices.data?.currency ?? ''),
+                          },
+                        ]
+                      : []),
                   ]}
                 />
-                {!complete && <p className="hint panel-pad">Only the first {count(PAGES * PAGE_SIZE)} organizations are summed here; the operator API has all of them.</p>}
+                {!complete && (
+                  <p className="hint panel-pad">
+                    Only the first {count(PAGES * PAGE_SIZE)} organizations are summed here; the operator API has all of
+                    them.
+                  </p>
+                )}
               </Panel>
             </>
           );

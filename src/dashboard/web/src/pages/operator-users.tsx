@@ -19,7 +19,14 @@ import { useMe } from '../session.js';
 
 const LIST = ['operator', 'users'];
 
-interface Question { title: string; text: string; confirm: string; danger: boolean; run: () => Promise<unknown>; done: string }
+interface Question {
+  title: string;
+  text: string;
+  confirm: string;
+  danger: boolean;
+  run: () => Promise<unknown>;
+  done: string;
+}
 
 export function OperatorUsers(): ReactNode {
   const { user: me } = useMe();
@@ -35,32 +42,90 @@ export function OperatorUsers(): ReactNode {
   };
   return (
     <>
-      <PageHeader title="Users">Everybody with an account. Locking signs a person out everywhere and keeps them out; their organizations' keys go on working.</PageHeader>
+      <PageHeader title="Users">
+        Everybody with an account. Locking signs a person out everywhere and keeps them out; their organizations' keys
+        go on working.
+      </PageHeader>
       <Panel flush>
         <ListView list={list} empty={<EmptyState icon="users" title="No user yet" />}>
           {(rows) => (
             <Table
-              caption="Users" rows={rows} rowKey={({ id }) => id} rowClass={({ locked }) => (locked ? 'dim' : undefined)}
+              caption="Users"
+              rows={rows}
+              rowKey={({ id }) => id}
+              rowClass={({ locked }) => (locked ? 'dim' : undefined)}
               columns={[
-                { key: 'name', header: 'Name', heading: true, cell: (user) => <><span className="cell-main">{user.name || user.email}</span><span className="cell-sub">{user.email}</span></> },
-                { key: 'state', header: 'State', cell: (user) => (
-                  <span className="row">
-                    {user.locked ? <Badge tone="danger" dot>Locked</Badge> : <Badge tone="ok" dot>Active</Badge>}
-                    {user.operator && <Badge tone="accent">Operator</Badge>}
-                    {user.second_factor && <Badge>Second factor</Badge>}
-                  </span>
-                ) },
-                { key: 'organizations', header: 'Organizations', cell: ({ organizations }) => (organizations.length === 0 ? <span className="muted">none</span>
-                  : <ul>{organizations.map(({ id, name, role }) => <li key={id}>{name} <span className="muted">({roleLabel(role).toLowerCase()})</span></li>)}</ul>) },
+                {
+                  key: 'name',
+                  header: 'Name',
+                  heading: true,
+                  cell: (user) => (
+                    <>
+                      <span className="cell-main">{user.name || user.email}</span>
+                      <span className="cell-sub">{user.email}</span>
+                    </>
+                  ),
+                },
+                {
+                  key: 'state',
+                  header: 'State',
+                  cell: (user) => (
+                    <span className="row">
+                      {user.locked ? (
+                        <Badge tone="danger" dot>
+                          Locked
+                        </Badge>
+                      ) : (
+                        <Badge tone="ok" dot>
+                          Active
+                        </Badge>
+                      )}
+                      {user.operator && <Badge tone="accent">Operator</Badge>}
+                      {user.second_factor && <Badge>Second factor</Badge>}
+                    </span>
+                  ),
+                },
+                {
+                  key: 'organizations',
+                  header: 'Organizations',
+                  cell: ({ organizations }) =>
+                    organizations.length === 0 ? (
+                      <span className="muted">none</span>
+                    ) : (
+                      <ul>
+                        {organizations.map(({ id, name, role }) => (
+                          <li key={id}>
+                            {name} <span className="muted">({roleLabel(role).toLowerCase()})</span>
+                          </li>
+                        ))}
+                      </ul>
+                    ),
+                },
                 { key: 'login', header: 'Last sign-in', cell: (user) => <Time at={user.last_login_at} /> },
-                { key: 'actions', header: 'Actions', actions: true, cell: (user) => (user.id === me.id ? <span className="muted">This is you</span> : <Actions user={user} onAsk={setQuestion} onReset={() => setResets(user)} />) },
+                {
+                  key: 'actions',
+                  header: 'Actions',
+                  actions: true,
+                  cell: (user) =>
+                    user.id === me.id ? (
+                      <span className="muted">This is you</span>
+                    ) : (
+                      <Actions user={user} onAsk={setQuestion} onReset={() => setResets(user)} />
+                    ),
+                },
               ]}
             />
           )}
         </ListView>
       </Panel>
       {question !== null && (
-        <ConfirmDialog title={question.title} confirm={question.confirm} danger={question.danger} onConfirm={() => run(question)} onClose={() => setQuestion(null)}>
+        <ConfirmDialog
+          title={question.title}
+          confirm={question.confirm}
+          danger={question.danger}
+          onConfirm={() => run(question)}
+          onClose={() => setQuestion(null)}
+        >
           <p>{question.text}</p>
         </ConfirmDialog>
       )}
@@ -78,54 +143,130 @@ function ResetDialog({ user, onClose }: { user: OperatorUser; onClose: () => voi
   const make = (): void => {
     setBusy(true);
     setFailure(null);
-    api.post<{ url: string; expires_at: string }>(`/operator/users/${user.id}/reset-link`).then(setLink, setFailure).finally(() => setBusy(false));
+    api
+      .post<{ url: string; expires_at: string }>(`/operator/users/${user.id}/reset-link`)
+      .then(setLink, setFailure)
+      .finally(() => setBusy(false));
   };
   return (
-    <Dialog title={`New password for ${name}`} onClose={onClose} sticky={link !== null} footer={
-      link === null
-        ? <><Button onClick={onClose}>Cancel</Button><Button variant="primary" busy={busy} onClick={make}>Make a link</Button></>
-        : <Button variant="primary" onClick={onClose}>Done</Button>
-    }>
-      {link === null
-        ? <p>For somebody who cannot get in and gets no mail: a link with which {user.email} can set a new password, once, within an hour. Hand it over on a way that only they can read.</p>
-        : (
+    <Dialog
+      title={`New password for ${name}`}
+      onClose={onClose}
+      sticky={link !== null}
+      footer={
+        link === null ? (
           <>
-            <div className="secret"><code>{link.url}</code><CopyButton text={link.url} label="Copy the link" iconOnly /></div>
-            <p className="hint">Works once, until {dateTime(link.expires_at)}. It is not shown again.</p>
+            <Button onClick={onClose}>Cancel</Button>
+            <Button variant="primary" busy={busy} onClick={make}>
+              Make a link
+            </Button>
           </>
-        )}
+        ) : (
+          <Button variant="primary" onClick={onClose}>
+            Done
+          </Button>
+        )
+      }
+    >
+      {link === null ? (
+        <p>
+          For somebody who cannot get in and gets no mail: a link with which {user.email} can set a new password, once,
+          within an hour. Hand it over on a way that only they can read.
+        </p>
+      ) : (
+        <>
+          <div className="secret">
+            <code>{link.url}</code>
+            <CopyButton text={link.url} label="Copy the link" iconOnly />
+          </div>
+          <p className="hint">Works once, until {dateTime(link.expires_at)}. It is not shown again.</p>
+        </>
+      )}
       {failure !== null && <Notice tone="danger">{messageOf(failure)}</Notice>}
     </Dialog>
   );
 }
 
-function Actions({ user, onAsk, onReset }: { user: OperatorUser; onAsk: (question: Question) => void; onReset: () => void }): ReactNode {
+function Actions({
+  user,
+  onAsk,
+  onReset,
+}: {
+  user: OperatorUser;
+  onAsk: (question: Question) => void;
+  onReset: () => void;
+}): ReactNode {
   const name = user.name || user.email;
-  const change = (patch: OperatorUserPatch) => (): Promise<unknown> => api.patch<OperatorUser>(`/operator/users/${user.id}`, patch);
+  const change = (patch: OperatorUserPatch) => (): Promise<unknown> =>
+    api.patch<OperatorUser>(`/operator/users/${user.id}`, patch);
   const factor: Question = {
-    title: `Reset the second factor of ${name}?`, text: 'For somebody who has lost the device and the recovery codes: make sure that it is really they. They are signed out everywhere, and the password alone signs them in until they turn it on anew.',
-    confirm: 'Reset', danger: true, run: () => api.delete(`/operator/users/${user.id}/second-factor`), done: `${name} has no second factor any more`,
+    title: `Reset the second factor of ${name}?`,
+    text: 'For somebody who has lost the device and the recovery codes: make sure that it is really they. They are signed out everywhere, and the password alone signs them in until they turn it on anew.',
+    confirm: 'Reset',
+    danger: true,
+    run: () => api.delete(`/operator/users/${user.id}/second-factor`),
+    done: `${name} has no second factor any more`,
   };
   const operator: Question = user.operator
-    ? { title: `Withdraw operator rights of ${name}?`,
-        text: 'The operator pages are closed to this person from now on.', confirm: 'Withdraw', danger: true, run: change({ operator: false }), done: `${name} is no operator any more` }
-    : { title: `Make ${name} an operator?`,
+    ? {
+        title: `Withdraw operator rights of ${name}?`,
+        text: 'The operator pages are closed to this person from now on.',
+        confirm: 'Withdraw',
+        danger: true,
+        run: change({ operator: false }),
+        done: `${name} is no operator any more`,
+      }
+    : {
+        title: `Make ${name} an operator?`,
         text: 'Operators see every organization and user, change limits and engines, and can make others operators.',
-        confirm: 'Make operator', danger: false, run: change({ operator: true }), done: `${name} is an operator now` };
+        confirm: 'Make operator',
+        danger: false,
+        run: change({ operator: true }),
+        done: `${name} is an operator now`,
+      };
   const lock: Question = user.locked
-    ? { title: `Unlock ${name}?`,
-        text: 'This person can sign in again.', confirm: 'Unlock', danger: false, run: change({ locked: false }), done: `${name} is unlocked` }
-    : { title: `Lock ${name}?`,
+    ? {
+        title: `Unlock ${name}?`,
+        text: 'This person can sign in again.',
+        confirm: 'Unlock',
+        danger: false,
+        run: change({ locked: false }),
+        done: `${name} is unlocked`,
+      }
+    : {
+        title: `Lock ${name}?`,
         text: 'All sessions of this person end at once and signing in is refused until somebody unlocks them.',
-        confirm: 'Lock', danger: true, run: change({ locked: true }), done: `${name} is locked` };
+        confirm: 'Lock',
+        danger: true,
+        run: change({ locked: true }),
+        done: `${name} is locked`,
+      };
   return (
     <>
-      <Button size="small" variant="ghost" aria-label={`Reset link for ${name}`} onClick={onReset}>Reset link</Button>
-      {user.second_factor && <Button size="small" variant="ghost" aria-label={`Reset the second factor of ${name}`} onClick={() => onAsk(factor)}>Reset second factor</Button>}
-      <Button size="small" variant="ghost" aria-label={`${user.operator ? 'Withdraw operator rights of' : 'Make an operator of'} ${name}`} onClick={() => onAsk(operator)}>
+      <Button size="small" variant="ghost" aria-label={`Reset link for ${name}`} onClick={onReset}>
+        Reset link
+      </Button>
+      {user.second_factor && (
+        <Button
+          size="small"
+          variant="ghost"
+          aria-label={`Reset the second factor of ${name}`}
+          onClick={() => onAsk(factor)}
+        >
+          Reset second factor
+        </Button>
+      )}
+      <Button
+        size="small"
+        variant="ghost"
+        aria-label={`${user.operator ? 'Withdraw operator rights of' : 'Make an operator of'} ${name}`}
+        onClick={() => onAsk(operator)}
+      >
         {user.operator ? 'Withdraw operator' : 'Make operator'}
       </Button>
-      <Button size="small" aria-label={`${lock.confirm} ${name}`} onClick={() => onAsk(lock)}>{lock.confirm}</Button>
+      <Button size="small" aria-label={`${lock.confirm} ${name}`} onClick={() => onAsk(lock)}>
+        {lock.confirm}
+      </Button>
     </>
   );
 }

@@ -19,48 +19,125 @@ import { ModelState } from './models.js';
 export function Overview(): ReactNode {
   const { id, name, path, status, may } = useOrganization();
   const models = useModels();
-  const keys = useQuery({ queryKey: ['organization', id, 'api-keys', 'first'], queryFn: ({ signal }) => api.get<ListPage<ApiKeyObject>>(`${path}/api-keys`, { limit: 100 }, signal) });
-  const usage = useQuery({ queryKey: ['organization', id, 'usage', 'day'], queryFn: ({ signal }) => loadUsage(path, { ...rangeOf('24h'), bucket: 'hour', group_by: 'model' }, signal) });
+  const keys = useQuery({
+    queryKey: ['organization', id, 'api-keys', 'first'],
+    queryFn: ({ signal }) => api.get<ListPage<ApiKeyObject>>(`${path}/api-keys`, { limit: 100 }, signal),
+  });
+  const usage = useQuery({
+    queryKey: ['organization', id, 'usage', 'day'],
+    queryFn: ({ signal }) => loadUsage(path, { ...rangeOf('24h'), bucket: 'hour', group_by: 'model' }, signal),
+  });
   const active = keys.data?.data.filter((key) => key.status === 'active') ?? [];
   const base = `${location.origin}/v1`;
   return (
     <>
-      <PageHeader title="Overview" actions={may('developer') && <><LinkButton href="/playground">Try the playground</LinkButton><LinkButton href="/keys?create" variant="primary">Create key</LinkButton></>}>{name}</PageHeader>
-      {status === 'suspended' && <Notice tone="warn">This organization is suspended: its keys answer 403. Ask the operator of this server.</Notice>}
-      {keys.data !== undefined && active.length === 0 && (
-        <Notice>{may('developer') ? <>No API key yet. <Link href="/keys?create">Create the first one</Link>, then send the request below.</> : 'No API key yet. A developer of the organization can create one.'}</Notice>
+      <PageHeader
+        title="Overview"
+        actions={
+          may('developer') && (
+            <>
+              <LinkButton href="/playground">Try the playground</LinkButton>
+              <LinkButton href="/keys?create" variant="primary">
+                Create key
+              </LinkButton>
+            </>
+          )
+        }
+      >
+        {name}
+      </PageHeader>
+      {status === 'suspended' && (
+        <Notice tone="warn">
+          This organization is suspended: its keys answer 403. Ask the operator of this server.
+        </Notice>
       )}
-      <Panel title="Last 24 hours" actions={<LinkButton href="/usage" size="small">Usage</LinkButton>}>
+      {keys.data !== undefined && active.length === 0 && (
+        <Notice>
+          {may('developer') ? (
+            <>
+              No API key yet. <Link href="/keys?create">Create the first one</Link>, then send the request below.
+            </>
+          ) : (
+            'No API key yet. A developer of the organization can create one.'
+          )}
+        </Notice>
+      )}
+      <Panel
+        title="Last 24 hours"
+        actions={
+          <LinkButton href="/usage" size="small">
+            Usage
+          </LinkButton>
+        }
+      >
         <Loaded query={usage} loading={<Skeleton rows={2} height={24} />}>
           {(rows) => {
             const total = totalOf(rows);
             return (
               <Stats>
-                <Stat label="Requests" value={short(total.requests)} note={total.errors > 0 ? `${short(total.errors)} failed` : undefined} />
-                <Stat label="Input tokens" value={short(total.input_tokens)} note={total.input_tokens === 0 ? undefined : `${percent(total.cached_tokens / total.input_tokens)} cached`} />
+                <Stat
+                  label="Requests"
+                  value={short(total.requests)}
+                  note={total.errors > 0 ? `${short(total.errors)} failed` : undefined}
+                />
+                <Stat
+                  label="Input tokens"
+                  value={short(total.input_tokens)}
+                  note={
+                    total.input_tokens === 0 ? undefined : `${percent(total.cached_tokens / total.input_tokens)} cached`
+                  }
+                />
                 <Stat label="Output tokens" value={short(total.output_tokens)} />
-                <Stat label="Active keys" value={keys.data === undefined ? '–' : `${active.length}${keys.data.has_more ? '+' : ''}`} />
+                <Stat
+                  label="Active keys"
+                  value={keys.data === undefined ? '–' : `${active.length}${keys.data.has_more ? '+' : ''}`}
+                />
               </Stats>
             );
           }}
         </Loaded>
       </Panel>
-      <Panel title="First request" lead="Clients of the chat completions, messages and responses formats work with this address.">
-        <div className="secret"><code>{base}</code><CopyButton text={base} label="Copy the address" iconOnly /></div>
+      <Panel
+        title="First request"
+        lead="Clients of the chat completions, messages and responses formats work with this address."
+      >
+        <div className="secret">
+          <code>{base}</code>
+          <CopyButton text={base} label="Copy the address" iconOnly />
+        </div>
         <SnippetTabs apiKey="$MONOLITH_API_KEY" model={firstModel(models.data)} />
       </Panel>
-      <Panel title="Models" flush actions={<LinkButton href="/models" size="small">All details</LinkButton>}>
-        <Loaded query={models} loading={<div className="panel-pad"><Skeleton /></div>}>
+      <Panel
+        title="Models"
+        flush
+        actions={
+          <LinkButton href="/models" size="small">
+            All details
+          </LinkButton>
+        }
+      >
+        <Loaded
+          query={models}
+          loading={
+            <div className="panel-pad">
+              <Skeleton />
+            </div>
+          }
+        >
           {(all) => (
             <ul className="rows">
-              {all.filter(({ lifecycle }) => lifecycle !== 'retired').map((model) => (
-                <li key={model.id}>
-                  <span className="grow"><span className="cell-main">{model.display_name}</span> <Code>{model.id}</Code></span>
-                  <span className="muted">{short(model.context_window)} context</span>
-                  {model.lifecycle === 'deprecated' && <Badge tone="warn">Deprecated</Badge>}
-                  <ModelState state={model.state} />
-                </li>
-              ))}
+              {all
+                .filter(({ lifecycle }) => lifecycle !== 'retired')
+                .map((model) => (
+                  <li key={model.id}>
+                    <span className="grow">
+                      <span className="cell-main">{model.display_name}</span> <Code>{model.id}</Code>
+                    </span>
+                    <span className="muted">{short(model.context_window)} context</span>
+                    {model.lifecycle === 'deprecated' && <Badge tone="warn">Deprecated</Badge>}
+                    <ModelState state={model.state} />
+                  </li>
+                ))}
             </ul>
           )}
         </Loaded>
@@ -70,4 +147,5 @@ export function Overview(): ReactNode {
 }
 
 /** The lightest that is served: it answers first. */
-export const firstModel = (models: readonly DashboardModel[] | undefined): string => models?.filter(({ lifecycle }) => lifecycle === 'active').at(-1)?.id ?? 'tycho-1.0';
+export const firstModel = (models: readonly DashboardModel[] | undefined): string =>
+  models?.filter(({ lifecycle }) => lifecycle === 'active').at(-1)?.id ?? 'tycho-1.0';

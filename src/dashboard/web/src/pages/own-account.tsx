@@ -20,19 +20,60 @@ export function EmailDialog({ onClose }: { onClose: () => void }): ReactNode {
   const [password, setPassword] = useState('');
   const change = (): void => {
     void action.run(async () => {
-      const { email: next, confirmation_sent: sent } = await api.post<EmailChange>('/email/change', { email, password });
+      const { email: next, confirmation_sent: sent } = await api.post<EmailChange>('/email/change', {
+        email,
+        password,
+      });
       await reload();
       toast(sent ? `Mail sent to ${next}: open its link to finish` : 'E-mail address changed');
       onClose();
     });
   };
   return (
-    <Dialog title="Change your e-mail address" onClose={onClose} onSubmit={change} footer={
-      <><Button onClick={onClose}>Cancel</Button><Button type="submit" variant="primary" busy={action.busy} disabled={email.trim() === '' || (password === '' && user.has_password)}>Change</Button></>
-    }>
-      <p>{status.mail ? 'A link goes to the new address; until it is opened, you sign in with the old one.' : 'You sign in with the new address from then on.'} Now it is {user.email}.</p>
-      <TextField label="New e-mail" type="email" autoComplete="email" inputMode="email" autoFocus value={email} onChange={(event) => setEmail(event.target.value)} error={action.errorOf('email')} />
-      {user.has_password && <TextField label="Password" type="password" autoComplete="current-password" value={password} onChange={(event) => setPassword(event.target.value)} error={action.errorOf('password')} />}
+    <Dialog
+      title="Change your e-mail address"
+      onClose={onClose}
+      onSubmit={change}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            type="submit"
+            variant="primary"
+            busy={action.busy}
+            disabled={email.trim() === '' || (password === '' && user.has_password)}
+          >
+            Change
+          </Button>
+        </>
+      }
+    >
+      <p>
+        {status.mail
+          ? 'A link goes to the new address; until it is opened, you sign in with the old one.'
+          : 'You sign in with the new address from then on.'}{' '}
+        Now it is {user.email}.
+      </p>
+      <TextField
+        label="New e-mail"
+        type="email"
+        autoComplete="email"
+        inputMode="email"
+        autoFocus
+        value={email}
+        onChange={(event) => setEmail(event.target.value)}
+        error={action.errorOf('email')}
+      />
+      {user.has_password && (
+        <TextField
+          label="Password"
+          type="password"
+          autoComplete="current-password"
+          value={password}
+          onChange={(event) => setPassword(event.target.value)}
+          error={action.errorOf('password')}
+        />
+      )}
       <FormError action={action} fields={['email', 'password']} />
     </Dialog>
   );
@@ -41,8 +82,15 @@ export function EmailDialog({ onClose }: { onClose: () => void }): ReactNode {
 export function DeleteAccount(): ReactNode {
   const [isAsking, setAsking] = useState(false);
   return (
-    <Panel title="Delete your account" lead="You leave every organization. What you made there stays theirs: keys, stored responses and usage.">
-      <div><Button variant="danger" onClick={() => setAsking(true)}>Delete account…</Button></div>
+    <Panel
+      title="Delete your account"
+      lead="You leave every organization. What you made there stays theirs: keys, stored responses and usage."
+    >
+      <div>
+        <Button variant="danger" onClick={() => setAsking(true)}>
+          Delete account…
+        </Button>
+      </div>
       {isAsking && <DeleteDialog onClose={() => setAsking(false)} />}
     </Panel>
   );
@@ -62,13 +110,47 @@ function DeleteDialog({ onClose }: { onClose: () => void }): ReactNode {
   };
   const isReady = (password !== '' || !user.has_password) && (!user.second_factor || code.trim() !== '');
   return (
-    <Dialog title="Delete your account?" onClose={onClose} onSubmit={remove} footer={
-      <><Button onClick={onClose}>Cancel</Button><Button type="submit" variant="danger" busy={action.busy} disabled={!isReady}>Delete for good</Button></>
-    }>
-      <p>{user.email} cannot sign in any more, at once and for good. An organization that you are the last owner of needs another owner first, or has to be deleted.</p>
+    <Dialog
+      title="Delete your account?"
+      onClose={onClose}
+      onSubmit={remove}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" variant="danger" busy={action.busy} disabled={!isReady}>
+            Delete for good
+          </Button>
+        </>
+      }
+    >
+      <p>
+        {user.email} cannot sign in any more, at once and for good. An organization that you are the last owner of needs
+        another owner first, or has to be deleted.
+      </p>
       <input type="text" name="username" autoComplete="username" value={user.email} readOnly hidden />
-      {user.has_password && <TextField label="Password" type="password" autoComplete="current-password" autoFocus value={password} onChange={(event) => setPassword(event.target.value)} error={action.errorOf('password')} />}
-      {user.second_factor && <TextField label="Code" inputMode="numeric" autoComplete="one-time-code" maxLength={64} value={code} onChange={(event) => setCode(event.target.value)} error={action.errorOf('code')} hint="Of the app, or one of the recovery codes." />}
+      {user.has_password && (
+        <TextField
+          label="Password"
+          type="password"
+          autoComplete="current-password"
+          autoFocus
+          value={password}
+          onChange={(event) => setPassword(event.target.value)}
+          error={action.errorOf('password')}
+        />
+      )}
+      {user.second_factor && (
+        <TextField
+          label="Code"
+          inputMode="numeric"
+          autoComplete="one-time-code"
+          maxLength={64}
+          value={code}
+          onChange={(event) => setCode(event.target.value)}
+          error={action.errorOf('code')}
+          hint="Of the app, or one of the recovery codes."
+        />
+      )}
       <FormError action={action} fields={['password', 'code']} />
     </Dialog>
   );

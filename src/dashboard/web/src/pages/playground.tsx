@@ -34,18 +34,34 @@ export function Playground(): ReactNode {
       <>
         <PageHeader title="Playground" />
         <EmptyState icon="playground" title="Not for your role">
-          Requests count towards the organization's limits and usage: developers and above can make them here. Ask an admin to change your role.
+          Requests count towards the organization's limits and usage: developers and above can make them here. Ask an
+          admin to change your role.
         </EmptyState>
       </>
     );
   }
   return (
-    <Loaded query={models} loading={<><PageHeader title="Playground" /><Skeleton rows={4} height={32} /></>}>
+    <Loaded
+      query={models}
+      loading={
+        <>
+          <PageHeader title="Playground" />
+          <Skeleton rows={4} height={32} />
+        </>
+      }
+    >
       {(data) => {
         const served = data.filter(({ lifecycle }) => lifecycle !== 'retired');
-        return served.length === 0
-          ? <><PageHeader title="Playground" /><EmptyState icon="models" title="No model is served">The operator has not given this server a model yet.</EmptyState></>
-          : <Room models={served} organizationId={organization.id} />;
+        return served.length === 0 ? (
+          <>
+            <PageHeader title="Playground" />
+            <EmptyState icon="models" title="No model is served">
+              The operator has not given this server a model yet.
+            </EmptyState>
+          </>
+        ) : (
+          <Room models={served} organizationId={organization.id} />
+        );
       }}
     </Loaded>
   );
@@ -59,15 +75,33 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
   const [code, setCode] = useState(false);
   const [saving, setSaving] = useState(false);
   const [said, setSaid] = useState('');
-  const settings = useMemo(() => (models.some(({ id }) => id === chosen.model) ? chosen : { ...chosen, model: firstModel(models) }), [models, chosen]);
+  const settings = useMemo(
+    () => (models.some(({ id }) => id === chosen.model) ? chosen : { ...chosen, model: firstModel(models) }),
+    [models, chosen],
+  );
   const model = models.find(({ id }) => id === settings.model);
   const read = useMemo(() => readSettings(withoutForeignEffort(settings, model)), [settings, model]);
   const problems = 'problems' in read ? read.problems : {};
   const ask = 'fields' in read ? { system: settings.system, fields: read.fields } : null;
   const sees = model?.input_modalities.includes('image') ?? false;
-  const columns: ComparedColumn[] = [settings.model, ...compared.filter((name) => models.some(({ id }) => id === name))].map((name, at) => {
-    const ofModel = at === 0 ? read : readSettings(withoutForeignEffort({ ...settings, model: name }, models.find(({ id }) => id === name)));
-    return { model: name, dialogue: dialogueOf(organizationId, at), ask: 'fields' in ofModel ? { system: settings.system, fields: ofModel.fields } : null };
+  const columns: ComparedColumn[] = [
+    settings.model,
+    ...compared.filter((name) => models.some(({ id }) => id === name)),
+  ].map((name, at) => {
+    const ofModel =
+      at === 0
+        ? read
+        : readSettings(
+            withoutForeignEffort(
+              { ...settings, model: name },
+              models.find(({ id }) => id === name),
+            ),
+          );
+    return {
+      model: name,
+      dialogue: dialogueOf(organizationId, at),
+      ask: 'fields' in ofModel ? { system: settings.system, fields: ofModel.fields } : null,
+    };
   });
   const all = useAll(columns.map((column) => column.dialogue));
   const compares = columns.length > 1;
@@ -97,7 +131,9 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
     change({ ...settings, model: first ?? settings.model });
     compare(others);
   };
-  const stop = (): void => { for (const column of columns) column.dialogue.stop(); };
+  const stop = (): void => {
+    for (const column of columns) column.dialogue.stop();
+  };
   const clear = (): void => {
     for (const column of columns) column.dialogue.clear();
     setSaid('Conversation cleared');
@@ -116,48 +152,116 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
     window.addEventListener('keydown', escape);
     return () => window.removeEventListener('keydown', escape);
   });
-  useEffect(() => () => dialogue.stop(), [dialogue]);      // nobody reads it any more
+  useEffect(() => () => dialogue.stop(), [dialogue]); // nobody reads it any more
 
   const again = ask === null || running || turns.length === 0 ? undefined : () => start(dialogue.regenerate(ask));
   return (
     <div className="playground">
-      <PageHeader title="Playground" actions={
-        <>
-          {!compares && models.length > 1 && <Button size="small" disabled={all.running} title="Compare" onClick={add}><Icon name="plus" /><span className="action-name">Compare</span></Button>}
-          <Button size="small" title="Presets" onClick={() => setSaving(true)}><Icon name="responses" /><span className="action-name">Presets</span></Button>
-          <Button size="small" title="View code" onClick={() => setCode(true)} disabled={ask === null}><Icon name="code" /><span className="action-name">View code</span></Button>
-          <Button size="small" title="Clear" onClick={clear} disabled={!all.begun}><Icon name="trash" /><span className="action-name">Clear</span></Button>
-        </>
-      } />
+      <PageHeader
+        title="Playground"
+        actions={
+          <>
+            {!compares && models.length > 1 && (
+              <Button size="small" disabled={all.running} title="Compare" onClick={add}>
+                <Icon name="plus" />
+                <span className="action-name">Compare</span>
+              </Button>
+            )}
+            <Button size="small" title="Presets" onClick={() => setSaving(true)}>
+              <Icon name="responses" />
+              <span className="action-name">Presets</span>
+            </Button>
+            <Button size="small" title="View code" onClick={() => setCode(true)} disabled={ask === null}>
+              <Icon name="code" />
+              <span className="action-name">View code</span>
+            </Button>
+            <Button size="small" title="Clear" onClick={clear} disabled={!all.begun}>
+              <Icon name="trash" />
+              <span className="action-name">Clear</span>
+            </Button>
+          </>
+        }
+      />
       <div className={columns.length > 2 ? 'playground-room folded' : 'playground-room'}>
         <section className="conversation" aria-label="Conversation">
-          {compares && <Compared columns={columns} models={models} onAdd={add} onRemove={remove} onModel={(at, name) => (at === 0 ? change({ ...settings, model: name }) : compare(columns.slice(1).map((column, index) => (index === at - 1 ? name : column.model))))} />}
-          {!compares && <Transcript
-            turns={turns} running={running} onRegenerate={again}
-            onEdit={ask === null || running ? undefined : (id, text) => start(dialogue.sayInstead(id, text, ask))}
-            onResults={ask === null || running ? undefined : (results) => start(dialogue.giveResults(results, ask))}
-            empty={<Welcome model={model} onSay={ask === null ? undefined : (text) => start(dialogue.say(text, [], ask))} />}
-          />}
+          {compares && (
+            <Compared
+              columns={columns}
+              models={models}
+              onAdd={add}
+              onRemove={remove}
+              onModel={(at, name) =>
+                at === 0
+                  ? change({ ...settings, model: name })
+                  : compare(columns.slice(1).map((column, index) => (index === at - 1 ? name : column.model)))
+              }
+            />
+          )}
+          {!compares && (
+            <Transcript
+              turns={turns}
+              running={running}
+              onRegenerate={again}
+              onEdit={ask === null || running ? undefined : (id, text) => start(dialogue.sayInstead(id, text, ask))}
+              onResults={ask === null || running ? undefined : (results) => start(dialogue.giveResults(results, ask))}
+              empty={
+                <Welcome
+                  model={model}
+                  onSay={ask === null ? undefined : (text) => start(dialogue.say(text, [], ask))}
+                />
+              }
+            />
+          )}
           {model !== undefined && model.state !== 'ready' && <Notice tone="warn">{STATE_TEXTS[model.state]}</Notice>}
           <Composer
-            ref={composer} running={all.running} sees={sees} model={settings.model} modelName={compares ? `${columns.length} models` : settings.model}
-            blocked={all.waits ? 'Give the result of the tool above, then go on.' : ask === null ? 'Something in the settings is not right yet.' : null}
+            ref={composer}
+            running={all.running}
+            sees={sees}
+            model={settings.model}
+            modelName={compares ? `${columns.length} models` : settings.model}
+            blocked={
+              all.waits
+                ? 'Give the result of the tool above, then go on.'
+                : ask === null
+                  ? 'Something in the settings is not right yet.'
+                  : null
+            }
             onSay={(text, pictures) => {
-              for (const column of columns.slice(1)) if (column.ask !== null) void column.dialogue.say(text, seesPictures(models, column.model) ? pictures : [], column.ask);
+              for (const column of columns.slice(1))
+                if (column.ask !== null)
+                  void column.dialogue.say(text, seesPictures(models, column.model) ? pictures : [], column.ask);
               if (ask !== null) start(dialogue.say(text, pictures, ask));
             }}
             onStop={stop}
           />
         </section>
         <SettingsFrame folded={columns.length > 2}>
-          <SettingsPanel models={models} settings={settings} problems={problems} onChange={(part) => change({ ...settings, ...part })} onReset={() => change({ ...NO_SETTINGS, model: settings.model })} />
+          <SettingsPanel
+            models={models}
+            settings={settings}
+            problems={problems}
+            onChange={(part) => change({ ...settings, ...part })}
+            onReset={() => change({ ...NO_SETTINGS, model: settings.model })}
+          />
         </SettingsFrame>
       </div>
-      <p className="visually-hidden" role="status">{said}</p>
+      <p className="visually-hidden" role="status">
+        {said}
+      </p>
       {saving && (
         <SavedDialog
-          preset={contentOf(settings, columns.map(({ model: name }) => ({ model: name, turns: [] })))}
-          conversation={all.begun ? contentOf(settings, columns.map((column) => ({ model: column.model, turns: column.dialogue.state().turns }))) : null}
+          preset={contentOf(
+            settings,
+            columns.map(({ model: name }) => ({ model: name, turns: [] })),
+          )}
+          conversation={
+            all.begun
+              ? contentOf(
+                  settings,
+                  columns.map((column) => ({ model: column.model, turns: column.dialogue.state().turns })),
+                )
+              : null
+          }
           onOpen={(item) => {
             const opened = openContent(organizationId, item);
             setSettings(opened.settings);
@@ -182,10 +286,17 @@ function SettingsFrame({ folded, children }: { folded: boolean; children: ReactN
     query.addEventListener('change', follow);
     return () => query.removeEventListener('change', follow);
   }, []);
-  if (wide && !folded) return <aside className="settings-side" aria-label="Settings">{children}</aside>;
+  if (wide && !folded)
+    return (
+      <aside className="settings-side" aria-label="Settings">
+        {children}
+      </aside>
+    );
   return (
     <details className="settings-fold" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary><Icon name="settings" /> Model and settings</summary>
+      <summary>
+        <Icon name="settings" /> Model and settings
+      </summary>
       {children}
     </details>
   );
@@ -203,29 +314,61 @@ const STATE_TEXTS: Record<DashboardModel['state'], string> = {
 /** What a model can do with: any that was trained for more than to show the service, and one that was not. */
 const IDEAS = ['What is a prefix cache?', 'Write a haiku about a lighthouse.', 'What is 17 times 23?'];
 const SMALL_IDEAS = [
-  'Hello!', 'Who are you?', 'What is the capital of France?', 'What is 7 plus 5?', 'List three fruits.',
+  'Hello!',
+  'Who are you?',
+  'What is the capital of France?',
+  'What is 7 plus 5?',
+  'List three fruits.',
   'Extract name, city, item as JSON.\n\nNoor from Perth ordered 3 lamps on 5 May.',
 ];
 
-function Welcome({ model, onSay }: { model: DashboardModel | undefined; onSay: ((text: string) => void) | undefined }): ReactNode {
+function Welcome({
+  model,
+  onSay,
+}: {
+  model: DashboardModel | undefined;
+  onSay: ((text: string) => void) | undefined;
+}): ReactNode {
   const small = model?.demonstration === true;
   const ideas = small ? SMALL_IDEAS : IDEAS;
   return (
     <div className="state">
-      <span className="state-icon"><Icon name="playground" size={24} /></span>
+      <span className="state-icon">
+        <Icon name="playground" size={24} />
+      </span>
       <h2>Say something to {model?.display_name ?? 'a model'}</h2>
-      {small && <div className="state-text">A small demonstration model, trained here: it holds a short conversation and does small tasks. For a real one, the operator runs <Code>monolith pull OWNER/REPO</Code>.</div>}
+      {small && (
+        <div className="state-text">
+          A small demonstration model, trained here: it holds a short conversation and does small tasks. For a real one,
+          the operator runs <Code>monolith pull OWNER/REPO</Code>.
+        </div>
+      )}
       <div className="state-text">Requests here count towards the organization's limits and usage like any other.</div>
-      <div className="ideas">{ideas.map((idea) => <Button key={idea} size="small" disabled={onSay === undefined} onClick={() => onSay?.(idea)}>{idea}</Button>)}</div>
-      <LinkButton href="/models" variant="ghost" size="small">About the models</LinkButton>
+      <div className="ideas">
+        {ideas.map((idea) => (
+          <Button key={idea} size="small" disabled={onSay === undefined} onClick={() => onSay?.(idea)}>
+            {idea}
+          </Button>
+        ))}
+      </div>
+      <LinkButton href="/models" variant="ghost" size="small">
+        About the models
+      </LinkButton>
     </div>
   );
 }
 
-const seesPictures = (models: readonly DashboardModel[], name: string): boolean => models.find(({ id }) => id === name)?.input_modalities.includes('image') === true;
+const seesPictures = (models: readonly DashboardModel[], name: string): boolean =>
+  models.find(({ id }) => id === name)?.input_modalities.includes('image') === true;
 
 function firstModel(models: readonly DashboardModel[]): string {
-  return (models.find(({ state, lifecycle }) => state === 'ready' && lifecycle === 'active') ?? models.find(({ state }) => state === 'ready') ?? models[0])?.id ?? '';
+  return (
+    (
+      models.find(({ state, lifecycle }) => state === 'ready' && lifecycle === 'active') ??
+      models.find(({ state }) => state === 'ready') ??
+      models[0]
+    )?.id ?? ''
+  );
 }
 
 /** What was sent for the last answer. */
@@ -235,7 +378,9 @@ function requestTurns(turns: readonly Turn[]): readonly Turn[] {
 
 // An effort chosen for one model means nothing to another that does not have it.
 function withoutForeignEffort(settings: Settings, model: DashboardModel | undefined): Settings {
-  return model === undefined || model.reasoning_efforts.includes(settings.effort) ? settings : { ...settings, effort: '' };
+  return model === undefined || model.reasoning_efforts.includes(settings.effort)
+    ? settings
+    : { ...settings, effort: '' };
 }
 
 /** For screen readers: a stream is not read out as it comes. */

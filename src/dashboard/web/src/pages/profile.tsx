@@ -36,11 +36,39 @@ export function Profile(): ReactNode {
       {organizations.length > 0 && (
         <Panel title="Organizations" flush>
           <Table
-            caption="Your organizations" rows={organizations} rowKey={({ id }) => id}
+            caption="Your organizations"
+            rows={organizations}
+            rowKey={({ id }) => id}
             columns={[
-              { key: 'name', header: 'Name', heading: true, cell: ({ name, status }) => <span className="cell-main">{name} {status === 'suspended' && <Badge tone="danger">Suspended</Badge>}</span> },
+              {
+                key: 'name',
+                header: 'Name',
+                heading: true,
+                cell: ({ name, status }) => (
+                  <span className="cell-main">
+                    {name} {status === 'suspended' && <Badge tone="danger">Suspended</Badge>}
+                  </span>
+                ),
+              },
               { key: 'role', header: 'Role', cell: ({ role }) => roleLabel(role) },
-              { key: 'open', header: 'Actions', actions: true, cell: ({ id, name }) => <Button size="small" variant="ghost" aria-label={`Open ${name}`} onClick={() => { selectOrganization(id); navigate('/'); }}>Open</Button> },
+              {
+                key: 'open',
+                header: 'Actions',
+                actions: true,
+                cell: ({ id, name }) => (
+                  <Button
+                    size="small"
+                    variant="ghost"
+                    aria-label={`Open ${name}`}
+                    onClick={() => {
+                      selectOrganization(id);
+                      navigate('/');
+                    }}
+                  >
+                    Open
+                  </Button>
+                ),
+              },
             ]}
           />
         </Panel>
@@ -74,18 +102,45 @@ function Person(): ReactNode {
   return (
     <Panel title="You">
       <Form onSubmit={save}>
-        <div className="narrow"><TextField label="Name" autoComplete="name" maxLength={100} value={name} onChange={(event) => setName(event.target.value)} error={action.errorOf('name')} /></div>
+        <div className="narrow">
+          <TextField
+            label="Name"
+            autoComplete="name"
+            maxLength={100}
+            value={name}
+            onChange={(event) => setName(event.target.value)}
+            error={action.errorOf('name')}
+          />
+        </div>
         <FormError action={action} fields={['name']} />
-        <div className="form-end"><Button type="submit" variant="primary" busy={action.busy} disabled={name.trim() === user.name}>Save</Button></div>
+        <div className="form-end">
+          <Button type="submit" variant="primary" busy={action.busy} disabled={name.trim() === user.name}>
+            Save
+          </Button>
+        </div>
       </Form>
       <dl className="fact-list">
         <div>
           <dt>E-mail</dt>
-          <dd className="row">{user.email} {user.email_verified ? <Badge tone="ok">Confirmed</Badge> : <Badge tone="warn">Not confirmed</Badge>}
-            {!user.email_verified && status.mail && <Button size="small" busy={verification.busy} onClick={sendVerification}>Send the link again</Button>}
-            <Button size="small" onClick={() => setChangesEmail(true)}>Change…</Button></dd>
+          <dd className="row">
+            {user.email}{' '}
+            {user.email_verified ? <Badge tone="ok">Confirmed</Badge> : <Badge tone="warn">Not confirmed</Badge>}
+            {!user.email_verified && status.mail && (
+              <Button size="small" busy={verification.busy} onClick={sendVerification}>
+                Send the link again
+              </Button>
+            )}
+            <Button size="small" onClick={() => setChangesEmail(true)}>
+              Change…
+            </Button>
+          </dd>
         </div>
-        {user.operator && <div><dt>Operator</dt><dd>You run this server.</dd></div>}
+        {user.operator && (
+          <div>
+            <dt>Operator</dt>
+            <dd>You run this server.</dd>
+          </div>
+        )}
       </dl>
       <FormError action={verification} />
       {changesEmail && <EmailDialog onClose={() => setChangesEmail(false)} />}
@@ -110,17 +165,43 @@ function Password(): ReactNode {
     });
   };
   return (
-    <Panel title="Password" lead={user.has_password ? 'Changing it ends your sessions on other devices.' : 'Your account has none. "Forgot your password?" at the sign-in sets one, by mail or by a link of the operator.'}>
+    <Panel
+      title="Password"
+      lead={
+        user.has_password
+          ? 'Changing it ends your sessions on other devices.'
+          : 'Your account has none. "Forgot your password?" at the sign-in sets one, by mail or by a link of the operator.'
+      }
+    >
       {user.has_password && (
-      <Form onSubmit={change} label="Change password">
-        <input type="text" name="username" autoComplete="username" value={user.email} readOnly hidden />
-        <div className="narrow stack">
-          <TextField label="Current password" type="password" autoComplete="current-password" value={current} onChange={(event) => setCurrent(event.target.value)} error={action.errorOf('current_password')} />
-          <TextField label="New password" type="password" autoComplete="new-password" value={next} onChange={(event) => setNext(event.target.value)} error={action.errorOf('new_password')} hint="At least 10 characters." />
-        </div>
-        <FormError action={action} fields={['current_password', 'new_password']} />
-        <div className="form-end"><Button type="submit" busy={action.busy} disabled={current === '' || next === ''}>Change password</Button></div>
-      </Form>
+        <Form onSubmit={change} label="Change password">
+          <input type="text" name="username" autoComplete="username" value={user.email} readOnly hidden />
+          <div className="narrow stack">
+            <TextField
+              label="Current password"
+              type="password"
+              autoComplete="current-password"
+              value={current}
+              onChange={(event) => setCurrent(event.target.value)}
+              error={action.errorOf('current_password')}
+            />
+            <TextField
+              label="New password"
+              type="password"
+              autoComplete="new-password"
+              value={next}
+              onChange={(event) => setNext(event.target.value)}
+              error={action.errorOf('new_password')}
+              hint="At least 10 characters."
+            />
+          </div>
+          <FormError action={action} fields={['current_password', 'new_password']} />
+          <div className="form-end">
+            <Button type="submit" busy={action.busy} disabled={current === '' || next === ''}>
+              Change password
+            </Button>
+          </div>
+        </Form>
       )}
     </Panel>
   );
@@ -134,29 +215,74 @@ function Sessions(): ReactNode {
   const list = useList<SessionObject>(['sessions'], '/sessions');
   const revoke = async ({ id, current }: SessionObject): Promise<void> => {
     await api.delete(`/sessions/${id}`);
-    if (current) { await reload(); return; }
+    if (current) {
+      await reload();
+      return;
+    }
     toast('Session ended');
     void client.invalidateQueries({ queryKey: ['sessions'] });
   };
   return (
     <Panel title="Sessions" flush>
-      <ListView list={list} empty={<div className="panel-pad"><Notice>No session.</Notice></div>}>
+      <ListView
+        list={list}
+        empty={
+          <div className="panel-pad">
+            <Notice>No session.</Notice>
+          </div>
+        }
+      >
         {(rows) => (
           <Table
-            caption="Sessions" rows={rows} rowKey={({ id }) => id}
+            caption="Sessions"
+            rows={rows}
+            rowKey={({ id }) => id}
             columns={[
-              { key: 'device', header: 'Device', heading: true, cell: (session) => <><span className="cell-main">{deviceOf(session.user_agent)} {session.current && <Badge tone="accent">This one</Badge>}</span><span className="cell-sub">{session.ip}</span></> },
+              {
+                key: 'device',
+                header: 'Device',
+                heading: true,
+                cell: (session) => (
+                  <>
+                    <span className="cell-main">
+                      {deviceOf(session.user_agent)} {session.current && <Badge tone="accent">This one</Badge>}
+                    </span>
+                    <span className="cell-sub">{session.ip}</span>
+                  </>
+                ),
+              },
               { key: 'created', header: 'Signed in', cell: (session) => <Time at={session.created_at} /> },
               { key: 'seen', header: 'Last seen', cell: (session) => <Time at={session.last_seen_at} /> },
               { key: 'expires', header: 'Ends', cell: (session) => <Time at={session.expires_at} /> },
-              { key: 'actions', header: 'Actions', actions: true, cell: (session) => <Button size="small" variant="ghost" aria-label={`End the session on ${deviceOf(session.user_agent)}, ${session.ip}`} onClick={() => setRevoking(session)}>End</Button> },
+              {
+                key: 'actions',
+                header: 'Actions',
+                actions: true,
+                cell: (session) => (
+                  <Button
+                    size="small"
+                    variant="ghost"
+                    aria-label={`End the session on ${deviceOf(session.user_agent)}, ${session.ip}`}
+                    onClick={() => setRevoking(session)}
+                  >
+                    End
+                  </Button>
+                ),
+              },
             ]}
           />
         )}
       </ListView>
       {revoking !== null && (
-        <ConfirmDialog title={revoking.current ? 'Sign out here?' : 'End this session?'} confirm={revoking.current ? 'Sign out' : 'End session'} onConfirm={() => revoke(revoking)} onClose={() => setRevoking(null)}>
-          <p>{deviceOf(revoking.user_agent)} at {revoking.ip} has to sign in again.</p>
+        <ConfirmDialog
+          title={revoking.current ? 'Sign out here?' : 'End this session?'}
+          confirm={revoking.current ? 'Sign out' : 'End session'}
+          onConfirm={() => revoke(revoking)}
+          onClose={() => setRevoking(null)}
+        >
+          <p>
+            {deviceOf(revoking.user_agent)} at {revoking.ip} has to sign in again.
+          </p>
         </ConfirmDialog>
       )}
     </Panel>
@@ -165,8 +291,20 @@ function Sessions(): ReactNode {
 
 /** "Firefox on Linux"; what is not recognised is shown by its first word. */
 export function deviceOf(userAgent: string): string {
-  const browsers: [RegExp, string][] = [[/Edg\//, 'Edge'], [/OPR\//, 'Opera'], [/Firefox\//, 'Firefox'], [/Chrome\//, 'Chrome'], [/Safari\//, 'Safari']];
-  const systems: [RegExp, string][] = [[/Android/, 'Android'], [/iPhone|iPad/, 'iOS'], [/Windows/, 'Windows'], [/Mac OS/, 'macOS'], [/Linux/, 'Linux']];
+  const browsers: [RegExp, string][] = [
+    [/Edg\//, 'Edge'],
+    [/OPR\//, 'Opera'],
+    [/Firefox\//, 'Firefox'],
+    [/Chrome\//, 'Chrome'],
+    [/Safari\//, 'Safari'],
+  ];
+  const systems: [RegExp, string][] = [
+    [/Android/, 'Android'],
+    [/iPhone|iPad/, 'iOS'],
+    [/Windows/, 'Windows'],
+    [/Mac OS/, 'macOS'],
+    [/Linux/, 'Linux'],
+  ];
   const browser = browsers.find(([pattern]) => pattern.test(userAgent))?.[1];
   const system = systems.find(([pattern]) => pattern.test(userAgent))?.[1];
   if (browser === undefined) return userAgent.split(/[\s/]/)[0] || 'Unknown device';

@@ -22,28 +22,80 @@ export function Requests(): ReactNode {
   const [opened, setOpened] = useState<RequestObject | null>(null);
   const list = useList<RequestObject>(['organization', id, 'requests'], `${path}/requests`, { ...filter });
   const models = useModels();
-  const keys = useQuery({ queryKey: ['organization', id, 'api-keys', 'first'], queryFn: ({ signal }) => api.get<ListPage<ApiKeyObject>>(`${path}/api-keys`, { limit: 100 }, signal) });
-  const organization = useQuery({ queryKey: ['organization', id, 'settings'], queryFn: ({ signal }) => api.get<OrganizationObject>(path, {}, signal) });
-  const choices = useMemo(() => [{ value: PLAYGROUND, label: 'Playground' }, ...(keys.data?.data ?? []).map((key) => ({ value: key.id, label: `${key.name} (${keyHint(key)})` }))], [keys.data]);
+  const keys = useQuery({
+    queryKey: ['organization', id, 'api-keys', 'first'],
+    queryFn: ({ signal }) => api.get<ListPage<ApiKeyObject>>(`${path}/api-keys`, { limit: 100 }, signal),
+  });
+  const organization = useQuery({
+    queryKey: ['organization', id, 'settings'],
+    queryFn: ({ signal }) => api.get<OrganizationObject>(path, {}, signal),
+  });
+  const choices = useMemo(
+    () => [
+      { value: PLAYGROUND, label: 'Playground' },
+      ...(keys.data?.data ?? []).map((key) => ({ value: key.id, label: `${key.name} (${keyHint(key)})` })),
+    ],
+    [keys.data],
+  );
   const nameOf = (key: string): string => choices.find(({ value }) => value === key)?.label ?? key;
   const isFiltered = Object.values(filter).some((value) => value !== '');
-  const why = organization.data?.request_text !== true ? 'Prompts and answers are not kept. An admin can turn that on under Settings.'
-    : may('admin') ? 'Of this request no text was kept.' : 'Prompt and answer are shown to admins.';
+  const why =
+    organization.data?.request_text !== true
+      ? 'Prompts and answers are not kept. An admin can turn that on under Settings.'
+      : may('admin')
+        ? 'Of this request no text was kept.'
+        : 'Prompt and answer are shown to admins.';
   return (
     <>
-      <PageHeader title="Requests" actions={<RefreshButton list={list} />}>Every request of the last days, newest first. {organization.data?.request_text === true ? 'Prompts and answers are kept for admins.' : 'Prompts and answers are not kept.'}</PageHeader>
-      <RequestFilters filter={filter} onChange={setFilter} keys={choices} models={models.data?.map((model) => model.id) ?? []} />
+      <PageHeader title="Requests" actions={<RefreshButton list={list} />}>
+        Every request of the last days, newest first.{' '}
+        {organization.data?.request_text === true
+          ? 'Prompts and answers are kept for admins.'
+          : 'Prompts and answers are not kept.'}
+      </PageHeader>
+      <RequestFilters
+        filter={filter}
+        onChange={setFilter}
+        keys={choices}
+        models={models.data?.map((model) => model.id) ?? []}
+      />
       <Panel flush>
         <RequestList
-          list={list} onOpen={setOpened}
-          who={{ key: 'key', header: 'API key', cell: ({ api_key_id: key }) => <span className="clip request-who" title={nameOf(key)}>{keys.data?.data.find((one) => one.id === key)?.name ?? nameOf(key)}</span> }}
-          empty={isFiltered
-            ? <EmptyState icon="requests" title="Nothing matches">No request of the last days is like that.</EmptyState>
-            : <EmptyState icon="requests" title="No requests yet" action={<LinkButton href="/playground">To the playground</LinkButton>}>They show here a moment after they have ended.</EmptyState>}
+          list={list}
+          onOpen={setOpened}
+          who={{
+            key: 'key',
+            header: 'API key',
+            cell: ({ api_key_id: key }) => (
+              <span className="clip request-who" title={nameOf(key)}>
+                {keys.data?.data.find((one) => one.id === key)?.name ?? nameOf(key)}
+              </span>
+            ),
+          }}
+          empty={
+            isFiltered ? (
+              <EmptyState icon="requests" title="Nothing matches">
+                No request of the last days is like that.
+              </EmptyState>
+            ) : (
+              <EmptyState
+                icon="requests"
+                title="No requests yet"
+                action={<LinkButton href="/playground">To the playground</LinkButton>}
+              >
+                They show here a moment after they have ended.
+              </EmptyState>
+            )
+          }
         />
       </Panel>
       {opened !== null && (
-        <RequestDialog request={opened} path={`${path}/requests`} keyName={nameOf(opened.api_key_id)} onClose={() => setOpened(null)}>
+        <RequestDialog
+          request={opened}
+          path={`${path}/requests`}
+          keyName={nameOf(opened.api_key_id)}
+          onClose={() => setOpened(null)}
+        >
           {(detail) => <RequestText detail={detail} why={why} />}
         </RequestDialog>
       )}

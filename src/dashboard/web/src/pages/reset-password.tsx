@@ -19,7 +19,9 @@ export function ResetPassword(): ReactNode {
     return (
       <SignedOutFrame title="Password changed">
         <Notice tone="ok">Sign in with the new password. Sessions on other devices have ended.</Notice>
-        <LinkButton href="/signin" variant="primary">Sign in</LinkButton>
+        <LinkButton href="/signin" variant="primary">
+          Sign in
+        </LinkButton>
       </SignedOutFrame>
     );
   }
@@ -33,9 +35,21 @@ export function ResetPassword(): ReactNode {
   return (
     <SignedOutFrame title="Set a new password" foot={<Link href="/forgot">Ask for another link</Link>}>
       <Form onSubmit={reset}>
-        <TextField label="New password" type="password" name="password" autoComplete="new-password" autoFocus value={password} onChange={(event) => setPassword(event.target.value)} error={action.errorOf('password')} hint="At least 10 characters." />
+        <TextField
+          label="New password"
+          type="password"
+          name="password"
+          autoComplete="new-password"
+          autoFocus
+          value={password}
+          onChange={(event) => setPassword(event.target.value)}
+          error={action.errorOf('password')}
+          hint="At least 10 characters."
+        />
         <FormError action={action} fields={['password']} />
-        <Button type="submit" variant="primary" className="wide" busy={action.busy}>Set the password</Button>
+        <Button type="submit" variant="primary" className="wide" busy={action.busy}>
+          Set the password
+        </Button>
       </Form>
     </SignedOutFrame>
   );

@@ -17,7 +17,14 @@ import { useToast } from '../components/toasts.js';
 import { useOrganization } from '../session.js';
 import { ResponseDialog } from './response-dialog.js';
 
-const TONES: Record<string, Tone> = { completed: 'ok', in_progress: 'accent', queued: 'accent', incomplete: 'warn', failed: 'danger', cancelled: 'neutral' };
+const TONES: Record<string, Tone> = {
+  completed: 'ok',
+  in_progress: 'accent',
+  queued: 'accent',
+  incomplete: 'warn',
+  failed: 'danger',
+  cancelled: 'neutral',
+};
 
 export function Responses(): ReactNode {
   const { id, path } = useOrganization();
@@ -33,19 +40,67 @@ export function Responses(): ReactNode {
   };
   return (
     <>
-      <PageHeader title="Stored responses">The responses format stores each response by default, so that a later one can continue it: <Code>store: true</Code>. With <Code>store: false</Code> nothing is kept. Opening one is noted in the audit log.</PageHeader>
+      <PageHeader title="Stored responses">
+        The responses format stores each response by default, so that a later one can continue it:{' '}
+        <Code>store: true</Code>. With <Code>store: false</Code> nothing is kept. Opening one is noted in the audit log.
+      </PageHeader>
       <Panel flush>
-        <ListView list={list} empty={<EmptyState icon="responses" title="Nothing is stored">Responses of the responses format show here while they are kept.</EmptyState>}>
+        <ListView
+          list={list}
+          empty={
+            <EmptyState icon="responses" title="Nothing is stored">
+              Responses of the responses format show here while they are kept.
+            </EmptyState>
+          }
+        >
           {(rows) => (
             <Table
-              caption="Stored responses" rows={rows} rowKey={(response) => response.id}
+              caption="Stored responses"
+              rows={rows}
+              rowKey={(response) => response.id}
               columns={[
-                { key: 'id', header: 'Response', heading: true, cell: (response) => <span className="row tight"><button type="button" className="link-button id-link" onClick={() => setOpen(response.id)}>{response.id}</button><CopyButton text={response.id} label={`Copy ${response.id}`} iconOnly /></span> },
+                {
+                  key: 'id',
+                  header: 'Response',
+                  heading: true,
+                  cell: (response) => (
+                    <span className="row tight">
+                      <button type="button" className="link-button id-link" onClick={() => setOpen(response.id)}>
+                        {response.id}
+                      </button>
+                      <CopyButton text={response.id} label={`Copy ${response.id}`} iconOnly />
+                    </span>
+                  ),
+                },
                 { key: 'model', header: 'Model', cell: (response) => <Code>{response.model}</Code> },
-                { key: 'status', header: 'Status', cell: (response) => <span className="row tight"><Badge tone={TONES[response.status] ?? 'neutral'}>{response.status.replaceAll('_', ' ')}</Badge>{response.background && <Badge>background</Badge>}</span> },
+                {
+                  key: 'status',
+                  header: 'Status',
+                  cell: (response) => (
+                    <span className="row tight">
+                      <Badge tone={TONES[response.status] ?? 'neutral'}>{response.status.replaceAll('_', ' ')}</Badge>
+                      {response.background && <Badge>background</Badge>}
+                    </span>
+                  ),
+                },
                 { key: 'created', header: 'Created', cell: (response) => <Time at={response.created_at} /> },
                 { key: 'expires', header: 'Expires', cell: (response) => <Time at={response.expires_at} /> },
-                { key: 'actions', header: 'Actions', actions: true, cell: (response) => <button type="button" className="icon-button danger" aria-label={`Delete ${response.id}`} title="Delete" onClick={() => setDeleting(response)}><Icon name="trash" /></button> },
+                {
+                  key: 'actions',
+                  header: 'Actions',
+                  actions: true,
+                  cell: (response) => (
+                    <button
+                      type="button"
+                      className="icon-button danger"
+                      aria-label={`Delete ${response.id}`}
+                      title="Delete"
+                      onClick={() => setDeleting(response)}
+                    >
+                      <Icon name="trash" />
+                    </button>
+                  ),
+                },
               ]}
             />
           )}
@@ -53,8 +108,16 @@ export function Responses(): ReactNode {
       </Panel>
       {open !== null && <ResponseDialog id={open} onClose={() => setOpen(null)} />}
       {deleting !== null && (
-        <ConfirmDialog title="Delete this response?" confirm="Delete response" danger onConfirm={() => remove(deleting)} onClose={() => setDeleting(null)}>
-          <p><Code>{deleting.id}</Code> is erased. Requests that continue from it answer 404. This cannot be undone.</p>
+        <ConfirmDialog
+          title="Delete this response?"
+          confirm="Delete response"
+          danger
+          onConfirm={() => remove(deleting)}
+          onClose={() => setDeleting(null)}
+        >
+          <p>
+            <Code>{deleting.id}</Code> is erased. Requests that continue from it answer 404. This cannot be undone.
+          </p>
         </ConfirmDialog>
       )}
     </>

@@ -11,21 +11,57 @@ import { keyHint } from '../format.js';
 import { useOrganization } from '../session.js';
 
 const OVERLAPS = [
-  { value: '0', label: 'Not at all: revoke it at once' }, { value: '3600', label: '1 hour' }, { value: '86400', label: '24 hours' },
-  { value: '604800', label: '7 days' }, { value: '2592000', label: '30 days' },
+  { value: '0', label: 'Not at all: revoke it at once' },
+  { value: '3600', label: '1 hour' },
+  { value: '86400', label: '24 hours' },
+  { value: '604800', label: '7 days' },
+  { value: '2592000', label: '30 days' },
 ];
 
-export function RotateKeyDialog({ apiKey, onClose, onRotated }: { apiKey: ApiKeyObject; onClose: () => void; onRotated: (key: CreatedApiKey) => void }): ReactNode {
+export function RotateKeyDialog({
+  apiKey,
+  onClose,
+  onRotated,
+}: {
+  apiKey: ApiKeyObject;
+  onClose: () => void;
+  onRotated: (key: CreatedApiKey) => void;
+}): ReactNode {
   const { path } = useOrganization();
   const action = useAction();
   const [overlap, setOverlap] = useState('86400');
   const rotate = (): void => {
-    void action.run(async () => onRotated(await api.post<CreatedApiKey>(`${path}/api-keys/${apiKey.id}/rotate`, { overlap_seconds: Number(overlap) })));
+    void action.run(async () =>
+      onRotated(
+        await api.post<CreatedApiKey>(`${path}/api-keys/${apiKey.id}/rotate`, { overlap_seconds: Number(overlap) }),
+      ),
+    );
   };
   return (
-    <Dialog title={`Rotate ${apiKey.name}`} onClose={onClose} onSubmit={rotate} footer={<><Button onClick={onClose}>Cancel</Button><Button type="submit" variant="primary" busy={action.busy}>Create the new secret</Button></>}>
-      <p>A new key with the same name and permissions takes the place of <Code>{keyHint(apiKey)}</Code>.</p>
-      <Select label="The old one goes on working for" value={overlap} onChange={(event) => setOverlap(event.target.value)} options={OVERLAPS} error={action.errorOf('overlap_seconds')} hint="Time to put the new one in place everywhere." />
+    <Dialog
+      title={`Rotate ${apiKey.name}`}
+      onClose={onClose}
+      onSubmit={rotate}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" variant="primary" busy={action.busy}>
+            Create the new secret
+          </Button>
+        </>
+      }
+    >
+      <p>
+        A new key with the same name and permissions takes the place of <Code>{keyHint(apiKey)}</Code>.
+      </p>
+      <Select
+        label="The old one goes on working for"
+        value={overlap}
+        onChange={(event) => setOverlap(event.target.value)}
+        options={OVERLAPS}
+        error={action.errorOf('overlap_seconds')}
+        hint="Time to put the new one in place everywhere."
+      />
       <FormError action={action} fields={['overlap_seconds']} />
     </Dialog>
   );

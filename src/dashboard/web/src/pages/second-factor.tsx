@@ -34,9 +34,24 @@ export function SecondFactor(): ReactNode {
   };
   return (
     <Panel title="Second factor" lead="With it, signing in takes a code of an authenticator app besides the password.">
-      {isMissing && <Notice tone="warn">Operators of this server need a second factor. The operator pages open when you have turned it on.</Notice>}
+      {isMissing && (
+        <Notice tone="warn">
+          Operators of this server need a second factor. The operator pages open when you have turned it on.
+        </Notice>
+      )}
       <Loaded query={query}>
-        {(state) => (state.enabled ? <Enabled state={state} onTask={setTask} /> : <div className="row"><Badge>Off</Badge><Button variant="primary" onClick={() => setTask('enable')}>Turn on</Button></div>)}
+        {(state) =>
+          state.enabled ? (
+            <Enabled state={state} onTask={setTask} />
+          ) : (
+            <div className="row">
+              <Badge>Off</Badge>
+              <Button variant="primary" onClick={() => setTask('enable')}>
+                Turn on
+              </Button>
+            </div>
+          )
+        }
       </Loaded>
       {task === 'enable' && <EnableDialog onClose={close} />}
       {task === 'codes' && <CodesDialog onClose={close} />}
@@ -50,14 +65,31 @@ function Enabled({ state, onTask }: { state: SecondFactorState; onTask: (task: T
   return (
     <>
       <dl className="fact-list">
-        <div><dt>State</dt><dd className="row"><Badge tone="ok" dot>On</Badge> <span>since <Time at={state.since} /></span></dd></div>
-        <div><dt>Recovery codes</dt><dd className="row">{left} left {left < 3 && <Badge tone="warn">Make new ones</Badge>}</dd></div>
+        <div>
+          <dt>State</dt>
+          <dd className="row">
+            <Badge tone="ok" dot>
+              On
+            </Badge>{' '}
+            <span>
+              since <Time at={state.since} />
+            </span>
+          </dd>
+        </div>
+        <div>
+          <dt>Recovery codes</dt>
+          <dd className="row">
+            {left} left {left < 3 && <Badge tone="warn">Make new ones</Badge>}
+          </dd>
+        </div>
       </dl>
       <div className="form-end">
         <Button onClick={() => onTask('codes')}>New recovery codes</Button>
         {!state.required && <Button onClick={() => onTask('disable')}>Turn off</Button>}
       </div>
-      {state.required && <p className="hint">Operators of this server need it. Another operator can reset it, for another device.</p>}
+      {state.required && (
+        <p className="hint">Operators of this server need it. Another operator can reset it, for another device.</p>
+      )}
     </>
   );
 }
@@ -78,28 +110,60 @@ function EnableDialog({ onClose }: { onClose: () => void }): ReactNode {
     });
   };
   return (
-    <Dialog title="Turn on the second factor" onClose={onClose} onSubmit={submit} footer={
-      <>
-        <Button onClick={onClose}>Cancel</Button>
-        <Button type="submit" variant="primary" busy={action.busy} disabled={proposal === null ? password === '' && user.has_password : code.trim() === ''}>{proposal === null ? 'Continue' : 'Turn on'}</Button>
-      </>
-    }>
-      {proposal === null
-        ? (
-          <>
-            <input type="text" name="username" autoComplete="username" value={user.email} readOnly hidden />
-            <p>You need an app for one-time codes, such as Aegis, 2FAS, Google Authenticator or a password manager.</p>
-            {user.has_password && <TextField label="Password" type="password" autoComplete="current-password" value={password} autoFocus onChange={(event) => setPassword(event.target.value)} error={action.errorOf('password')} />}
-          </>
-        )
-        : (
-          <>
-            <p>Scan this with the app, or type the secret into it. Then enter the code that it shows.</p>
-            <QrCode text={proposal.uri} label="QR code of the secret" />
-            <div className="secret"><code data-totp-secret>{proposal.secret.match(/.{1,4}/g)?.join(' ')}</code><CopyButton text={proposal.secret} label="Copy the secret" iconOnly /></div>
-            <TextField label="Code" inputMode="numeric" autoComplete="one-time-code" maxLength={12} value={code} autoFocus onChange={(event) => setCode(event.target.value)} error={action.errorOf('code')} />
-          </>
-        )}
+    <Dialog
+      title="Turn on the second factor"
+      onClose={onClose}
+      onSubmit={submit}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            type="submit"
+            variant="primary"
+            busy={action.busy}
+            disabled={proposal === null ? password === '' && user.has_password : code.trim() === ''}
+          >
+            {proposal === null ? 'Continue' : 'Turn on'}
+          </Button>
+        </>
+      }
+    >
+      {proposal === null ? (
+        <>
+          <input type="text" name="username" autoComplete="username" value={user.email} readOnly hidden />
+          <p>You need an app for one-time codes, such as Aegis, 2FAS, Google Authenticator or a password manager.</p>
+          {user.has_password && (
+            <TextField
+              label="Password"
+              type="password"
+              autoComplete="current-password"
+              value={password}
+              autoFocus
+              onChange={(event) => setPassword(event.target.value)}
+              error={action.errorOf('password')}
+            />
+          )}
+        </>
+      ) : (
+        <>
+          <p>Scan this with the app, or type the secret into it. Then enter the code that it shows.</p>
+          <QrCode text={proposal.uri} label="QR code of the secret" />
+          <div className="secret">
+            <code data-totp-secret>{proposal.secret.match(/.{1,4}/g)?.join(' ')}</code>
+            <CopyButton text={proposal.secret} label="Copy the secret" iconOnly />
+          </div>
+          <TextField
+            label="Code"
+            inputMode="numeric"
+            autoComplete="one-time-code"
+            maxLength={12}
+            value={code}
+            autoFocus
+            onChange={(event) => setCode(event.target.value)}
+            error={action.errorOf('code')}
+          />
+        </>
+      )}
       <FormError action={action} fields={['password', 'code']} />
     </Dialog>
   );
@@ -107,10 +171,30 @@ function EnableDialog({ onClose }: { onClose: () => void }): ReactNode {
 
 function RecoveryDialog({ title, codes, onClose }: { title: string; codes: string[]; onClose: () => void }): ReactNode {
   return (
-    <Dialog title={title} sticky onClose={onClose} footer={<Button variant="primary" onClick={onClose}>I have saved them</Button>}>
-      <p>Keep these recovery codes where the device is not: each signs you in once when you cannot get a code. They are not shown again.</p>
-      <ol className="recovery-codes">{codes.map((code) => <li key={code}><code>{code}</code></li>)}</ol>
-      <div><CopyButton text={codes.join('\n')} label="Copy all" /></div>
+    <Dialog
+      title={title}
+      sticky
+      onClose={onClose}
+      footer={
+        <Button variant="primary" onClick={onClose}>
+          I have saved them
+        </Button>
+      }
+    >
+      <p>
+        Keep these recovery codes where the device is not: each signs you in once when you cannot get a code. They are
+        not shown again.
+      </p>
+      <ol className="recovery-codes">
+        {codes.map((code) => (
+          <li key={code}>
+            <code>{code}</code>
+          </li>
+        ))}
+      </ol>
+      <div>
+        <CopyButton text={codes.join('\n')} label="Copy all" />
+      </div>
     </Dialog>
   );
 }
@@ -120,11 +204,37 @@ function CodesDialog({ onClose }: { onClose: () => void }): ReactNode {
   const [code, setCode] = useState('');
   const [recovery, setRecovery] = useState<string[] | null>(null);
   if (recovery !== null) return <RecoveryDialog title="New recovery codes" codes={recovery} onClose={onClose} />;
-  const make = (): void => { void action.run(async () => setRecovery((await api.post<RecoveryCodes>('/second-factor/recovery-codes', { code })).recovery_codes)); };
+  const make = (): void => {
+    void action.run(async () =>
+      setRecovery((await api.post<RecoveryCodes>('/second-factor/recovery-codes', { code })).recovery_codes),
+    );
+  };
   return (
-    <Dialog title="New recovery codes" onClose={onClose} onSubmit={make} footer={<><Button onClick={onClose}>Cancel</Button><Button type="submit" variant="primary" busy={action.busy} disabled={code.trim() === ''}>Make new ones</Button></>}>
+    <Dialog
+      title="New recovery codes"
+      onClose={onClose}
+      onSubmit={make}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" variant="primary" busy={action.busy} disabled={code.trim() === ''}>
+            Make new ones
+          </Button>
+        </>
+      }
+    >
       <p>Those you have now will not work any more.</p>
-      <TextField label="Code" inputMode="numeric" autoComplete="one-time-code" maxLength={64} value={code} autoFocus onChange={(event) => setCode(event.target.value)} error={action.errorOf('code')} hint="Of the app, or one of the recovery codes." />
+      <TextField
+        label="Code"
+        inputMode="numeric"
+        autoComplete="one-time-code"
+        maxLength={64}
+        value={code}
+        autoFocus
+        onChange={(event) => setCode(event.target.value)}
+        error={action.errorOf('code')}
+        hint="Of the app, or one of the recovery codes."
+      />
       <FormError action={action} fields={['code']} />
     </Dialog>
   );
@@ -144,11 +254,47 @@ function DisableDialog({ onClose }: { onClose: () => void }): ReactNode {
     });
   };
   return (
-    <Dialog title="Turn off the second factor?" onClose={onClose} onSubmit={disable} footer={<><Button onClick={onClose}>Cancel</Button><Button type="submit" variant="danger" busy={action.busy} disabled={(password === '' && user.has_password) || code.trim() === ''}>Turn off</Button></>}>
+    <Dialog
+      title="Turn off the second factor?"
+      onClose={onClose}
+      onSubmit={disable}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            type="submit"
+            variant="danger"
+            busy={action.busy}
+            disabled={(password === '' && user.has_password) || code.trim() === ''}
+          >
+            Turn off
+          </Button>
+        </>
+      }
+    >
       <p>Signing in takes the password alone from then on.</p>
       <input type="text" name="username" autoComplete="username" value={user.email} readOnly hidden />
-      {user.has_password && <TextField label="Password" type="password" autoComplete="current-password" value={password} autoFocus onChange={(event) => setPassword(event.target.value)} error={action.errorOf('password')} />}
-      <TextField label="Code" inputMode="numeric" autoComplete="one-time-code" maxLength={64} value={code} onChange={(event) => setCode(event.target.value)} error={action.errorOf('code')} hint="Of the app, or one of the recovery codes." />
+      {user.has_password && (
+        <TextField
+          label="Password"
+          type="password"
+          autoComplete="current-password"
+          value={password}
+          autoFocus
+          onChange={(event) => setPassword(event.target.value)}
+          error={action.errorOf('password')}
+        />
+      )}
+      <TextField
+        label="Code"
+        inputMode="numeric"
+        autoComplete="one-time-code"
+        maxLength={64}
+        value={code}
+        onChange={(event) => setCode(event.target.value)}
+        error={action.errorOf('code')}
+        hint="Of the app, or one of the recovery codes."
+      />
       <FormError action={action} fields={['password', 'code']} />
     </Dialog>
   );

@@ -40,30 +40,87 @@ export function Settings(): ReactNode {
     <>
       <PageHeader title="Settings">{name}</PageHeader>
       <Panel title="Organization">
-        {may('admin')
-          ? (
-            <Form onSubmit={rename}>
-              <div className="narrow"><TextField label="Name" value={wanted} maxLength={100} onChange={(event) => setWanted(event.target.value)} error={action.errorOf('name')} /></div>
-              <FormError action={action} fields={['name']} />
-              <div className="form-end"><Button type="submit" variant="primary" busy={action.busy} disabled={wanted.trim() === name || status === 'suspended'}>Rename</Button></div>
-            </Form>
-          )
-          : <p className="muted">Admins and owners can rename it.</p>}
+        {may('admin') ? (
+          <Form onSubmit={rename}>
+            <div className="narrow">
+              <TextField
+                label="Name"
+                value={wanted}
+                maxLength={100}
+                onChange={(event) => setWanted(event.target.value)}
+                error={action.errorOf('name')}
+              />
+            </div>
+            <FormError action={action} fields={['name']} />
+            <div className="form-end">
+              <Button
+                type="submit"
+                variant="primary"
+                busy={action.busy}
+                disabled={wanted.trim() === name || status === 'suspended'}
+              >
+                Rename
+              </Button>
+            </div>
+          </Form>
+        ) : (
+          <p className="muted">Admins and owners can rename it.</p>
+        )}
         <dl className="fact-list">
-          <div><dt>Id</dt><dd className="row tight"><Code>{id}</Code><CopyButton text={id} label="Copy the id" iconOnly /></dd></div>
-          <div><dt>Status</dt><dd>{status === 'active' ? <Badge tone="ok" dot>Active</Badge> : <Badge tone="danger" dot>Suspended</Badge>}</dd></div>
-          <div><dt>Your role</dt><dd>{roleLabel(role)}</dd></div>
+          <div>
+            <dt>Id</dt>
+            <dd className="row tight">
+              <Code>{id}</Code>
+              <CopyButton text={id} label="Copy the id" iconOnly />
+            </dd>
+          </div>
+          <div>
+            <dt>Status</dt>
+            <dd>
+              {status === 'active' ? (
+                <Badge tone="ok" dot>
+                  Active
+                </Badge>
+              ) : (
+                <Badge tone="danger" dot>
+                  Suspended
+                </Badge>
+              )}
+            </dd>
+          </div>
+          <div>
+            <dt>Your role</dt>
+            <dd>{roleLabel(role)}</dd>
+          </div>
         </dl>
-        <div><LinkButton href="/limits" size="small">Limits</LinkButton></div>
+        <div>
+          <LinkButton href="/limits" size="small">
+            Limits
+          </LinkButton>
+        </div>
       </Panel>
       {may('admin') && <RequestTextSetting />}
       {may('owner') && (
-        <Panel title="Delete the organization" lead="All its API keys are revoked at once, its stored responses are erased, and its members lose access. This cannot be undone.">
-          <div><Button variant="danger" disabled={status === 'suspended'} onClick={() => setDeleting(true)}>Delete organization …</Button></div>
+        <Panel
+          title="Delete the organization"
+          lead="All its API keys are revoked at once, its stored responses are erased, and its members lose access. This cannot be undone."
+        >
+          <div>
+            <Button variant="danger" disabled={status === 'suspended'} onClick={() => setDeleting(true)}>
+              Delete organization …
+            </Button>
+          </div>
         </Panel>
       )}
       {deleting && (
-        <ConfirmDialog title={`Delete ${name}?`} confirm="Delete organization" danger phrase={name} onConfirm={remove} onClose={() => setDeleting(false)}>
+        <ConfirmDialog
+          title={`Delete ${name}?`}
+          confirm="Delete organization"
+          danger
+          phrase={name}
+          onConfirm={remove}
+          onClose={() => setDeleting(false)}
+        >
           <p>Programs that use its keys stop working within seconds.</p>
         </ConfirmDialog>
       )}

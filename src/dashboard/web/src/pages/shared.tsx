@@ -21,25 +21,59 @@ export function Shared({ organizationId, id }: { organizationId: string; id: str
   const { organizations } = useMe();
   const organization = organizations.find((one) => one.id === organizationId);
   const query = useQuery({
-    queryKey: ['organization', organizationId, 'saved', id], retry: false,
-    queryFn: ({ signal }) => api.get<SavedItem & { content: SavedContent }>(`/organizations/${encodeURIComponent(organizationId)}/playground/saved/${encodeURIComponent(id)}`, {}, signal),
+    queryKey: ['organization', organizationId, 'saved', id],
+    retry: false,
+    queryFn: ({ signal }) =>
+      api.get<SavedItem & { content: SavedContent }>(
+        `/organizations/${encodeURIComponent(organizationId)}/playground/saved/${encodeURIComponent(id)}`,
+        {},
+        signal,
+      ),
   });
   if (query.error instanceof ApiFailure && query.error.status === 404) {
     return (
       <>
         <PageHeader title="Shared" />
-        <EmptyState icon="playground" title="This link leads to nothing you may see" action={<LinkButton href="/">To the overview</LinkButton>}>It opens for members of the organization it was shared in, as long as it is shared there.</EmptyState>
+        <EmptyState
+          icon="playground"
+          title="This link leads to nothing you may see"
+          action={<LinkButton href="/">To the overview</LinkButton>}
+        >
+          It opens for members of the organization it was shared in, as long as it is shared there.
+        </EmptyState>
       </>
     );
   }
   return (
-    <Loaded query={query} loading={<><PageHeader title="Shared" /><Skeleton /></>}>
-      {(item) => <Item item={item} organizationId={organizationId} canGoOn={organization !== undefined && atLeast(organization.role, 'developer')} />}
+    <Loaded
+      query={query}
+      loading={
+        <>
+          <PageHeader title="Shared" />
+          <Skeleton />
+        </>
+      }
+    >
+      {(item) => (
+        <Item
+          item={item}
+          organizationId={organizationId}
+          canGoOn={organization !== undefined && atLeast(organization.role, 'developer')}
+        />
+      )}
     </Loaded>
   );
 }
 
-function Item({ item, organizationId, canGoOn }: { item: SavedItem & { content: SavedContent }; organizationId: string; canGoOn: boolean }): ReactNode {
+function Item({
+  item,
+  organizationId,
+  canGoOn,
+}: {
+  item: SavedItem & { content: SavedContent };
+  organizationId: string;
+  canGoOn: boolean;
+}): ReactNode {
   const { selectOrganization } = useSession();
   const [, navigate] = useLocation();
   const { content, kind, name, by, own, created_at: created, expires_at: expires } = item;
@@ -51,15 +85,34 @@ function Item({ item, organizationId, canGoOn }: { item: SavedItem & { content: 
   };
   return (
     <>
-      <PageHeader title={name} actions={canGoOn ? <Button variant="primary" onClick={goOn}>{kind === 'preset' ? 'Use it in the playground' : 'Go on in the playground'}</Button> : undefined}>
-        {kind === 'preset' ? 'A preset' : 'A conversation'} of {own ? 'yours' : by}, {date(created)}{expires !== null && `, kept until ${date(expires)}`}. Only members of the organization can open this link.
+      <PageHeader
+        title={name}
+        actions={
+          canGoOn ? (
+            <Button variant="primary" onClick={goOn}>
+              {kind === 'preset' ? 'Use it in the playground' : 'Go on in the playground'}
+            </Button>
+          ) : undefined
+        }
+      >
+        {kind === 'preset' ? 'A preset' : 'A conversation'} of {own ? 'yours' : by}, {date(created)}
+        {expires !== null && `, kept until ${date(expires)}`}. Only members of the organization can open this link.
       </PageHeader>
-      <Panel title="Settings"><SettingsList settings={settings} models={content.columns.map(({ model }) => model)} /></Panel>
+      <Panel title="Settings">
+        <SettingsList settings={settings} models={content.columns.map(({ model }) => model)} />
+      </Panel>
       {kind === 'conversation' && (
         <div className="compared shared" data-columns={content.columns.length}>
           {content.columns.map(({ model, turns }, at) => (
             <section key={at} className="compared-column" aria-label={`Column of ${model}`}>
-              <Transcript turns={turnsOf(turns)} running={false} empty={null} onRegenerate={undefined} onEdit={undefined} onResults={undefined} />
+              <Transcript
+                turns={turnsOf(turns)}
+                running={false}
+                empty={null}
+                onRegenerate={undefined}
+                onEdit={undefined}
+                onResults={undefined}
+              />
             </section>
           ))}
         </div>
@@ -69,16 +122,32 @@ function Item({ item, organizationId, canGoOn }: { item: SavedItem & { content: 
 }
 
 const LABELS: Partial<Record<keyof Settings, string>> = {
-  system: 'System prompt', temperature: 'Temperature', topP: 'Top P', topK: 'Top K', stop: 'Stop sequences', maxTokens: 'Max output tokens', seed: 'Seed', effort: 'Reasoning effort',
-  tools: 'Tools', schema: 'JSON Schema',
+  system: 'System prompt',
+  temperature: 'Temperature',
+  topP: 'Top P',
+  topK: 'Top K',
+  stop: 'Stop sequences',
+  maxTokens: 'Max output tokens',
+  seed: 'Seed',
+  effort: 'Reasoning effort',
+  tools: 'Tools',
+  schema: 'JSON Schema',
 };
 
 function SettingsList({ settings, models }: { settings: Settings; models: readonly string[] }): ReactNode {
   const set = (Object.keys(LABELS) as (keyof Settings)[]).filter((name) => settings[name] !== NO_SETTINGS[name]);
   return (
     <dl className="saved-settings">
-      <div><dt>{models.length === 1 ? 'Model' : 'Models'}</dt><dd>{models.join(', ')}</dd></div>
-      {set.map((name) => <div key={name}><dt>{LABELS[name]}</dt><dd>{settings[name]}</dd></div>)}
+      <div>
+        <dt>{models.length === 1 ? 'Model' : 'Models'}</dt>
+        <dd>{models.join(', ')}</dd>
+      </div>
+      {set.map((name) => (
+        <div key={name}>
+          <dt>{LABELS[name]}</dt>
+          <dd>{settings[name]}</dd>
+        </div>
+      ))}
     </dl>
   );
 }

@@ -39,20 +39,51 @@ export function SignIn(): ReactNode {
   };
   if (ticket !== null) return <CodeStep ticket={ticket} onAgain={again} />;
   return (
-    <SignedOutFrame title="Sign in" foot={
-      status.signup === 'invited' && !status.first_user
-        ? 'New here? Ask an admin of your organization for an invitation.'
-        : <>New here? <Link href={`/signup${query}`}>Create an account</Link></>
-    }>
+    <SignedOutFrame
+      title="Sign in"
+      foot={
+        status.signup === 'invited' && !status.first_user ? (
+          'New here? Ask an admin of your organization for an invitation.'
+        ) : (
+          <>
+            New here? <Link href={`/signup${query}`}>Create an account</Link>
+          </>
+        )
+      }
+    >
       {remark !== null && <Notice tone="warn">{remark}</Notice>}
       {remark === null && failure !== null && <Notice tone="danger">{failure}</Notice>}
-      {status.oidc !== null && !status.first_user && <OidcButton name={status.oidc.name} href={oidcStart({ next: nextPath(search) })} />}
+      {status.oidc !== null && !status.first_user && (
+        <OidcButton name={status.oidc.name} href={oidcStart({ next: nextPath(search) })} />
+      )}
       <Form onSubmit={signIn}>
-        <TextField label="E-mail" type="email" name="email" autoComplete="username" inputMode="email" autoFocus value={email} onChange={(event) => setEmail(event.target.value)} error={action.errorOf('email')} />
-        <TextField label="Password" type="password" name="password" autoComplete="current-password" value={password} onChange={(event) => setPassword(event.target.value)} error={action.errorOf('password')} />
+        <TextField
+          label="E-mail"
+          type="email"
+          name="email"
+          autoComplete="username"
+          inputMode="email"
+          autoFocus
+          value={email}
+          onChange={(event) => setEmail(event.target.value)}
+          error={action.errorOf('email')}
+        />
+        <TextField
+          label="Password"
+          type="password"
+          name="password"
+          autoComplete="current-password"
+          value={password}
+          onChange={(event) => setPassword(event.target.value)}
+          error={action.errorOf('password')}
+        />
         <FormError action={action} fields={['email', 'password']} />
-        <Button type="submit" variant="primary" className="wide" busy={action.busy}>Sign in</Button>
-        <p className="hint"><Link href="/forgot">Forgot your password?</Link></p>
+        <Button type="submit" variant="primary" className="wide" busy={action.busy}>
+          Sign in
+        </Button>
+        <p className="hint">
+          <Link href="/forgot">Forgot your password?</Link>
+        </p>
       </Form>
     </SignedOutFrame>
   );
@@ -75,20 +106,44 @@ export function CodeStep({ ticket, onAgain }: { ticket: string; onAgain: (why: s
       try {
         await api.post<LoginAnswer>('/login/code', { ticket, code });
       } catch (error) {
-        if (error instanceof ApiFailure && error.code === 'invalid_token') { onAgain(error.message); return; }
+        if (error instanceof ApiFailure && error.code === 'invalid_token') {
+          onAgain(error.message);
+          return;
+        }
         throw error;
       }
       await reload();
     });
   };
   return (
-    <SignedOutFrame title="Enter the code" lead="Open your authenticator app and enter the code it shows for this server, or one of your recovery codes."
-      foot={<button type="button" className="link-button" onClick={() => onAgain(null)}>Back to the password</button>}>
+    <SignedOutFrame
+      title="Enter the code"
+      lead="Open your authenticator app and enter the code it shows for this server, or one of your recovery codes."
+      foot={
+        <button type="button" className="link-button" onClick={() => onAgain(null)}>
+          Back to the password
+        </button>
+      }
+    >
       <Form onSubmit={send}>
-        <TextField label="Code" name="code" inputMode="numeric" autoComplete="one-time-code" maxLength={64} autoFocus value={code} onChange={(event) => setCode(event.target.value)} error={action.errorOf('code')} />
+        <TextField
+          label="Code"
+          name="code"
+          inputMode="numeric"
+          autoComplete="one-time-code"
+          maxLength={64}
+          autoFocus
+          value={code}
+          onChange={(event) => setCode(event.target.value)}
+          error={action.errorOf('code')}
+        />
         <FormError action={action} fields={['code']} />
-        <Button type="submit" variant="primary" className="wide" busy={action.busy} disabled={code.trim() === ''}>Sign in</Button>
-        <p className="hint">Without the device and the recovery codes, the operator of this server can reset the second factor.</p>
+        <Button type="submit" variant="primary" className="wide" busy={action.busy} disabled={code.trim() === ''}>
+          Sign in
+        </Button>
+        <p className="hint">
+          Without the device and the recovery codes, the operator of this server can reset the second factor.
+        </p>
       </Form>
     </SignedOutFrame>
   );

@@ -17,14 +17,37 @@ export function VerifyEmail(): ReactNode {
   const [state, setState] = useState<{ done: boolean; failure: unknown }>({ done: false, failure: null });
   useEffect(() => {
     if (asked.current) return;
-    asked.current = true;   // the link works once
+    asked.current = true; // the link works once
     api.post(path, { token }).then(
-      async () => { await reload(); setState({ done: true, failure: null }); },
+      async () => {
+        await reload();
+        setState({ done: true, failure: null });
+      },
       (failure: unknown) => setState({ done: false, failure }),
     );
   }, [token, path, reload]);
-  const onwards = <LinkButton href={me === null ? '/signin' : '/'} variant="primary">{me === null ? 'Sign in' : 'To the dashboard'}</LinkButton>;
-  if (state.failure !== null) return <SignedOutFrame title="Confirm your e-mail address"><Notice tone="danger">{messageOf(state.failure)}</Notice>{onwards}</SignedOutFrame>;
-  if (state.done) return <SignedOutFrame title="E-mail address confirmed"><Notice tone="ok">Thank you. Nothing more to do here.</Notice>{onwards}</SignedOutFrame>;
-  return <SignedOutFrame title="Confirm your e-mail address"><Skeleton rows={2} /></SignedOutFrame>;
+  const onwards = (
+    <LinkButton href={me === null ? '/signin' : '/'} variant="primary">
+      {me === null ? 'Sign in' : 'To the dashboard'}
+    </LinkButton>
+  );
+  if (state.failure !== null)
+    return (
+      <SignedOutFrame title="Confirm your e-mail address">
+        <Notice tone="danger">{messageOf(state.failure)}</Notice>
+        {onwards}
+      </SignedOutFrame>
+    );
+  if (state.done)
+    return (
+      <SignedOutFrame title="E-mail address confirmed">
+        <Notice tone="ok">Thank you. Nothing more to do here.</Notice>
+        {onwards}
+      </SignedOutFrame>
+    );
+  return (
+    <SignedOutFrame title="Confirm your e-mail address">
+      <Skeleton rows={2} />
+    </SignedOutFrame>
+  );
 }

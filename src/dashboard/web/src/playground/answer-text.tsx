@@ -8,22 +8,41 @@ import { blocksOf, inlinesOf } from './markdown.js';
 export const AnswerText = memo(function AnswerText({ text }: { text: string }): ReactNode {
   return (
     <div className="answer-text">
-      {blocksOf(text).map((block, index) => (block.kind === 'code'
-        ? <CodePart key={index} language={block.language} text={block.text} closed={block.closed} />
-        : block.text.split(/\n{2,}/).map((paragraph, at) => <TextPart key={`${index} ${at}`} text={paragraph} />)))}
+      {blocksOf(text).map((block, index) =>
+        block.kind === 'code' ? (
+          <CodePart key={index} language={block.language} text={block.text} closed={block.closed} />
+        ) : (
+          block.text.split(/\n{2,}/).map((paragraph, at) => <TextPart key={`${index} ${at}`} text={paragraph} />)
+        ),
+      )}
     </div>
   );
 });
 
-const CodePart = memo(function CodePart({ language, text, closed }: { language: string; text: string; closed: boolean }): ReactNode {
+const CodePart = memo(function CodePart({
+  language,
+  text,
+  closed,
+}: {
+  language: string;
+  text: string;
+  closed: boolean;
+}): ReactNode {
   return (
     <figure className="code-block">
-      <figcaption><span>{language === '' ? 'code' : language}</span>{closed && <CopyButton text={text} label="Copy" />}</figcaption>
-      <pre tabIndex={0} role="region" aria-label="Code"><code>{text}</code></pre>
+      <figcaption>
+        <span>{language === '' ? 'code' : language}</span>
+        {closed && <CopyButton text={text} label="Copy" />}
+      </figcaption>
+      <pre tabIndex={0} role="region" aria-label="Code">
+        <code>{text}</code>
+      </pre>
     </figure>
   );
 });
 
 const TextPart = memo(function TextPart({ text }: { text: string }): ReactNode {
-  return <p>{inlinesOf(text).map((inline, at) => (inline.code ? <code key={at}>{inline.text}</code> : inline.text))}</p>;
+  return (
+    <p>{inlinesOf(text).map((inline, at) => (inline.code ? <code key={at}>{inline.text}</code> : inline.text))}</p>
+  );
 });

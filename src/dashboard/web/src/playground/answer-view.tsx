@@ -12,7 +12,12 @@ import { TokenView } from './token-view.js';
 import { AnswerText } from './answer-text.js';
 import { prettyJson } from './settings.js';
 
-export function AnswerView({ answer, results, onResults, actions }: {
+export function AnswerView({
+  answer,
+  results,
+  onResults,
+  actions,
+}: {
   answer: Answer;
   /** Buttons at its end. */
   actions?: ReactNode;
@@ -24,12 +29,24 @@ export function AnswerView({ answer, results, onResults, actions }: {
   const live = answer.endedAt === null;
   return (
     <article className="turn answer" aria-label={`Answer of ${answer.model}`} aria-busy={live}>
-      <header className="turn-head"><span className="turn-who">{answer.model}</span></header>
+      <header className="turn-head">
+        <span className="turn-who">{answer.model}</span>
+      </header>
       {answer.reasoning !== '' && <Thinking answer={answer} />}
-      {answer.state === 'sent' && <p className="waiting" role="status"><span className="spinner" aria-hidden="true" /> Waiting for the first token</p>}
-      {answer.tokens.length > 0 ? <TokenView tokens={answer.tokens} /> : answer.text !== '' && <AnswerText text={answer.text} />}
+      {answer.state === 'sent' && (
+        <p className="waiting" role="status">
+          <span className="spinner" aria-hidden="true" /> Waiting for the first token
+        </p>
+      )}
+      {answer.tokens.length > 0 ? (
+        <TokenView tokens={answer.tokens} />
+      ) : (
+        answer.text !== '' && <AnswerText text={answer.text} />
+      )}
       {answer.calls.length > 0 && <Calls calls={answer.calls} live={live} results={results} onResults={onResults} />}
-      {answer.state === 'done' && answer.text === '' && answer.calls.length === 0 && <p className="muted">The model said nothing.</p>}
+      {answer.state === 'done' && answer.text === '' && answer.calls.length === 0 && (
+        <p className="muted">The model said nothing.</p>
+      )}
       {answer.problem !== null && <ProblemNotice problem={answer.problem} />}
       {!live && <Footer answer={answer} actions={actions} />}
     </article>
@@ -46,25 +63,55 @@ function Thinking({ answer }: { answer: Answer }): ReactNode {
   const tokens = answer.usage?.reasoning;
   return (
     <section className="thinking">
-      <button type="button" className="thinking-head" aria-expanded={open} aria-controls={id} onClick={() => setChosen(!open)}>
+      <button
+        type="button"
+        className="thinking-head"
+        aria-expanded={open}
+        aria-controls={id}
+        onClick={() => setChosen(!open)}
+      >
         <Icon name="brain" />
-        <span>{thinks ? 'Thinking' : thinkingMs === null || thinkingMs < 1 ? 'Thought' : `Thought for ${duration(thinkingMs)}`}</span>
+        <span>
+          {thinks
+            ? 'Thinking'
+            : thinkingMs === null || thinkingMs < 1
+              ? 'Thought'
+              : `Thought for ${duration(thinkingMs)}`}
+        </span>
         {tokens !== undefined && tokens > 0 && <span className="muted">{plural(tokens, 'token')}</span>}
         {thinks && <span className="spinner" aria-hidden="true" />}
-        <span className={open ? 'thinking-mark open' : 'thinking-mark'}><Icon name="chevron" /></span>
+        <span className={open ? 'thinking-mark open' : 'thinking-mark'}>
+          <Icon name="chevron" />
+        </span>
       </button>
-      <div id={id} className="thinking-text" hidden={!open}>{answer.reasoning.trim()}</div>
+      <div id={id} className="thinking-text" hidden={!open}>
+        {answer.reasoning.trim()}
+      </div>
     </section>
   );
 }
 
-function Calls({ calls, live, results, onResults }: {
-  calls: readonly Call[]; live: boolean; results: Readonly<Record<string, string>>; onResults: ((results: Record<string, string>) => void) | undefined;
+function Calls({
+  calls,
+  live,
+  results,
+  onResults,
+}: {
+  calls: readonly Call[];
+  live: boolean;
+  results: Readonly<Record<string, string>>;
+  onResults: ((results: Record<string, string>) => void) | undefined;
 }): ReactNode {
   const [drafts, setDrafts] = useState<Record<string, string>>({});
   const give = (): void => onResults?.(Object.fromEntries(calls.map(({ id }) => [id, drafts[id] ?? ''])));
   return (
-    <form className="calls" onSubmit={(event) => { event.preventDefault(); give(); }}>
+    <form
+      className="calls"
+      onSubmit={(event) => {
+        event.preventDefault();
+        give();
+      }}
+    >
       {calls.map((call, index) => (
         <section key={index} className="call" aria-label={`Tool call ${call.name}`}>
           <header className="call-head">
@@ -73,17 +120,26 @@ function Calls({ calls, live, results, onResults }: {
             <span className="call-id muted">{call.id}</span>
             {live && <span className="spinner" aria-hidden="true" />}
           </header>
-          <pre className="call-arguments" tabIndex={0} role="region" aria-label={`Arguments of ${call.name}`}><code>{prettyJson(call.arguments)}</code></pre>
+          <pre className="call-arguments" tabIndex={0} role="region" aria-label={`Arguments of ${call.name}`}>
+            <code>{prettyJson(call.arguments)}</code>
+          </pre>
           {results[call.id] !== undefined && (
             <div className="call-result">
               <span className="muted">Result</span>
-              <pre tabIndex={0} role="region" aria-label={`Result of ${call.name}`}><code>{results[call.id] === '' ? '(empty)' : results[call.id]}</code></pre>
+              <pre tabIndex={0} role="region" aria-label={`Result of ${call.name}`}>
+                <code>{results[call.id] === '' ? '(empty)' : results[call.id]}</code>
+              </pre>
             </div>
           )}
           {onResults !== undefined && (
             <TextArea
-              label={`Result of ${call.name}`} rows={2} autoFocus={index === 0} className="mono" placeholder="What the tool gives back, e.g. 14 °C, light rain"
-              value={drafts[call.id] ?? ''} onChange={(event) => setDrafts({ ...drafts, [call.id]: event.target.value })}
+              label={`Result of ${call.name}`}
+              rows={2}
+              autoFocus={index === 0}
+              className="mono"
+              placeholder="What the tool gives back, e.g. 14 °C, light rain"
+              value={drafts[call.id] ?? ''}
+              onChange={(event) => setDrafts({ ...drafts, [call.id]: event.target.value })}
               onKeyDown={(event) => {
                 if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
                 event.preventDefault();
@@ -95,7 +151,9 @@ function Calls({ calls, live, results, onResults }: {
       ))}
       {onResults !== undefined && (
         <div className="call-actions">
-          <Button type="submit" variant="primary" size="small"><Icon name="play" /> Continue with {calls.length === 1 ? 'this result' : 'these results'}</Button>
+          <Button type="submit" variant="primary" size="small">
+            <Icon name="play" /> Continue with {calls.length === 1 ? 'this result' : 'these results'}
+          </Button>
           <span className="hint">The service runs no tools: you say what they give.</span>
         </div>
       )}
@@ -113,9 +171,17 @@ function ProblemNotice({ problem }: { problem: Problem }): ReactNode {
         <p className="problem-facts">
           {status !== null && status > 0 && <span>HTTP {status}</span>}
           {code !== null && <code>{code}</code>}
-          {param !== null && <span>field <code>{param}</code></span>}
+          {param !== null && (
+            <span>
+              field <code>{param}</code>
+            </span>
+          )}
           {retryAfterS !== undefined && <span>try again in {plural(Math.ceil(retryAfterS), 'second')}</span>}
-          {requestId !== null && <span>request <code>{requestId}</code></span>}
+          {requestId !== null && (
+            <span>
+              request <code>{requestId}</code>
+            </span>
+          )}
         </p>
       </div>
     </div>
@@ -131,19 +197,48 @@ function Footer({ answer, actions }: { answer: Answer; actions: ReactNode }): Re
     <footer className="answer-foot">
       <div className="answer-facts">
         {state === 'stopped' && <Badge tone="neutral">Stopped by you</Badge>}
-        {finishReason !== null && <Badge tone={finishReason === 'length' ? 'warn' : 'neutral'}>{ENDS[finishReason] ?? finishReason}</Badge>}
+        {finishReason !== null && (
+          <Badge tone={finishReason === 'length' ? 'warn' : 'neutral'}>{ENDS[finishReason] ?? finishReason}</Badge>
+        )}
         <dl className="usage-facts" aria-label="Usage">
           {usage !== null && (
             <>
-              <div><dt>Prompt</dt><dd>{count(usage.prompt)}</dd></div>
-              <div><dt>Cached</dt><dd>{count(usage.cached)}</dd></div>
-              <div><dt>Completion</dt><dd>{count(usage.completion)}</dd></div>
-              {usage.reasoning > 0 && <div><dt>Reasoning</dt><dd>{count(usage.reasoning)}</dd></div>}
+              <div>
+                <dt>Prompt</dt>
+                <dd>{count(usage.prompt)}</dd>
+              </div>
+              <div>
+                <dt>Cached</dt>
+                <dd>{count(usage.cached)}</dd>
+              </div>
+              <div>
+                <dt>Completion</dt>
+                <dd>{count(usage.completion)}</dd>
+              </div>
+              {usage.reasoning > 0 && (
+                <div>
+                  <dt>Reasoning</dt>
+                  <dd>{count(usage.reasoning)}</dd>
+                </div>
+              )}
             </>
           )}
-          {ttftMs !== null && <div><dt title="Time to first token">TTFT</dt><dd>{duration(ttftMs)}</dd></div>}
-          {tokensPerS !== null && <div><dt>Speed</dt><dd>{tokensPerS < 100 ? tokensPerS.toFixed(1) : count(tokensPerS)} tokens/s</dd></div>}
-          <div><dt>Total</dt><dd>{duration(totalMs)}</dd></div>
+          {ttftMs !== null && (
+            <div>
+              <dt title="Time to first token">TTFT</dt>
+              <dd>{duration(ttftMs)}</dd>
+            </div>
+          )}
+          {tokensPerS !== null && (
+            <div>
+              <dt>Speed</dt>
+              <dd>{tokensPerS < 100 ? tokensPerS.toFixed(1) : count(tokensPerS)} tokens/s</dd>
+            </div>
+          )}
+          <div>
+            <dt>Total</dt>
+            <dd>{duration(totalMs)}</dd>
+          </div>
         </dl>
       </div>
       {actions !== undefined && <div className="turn-actions">{actions}</div>}

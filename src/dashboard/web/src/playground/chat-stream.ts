@@ -3,12 +3,28 @@
 
 import type { ChatChunk, TokenLogprob } from './chat-wire.js';
 
-export interface Call { id: string; name: string; arguments: string }
+export interface Call {
+  id: string;
+  name: string;
+  arguments: string;
+}
 
 /** An error as the page shows it. */
-export interface Problem { message: string; code: string | null; param: string | null; status: number | null; requestId: string | null; retryAfterS?: number }
+export interface Problem {
+  message: string;
+  code: string | null;
+  param: string | null;
+  status: number | null;
+  requestId: string | null;
+  retryAfterS?: number;
+}
 
-export interface Usage { prompt: number; cached: number; completion: number; reasoning: number }
+export interface Usage {
+  prompt: number;
+  cached: number;
+  completion: number;
+  reasoning: number;
+}
 
 export interface Answer {
   /** `sent`: nothing has come back yet. */
@@ -35,8 +51,19 @@ const MAX_TOKENS = 4_000;
 
 export function sent(model: string, now: number): Answer {
   return {
-    state: 'sent', model, text: '', reasoning: '', calls: [], tokens: [], finishReason: null, usage: null, problem: null,
-    sentAt: now, firstAt: null, answeredAt: null, endedAt: null,
+    state: 'sent',
+    model,
+    text: '',
+    reasoning: '',
+    calls: [],
+    tokens: [],
+    finishReason: null,
+    usage: null,
+    problem: null,
+    sentAt: now,
+    firstAt: null,
+    answeredAt: null,
+    endedAt: null,
   };
 }
 
@@ -58,7 +85,13 @@ export function received(answer: Answer, data: string, now: number): Answer {
   // The first chunk has the role and nothing else: it says nothing about when tokens come.
   if (speaks || reasoning) next = { ...next, state: 'streaming', firstAt: next.firstAt ?? now };
   if (reasoning) next = { ...next, reasoning: next.reasoning + reasoning };
-  if (speaks) next = { ...next, answeredAt: next.answeredAt ?? now, text: next.text + (content ?? ''), calls: withPieces(next.calls, calls ?? []) };
+  if (speaks)
+    next = {
+      ...next,
+      answeredAt: next.answeredAt ?? now,
+      text: next.text + (content ?? ''),
+      calls: withPieces(next.calls, calls ?? []),
+    };
   const tokens = choice.logprobs?.content ?? [];
   if (tokens.length > 0) next = { ...next, tokens: [...next.tokens, ...tokens].slice(0, MAX_TOKENS) };
   if (choice.finish_reason) next = { ...next, finishReason: choice.finish_reason };
@@ -69,7 +102,17 @@ export function received(answer: Answer, data: string, now: number): Answer {
 export function ended(answer: Answer, now: number): Answer {
   if (answer.endedAt !== null) return answer;
   if (answer.finishReason !== null) return { ...answer, state: 'done', endedAt: now };
-  return failed(answer, { message: 'The connection was lost before the answer was complete.', code: null, param: null, status: null, requestId: null }, now);
+  return failed(
+    answer,
+    {
+      message: 'The connection was lost before the answer was complete.',
+      code: null,
+      param: null,
+      status: null,
+      requestId: null,
+    },
+    now,
+  );
 }
 
 /** By the person at the page. */
@@ -78,7 +121,9 @@ export function stopped(answer: Answer, now: number): Answer {
 }
 
 export function failed(answer: Answer, problem: Problem, now: number): Answer {
-  return answer.endedAt !== null ? answer : { ...answer, state: 'failed', endedAt: now, problem, calls: answer.finishReason === null ? [] : answer.calls };
+  return answer.endedAt !== null
+    ? answer
+    : { ...answer, state: 'failed', endedAt: now, problem, calls: answer.finishReason === null ? [] : answer.calls };
 }
 
 type Pieces = NonNullable<NonNullable<NonNullable<ChatChunk['choices']>[number]['delta']>['tool_calls']>;
@@ -88,7 +133,11 @@ function withPieces(calls: readonly Call[], pieces: Pieces): readonly Call[] {
   const next = [...calls];
   for (const { index, id, function: piece } of pieces) {
     const before = next[index] ?? { id: '', name: '', arguments: '' };
-    next[index] = { id: id ?? before.id, name: piece?.name ?? before.name, arguments: before.arguments + (piece?.arguments ?? '') };
+    next[index] = {
+      id: id ?? before.id,
+      name: piece?.name ?? before.name,
+      arguments: before.arguments + (piece?.arguments ?? ''),
+    };
   }
   return next;
 }
@@ -122,7 +171,8 @@ export function timing(answer: Answer, now: number): Timing {
   return {
     ttftMs: firstAt === null ? null : firstAt - sentAt,
     thinkingMs: firstAt === null || answer.reasoning === '' ? null : (answeredAt ?? end) - firstAt,
-    tokensPerS: usage === null || usage.completion < 2 || seconds < SHORTEST_S ? null : (usage.completion - 1) / seconds,
+    tokensPerS:
+      usage === null || usage.completion < 2 || seconds < SHORTEST_S ? null : (usage.completion - 1) / seconds,
     totalMs: end - sentAt,
   };
 }

@@ -2,7 +2,11 @@
 // chunks. Types only.
 
 export type ContentPart = { type: 'text'; text: string } | { type: 'image_url'; image_url: { url: string } };
-export interface ToolCall { id: string; type: 'function'; function: { name: string; arguments: string } }
+export interface ToolCall {
+  id: string;
+  type: 'function';
+  function: { name: string; arguments: string };
+}
 
 export type ChatMessage =
   | { role: 'system'; content: string }
@@ -10,8 +14,13 @@ export type ChatMessage =
   | { role: 'assistant'; content: string | null; reasoning_content?: string; tool_calls?: ToolCall[] }
   | { role: 'tool'; tool_call_id: string; content: string };
 
-export interface FunctionTool { type: 'function'; function: { name: string; description?: string; parameters?: object; strict?: boolean } }
-export type ResponseFormat = { type: 'json_object' } | { type: 'json_schema'; json_schema: { name: string; schema: object; strict: boolean } };
+export interface FunctionTool {
+  type: 'function';
+  function: { name: string; description?: string; parameters?: object; strict?: boolean };
+}
+export type ResponseFormat =
+  | { type: 'json_object' }
+  | { type: 'json_schema'; json_schema: { name: string; schema: object; strict: boolean } };
 
 export interface ChatBody {
   model: string;
@@ -32,7 +41,11 @@ export interface ChatBody {
 }
 
 /** Natural logarithms. */
-export interface TokenLogprob { token: string; logprob: number; top_logprobs?: { token: string; logprob: number }[] }
+export interface TokenLogprob {
+  token: string;
+  logprob: number;
+  top_logprobs?: { token: string; logprob: number }[];
+}
 
 export interface ChunkUsage {
   prompt_tokens: number;

@@ -14,12 +14,21 @@ export function CodeDialog({ body, onClose }: { body: ChatBody; onClose: () => v
   return (
     <Dialog title="The same in code" onClose={onClose} size="wide">
       <p className="hint">
-        {body.messages.some(({ role }) => role === 'user') ? 'The request of the last answer' : 'The settings, with no message yet'}, sent with an API key
-        that is read from <code>{KEY_VARIABLE}</code>. Keys are made on the page <Link href="/keys">API keys</Link>.
+        {body.messages.some(({ role }) => role === 'user')
+          ? 'The request of the last answer'
+          : 'The settings, with no message yet'}
+        , sent with an API key that is read from <code>{KEY_VARIABLE}</code>. Keys are made on the page{' '}
+        <Link href="/keys">API keys</Link>.
       </p>
       <Tabs<Language>
-        label="Language" value={language} onChange={setLanguage}
-        tabs={LANGUAGES.map(({ id, label }) => ({ value: id, label, content: <CodeBlock label={label} code={codeFor(id, body, location.origin)} /> }))}
+        label="Language"
+        value={language}
+        onChange={setLanguage}
+        tabs={LANGUAGES.map(({ id, label }) => ({
+          value: id,
+          label,
+          content: <CodeBlock label={label} code={codeFor(id, body, location.origin)} />,
+        }))}
       />
     </Dialog>
   );

@@ -17,66 +17,78 @@ export const KEY_VARIABLE = 'MONOLITH_API_KEY';
 export function codeFor(language: Language, body: ChatBody, origin: string): string {
   const short = withShortImages(body);
   const code = generators[language](short.body, origin);
-  return short.cut ? `${language === 'curl' || language === 'python' ? '#' : '//'} Image data is left out: put the base64 text in its place.\n${code}` : code;
+  return short.cut
+    ? `${language === 'curl' || language === 'python' ? '#' : '//'} Image data is left out: put the base64 text in its place.\n${code}`
+    : code;
 }
 
 const generators: Record<Language, (body: ChatBody, origin: string) => string> = {
-  curl: (body, origin) => [
-    `curl -N ${origin}/v1/chat/completions \\`,
-    `  -H "Authorization: Bearer $${KEY_VARIABLE}" \\`,
-    '  -H "Content-Type: application/json" \\',
-    "  -d @- <<'JSON'",
-    jsonOf(body),
-    'JSON',
-  ].join('\n'),
+  curl: (body, origin) =>
+    [
+      `curl -N ${origin}/v1/chat/completions \\`,
+      `  -H "Authorization: Bearer $${KEY_VARIABLE}" \\`,
+      '  -H "Content-Type: application/json" \\',
+      "  -d @- <<'JSON'",
+      jsonOf(body),
+      'JSON',
+    ].join('\n'),
 
-  python: (body, origin) => [
-    'import os',
-    'from openai import OpenAI',
-    '',
-    `client = OpenAI(base_url="${origin}/v1", api_key=os.environ["${KEY_VARIABLE}"])`,
-    '',
-    'stream = client.chat.completions.create(',
-    ...Object.entries(withExtras(body)).map(([name, value]) => `    ${name}=${pythonOf(value, 4)},`),
-    ')',
-    'for chunk in stream:',
-    '    for choice in chunk.choices:',
-    '        print(choice.delta.content or "", end="", flush=True)',
-    ...(body.tools === undefined ? [] : [
-      '        for call in choice.delta.tool_calls or []:',
-      '            print(call.function.name or "", call.function.arguments or "", end="", flush=True)',
-    ]),
-    'print()',
-  ].join('\n'),
+  python: (body, origin) =>
+    [
+      'import os',
+      'from openai import OpenAI',
+      '',
+      `client = OpenAI(base_url="${origin}/v1", api_key=os.environ["${KEY_VARIABLE}"])`,
+      '',
+      'stream = client.chat.completions.create(',
+      ...Object.entries(withExtras(body)).map(([name, value]) => `    ${name}=${pythonOf(value, 4)},`),
+      ')',
+      'for chunk in stream:',
+      '    for choice in chunk.choices:',
+      '        print(choice.delta.content or "", end="", flush=True)',
+      ...(body.tools === undefined
+        ? []
+        : [
+            '        for call in choice.delta.tool_calls or []:',
+            '            print(call.function.name or "", call.function.arguments or "", end="", flush=True)',
+          ]),
+      'print()',
+    ].join('\n'),
 
-  javascript: (body, origin) => [
-    "import OpenAI from 'openai';",
-    '',
-    `const client = new OpenAI({ baseURL: '${origin}/v1', apiKey: process.env.${KEY_VARIABLE} });`,
-    '',
-    `const stream = await client.chat.completions.create(${scriptOf(body, 0)});`,
-    'for await (const chunk of stream) {',
-    "  process.stdout.write(chunk.choices[0]?.delta.content ?? '');",
-    ...(body.tools === undefined ? [] : [
-      '  for (const call of chunk.choices[0]?.delta.tool_calls ?? []) {',
-      "    process.stdout.write(`${call.function?.name ?? ''}${call.function?.arguments ?? ''}`);",
-      '  }',
-    ]),
-    '}',
-  ].join('\n'),
+  javascript: (body, origin) =>
+    [
+      "import OpenAI from 'openai';",
+      '',
+      `const client = new OpenAI({ baseURL: '${origin}/v1', apiKey: process.env.${KEY_VARIABLE} });`,
+      '',
+      `const stream = await client.chat.completions.create(${scriptOf(body, 0)});`,
+      'for await (const chunk of stream) {',
+      "  process.stdout.write(chunk.choices[0]?.delta.content ?? '');",
+      ...(body.tools === undefined
+        ? []
+        : [
+            '  for (const call of chunk.choices[0]?.delta.tool_calls ?? []) {',
+            "    process.stdout.write(`${call.function?.name ?? ''}${call.function?.arguments ?? ''}`);",
+            '  }',
+          ]),
+      '}',
+    ].join('\n'),
 
-  anthropic: (body, origin) => [
-    "import Anthropic from '@anthropic-ai/sdk';",
-    '',
-    `const client = new Anthropic({ baseURL: '${origin}', apiKey: process.env.${KEY_VARIABLE} });`,
-    '',
-    ...(body.response_format?.type === 'json_object' ? ['// This client has no "any JSON" output: give a JSON Schema instead.'] : []),
-    `const stream = client.messages.stream(${scriptOf(messagesBody(body), 0)});`,
-    "stream.on('text', (text) => process.stdout.write(text));",
-    'const message = await stream.finalMessage();',
-    ...(body.tools === undefined ? [] : ["console.log(message.content.filter(({ type }) => type === 'tool_use'));"]),
-    'console.log(message.usage);',
-  ].join('\n'),
+  anthropic: (body, origin) =>
+    [
+      "import Anthropic from '@anthropic-ai/sdk';",
+      '',
+      `const client = new Anthropic({ baseURL: '${origin}', apiKey: process.env.${KEY_VARIABLE} });`,
+      '',
+      ...(body.response_format?.type === 'json_object'
+        ? ['// This client has no "any JSON" output: give a JSON Schema instead.']
+        : []),
+      `const stream = client.messages.stream(${scriptOf(messagesBody(body), 0)});`,
+      "stream.on('text', (text) => process.stdout.write(text));",
+      'const message = await stream.finalMessage();',
+      ...(body.tools === undefined ? [] : ["console.log(message.content.filter(({ type }) => type === 'tool_use'));"]),
+      'console.log(message.usage);',
+    ].join('\n'),
 };
 
 /** The Python client takes what its vendor does not have under another name. */
@@ -109,20 +121,27 @@ function messagesBody(body: ChatBody): Record<string, unknown> {
     ...(body.seed === undefined ? {} : { seed: body.seed }),
     ...(thinks ? { thinking: { type: 'adaptive' } } : {}),
     ...(Object.keys(output).length === 0 ? {} : { output_config: output }),
-    ...(body.tools === undefined ? {} : {
-      tools: body.tools.map(({ function: { name, description, parameters } }) => ({
-        name, ...(description === undefined ? {} : { description }), input_schema: parameters ?? { type: 'object', properties: {} },
-      })),
-    }),
+    ...(body.tools === undefined
+      ? {}
+      : {
+          tools: body.tools.map(({ function: { name, description, parameters } }) => ({
+            name,
+            ...(description === undefined ? {} : { description }),
+            input_schema: parameters ?? { type: 'object', properties: {} },
+          })),
+        }),
     messages: blocksOf(body.messages),
   };
 }
 
-interface Turn { role: 'user' | 'assistant'; content: unknown }
+interface Turn {
+  role: 'user' | 'assistant';
+  content: unknown;
+}
 
 function blocksOf(messages: readonly ChatMessage[]): Turn[] {
   const turns: Turn[] = [];
-  let results: object[] | null = null;      // of one assistant turn: they go into one message
+  let results: object[] | null = null; // of one assistant turn: they go into one message
   for (const message of messages) {
     if (message.role === 'tool') {
       const result = { type: 'tool_result', tool_use_id: message.tool_call_id, content: message.content };
@@ -131,15 +150,27 @@ function blocksOf(messages: readonly ChatMessage[]): Turn[] {
       continue;
     }
     results = null;
-    if (message.role === 'user') turns.push({ role: 'user', content: typeof message.content === 'string' ? message.content : message.content.map(blockOf) });
+    if (message.role === 'user')
+      turns.push({
+        role: 'user',
+        content: typeof message.content === 'string' ? message.content : message.content.map(blockOf),
+      });
     if (message.role === 'assistant') {
       const { content, tool_calls: calls } = message;
       turns.push({
         role: 'assistant',
-        content: calls === undefined ? content ?? '' : [
-          ...(content === null || content === '' ? [] : [{ type: 'text', text: content }]),
-          ...calls.map(({ id, function: { name, arguments: text } }) => ({ type: 'tool_use', id, name, input: objectOf(text) })),
-        ],
+        content:
+          calls === undefined
+            ? (content ?? '')
+            : [
+                ...(content === null || content === '' ? [] : [{ type: 'text', text: content }]),
+                ...calls.map(({ id, function: { name, arguments: text } }) => ({
+                  type: 'tool_use',
+                  id,
+                  name,
+                  input: objectOf(text),
+                })),
+              ],
       });
     }
   }
@@ -149,7 +180,11 @@ function blocksOf(messages: readonly ChatMessage[]): Turn[] {
 function blockOf(part: ContentPart): object {
   if (part.type === 'text') return part;
   const data = /^data:([^;,]+);base64,(.*)$/s.exec(part.image_url.url);
-  return { type: 'image', source: data === null ? { type: 'url', url: part.image_url.url } : { type: 'base64', media_type: data[1], data: data[2] } };
+  return {
+    type: 'image',
+    source:
+      data === null ? { type: 'url', url: part.image_url.url } : { type: 'base64', media_type: data[1], data: data[2] },
+  };
 }
 
 function objectOf(text: string): unknown {
@@ -182,26 +217,53 @@ function withShortImages(body: ChatBody): { body: ChatBody; cut: boolean } {
 
 /** JSON, with what is short on one line. */
 export function jsonOf(value: unknown): string {
-  return literal(value, 0, { name: (name) => JSON.stringify(name), text: (text) => JSON.stringify(text), word: String, open: '{ ', close: ' }', lastComma: '' });
+  return literal(value, 0, {
+    name: (name) => JSON.stringify(name),
+    text: (text) => JSON.stringify(text),
+    word: String,
+    open: '{ ',
+    close: ' }',
+    lastComma: '',
+  });
 }
 
 /** A literal of JavaScript: as JSON, but names without quotes where they need none. */
 export function scriptOf(value: unknown, indent: number): string {
-  return literal(value, indent, { name: (name) => (/^[A-Za-z_$][\w$]*$/.test(name) ? name : quoted(name)), text: quoted, word: String, open: '{ ', close: ' }', lastComma: ',' });
+  return literal(value, indent, {
+    name: (name) => (/^[A-Za-z_$][\w$]*$/.test(name) ? name : quoted(name)),
+    text: quoted,
+    word: String,
+    open: '{ ',
+    close: ' }',
+    lastComma: ',',
+  });
 }
 
 /** A literal of Python. */
 export function pythonOf(value: unknown, indent: number): string {
   // JSON's escapes are Python's too, but for surrogates, which JSON.stringify leaves as characters when paired.
-  return literal(value, indent, {
-    name: (name) => JSON.stringify(name), text: (text) => JSON.stringify(text), word: (word) => (word === null ? 'None' : word ? 'True' : 'False'), open: '{', close: '}', lastComma: ',',
-  }, 4);
+  return literal(
+    value,
+    indent,
+    {
+      name: (name) => JSON.stringify(name),
+      text: (text) => JSON.stringify(text),
+      word: (word) => (word === null ? 'None' : word ? 'True' : 'False'),
+      open: '{',
+      close: '}',
+      lastComma: ',',
+    },
+    4,
+  );
 }
 
 interface Dialect {
-  name(name: string): string; text(text: string): string; word(word: boolean | null): string;
+  name(name: string): string;
+  text(text: string): string;
+  word(word: boolean | null): string;
   /** Around a whole object on one line. */
-  open: string; close: string;
+  open: string;
+  close: string;
   lastComma: ',' | '';
 }
 
@@ -212,11 +274,14 @@ function literal(value: unknown, indent: number, dialect: Dialect, step = 2): st
   const inner = indent + step;
   const items = Array.isArray(value)
     ? value.map((item) => literal(item, inner, dialect, step))
-    : Object.entries(value).filter(([, item]) => item !== undefined).map(([name, item]) => `${dialect.name(name)}: ${literal(item, inner, dialect, step)}`);
+    : Object.entries(value)
+        .filter(([, item]) => item !== undefined)
+        .map(([name, item]) => `${dialect.name(name)}: ${literal(item, inner, dialect, step)}`);
   const [open, close] = Array.isArray(value) ? ['[', ']'] : ['{', '}'];
   if (items.length === 0) return open + close;
   const line = items.join(', ');
-  if (line.length + indent < 90 && !line.includes('\n')) return Array.isArray(value) ? `[${line}]` : dialect.open + line + dialect.close;
+  if (line.length + indent < 90 && !line.includes('\n'))
+    return Array.isArray(value) ? `[${line}]` : dialect.open + line + dialect.close;
   return `${open}\n${items.map((item) => ' '.repeat(inner) + item).join(',\n')}${dialect.lastComma}\n${' '.repeat(indent)}${close}`;
 }
 

@@ -9,22 +9,40 @@ import type { Ask, Dialogue } from './dialogue.js';
 import { MAX_COLUMNS } from './dialogues.js';
 import { Transcript } from './transcript.js';
 
-export interface ComparedColumn { model: string; dialogue: Dialogue; ask: Ask | null }
+export interface ComparedColumn {
+  model: string;
+  dialogue: Dialogue;
+  ask: Ask | null;
+}
 
 /** Of several conversations at once: whether any runs, waits for a tool's result, has been begun. */
 export function useAll(dialogues: readonly Dialogue[]): { running: boolean; waits: boolean; begun: boolean } {
   const subscribe = (listener: () => void): (() => void) => {
     const ends = dialogues.map((dialogue) => dialogue.subscribe(listener));
-    return () => { for (const end of ends) end(); };
+    return () => {
+      for (const end of ends) end();
+    };
   };
   const state = useSyncExternalStore(subscribe, () => {
     const states = dialogues.map((dialogue) => dialogue.state());
-    return [states.some(({ running }) => running), states.some(({ turns }) => openCalls(turns).length > 0), states.some(({ turns }) => turns.length > 0)].map(Number).join('');
+    return [
+      states.some(({ running }) => running),
+      states.some(({ turns }) => openCalls(turns).length > 0),
+      states.some(({ turns }) => turns.length > 0),
+    ]
+      .map(Number)
+      .join('');
   });
   return { running: state[0] === '1', waits: state[1] === '1', begun: state[2] === '1' };
 }
 
-export function Compared({ columns, models, onModel, onRemove, onAdd }: {
+export function Compared({
+  columns,
+  models,
+  onModel,
+  onRemove,
+  onAdd,
+}: {
   columns: readonly ComparedColumn[];
   models: readonly DashboardModel[];
   onModel: (column: number, model: string) => void;
@@ -33,29 +51,75 @@ export function Compared({ columns, models, onModel, onRemove, onAdd }: {
 }): ReactNode {
   return (
     <div className="compared" data-columns={columns.length}>
-      {columns.map((column, at) => <ColumnView key={at} column={column} models={models} onModel={(model) => onModel(at, model)} onRemove={() => onRemove(at)} />)}
-      {columns.length < MAX_COLUMNS && <Button size="small" className="compared-add" aria-label="Add a model to compare" onClick={onAdd}><Icon name="plus" /></Button>}
+      {columns.map((column, at) => (
+        <ColumnView
+          key={at}
+          column={column}
+          models={models}
+          onModel={(model) => onModel(at, model)}
+          onRemove={() => onRemove(at)}
+        />
+      ))}
+      {columns.length < MAX_COLUMNS && (
+        <Button size="small" className="compared-add" aria-label="Add a model to compare" onClick={onAdd}>
+          <Icon name="plus" />
+        </Button>
+      )}
     </div>
   );
 }
 
-function ColumnView({ column: { model, dialogue, ask }, models, onModel, onRemove }: {
-  column: ComparedColumn; models: readonly DashboardModel[]; onModel: (model: string) => void; onRemove: () => void;
+function ColumnView({
+  column: { model, dialogue, ask },
+  models,
+  onModel,
+  onRemove,
+}: {
+  column: ComparedColumn;
+  models: readonly DashboardModel[];
+  onModel: (model: string) => void;
+  onRemove: () => void;
 }): ReactNode {
   const { turns, running } = useSyncExternalStore(dialogue.subscribe, dialogue.state);
   useEffect(() => () => dialogue.stop(), [dialogue]);
   return (
     <section className="compared-column" aria-label={`Column of ${model}`}>
       <header className="compared-head">
-        <select className="input select" aria-label="Model of this column" value={model} disabled={running} onChange={(event) => onModel(event.target.value)}>
-          {models.map(({ id, display_name: name }) => <option key={id} value={id}>{name === id ? id : `${name} (${id})`}</option>)}
+        <select
+          className="input select"
+          aria-label="Model of this column"
+          value={model}
+          disabled={running}
+          onChange={(event) => onModel(event.target.value)}
+        >
+          {models.map(({ id, display_name: name }) => (
+            <option key={id} value={id}>
+              {name === id ? id : `${name} (${id})`}
+            </option>
+          ))}
         </select>
-        <button type="button" className="icon-button" aria-label={`Remove ${model}`} onClick={onRemove}><Icon name="close" /></button>
+        <button type="button" className="icon-button" aria-label={`Remove ${model}`} onClick={onRemove}>
+          <Icon name="close" />
+        </button>
       </header>
       <Transcript
-        turns={turns} running={running} onEdit={undefined}
-        onRegenerate={ask === null || running || turns.length === 0 ? undefined : () => { void dialogue.regenerate(ask); }}
-        onResults={ask === null || running ? undefined : (results) => { void dialogue.giveResults(results, ask); }}
+        turns={turns}
+        running={running}
+        onEdit={undefined}
+        onRegenerate={
+          ask === null || running || turns.length === 0
+            ? undefined
+            : () => {
+                void dialogue.regenerate(ask);
+              }
+        }
+        onResults={
+          ask === null || running
+            ? undefined
+            : (results) => {
+                void dialogue.giveResults(results, ask);
+              }
+        }
         empty={<p className="state muted">The same prompt goes to every column.</p>}
       />
     </section>

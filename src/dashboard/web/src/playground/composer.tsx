@@ -37,7 +37,10 @@ export function Composer({ running, sees, model, modelName, blocked, onSay, onSt
       return;
     }
     readPictures(list, pictures).then(
-      (more) => { setPictures((old) => [...old, ...more]); setProblem(null); },
+      (more) => {
+        setPictures((old) => [...old, ...more]);
+        setProblem(null);
+      },
       (error: unknown) => setProblem(messageOf(error)),
     );
   };
@@ -56,8 +59,15 @@ export function Composer({ running, sees, model, modelName, blocked, onSay, onSt
   };
   return (
     <form
-      className={over ? 'composer over' : 'composer'} aria-label="Your message" onSubmit={(event) => { event.preventDefault(); say(); }}
-      onDragOver={drag} onDragLeave={drag} onDrop={drag}
+      className={over ? 'composer over' : 'composer'}
+      aria-label="Your message"
+      onSubmit={(event) => {
+        event.preventDefault();
+        say();
+      }}
+      onDragOver={drag}
+      onDragLeave={drag}
+      onDrop={drag}
     >
       {pictures.length > 0 && (
         <ul className="pictures" aria-label="Pictures of this message">
@@ -65,15 +75,25 @@ export function Composer({ running, sees, model, modelName, blocked, onSay, onSt
             <li key={index}>
               <img src={picture.dataUrl} alt={picture.name} />
               <button
-                type="button" className="picture-remove" aria-label={`Remove ${picture.name}`}
+                type="button"
+                className="picture-remove"
+                aria-label={`Remove ${picture.name}`}
                 onClick={() => setPictures(pictures.filter((one) => one !== picture))}
-              ><Icon name="close" size={12} /></button>
+              >
+                <Icon name="close" size={12} />
+              </button>
             </li>
           ))}
         </ul>
       )}
       <textarea
-        ref={ref} className="composer-text" rows={2} aria-label="Message" aria-describedby={hint} value={text} placeholder={over ? 'Drop the pictures here' : `Message ${modelName}`}
+        ref={ref}
+        className="composer-text"
+        rows={2}
+        aria-label="Message"
+        aria-describedby={hint}
+        value={text}
+        placeholder={over ? 'Drop the pictures here' : `Message ${modelName}`}
         onChange={(event) => setText(event.target.value)}
         onPaste={(event) => {
           const images = imageFiles(event.clipboardData);
@@ -87,22 +107,49 @@ export function Composer({ running, sees, model, modelName, blocked, onSay, onSt
           say();
         }}
       />
-      {problem !== null && <p className="field-error" role="alert">{problem}</p>}
+      {problem !== null && (
+        <p className="field-error" role="alert">
+          {problem}
+        </p>
+      )}
       <div className="composer-foot">
         <input
-          ref={files} type="file" hidden multiple accept={PICTURE_TYPES} aria-label="Choose pictures"
-          onChange={(event) => { add([...(event.target.files ?? [])]); event.target.value = ''; }}
+          ref={files}
+          type="file"
+          hidden
+          multiple
+          accept={PICTURE_TYPES}
+          aria-label="Choose pictures"
+          onChange={(event) => {
+            add([...(event.target.files ?? [])]);
+            event.target.value = '';
+          }}
         />
         <button
-          type="button" className="icon-button" aria-label={sees ? 'Add pictures' : `Add pictures: ${model} reads text only`} disabled={!sees}
-          title={sees ? 'Add pictures: choose, drop or paste them' : `${model} reads text only`} onClick={() => files.current?.click()}
-        ><Icon name="image" /></button>
+          type="button"
+          className="icon-button"
+          aria-label={sees ? 'Add pictures' : `Add pictures: ${model} reads text only`}
+          disabled={!sees}
+          title={sees ? 'Add pictures: choose, drop or paste them' : `${model} reads text only`}
+          onClick={() => files.current?.click()}
+        >
+          <Icon name="image" />
+        </button>
         <p className="hint" id={hint}>
-          {blocked ?? (running ? 'Esc stops the answer' : `Enter sends, Shift+Enter makes a new line.${sees ? ' Pictures can be dropped or pasted.' : ''}`)}
+          {blocked ??
+            (running
+              ? 'Esc stops the answer'
+              : `Enter sends, Shift+Enter makes a new line.${sees ? ' Pictures can be dropped or pasted.' : ''}`)}
         </p>
-        {running
-          ? <Button variant="secondary" onClick={onStop}><Icon name="stop" /> Stop</Button>
-          : <Button type="submit" variant="primary" disabled={empty || blocked !== null}>Send</Button>}
+        {running ? (
+          <Button variant="secondary" onClick={onStop}>
+            <Icon name="stop" /> Stop
+          </Button>
+        ) : (
+          <Button type="submit" variant="primary" disabled={empty || blocked !== null}>
+            Send
+          </Button>
+        )}
       </div>
     </form>
   );

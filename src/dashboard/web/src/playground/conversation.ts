@@ -3,11 +3,24 @@
 import type { Answer } from './chat-stream.js';
 import type { ChatMessage, ContentPart } from './chat-wire.js';
 
-export interface Picture { name: string; dataUrl: string }
+export interface Picture {
+  name: string;
+  dataUrl: string;
+}
 
-export interface UserTurn { kind: 'user'; id: number; text: string; pictures: readonly Picture[] }
+export interface UserTurn {
+  kind: 'user';
+  id: number;
+  text: string;
+  pictures: readonly Picture[];
+}
 /** `results`: by call id, what the person says each tool gave. */
-export interface AnswerTurn { kind: 'answer'; id: number; answer: Answer; results: Readonly<Record<string, string>> }
+export interface AnswerTurn {
+  kind: 'answer';
+  id: number;
+  answer: Answer;
+  results: Readonly<Record<string, string>>;
+}
 export type Turn = UserTurn | AnswerTurn;
 
 /** The ids of calls that have no result yet: nothing but their results may follow. */
@@ -42,7 +55,11 @@ function answerMessages({ answer, results }: AnswerTurn): ChatMessage[] {
       content: text === '' ? null : text,
       // Only a running tool loop needs it; the service drops older reasoning anyway.
       ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
-      tool_calls: calls.map(({ id, name, arguments: text }) => ({ id, type: 'function', function: { name, arguments: text } })),
+      tool_calls: calls.map(({ id, name, arguments: text }) => ({
+        id,
+        type: 'function',
+        function: { name, arguments: text },
+      })),
     },
     ...calls.map(({ id }): ChatMessage => ({ role: 'tool', tool_call_id: id, content: results[id] ?? '' })),
   ];

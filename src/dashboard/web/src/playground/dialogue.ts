@@ -12,10 +12,16 @@ import type { RequestFields } from './settings.js';
 /** Keep-alive comments come every 15 seconds. */
 const IDLE_MS = 60_000;
 
-export interface DialogueState { turns: readonly Turn[]; running: boolean }
+export interface DialogueState {
+  turns: readonly Turn[];
+  running: boolean;
+}
 
 /** What is sent with the messages. */
-export interface Ask { system: string; fields: RequestFields }
+export interface Ask {
+  system: string;
+  fields: RequestFields;
+}
 
 export interface DialogueOptions {
   /** Throws for an answer that is no stream. */
@@ -46,7 +52,9 @@ export class Dialogue {
 
   readonly subscribe = (listener: () => void): (() => void) => {
     this.#listeners.add(listener);
-    return () => { this.#listeners.delete(listener); };
+    return () => {
+      this.#listeners.delete(listener);
+    };
   };
 
   /** The same object until something changes. */
@@ -99,7 +107,12 @@ export class Dialogue {
     if (this.#running !== null) return;
     const controller = (this.#running = new AbortController());
     const body = bodyOf(ask, turns);
-    const turn: AnswerTurn = { kind: 'answer', id: this.#nextId++, answer: sent(ask.fields.model, this.#now()), results: {} };
+    const turn: AnswerTurn = {
+      kind: 'answer',
+      id: this.#nextId++,
+      answer: sent(ask.fields.model, this.#now()),
+      results: {},
+    };
     const show = (answer: Answer, running: boolean): void => {
       turn.answer = answer;
       // A cleared dialogue is not filled again by an answer that was on its way.
@@ -130,17 +143,28 @@ export class Dialogue {
       }
       answer = controller.signal.aborted ? stopped(answer, this.#now()) : ended(answer, this.#now());
     } catch (error) {
-      answer = controller.signal.aborted ? stopped(answer, this.#now()) : failed(answer, this.#problem(error), this.#now());
+      answer = controller.signal.aborted
+        ? stopped(answer, this.#now())
+        : failed(answer, this.#problem(error), this.#now());
     }
     controller.abort();
-    if (answer.problem !== null && answer.problem.requestId === null) answer = { ...answer, problem: { ...answer.problem, requestId } };
+    if (answer.problem !== null && answer.problem.requestId === null)
+      answer = { ...answer, problem: { ...answer.problem, requestId } };
     show(answer, false);
     if (this.#running === controller) this.#running = null;
   }
 
   #problem(error: unknown): Problem {
-    if (error instanceof StreamError) return { message: error.message, code: null, param: null, status: null, requestId: null };
-    if (error instanceof SyntaxError) return { message: 'The server sent something that is no answer.', code: null, param: null, status: null, requestId: null };
+    if (error instanceof StreamError)
+      return { message: error.message, code: null, param: null, status: null, requestId: null };
+    if (error instanceof SyntaxError)
+      return {
+        message: 'The server sent something that is no answer.',
+        code: null,
+        param: null,
+        status: null,
+        requestId: null,
+      };
     return this.options.problemOf(error);
   }
 

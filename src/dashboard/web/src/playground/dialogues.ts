@@ -16,14 +16,35 @@ export function dialogueOf(organizationId: string, column: number): Dialogue {
   let dialogue = dialogues.get(key);
   if (dialogue === undefined) {
     dialogue = new Dialogue({
-      schedule: (tell) => { requestAnimationFrame(tell); },
-      open: (body, signal) => send('POST', `${API}/organizations/${organizationId}/playground`, { body, signal, headers: { Accept: 'text/event-stream' } }),
-      problemOf: (error) => (error instanceof ApiFailure
-        ? {
-            message: error.message, code: error.code, param: error.param, status: error.status, requestId: error.requestId,
-            ...(error.retryAfterMs === null ? {} : { retryAfterS: error.retryAfterMs / 1000 }),
-          }
-        : { message: error instanceof TypeError ? 'The connection was lost before the answer was complete.' : messageOf(error), code: null, param: null, status: null, requestId: null }),
+      schedule: (tell) => {
+        requestAnimationFrame(tell);
+      },
+      open: (body, signal) =>
+        send('POST', `${API}/organizations/${organizationId}/playground`, {
+          body,
+          signal,
+          headers: { Accept: 'text/event-stream' },
+        }),
+      problemOf: (error) =>
+        error instanceof ApiFailure
+          ? {
+              message: error.message,
+              code: error.code,
+              param: error.param,
+              status: error.status,
+              requestId: error.requestId,
+              ...(error.retryAfterMs === null ? {} : { retryAfterS: error.retryAfterMs / 1000 }),
+            }
+          : {
+              message:
+                error instanceof TypeError
+                  ? 'The connection was lost before the answer was complete.'
+                  : messageOf(error),
+              code: null,
+              param: null,
+              status: null,
+              requestId: null,
+            },
     });
     dialogues.set(key, dialogue);
   }
@@ -47,7 +68,9 @@ export function storeSettings(settings: Settings): void {
 /** Models beside the first. */
 export function storedCompared(): string[] {
   const stored = read(COMPARED);
-  return Array.isArray(stored) ? stored.filter((name): name is string => typeof name === 'string').slice(0, MAX_COLUMNS - 1) : [];
+  return Array.isArray(stored)
+    ? stored.filter((name): name is string => typeof name === 'string').slice(0, MAX_COLUMNS - 1)
+    : [];
 }
 
 export function storeCompared(models: readonly string[]): void {

@@ -46,11 +46,14 @@ export function blocksOf(markdown: string): Block[] {
 /** Code is between two runs of equally many backticks on one line. One pass: a model may say nothing but backticks. */
 export function inlinesOf(text: string): Inline[] {
   const inlines: Inline[] = [];
-  let plain = 0;      // where the text that is not code yet begins
-  for (let start = 0; start <= text.length;) {
+  let plain = 0; // where the text that is not code yet begins
+  for (let start = 0; start <= text.length; ) {
     const end = text.indexOf('\n', start) === -1 ? text.length : text.indexOf('\n', start);
-    const runs = [...text.slice(start, end).matchAll(/`+/g)].map((match) => ({ at: start + match.index, length: match[0].length }));
-    const nextOf = new Map<number, number>();      // by length, the next run to the right
+    const runs = [...text.slice(start, end).matchAll(/`+/g)].map((match) => ({
+      at: start + match.index,
+      length: match[0].length,
+    }));
+    const nextOf = new Map<number, number>(); // by length, the next run to the right
     const closing = runs.map(() => -1);
     for (let run = runs.length - 1; run >= 0; run--) {
       closing[run] = nextOf.get(runs[run]!.length) ?? -1;

@@ -18,7 +18,8 @@ export async function readPictures(files: readonly File[], already: readonly Pic
   if (already.length + files.length > MAX_COUNT) throw new Error(`At most ${MAX_COUNT} pictures in one message.`);
   const pictures: Picture[] = [];
   for (const file of files) {
-    if (!PICTURE_TYPES.split(',').includes(file.type)) throw new Error(`${file.name}: only PNG, JPEG, WebP and GIF pictures can be read.`);
+    if (!PICTURE_TYPES.split(',').includes(file.type))
+      throw new Error(`${file.name}: only PNG, JPEG, WebP and GIF pictures can be read.`);
     if (file.size > MAX_BYTES) throw new Error(`${file.name} is larger than 20 MiB.`);
     pictures.push({ name: file.name === '' ? 'picture' : file.name, dataUrl: await dataUrlOf(file) });
   }

@@ -8,13 +8,18 @@ import { useOrganization } from '../session.js';
 import type { Picture } from './conversation.js';
 import { seenText } from './seen-text.js';
 
-interface Size { width: number; height: number }
+interface Size {
+  width: number;
+  height: number;
+}
 
 /** `model` that was or will be asked; null: nobody sees them. */
 export function SeenPictures({ pictures, model }: { pictures: readonly Picture[]; model: string | null }): ReactNode {
   return (
     <div className="pictures">
-      {pictures.map((picture, index) => <SeenPicture key={index} picture={picture} model={model} />)}
+      {pictures.map((picture, index) => (
+        <SeenPicture key={index} picture={picture} model={model} />
+      ))}
     </div>
   );
 }
@@ -24,14 +29,21 @@ function SeenPicture({ picture, model }: { picture: Picture; model: string | nul
   const { id, path } = useOrganization();
   const plan = useQuery({
     queryKey: ['organization', id, 'image-plan', model, size?.width, size?.height],
-    queryFn: ({ signal }) => api.get<DashboardImagePlan>(`${path}/playground/image`, { model, width: size?.width, height: size?.height }, signal),
+    queryFn: ({ signal }) =>
+      api.get<DashboardImagePlan>(
+        `${path}/playground/image`,
+        { model, width: size?.width, height: size?.height },
+        signal,
+      ),
     enabled: model !== null && size !== null,
-    staleTime: Infinity, retry: false,
+    staleTime: Infinity,
+    retry: false,
   });
   return (
     <figure className="picture">
       <img
-        src={picture.dataUrl} alt={picture.name}
+        src={picture.dataUrl}
+        alt={picture.name}
         // As it is looked at: browsers turn it as its camera says, and so does the service.
         onLoad={({ currentTarget: { naturalWidth: width, naturalHeight: height } }) => setSize({ width, height })}
       />

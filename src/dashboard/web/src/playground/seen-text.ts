@@ -6,8 +6,9 @@ export function seenText({ width, height, tokens, columns, rows, pieces }: Dashb
   const tile = pieces.find(({ part }) => part === 'tile');
   const whole = pieces.find(({ part }) => part !== 'tile');
   const size = (piece: { width: number; height: number }): string => `${piece.width} × ${piece.height}`;
-  const seen = tile !== undefined
-    ? `in ${columns} × ${rows} tiles of ${size(tile)}${whole === undefined ? '' : ' and as a whole'}`
-    : `as ${size(whole ?? { width, height })}`;
+  const seen =
+    tile !== undefined
+      ? `in ${columns} × ${rows} tiles of ${size(tile)}${whole === undefined ? '' : ' and as a whole'}`
+      : `as ${size(whole ?? { width, height })}`;
   return `${width} × ${height}, seen ${seen}, ${tokens.toLocaleString('en-US')} ${tokens === 1 ? 'token' : 'tokens'}`;
 }

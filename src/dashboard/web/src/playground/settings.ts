@@ -23,28 +23,57 @@ export interface Settings {
 }
 
 export const NO_SETTINGS: Settings = {
-  model: '', system: '', temperature: '', topP: '', topK: '', stop: '', logprobs: '', maxTokens: '', seed: '', effort: '', tools: '', format: 'text', schema: '',
+  model: '',
+  system: '',
+  temperature: '',
+  topP: '',
+  topK: '',
+  stop: '',
+  logprobs: '',
+  maxTokens: '',
+  seed: '',
+  effort: '',
+  tools: '',
+  format: 'text',
+  schema: '',
 };
 
-export const EXAMPLE_TOOLS = JSON.stringify([{
-  type: 'function',
-  function: {
-    name: 'get_weather',
-    description: 'The weather at a place right now.',
-    parameters: {
-      type: 'object',
-      properties: { location: { type: 'string', description: 'City and country' }, unit: { type: 'string', enum: ['celsius', 'fahrenheit'] } },
-      required: ['location'],
+export const EXAMPLE_TOOLS = JSON.stringify(
+  [
+    {
+      type: 'function',
+      function: {
+        name: 'get_weather',
+        description: 'The weather at a place right now.',
+        parameters: {
+          type: 'object',
+          properties: {
+            location: { type: 'string', description: 'City and country' },
+            unit: { type: 'string', enum: ['celsius', 'fahrenheit'] },
+          },
+          required: ['location'],
+        },
+      },
     },
-  },
-}], null, 2);
+  ],
+  null,
+  2,
+);
 
-export const EXAMPLE_SCHEMA = JSON.stringify({
-  type: 'object',
-  properties: { name: { type: 'string' }, age: { type: 'integer' }, tags: { type: 'array', items: { type: 'string' } } },
-  required: ['name', 'age', 'tags'],
-  additionalProperties: false,
-}, null, 2);
+export const EXAMPLE_SCHEMA = JSON.stringify(
+  {
+    type: 'object',
+    properties: {
+      name: { type: 'string' },
+      age: { type: 'integer' },
+      tags: { type: 'array', items: { type: 'string' } },
+    },
+    required: ['name', 'age', 'tags'],
+    additionalProperties: false,
+  },
+  null,
+  2,
+);
 
 export type Problems = Partial<Record<keyof Settings, string>>;
 export type RequestFields = Omit<ChatBody, 'messages' | 'stream' | 'stream_options'>;
@@ -67,23 +96,37 @@ export function readSettings(settings: Settings): { fields: RequestFields } | { 
     top_k: read('topK', () => numberOf(settings.topK, { least: 0, most: 1_000, integer: true })),
     stop: read('stop', () => stopsOf(settings.stop)),
     ...(settings.logprobs === '' ? {} : { logprobs: true as const, top_logprobs: Number(settings.logprobs) }),
-    seed: read('seed', () => numberOf(settings.seed, { least: Number.MIN_SAFE_INTEGER, most: Number.MAX_SAFE_INTEGER, integer: true })),
+    seed: read('seed', () =>
+      numberOf(settings.seed, { least: Number.MIN_SAFE_INTEGER, most: Number.MAX_SAFE_INTEGER, integer: true }),
+    ),
     reasoning_effort: settings.effort === '' ? undefined : settings.effort,
     tools: read('tools', () => toolsOf(settings.tools)),
     response_format: read('schema', () => formatOf(settings)),
   };
   if (Object.keys(problems).length > 0) return { problems };
-  const given = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Omit<RequestFields, 'model'>;
+  const given = Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Omit<
+    RequestFields,
+    'model'
+  >;
   return { fields: { model: settings.model, ...given } };
 }
 
-function numberOf(text: string, { least, most = Infinity, integer = false }: { least: number; most?: number; integer?: boolean }): number | undefined {
+function numberOf(
+  text: string,
+  { least, most = Infinity, integer = false }: { least: number; most?: number; integer?: boolean },
+): number | undefined {
   if (text.trim() === '') return undefined;
   const value = Number(text);
   if (!Number.isFinite(value)) throw new Error('Not a number.');
   if (integer && !Number.isInteger(value)) throw new Error('A whole number.');
   if (value < least || value > most) {
-    throw new Error(Number.isSafeInteger(most) && most === Number.MAX_SAFE_INTEGER ? 'Too large.' : most === Infinity ? `At least ${least}.` : `Between ${least} and ${most}.`);
+    throw new Error(
+      Number.isSafeInteger(most) && most === Number.MAX_SAFE_INTEGER
+        ? 'Too large.'
+        : most === Infinity
+          ? `At least ${least}.`
+          : `Between ${least} and ${most}.`,
+    );
   }
   return value;
 }
@@ -92,7 +135,12 @@ const MAX_STOPS = 16;
 
 /** A line each; empty lines are none. */
 export function stopsOf(text: string): string[] | undefined {
-  const stops = text.split('\n').filter((line) => line !== '').map((line) => line.replace(/\\([nt\\])/g, (_, letter: string) => ({ n: '\n', t: '\t', '\\': '\\' })[letter] ?? letter));
+  const stops = text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) =>
+      line.replace(/\\([nt\\])/g, (_, letter: string) => ({ n: '\n', t: '\t', '\\': '\\' })[letter] ?? letter),
+    );
   if (stops.length > MAX_STOPS) throw new Error(`At most ${MAX_STOPS} stop sequences.`);
   return stops.length === 0 ? undefined : stops;
 }
@@ -105,7 +153,8 @@ function jsonOf(text: string): unknown {
   }
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 const NAME = /^[A-Za-z0-9_-]{1,128}$/;
 
 /** What the service checks too, said before anything is sent and next to the field. */
@@ -121,11 +170,14 @@ export function toolsOf(text: string): FunctionTool[] | undefined {
     if (!isObject(tool)) throw new Error(`${where} is not an object.`);
     // The inner object alone is understood too: it is what one has at hand.
     const named = isObject(tool['function']) ? tool['function'] : tool;
-    if (tool['type'] !== undefined && tool['type'] !== 'function') throw new Error(`${where}: type must be "function".`);
+    if (tool['type'] !== undefined && tool['type'] !== 'function')
+      throw new Error(`${where}: type must be "function".`);
     const { name, parameters } = named;
-    if (typeof name !== 'string' || !NAME.test(name)) throw new Error(`${where} needs a name of letters, digits, _ and -.`);
+    if (typeof name !== 'string' || !NAME.test(name))
+      throw new Error(`${where} needs a name of letters, digits, _ and -.`);
     if (names.has(name)) throw new Error(`Two tools are named ${name}.`);
-    if (parameters !== undefined && !isObject(parameters)) throw new Error(`${name}: parameters must be a JSON Schema object.`);
+    if (parameters !== undefined && !isObject(parameters))
+      throw new Error(`${name}: parameters must be a JSON Schema object.`);
     names.add(name);
     return { type: 'function', function: named as FunctionTool['function'] };
   });

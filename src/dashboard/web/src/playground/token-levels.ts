@@ -1,11 +1,24 @@
 // How probable a token was, as a class of the page and in words. Pure.
 
 /** Likely ones have no ground: the eye is to find the others. */
-const LEVELS: readonly (readonly [least: number, level: string])[] = [[0.9, 'sure'], [0.6, 'likely'], [0.3, 'open'], [0.1, 'doubtful'], [0, 'unlikely']];
+const LEVELS: readonly (readonly [least: number, level: string])[] = [
+  [0.9, 'sure'],
+  [0.6, 'likely'],
+  [0.3, 'open'],
+  [0.1, 'doubtful'],
+  [0, 'unlikely'],
+];
 
-export const levelOf = (logprob: number): string => LEVELS.find(([least]) => Math.exp(logprob) >= least)?.[1] ?? 'unlikely';
+export const levelOf = (logprob: number): string =>
+  LEVELS.find(([least]) => Math.exp(logprob) >= least)?.[1] ?? 'unlikely';
 
 export function percent(logprob: number): string {
   const share = Math.exp(logprob) * 100;
-  return share >= 99.95 ? '100 %' : share >= 10 ? `${share.toFixed(0)} %` : share >= 0.1 ? `${share.toFixed(1)} %` : '< 0.1 %';
+  return share >= 99.95
+    ? '100 %'
+    : share >= 10
+      ? `${share.toFixed(0)} %`
+      : share >= 0.1
+        ? `${share.toFixed(1)} %`
+        : '< 0.1 %';
 }

@@ -21,15 +21,31 @@ export const TokenView = memo(function TokenView({ tokens }: { tokens: readonly 
   };
   return (
     <div className="tokens">
-      <div className="tokens-text" role="group" tabIndex={0} aria-label="Tokens with their probabilities" aria-describedby={id} onKeyDown={move}>
+      <div
+        className="tokens-text"
+        role="group"
+        tabIndex={0}
+        aria-label="Tokens with their probabilities"
+        aria-describedby={id}
+        onKeyDown={move}
+      >
         {tokens.map(({ token, logprob }, index) => (
-          <span key={index} className={`token ${levelOf(logprob)}${index === at ? ' chosen' : ''}`} onMouseEnter={() => setAt(index)} onClick={() => setAt(index)}>{token}</span>
+          <span
+            key={index}
+            className={`token ${levelOf(logprob)}${index === at ? ' chosen' : ''}`}
+            onMouseEnter={() => setAt(index)}
+            onClick={() => setAt(index)}
+          >
+            {token}
+          </span>
         ))}
       </div>
       <div id={id} className="token-facts" aria-live="polite">
-        {shown === undefined
-          ? <span className="muted">Point at a token to see how probable it was. The darker its ground, the less.</span>
-          : <Facts token={shown} />}
+        {shown === undefined ? (
+          <span className="muted">Point at a token to see how probable it was. The darker its ground, the less.</span>
+        ) : (
+          <Facts token={shown} />
+        )}
       </div>
     </div>
   );
@@ -39,8 +55,18 @@ function Facts({ token: { token, logprob, top_logprobs: top = [] } }: { token: T
   const others = top.filter((one) => one.token !== token);
   return (
     <>
-      <span><code>{visible(token)}</code> <strong>{percent(logprob)}</strong></span>
-      {others.length > 0 && <ul aria-label="Alternatives">{others.map((one, index) => <li key={index}><code>{visible(one.token)}</code> {percent(one.logprob)}</li>)}</ul>}
+      <span>
+        <code>{visible(token)}</code> <strong>{percent(logprob)}</strong>
+      </span>
+      {others.length > 0 && (
+        <ul aria-label="Alternatives">
+          {others.map((one, index) => (
+            <li key={index}>
+              <code>{visible(one.token)}</code> {percent(one.logprob)}
+            </li>
+          ))}
+        </ul>
+      )}
     </>
   );
 }

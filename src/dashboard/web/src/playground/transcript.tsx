@@ -28,7 +28,7 @@ export function Transcript({ turns, running, empty, onRegenerate, onEdit, onResu
   const seen = useRef(last?.id);
   useLayoutEffect(() => {
     const element = box.current;
-    if (last?.id !== seen.current) follows.current = true;      // what one has just said is shown
+    if (last?.id !== seen.current) follows.current = true; // what one has just said is shown
     seen.current = last?.id;
     if (element !== null && follows.current) element.scrollTop = element.scrollHeight;
   }, [turns, last?.id]);
@@ -36,24 +36,43 @@ export function Transcript({ turns, running, empty, onRegenerate, onEdit, onResu
     const element = box.current;
     if (element === null) return undefined;
     // A keyboard that comes up on a phone must not hide the end.
-    const observer = new ResizeObserver(() => { if (follows.current) element.scrollTop = element.scrollHeight; });
+    const observer = new ResizeObserver(() => {
+      if (follows.current) element.scrollTop = element.scrollHeight;
+    });
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
   return (
     <div
-      ref={box} className="transcript" tabIndex={0} role="region" aria-label="Messages"
-      onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => { follows.current = scrollHeight - scrollTop - clientHeight < 48; }}
+      ref={box}
+      className="transcript"
+      tabIndex={0}
+      role="region"
+      aria-label="Messages"
+      onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
+        follows.current = scrollHeight - scrollTop - clientHeight < 48;
+      }}
     >
       {turns.length === 0 && empty}
-      {turns.map((turn, index) => (turn.kind === 'user'
-        ? <UserView key={turn.id} turn={turn} model={askedAfter(turns, index)} onEdit={onEdit} />
-        : (
+      {turns.map((turn, index) =>
+        turn.kind === 'user' ? (
+          <UserView key={turn.id} turn={turn} model={askedAfter(turns, index)} onEdit={onEdit} />
+        ) : (
           <AnswerView
-            key={turn.id} answer={turn.answer} results={turn.results} {...(turn === last && waits && onResults !== undefined ? { onResults } : {})}
-            {...(running ? {} : { actions: <AnswerActions text={turn.answer.text} onRegenerate={turn === last ? onRegenerate : undefined} /> })}
+            key={turn.id}
+            answer={turn.answer}
+            results={turn.results}
+            {...(turn === last && waits && onResults !== undefined ? { onResults } : {})}
+            {...(running
+              ? {}
+              : {
+                  actions: (
+                    <AnswerActions text={turn.answer.text} onRegenerate={turn === last ? onRegenerate : undefined} />
+                  ),
+                })}
           />
-        )))}
+        ),
+      )}
     </div>
   );
 }
@@ -68,13 +87,31 @@ function AnswerActions({ text, onRegenerate }: { text: string; onRegenerate: (()
   return (
     <>
       {text !== '' && <CopyButton text={text} label="Copy the answer" iconOnly />}
-      {onRegenerate !== undefined && <button type="button" className="icon-button" aria-label="Generate again" title="Generate again" onClick={onRegenerate}><Icon name="refresh" /></button>}
+      {onRegenerate !== undefined && (
+        <button
+          type="button"
+          className="icon-button"
+          aria-label="Generate again"
+          title="Generate again"
+          onClick={onRegenerate}
+        >
+          <Icon name="refresh" />
+        </button>
+      )}
     </>
   );
 }
 
 /** `model`: the one that was asked. */
-function UserView({ turn, model, onEdit }: { turn: UserTurn; model: string | null; onEdit: ((id: number, text: string) => void) | undefined }): ReactNode {
+function UserView({
+  turn,
+  model,
+  onEdit,
+}: {
+  turn: UserTurn;
+  model: string | null;
+  onEdit: ((id: number, text: string) => void) | undefined;
+}): ReactNode {
   const [draft, setDraft] = useState<string | null>(null);
   const save = (): void => {
     if (draft === null || draft.trim() === '') return;
@@ -85,28 +122,54 @@ function UserView({ turn, model, onEdit }: { turn: UserTurn; model: string | nul
     <div className="turn-frame user">
       <article className="turn user" aria-label="You">
         {turn.pictures.length > 0 && <SeenPictures pictures={turn.pictures} model={model} />}
-        {draft === null
-          ? turn.text !== '' && <p>{turn.text}</p>
-          : (
-            <form className="turn-edit" onSubmit={(event) => { event.preventDefault(); save(); }}>
-              <TextArea
-                label="Edit the message" hideLabel rows={3} value={draft} autoFocus onChange={(event) => setDraft(event.target.value)}
-                onKeyDown={(event) => {
-                  if (event.key === 'Escape') setDraft(null);
-                  if (event.key === 'Enter' && !event.shiftKey && !event.nativeEvent.isComposing) { event.preventDefault(); save(); }
-                }}
-              />
-              <div className="row">
-                <Button type="submit" size="small" variant="primary" disabled={draft.trim() === ''}>Send instead</Button>
-                <Button size="small" onClick={() => setDraft(null)}>Cancel</Button>
-                <span className="hint">What came after it is dropped.</span>
-              </div>
-            </form>
-          )}
+        {draft === null ? (
+          turn.text !== '' && <p>{turn.text}</p>
+        ) : (
+          <form
+            className="turn-edit"
+            onSubmit={(event) => {
+              event.preventDefault();
+              save();
+            }}
+          >
+            <TextArea
+              label="Edit the message"
+              hideLabel
+              rows={3}
+              value={draft}
+              autoFocus
+              onChange={(event) => setDraft(event.target.value)}
+              onKeyDown={(event) => {
+                if (event.key === 'Escape') setDraft(null);
+                if (event.key === 'Enter' && !event.shiftKey && !event.nativeEvent.isComposing) {
+                  event.preventDefault();
+                  save();
+                }
+              }}
+            />
+            <div className="row">
+              <Button type="submit" size="small" variant="primary" disabled={draft.trim() === ''}>
+                Send instead
+              </Button>
+              <Button size="small" onClick={() => setDraft(null)}>
+                Cancel
+              </Button>
+              <span className="hint">What came after it is dropped.</span>
+            </div>
+          </form>
+        )}
       </article>
       {draft === null && onEdit !== undefined && (
         <div className="turn-actions">
-          <button type="button" className="icon-button" aria-label="Edit this message" title="Edit this message" onClick={() => setDraft(turn.text)}><Icon name="edit" /></button>
+          <button
+            type="button"
+            className="icon-button"
+            aria-label="Edit this message"
+            title="Edit this message"
+            onClick={() => setDraft(turn.text)}
+          >
+            <Icon name="edit" />
+          </button>
         </div>
       )}
     </div>

@@ -11,22 +11,70 @@ import { count, dateTime } from '../format.js';
 import { OutcomeBadge, time } from './request-table.js';
 
 const PHASES = [
-  { key: 'prepare_ms', label: 'Read and checked', color: 7 }, { key: 'queue_ms', label: 'Queue', color: 1 }, { key: 'tower_ms', label: 'Images', color: 3 },
-  { key: 'prefill_ms', label: 'Prompt', color: 2 }, { key: 'decode_ms', label: 'Answer', color: 0 },
+  { key: 'prepare_ms', label: 'Read and checked', color: 7 },
+  { key: 'queue_ms', label: 'Queue', color: 1 },
+  { key: 'tower_ms', label: 'Images', color: 3 },
+  { key: 'prefill_ms', label: 'Prompt', color: 2 },
+  { key: 'decode_ms', label: 'Answer', color: 0 },
 ] as const;
 
 /** `path` of the list it is in, below the API. `keyName`: of its key. */
-export function RequestDialog({ request, path, keyName, children, onClose }: { request: RequestObject; path: string; keyName: string; children?: (detail: RequestDetail) => ReactNode; onClose: () => void }): ReactNode {
-  const query = useQuery({ queryKey: ['request', path, request.id], queryFn: ({ signal }) => api.get<RequestDetail>(`${path}/${encodeURIComponent(request.id)}`, {}, signal), staleTime: Infinity });
+export function RequestDialog({
+  request,
+  path,
+  keyName,
+  children,
+  onClose,
+}: {
+  request: RequestObject;
+  path: string;
+  keyName: string;
+  children?: (detail: RequestDetail) => ReactNode;
+  onClose: () => void;
+}): ReactNode {
+  const query = useQuery({
+    queryKey: ['request', path, request.id],
+    queryFn: ({ signal }) => api.get<RequestDetail>(`${path}/${encodeURIComponent(request.id)}`, {}, signal),
+    staleTime: Infinity,
+  });
   return (
     <Dialog title="Request" size="wide" onClose={onClose}>
       <dl className="fact-list">
-        <div><dt>Request id</dt><dd className="row tight"><Code>{request.request_id}</Code><CopyButton text={request.request_id} label="Copy the request id" iconOnly /></dd></div>
-        <div><dt>Ended</dt><dd>{dateTime(request.at)}</dd></div>
-        <div><dt>Outcome</dt><dd><OutcomeBadge {...request} /> {request.code !== null && <Code>{request.code}</Code>}{request.finish_reason !== null && <span className="muted"> {request.finish_reason.replaceAll('_', ' ')}</span>}</dd></div>
-        <div><dt>Model</dt><dd>{request.model ?? '–'}, <Code>{request.endpoint}</Code>{request.stream && ' streamed'}</dd></div>
-        <div><dt>API key</dt><dd>{keyName}</dd></div>
-        <div><dt>Tokens</dt><dd>{tokens(request)}</dd></div>
+        <div>
+          <dt>Request id</dt>
+          <dd className="row tight">
+            <Code>{request.request_id}</Code>
+            <CopyButton text={request.request_id} label="Copy the request id" iconOnly />
+          </dd>
+        </div>
+        <div>
+          <dt>Ended</dt>
+          <dd>{dateTime(request.at)}</dd>
+        </div>
+        <div>
+          <dt>Outcome</dt>
+          <dd>
+            <OutcomeBadge {...request} /> {request.code !== null && <Code>{request.code}</Code>}
+            {request.finish_reason !== null && (
+              <span className="muted"> {request.finish_reason.replaceAll('_', ' ')}</span>
+            )}
+          </dd>
+        </div>
+        <div>
+          <dt>Model</dt>
+          <dd>
+            {request.model ?? '–'}, <Code>{request.endpoint}</Code>
+            {request.stream && ' streamed'}
+          </dd>
+        </div>
+        <div>
+          <dt>API key</dt>
+          <dd>{keyName}</dd>
+        </div>
+        <div>
+          <dt>Tokens</dt>
+          <dd>{tokens(request)}</dd>
+        </div>
       </dl>
       <Loaded query={query} loading={<Skeleton rows={4} height={20} />}>
         {(detail) => (
@@ -41,24 +89,46 @@ export function RequestDialog({ request, path, keyName, children, onClose }: { r
   );
 }
 
-function tokens({ input_tokens: input, cached_tokens: cached, output_tokens: output, reasoning_tokens: reasoning, images }: RequestObject): string {
-  const parts = [`${count(input)} in${cached > 0 ? ` (${count(cached)} cached)` : ''}`, `${count(output)} out${reasoning > 0 ? ` (${count(reasoning)} thinking)` : ''}`];
+function tokens({
+  input_tokens: input,
+  cached_tokens: cached,
+  output_tokens: output,
+  reasoning_tokens: reasoning,
+  images,
+}: RequestObject): string {
+  const parts = [
+    `${count(input)} in${cached > 0 ? ` (${count(cached)} cached)` : ''}`,
+    `${count(output)} out${reasoning > 0 ? ` (${count(reasoning)} thinking)` : ''}`,
+  ];
   return [...parts, ...(images > 0 ? [`${count(images)} images`] : [])].join(', ');
 }
 
 function Phases({ detail: { phases, duration_ms: whole } }: { detail: RequestDetail }): ReactNode {
-  const parts = PHASES.map((phase) => ({ ...phase, ms: phases[phase.key] })).filter((phase): phase is typeof phase & { ms: number } => phase.ms !== null);
+  const parts = PHASES.map((phase) => ({ ...phase, ms: phases[phase.key] })).filter(
+    (phase): phase is typeof phase & { ms: number } => phase.ms !== null,
+  );
   const sum = parts.reduce((all, { ms }) => all + ms, 0);
   return (
     <section className="request-part" aria-label="Timings">
       <h3>Where {time(whole)} went</h3>
-      {parts.length === 0 ? <p className="muted">It was refused before it began.</p> : (
+      {parts.length === 0 ? (
+        <p className="muted">It was refused before it began.</p>
+      ) : (
         <>
           <div className="phase-bar" aria-hidden="true">
-            {parts.map(({ key, color, ms }) => (ms === 0 ? null : <span key={key} style={{ flexGrow: ms / Math.max(1, sum), background: `var(--series-${color})` }} />))}
+            {parts.map(({ key, color, ms }) =>
+              ms === 0 ? null : (
+                <span key={key} style={{ flexGrow: ms / Math.max(1, sum), background: `var(--series-${color})` }} />
+              ),
+            )}
           </div>
           <ul className="chart-legend">
-            {parts.map(({ key, label, color, ms }) => <li key={key} className="chart-key"><span className="chart-swatch" style={{ background: `var(--series-${color})` }} />{label} <b>{time(ms)}</b></li>)}
+            {parts.map(({ key, label, color, ms }) => (
+              <li key={key} className="chart-key">
+                <span className="chart-swatch" style={{ background: `var(--series-${color})` }} />
+                {label} <b>{time(ms)}</b>
+              </li>
+            ))}
           </ul>
         </>
       )}
@@ -72,7 +142,13 @@ function Parameters({ detail: { parameters } }: { detail: RequestDetail }): Reac
   return (
     <section className="request-part" aria-label="Parameters">
       <h3>Parameters</h3>
-      <ul className="pairs">{entries.map(([name, value]) => <li key={name}><span className="muted">{name}</span> <code>{String(value)}</code></li>)}</ul>
+      <ul className="pairs">
+        {entries.map(([name, value]) => (
+          <li key={name}>
+            <span className="muted">{name}</span> <code>{String(value)}</code>
+          </li>
+        ))}
+      </ul>
     </section>
   );
 }
@@ -85,12 +161,25 @@ export function RequestText({ detail, why }: { detail: RequestDetail; why: React
     <section className="request-part" aria-label="Prompt and answer">
       <h3>Prompt and answer</h3>
       {text.cut && <p className="hint">Only a part is kept: the end of the prompt and the beginning of the answer.</p>}
-      {text.prompt.map((message, at) => <Said key={`p${at}`} who={message.role} text={message.text} />)}
-      {text.answer.map((piece, at) => <Said key={`a${at}`} who={`answer${piece.choice > 0 ? ` ${piece.choice + 1}` : ''}${piece.section === 'content' ? '' : `, ${piece.section}`}`} text={piece.text} />)}
+      {text.prompt.map((message, at) => (
+        <Said key={`p${at}`} who={message.role} text={message.text} />
+      ))}
+      {text.answer.map((piece, at) => (
+        <Said
+          key={`a${at}`}
+          who={`answer${piece.choice > 0 ? ` ${piece.choice + 1}` : ''}${piece.section === 'content' ? '' : `, ${piece.section}`}`}
+          text={piece.text}
+        />
+      ))}
     </section>
   );
 }
 
 function Said({ who, text }: { who: string; text: string }): ReactNode {
-  return <figure className="said"><figcaption>{who}</figcaption><pre tabIndex={0}>{text}</pre></figure>;
+  return (
+    <figure className="said">
+      <figcaption>{who}</figcaption>
+      <pre tabIndex={0}>{text}</pre>
+    </figure>
+  );
 }
