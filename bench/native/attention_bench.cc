@@ -22,20 +22,18 @@ using namespace monolith;
 
 namespace {
 
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-double least_seconds = 0.5;   // seconds that a case is measured
+double least_seconds = 0.5;  // seconds that a case is measured
 
 struct Case {
   const char* name;
   int n_heads, n_kv_heads, head_dim;
   KvType type;
-  int n_sequences, n_tokens, depth;   // each sequence: n_tokens new rows after `depth` positions
-  int others_depth = -1;              // that of all sequences but the last; -1: the same
+  int n_sequences, n_tokens, depth;  // each sequence: n_tokens new rows after `depth` positions
+  int others_depth = -1;             // that of all sequences but the last; -1: the same
   int window = 0;
-  int value_dim = 0;   // latents: rows of head_dim numbers for all heads, so many of them the value; 0: keys and values
+  int value_dim = 0;  // latents: rows of head_dim numbers for all heads, so many of them the value; 0: keys and values
 };
 
 void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, double peak) {
@@ -68,8 +66,7 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, doub
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   std::vector<float> q(n_rows * q_dim), out(q.size());
-  for (float& x : q)
-    x = normal(random);
+  for (float& x : q) x = normal(random);
   OpsScratch scratch;
   if (!scratch.reserve(pool.size(), n_rows, q_dim, context, c.head_dim)) std::abort();
 
@@ -86,13 +83,13 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, doub
   pool.end_step();
   std::sort(times.begin(), times.end());
   const double best = times[times.size() / 5];
-  double seen = 0;   // positions, summed over all rows
+  double seen = 0;  // positions, summed over all rows
   for (const Segment& segment : segments)
     for (int i = 1; i <= segment.n_tokens; ++i)
       seen += c.window > 0 ? std::min(segment.first_position + i, c.window) : segment.first_position + i;
   const double flops = 2.0 * seen * (q_dim + out_dim);
-  std::printf("%-8s %-36s %9.1f us/layer %7.1f Gflop/s", std::string(cpu_isa_name(isa)).c_str(),
-              c.name, best * 1e6, flops / best * 1e-9);
+  std::printf("%-8s %-36s %9.1f us/layer %7.1f Gflop/s", std::string(cpu_isa_name(isa)).c_str(), c.name, best * 1e6,
+              flops / best * 1e-9);
   if (peak > 0) std::printf(", %3.0f%% of the peak", 100 * flops / best / peak);
   if (c.n_tokens == 1 && c.others_depth < 0 && c.window == 0)
     std::printf(" %6.1f GB/s, %3.0f%% of a read loop", double(layer_bytes) / best * 1e-9,
@@ -100,7 +97,7 @@ void measure(const Case& c, CpuIsa isa, ThreadPool& pool, double bandwidth, doub
   std::printf("\n");
 }
 
-}   // namespace
+}  // namespace
 
 int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 2;

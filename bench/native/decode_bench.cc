@@ -20,9 +20,7 @@
 namespace monolith {
 namespace {
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 double median(std::vector<double> values) {
   std::ranges::sort(values);
@@ -52,8 +50,10 @@ int run(int argc, char** argv) {
   const BackendInfo info = (*backend)->info();
   const auto profile = std::make_shared<StepProfile>();
   const auto profiled = make_profiled_backend(std::move(*backend), profile);
-  auto model = Model::load(**file, *profiled, {.max_batch_tokens = 16, .max_logit_rows = 1, .max_context = context,
-                                               .n_pages = n_pages, .n_slots = 2}, [](float) {});
+  auto model = Model::load(
+      **file, *profiled,
+      {.max_batch_tokens = 16, .max_logit_rows = 1, .max_context = context, .n_pages = n_pages, .n_slots = 2},
+      [](float) {});
   if (!model) return fail(model.error());
 
   std::vector<int32_t> pages(static_cast<size_t>(n_pages));
@@ -61,7 +61,12 @@ int run(int argc, char** argv) {
   int position = depth;
   int32_t token = 1, slot = kNoSlot;
   const auto decode = [&] {
-    const Segment segment{.first_row = 0, .n_tokens = 1, .first_position = position, .pages = pages.data(), .state_from = slot, .state_to = 0};
+    const Segment segment{.first_row = 0,
+                          .n_tokens = 1,
+                          .first_position = position,
+                          .pages = pages.data(),
+                          .state_from = slot,
+                          .state_to = 0};
     slot = 0;
     const int32_t row = 0;
     const Batch batch{.tokens = {&token, 1}, .segments = {&segment, 1}, .logit_rows = {&row, 1}};
@@ -75,10 +80,13 @@ int run(int argc, char** argv) {
   std::vector<double> shares, rates, reads;
   double bytes = 0;
   for (const OpFigures& op : before)
-    if (op.name.starts_with("matmul") || op.name.starts_with("mixture")) bytes += static_cast<double>(op.bytes) / kTokens;
+    if (op.name.starts_with("matmul") || op.name.starts_with("mixture"))
+      bytes += static_cast<double>(op.bytes) / kTokens;
   const MemoryPlan& memory = (*model)->memory();
-  const double kept = static_cast<double>(memory.page_bytes) / kPageTokens * depth, state = 2.0 * static_cast<double>(memory.slot_bytes);
-  std::printf("a token reads %.3f GB of weights, %.3f GB of keys and values, and %.3f GB of state twice\n", bytes / 1e9, kept / 1e9, state / 2e9);
+  const double kept = static_cast<double>(memory.page_bytes) / kPageTokens * depth,
+               state = 2.0 * static_cast<double>(memory.slot_bytes);
+  std::printf("a token reads %.3f GB of weights, %.3f GB of keys and values, and %.3f GB of state twice\n", bytes / 1e9,
+              kept / 1e9, state / 2e9);
   bytes += kept + state;
   for (int pass = 0; pass < passes; ++pass) {
     const double read_before = read_bandwidth(info.threads, size_t{256} << 20, 3).value();
@@ -91,8 +99,8 @@ int run(int argc, char** argv) {
     shares.push_back(bytes / seconds / read * 100);
   }
   std::printf("%s, %d threads: %.1f tokens/s, %.1f of %.1f GB/s, %.1f %% in the median (%.1f to %.1f)\n",
-              info.isa.c_str(), info.threads, median(rates), median(rates) * bytes / 1e9, median(reads),
-              median(shares), *std::ranges::min_element(shares), *std::ranges::max_element(shares));
+              info.isa.c_str(), info.threads, median(rates), median(rates) * bytes / 1e9, median(reads), median(shares),
+              *std::ranges::min_element(shares), *std::ranges::max_element(shares));
   const double tokens = static_cast<double>(kTokens) * passes;
   const std::vector<OpFigures> after = profile->read();
   for (size_t i = 0; i < after.size(); ++i) {

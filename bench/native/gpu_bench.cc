@@ -39,35 +39,42 @@ double share(const KernelResult& kernel, double copy, double ceiling) {
   return least / kernel.seconds;
 }
 
-void print(const Options& options, const cuda::DeviceProperties& device, const Results& results, const std::string& failure) {
+void print(const Options& options, const cuda::DeviceProperties& device, const Results& results,
+           const std::string& failure) {
   const double ceiling = half_ceiling(options, results);
-  std::printf("{\n  \"device\": {\"name\": %s, \"capability\": \"%d.%d\", \"multiprocessors\": %d, \"memoryBytes\": %zu, "
-              "\"l2Bytes\": %zu, \"driver\": %s},\n",
-              quoted(device.name).c_str(), device.major, device.minor, device.multiprocessors, device.memory_bytes,
-              device.l2_bytes, quoted(device.driver).c_str());
-  std::printf("  \"tiny\": %s,\n  \"copyGBs\": %.1f,\n  \"uploadGBs\": %.2f,\n  \"ceilingTflops\": %.2f,\n  \"ceilingIs\": %s,\n",
-              options.tiny ? "true" : "false", results.copy_bytes_per_second / 1e9, results.upload_bytes_per_second / 1e9,
-              ceiling / 1e12, options.tflops > 0 ? "\"given\"" : "\"the best product seen\"");
+  std::printf(
+      "{\n  \"device\": {\"name\": %s, \"capability\": \"%d.%d\", \"multiprocessors\": %d, \"memoryBytes\": %zu, "
+      "\"l2Bytes\": %zu, \"driver\": %s},\n",
+      quoted(device.name).c_str(), device.major, device.minor, device.multiprocessors, device.memory_bytes,
+      device.l2_bytes, quoted(device.driver).c_str());
+  std::printf(
+      "  \"tiny\": %s,\n  \"copyGBs\": %.1f,\n  \"uploadGBs\": %.2f,\n  \"ceilingTflops\": %.2f,\n  \"ceilingIs\": "
+      "%s,\n",
+      options.tiny ? "true" : "false", results.copy_bytes_per_second / 1e9, results.upload_bytes_per_second / 1e9,
+      ceiling / 1e12, options.tflops > 0 ? "\"given\"" : "\"the best product seen\"");
   std::printf("  \"kernels\": [");
   const char* comma = "\n";
   for (const KernelResult& k : results.kernels) {
-    std::printf("%s    {\"family\": %s, \"name\": %s, \"rows\": %lld, \"us\": %.2f, \"bytes\": %.0f, \"operations\": %.0f, "
-                "\"gbs\": %.1f, \"tflops\": %.3f, \"share\": %.3f}",
-                comma, quoted(k.family).c_str(), quoted(k.name).c_str(), static_cast<long long>(k.rows), k.seconds * 1e6,
-                k.bytes, k.operations, k.bytes / k.seconds / 1e9, k.operations / k.seconds / 1e12,
-                share(k, results.copy_bytes_per_second, ceiling));
+    std::printf(
+        "%s    {\"family\": %s, \"name\": %s, \"rows\": %lld, \"us\": %.2f, \"bytes\": %.0f, \"operations\": %.0f, "
+        "\"gbs\": %.1f, \"tflops\": %.3f, \"share\": %.3f}",
+        comma, quoted(k.family).c_str(), quoted(k.name).c_str(), static_cast<long long>(k.rows), k.seconds * 1e6,
+        k.bytes, k.operations, k.bytes / k.seconds / 1e9, k.operations / k.seconds / 1e12,
+        share(k, results.copy_bytes_per_second, ceiling));
     comma = ",\n";
   }
   std::printf("\n  ],\n  \"models\": [");
   comma = "\n";
   for (const ModelResult& m : results.models) {
-    std::printf("%s    {\"model\": %s, \"phase\": %s, \"streams\": %d, \"recording\": %s, \"invariant\": %s, \"earlyLaunch\": %s, "
-                "\"tokensPerSecond\": %.1f, \"stepMs\": %.4f, \"hostUs\": %.1f, \"weightBytes\": %.0f, "
-                "\"weightsShare\": %.3f}",
-                comma, quoted(m.model).c_str(), quoted(m.phase).c_str(), m.streams, m.recording ? "true" : "false",
-                m.invariant ? "true" : "false", m.early_launch ? "true" : "false",
-                static_cast<double>(m.tokens) / m.step_seconds, m.step_seconds * 1e3, m.host_seconds * 1e6, m.weight_bytes,
-                results.copy_bytes_per_second > 0 ? m.weight_bytes / m.step_seconds / results.copy_bytes_per_second : 0);
+    std::printf(
+        "%s    {\"model\": %s, \"phase\": %s, \"streams\": %d, \"recording\": %s, \"invariant\": %s, \"earlyLaunch\": "
+        "%s, "
+        "\"tokensPerSecond\": %.1f, \"stepMs\": %.4f, \"hostUs\": %.1f, \"weightBytes\": %.0f, "
+        "\"weightsShare\": %.3f}",
+        comma, quoted(m.model).c_str(), quoted(m.phase).c_str(), m.streams, m.recording ? "true" : "false",
+        m.invariant ? "true" : "false", m.early_launch ? "true" : "false",
+        static_cast<double>(m.tokens) / m.step_seconds, m.step_seconds * 1e3, m.host_seconds * 1e6, m.weight_bytes,
+        results.copy_bytes_per_second > 0 ? m.weight_bytes / m.step_seconds / results.copy_bytes_per_second : 0);
     comma = ",\n";
   }
   std::printf("\n  ],\n  \"leftOut\": [");
@@ -88,14 +95,22 @@ int run(int argc, char** argv) {
       options.tiny = true;
       continue;
     }
-    if (value && word == "--device") options.device = std::atoi(value);
-    else if (value && word == "--filter") options.filter = value;
-    else if (value && word == "--tflops") options.tflops = std::atof(value);
-    else if (value && word == "--seconds") options.seconds = std::atof(value);
-    else if (value && word == "--only" && std::strcmp(value, "kernels") == 0) options.models = false;
-    else if (value && word == "--only" && std::strcmp(value, "models") == 0) options.kernels = false;
+    if (value && word == "--device")
+      options.device = std::atoi(value);
+    else if (value && word == "--filter")
+      options.filter = value;
+    else if (value && word == "--tflops")
+      options.tflops = std::atof(value);
+    else if (value && word == "--seconds")
+      options.seconds = std::atof(value);
+    else if (value && word == "--only" && std::strcmp(value, "kernels") == 0)
+      options.models = false;
+    else if (value && word == "--only" && std::strcmp(value, "models") == 0)
+      options.kernels = false;
     else {
-      std::fprintf(stderr, "usage: gpu_bench [--device N] [--filter WORD] [--only kernels|models] [--tflops N] [--seconds N] [--tiny]\n");
+      std::fprintf(stderr,
+                   "usage: gpu_bench [--device N] [--filter WORD] [--only kernels|models] [--tflops N] [--seconds N] "
+                   "[--tiny]\n");
       return 2;
     }
     ++i;

@@ -67,7 +67,8 @@ struct Counts {
   std::vector<double> mask_us;
 };
 
-void read(Grammar& grammar, const LongestTokens& tokens, std::string_view text, bool valid, TokenMask& mask, Counts& counts) {
+void read(Grammar& grammar, const LongestTokens& tokens, std::string_view text, bool valid, TokenMask& mask,
+          Counts& counts) {
   (valid ? counts.valid : counts.invalid)++;
   Grammar::Position position = grammar.start();
   std::vector<TokenId> before;
@@ -77,7 +78,8 @@ void read(Grammar& grammar, const LongestTokens& tokens, std::string_view text, 
     const Grammar::Outcome found = grammar.allowed(position, before, mask);
     counts.mask_us.push_back(thread_us() - from);
     const TokenId token = tokens.first_of(text);
-    const Grammar::Outcome read = token == kNoToken ? Grammar::Outcome::kRefused : grammar.advance(position, before, token);
+    const Grammar::Outcome read =
+        token == kNoToken ? Grammar::Outcome::kRefused : grammar.advance(position, before, token);
     if (found == Grammar::Outcome::kFailed || read == Grammar::Outcome::kFailed) {
       counts.past_limits++;
       return;
@@ -95,7 +97,8 @@ void read(Grammar& grammar, const LongestTokens& tokens, std::string_view text, 
 
 // One line's part of a text that may hold anything.
 std::string flat(std::string text) {
-  std::ranges::replace_if(text, [](char c) { return c == '\t' || c == '\n'; }, ' ');
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\t' || c == '\n'; }, ' ');
   return text;
 }
 
@@ -133,12 +136,14 @@ int main(int argc, char** argv) {
     const std::shared_ptr<Grammar> grammar = Grammar::compile(options, vocabulary, GrammarLimits(), nullptr, problems);
     if (grammar == nullptr) {
       const SchemaProblem& problem = problems.back();
-      std::printf("refused\t%s\t%s\t%s\n", name_of(problem.kind), flat(problem.keyword).c_str(), flat(problem.what).c_str());
+      std::printf("refused\t%s\t%s\t%s\n", name_of(problem.kind), flat(problem.keyword).c_str(),
+                  flat(problem.what).c_str());
       continue;
     }
-    const double compile_us = thread_us() - from;   // the first mask is part of it
+    const double compile_us = thread_us() - from;  // the first mask is part of it
     Counts counts;
-    for (size_t i = 1; i + 1 < parts.size(); i += 2) read(*grammar, tokens, parts[i + 1], parts[i] == "V", mask, counts);
+    for (size_t i = 1; i + 1 < parts.size(); i += 2)
+      read(*grammar, tokens, parts[i + 1], parts[i] == "V", mask, counts);
     std::printf("read\t%.2f\t%d\t%d\t%d\t%d\t%d\t%d", compile_us, counts.valid, counts.valid_refused, counts.invalid,
                 counts.invalid_accepted, counts.masks_wrong, counts.past_limits);
     for (const double us : counts.mask_us) std::printf("\t%.2f", us);

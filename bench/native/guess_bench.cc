@@ -98,11 +98,13 @@ void put_layer(File& file, const std::string& block, uint64_t width, bool expert
     file.zeros(block + "ffn_down.weight", width, n_ff);
     return;
   }
-  file.ones(block + "exp_probs_b.bias", 2);   // the architecture has some in one layer at least: of two experts, each small
+  // the architecture has some in one layer at least: of two experts, each small
+  file.ones(block + "exp_probs_b.bias", 2);
   file.zeros(block + "ffn_gate_inp.weight", 2, width);
   for (const char* name : {"ffn_gate_exps.weight", "ffn_up_exps.weight"})
     file.builder.tensor(block + name, TensorType::kQ8_0, {width, 64, 2}, Bytes(2 * 64 * width / 32 * 34));
-  file.builder.tensor(block + std::string("ffn_down_exps.weight"), TensorType::kQ8_0, {64, width, 2}, Bytes(2 * 64 * width / 32 * 34));
+  file.builder.tensor(block + std::string("ffn_down_exps.weight"), TensorType::kQ8_0, {64, width, 2},
+                      Bytes(2 * 64 * width / 32 * 34));
 }
 
 // GLM 4.5's, dense but for its last layer. Behind it `n_guess` layers that guess: one knows by its token what follows, of
@@ -131,13 +133,15 @@ Bytes network(const Options& options, int n_layers, int n_guess) {
   file.numbers("token_embd.weight", kVocabulary, width, table);
   file.numbers("output.weight", kVocabulary, width, looks_back(table, width, 1));
   file.ones("output_norm.weight", width);
-  for (int i = 0; i < n_layers + n_guess; ++i) put_layer(file, "blk." + std::to_string(i) + ".", width, i == n_layers - 1);
+  for (int i = 0; i < n_layers + n_guess; ++i)
+    put_layer(file, "blk." + std::to_string(i) + ".", width, i == n_layers - 1);
   for (int level = 0; level < n_guess; ++level) {
     const std::string block = "blk." + std::to_string(n_layers + level) + ".nextn.";
     const bool by_token = n_guess == 1;
     for (const char* norm : {"enorm.weight", "hnorm.weight", "shared_head_norm.weight"}) file.ones(block + norm, width);
     file.diagonal(block + "eh_proj.weight", 2 * width, 1, by_token ? 0 : width);
-    file.numbers(block + "shared_head_head.weight", kVocabulary, width, looks_back(table, width, by_token ? 1 : static_cast<uint64_t>(level) + 2));
+    file.numbers(block + "shared_head_head.weight", kVocabulary, width,
+                 looks_back(table, width, by_token ? 1 : static_cast<uint64_t>(level) + 2));
   }
   return file.builder.build();
 }
@@ -161,10 +165,11 @@ Bytes eagle(const Options& options) {
   file.builder.array<uint32_t>("eagle3.target_layers", {2, layers / 2, layers - 3});
   file.zeros("fc.weight", width, 3 * width);
   file.ones("output_norm.weight", width);
-  for (const char* norm : {"attn_norm", "attn_norm_2", "ffn_norm"}) file.ones("blk.0." + std::string(norm) + ".weight", width);
+  for (const char* norm : {"attn_norm", "attn_norm_2", "ffn_norm"})
+    file.ones("blk.0." + std::string(norm) + ".weight", width);
   for (const char* name : {"attn_q", "attn_k"}) file.diagonal("blk.0." + std::string(name) + ".weight", 2 * width, 3);
   file.diagonal("blk.0.attn_v.weight", 2 * width, 1);
-  file.diagonal("blk.0.attn_output.weight", width, 8);   // louder than the row before
+  file.diagonal("blk.0.attn_output.weight", width, 8);  // louder than the row before
   file.zeros("blk.0.ffn_gate.weight", 3 * width, width);
   file.zeros("blk.0.ffn_up.weight", 3 * width, width);
   file.zeros("blk.0.ffn_down.weight", width, 3 * width);
@@ -187,14 +192,18 @@ struct Run {
   std::exit(1);
 }
 
-std::unique_ptr<Run> open(const std::string& name, const Options& options, const Tokenizer& tokenizer, Speculation speculation, int n_guess,
-                          int draft_layers, bool with_head) {
+std::unique_ptr<Run> open(const std::string& name, const Options& options, const Tokenizer& tokenizer,
+                          Speculation speculation, int n_guess, int draft_layers, bool with_head) {
   auto run = std::make_unique<Run>();
   run->name = name;
   auto backend = make_cpu_backend({.threads = options.threads});
   if (!backend) fail(backend.error().message);
   run->backend = std::move(*backend);
-  ModelLimits limits{.max_batch_tokens = 64, .max_logit_rows = 1 + Guesses::kMost, .guess_rows = Guesses::kMost, .max_context = 2048, .n_pages = 128};
+  ModelLimits limits{.max_batch_tokens = 64,
+                     .max_logit_rows = 1 + Guesses::kMost,
+                     .guess_rows = Guesses::kMost,
+                     .max_context = 2048,
+                     .n_pages = 128};
   limits.guess_layer = n_guess > 0;
   const auto load = [&](const Bytes& image, const ModelLimits& own, const GgufFile* head) {
     auto file = GgufFile::parse(image);
@@ -270,7 +279,7 @@ int run_all(const Options& options) {
   add("one own layer", Speculation::kAuto, 1, 0, false);
   add("three own layers", Speculation::kAuto, 3, 0, false);
   add("an EAGLE-3 head", Speculation::kAuto, 0, 0, true);
-  for (int round = -2; round < options.rounds; ++round)   // the first two are not counted
+  for (int round = -2; round < options.rounds; ++round)  // the first two are not counted
     for (const int text : {0, 1})
       for (size_t i = 0; i < runs.size(); ++i)
         answer(*runs[(i + static_cast<size_t>(round + 2)) % runs.size()], options, text, round + 2, round >= 0);
@@ -279,15 +288,18 @@ int run_all(const Options& options) {
     return values[values.size() / 2];
   };
   for (const int text : {0, 1}) {
-    std::printf("\n| %s | steps for 100 tokens | guesses right | ms for %d tokens, median (least to most) | times as fast |\n|---|---|---|---|---|\n",
-                text == 0 ? "counts, never the same twice" : "one word again and again", options.tokens);
+    std::printf(
+        "\n| %s | steps for 100 tokens | guesses right | ms for %d tokens, median (least to most) | times as fast "
+        "|\n|---|---|---|---|---|\n",
+        text == 0 ? "counts, never the same twice" : "one word again and again", options.tokens);
     const double plain = median(runs[0]->ms[static_cast<size_t>(text)]);
     for (const auto& run : runs) {
       const auto at = static_cast<size_t>(text);
       const auto [least, most] = std::ranges::minmax(run->ms[at]);
       std::printf("| %s | %.0f | %llu of %llu | %.0f (%.0f to %.0f) | %.2f |\n", run->name.c_str(),
-                  100.0 * static_cast<double>(run->steps[at]) / static_cast<double>(run->tokens[at]), static_cast<unsigned long long>(run->right[at]),
-                  static_cast<unsigned long long>(run->guessed[at]), median(run->ms[at]), least, most, plain / median(run->ms[at]));
+                  100.0 * static_cast<double>(run->steps[at]) / static_cast<double>(run->tokens[at]),
+                  static_cast<unsigned long long>(run->right[at]), static_cast<unsigned long long>(run->guessed[at]),
+                  median(run->ms[at]), least, most, plain / median(run->ms[at]));
     }
   }
   return 0;
@@ -298,12 +310,18 @@ int main_of(int argc, char** argv) {
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string word = argv[i];
     const int value = std::atoi(argv[i + 1]);
-    if (word == "--rounds") options.rounds = std::max(1, value);
-    else if (word == "--tokens") options.tokens = std::clamp(value, 1, 1024);
-    else if (word == "--width") options.width = std::max(256, value / 256 * 256);
-    else if (word == "--layers") options.layers = std::clamp(value, 6, 128);
-    else if (word == "--threads") options.threads = std::max(1, value);
-    else fail("usage: guess_bench [--rounds N] [--tokens N] [--width N] [--layers N] [--threads N]");
+    if (word == "--rounds")
+      options.rounds = std::max(1, value);
+    else if (word == "--tokens")
+      options.tokens = std::clamp(value, 1, 1024);
+    else if (word == "--width")
+      options.width = std::max(256, value / 256 * 256);
+    else if (word == "--layers")
+      options.layers = std::clamp(value, 6, 128);
+    else if (word == "--threads")
+      options.threads = std::max(1, value);
+    else
+      fail("usage: guess_bench [--rounds N] [--tokens N] [--width N] [--layers N] [--threads N]");
   }
   return run_all(options);
 }

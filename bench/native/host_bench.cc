@@ -54,7 +54,7 @@ TinyModel model_file() {
 VocabularyFile vocabulary() {
   VocabularyFile file = VocabularyFile::byte_level();
   while (file.tokens.size() < kVocabulary) {
-    std::string word = "w";   // 2 to 6 letters
+    std::string word = "w";  // 2 to 6 letters
     for (size_t n = file.tokens.size(); n > 0; n /= 26) word += static_cast<char>('a' + n % 26);
     file.add(word);
   }
@@ -96,7 +96,9 @@ int run(const Options& options) {
     return 1;
   }
   const int most = options.context + most_tokens(options) + 1;
-  ModelLimits limits{.max_batch_tokens = 2048, .max_logit_rows = options.streams, .max_context = most,
+  ModelLimits limits{.max_batch_tokens = 2048,
+                     .max_logit_rows = options.streams,
+                     .max_context = most,
                      .n_pages = int64_t{options.streams} * (most / kPageTokens + 2)};
   auto model = Model::load(*file.file, **backend, limits, {});
   if (!model) {
@@ -120,7 +122,7 @@ int run(const Options& options) {
     const auto id = static_cast<RequestId>(i + 1);
     loop.add(std::make_unique<Request>(id, channel, request_of(options, i), kVocabulary, most));
   }
-  for (int i = 0; i < 20; ++i) {   // until all decode
+  for (int i = 0; i < 20; ++i) {  // until all decode
     const uint64_t tokens = counters.decode_tokens;
     step();
     if (counters.decode_tokens - tokens < static_cast<uint64_t>(options.streams)) i = 0;
@@ -130,11 +132,12 @@ int run(const Options& options) {
   for (int i = 0; i < options.steps; ++i) step();
   const auto steps = static_cast<double>(dry.steps);
   const auto each = [&](uint64_t count) { return static_cast<double>(count) / steps; };
-  std::printf("%-9s %3d streams of %d: idle %6.1f us, beside it %6.1f us | calls: %.1f copies there (%.1f KB), "
-              "%.1f back (%.1f KB), %.1f launches, %.1f replays\n",
-              options.kind.c_str(), running, options.context, each(dry.idle_ns) / 1e3, each(dry.busy_ns) / 1e3,
-              each(dry.uploads), each(dry.upload_bytes) / 1e3, each(dry.downloads), each(dry.download_bytes) / 1e3,
-              each(dry.launches), each(dry.replays));
+  std::printf(
+      "%-9s %3d streams of %d: idle %6.1f us, beside it %6.1f us | calls: %.1f copies there (%.1f KB), "
+      "%.1f back (%.1f KB), %.1f launches, %.1f replays\n",
+      options.kind.c_str(), running, options.context, each(dry.idle_ns) / 1e3, each(dry.busy_ns) / 1e3,
+      each(dry.uploads), each(dry.upload_bytes) / 1e3, each(dry.downloads), each(dry.download_bytes) / 1e3,
+      each(dry.launches), each(dry.replays));
   return 0;
 }
 
@@ -147,13 +150,18 @@ int main_of(int argc, char** argv) {
       options.in_order = true;
       continue;
     }
-    if (value && word == "--streams") options.streams = std::atoi(value);
-    else if (value && word == "--context") options.context = std::atoi(value);
-    else if (value && word == "--steps") options.steps = std::atoi(value);
-    else if (value && word == "--kind") options.kind = value;
+    if (value && word == "--streams")
+      options.streams = std::atoi(value);
+    else if (value && word == "--context")
+      options.context = std::atoi(value);
+    else if (value && word == "--steps")
+      options.steps = std::atoi(value);
+    else if (value && word == "--kind")
+      options.kind = value;
     else {
-      std::fprintf(stderr, "usage: host_bench [--streams N] [--context N] [--steps N] "
-                           "[--kind plain|stops|logprobs|penalties|tools] [--in-order]\n");
+      std::fprintf(stderr,
+                   "usage: host_bench [--streams N] [--context N] [--steps N] "
+                   "[--kind plain|stops|logprobs|penalties|tools] [--in-order]\n");
       return 2;
     }
     ++i;

@@ -19,9 +19,7 @@
 namespace monolith {
 namespace {
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // Cycles per second: a chain of dependent multiplications, three cycles each on every x86 core since 2010.
 double cycles_per_second() {
@@ -38,7 +36,6 @@ double cycles_per_second() {
   return best;
 }
 
-
 // Random blocks whose scales are small, so that sums stay finite.
 std::vector<std::byte> random_blocks(TensorType type, int64_t values) {
   const TensorTypeTraits& traits = traits_of(type);
@@ -47,7 +44,7 @@ std::vector<std::byte> random_blocks(TensorType type, int64_t values) {
   for (size_t i = 0; i + 8 <= data.size(); i += 8) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     const uint64_t bits = type == TensorType::kF32 || type == TensorType::kF16 || type == TensorType::kBF16
-                              ? 0x3c003c003c003c00u   // about one, whatever the format
+                              ? 0x3c003c003c003c00u  // about one, whatever the format
                               : state ^ state >> 31;
     std::memcpy(&data[i], &bits, 8);
   }
@@ -61,12 +58,12 @@ std::vector<std::byte> random_blocks(TensorType type, int64_t values) {
     case TensorType::kF32:
     case TensorType::kF16:
     case TensorType::kBF16:
-    case TensorType::kF8E4M3: break;   // which it does not measure
+    case TensorType::kF8E4M3: break;  // which it does not measure
     case TensorType::kMXFP4: put(0, &exponent, 1); break;
     case TensorType::kTQ1_0: put(52, halves, 2); break;
     case TensorType::kTQ2_0: put(64, halves, 2); break;
     case TensorType::kIQ1_M:
-    case TensorType::kNVFP4: break;   // any bits are numbers of about one size
+    case TensorType::kNVFP4: break;  // any bits are numbers of about one size
     case TensorType::kQ2_K: put(80, halves, 4); break;
     case TensorType::kQ3_K: put(108, halves, 2); break;
     case TensorType::kQ6_K: put(208, halves, 2); break;
@@ -82,18 +79,21 @@ std::vector<std::byte> random_blocks(TensorType type, int64_t values) {
 std::vector<std::string> split(const char* list) {
   std::vector<std::string> parts(1);
   for (; *list; ++list)
-    if (*list == ',') parts.emplace_back();
-    else parts.back() += *list;
+    if (*list == ',')
+      parts.emplace_back();
+    else
+      parts.back() += *list;
   return parts;
 }
 
 int run(int argc, char** argv) {
   const char* isa = argc > 1 ? argv[1] : "auto";
   const int threads = argc > 2 ? std::atoi(argv[2]) : 0;
-  const auto types = split(argc > 3 ? argv[3] : "Q8_0,Q4_0,Q4_1,Q5_0,Q5_1,IQ4_NL,MXFP4,Q2_K,Q3_K,Q4_K,Q5_K,Q6_K,IQ4_XS,BF16,F16,F32");
+  const auto types =
+      split(argc > 3 ? argv[3] : "Q8_0,Q4_0,Q4_1,Q5_0,Q5_1,IQ4_NL,MXFP4,Q2_K,Q3_K,Q4_K,Q5_K,Q6_K,IQ4_XS,BF16,F16,F32");
   const auto rows = split(argc > 4 ? argv[4] : "1,4,16,32,128,512");
   constexpr int64_t kCols = 2048, kRows = 5632;
-  constexpr int kMaxRows = 512, kMatrices = 16;   // one after another: no matrix is found in a cache
+  constexpr int kMaxRows = 512, kMatrices = 16;  // one after another: no matrix is found in a cache
 
   auto backend = make_cpu_backend({.threads = threads, .isa = isa});
   if (!backend) {
@@ -137,7 +137,8 @@ int run(int argc, char** argv) {
       const int repeats = n_rows < 64 ? 5 * kMatrices : 8;
       double start = now();
       for (int i = 0; i < repeats; ++i) {
-        const MatmulTarget target{.weight = matrices[static_cast<size_t>(i % kMatrices)].get(), .out = out, .out_stride = kRows};
+        const MatmulTarget target{
+            .weight = matrices[static_cast<size_t>(i % kMatrices)].get(), .out = out, .out_stride = kRows};
         cpu.matmul({&target, 1}, x, n_rows);
         const double end = now();
         best = std::min(best, end - start);
@@ -145,9 +146,10 @@ int run(int argc, char** argv) {
       }
       cpu.end_step();
       const double macs = static_cast<double>(kRows) * kCols * n_rows;
-      std::printf("  %4d rows  %8.3f ms  %6.2f GB/s = %3.0f%% of a read loop's %.1f   %6.1f MAC/cycle/core at %.2f GHz\n",
-                  n_rows, best * 1e3, bytes / best / 1e9, bytes / best / read * 100, read / 1e9,
-                  macs / best / hertz / info.threads, hertz / 1e9);
+      std::printf(
+          "  %4d rows  %8.3f ms  %6.2f GB/s = %3.0f%% of a read loop's %.1f   %6.1f MAC/cycle/core at %.2f GHz\n",
+          n_rows, best * 1e3, bytes / best / 1e9, bytes / best / read * 100, read / 1e9,
+          macs / best / hertz / info.threads, hertz / 1e9);
     }
   }
   return 0;

@@ -18,7 +18,7 @@ struct Way {
   float temperature, top_p, min_p;
   int top_k;
   int n_top;
-  float spread;   // of the logits' normal distribution
+  float spread;  // of the logits' normal distribution
 };
 constexpr Way kWays[] = {
     {"greedy", 0, 1, 0, 0, -1, 3},

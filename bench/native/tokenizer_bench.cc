@@ -124,9 +124,8 @@ int main(int argc, char** argv) {
     const std::string small = made.make(kMegabyte / 10), large = made.make(kMegabyte);
     const Timing quick = measure(tokenizer, small, small.size());
     const Timing whole = measure(tokenizer, large, large.size());
-    std::printf("%-24s %9zu bytes a call  %8.1f MB/s  %9zu tokens  time x%.1f from a tenth\n", made.name,
-                large.size(), whole.megabytes_per_second, whole.tokens,
-                10 * quick.megabytes_per_second / whole.megabytes_per_second);
+    std::printf("%-24s %9zu bytes a call  %8.1f MB/s  %9zu tokens  time x%.1f from a tenth\n", made.name, large.size(),
+                whole.megabytes_per_second, whole.tokens, 10 * quick.megabytes_per_second / whole.megabytes_per_second);
   }
   return 0;
 }

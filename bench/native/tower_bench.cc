@@ -47,13 +47,15 @@ Bytes tower_file(uint32_t layers, uint32_t image) {
   file.string("general.architecture", "clip").string("clip.projector_type", "gemma3");
   file.scalar("clip.use_gelu", true);
   const auto key = [&](const char* name, uint32_t value) { file.scalar("clip.vision." + std::string(name), value); };
-  key("image_size", image), key("patch_size", kPatch), key("embedding_length", kWidth), key("feed_forward_length", kInner);
+  key("image_size", image), key("patch_size", kPatch), key("embedding_length", kWidth),
+      key("feed_forward_length", kInner);
   key("block_count", layers), key("attention.head_count", kHeads);
   file.scalar("clip.vision.attention.layer_norm_epsilon", 1e-6f);
   file.array<float>("clip.vision.image_mean", std::span<const float>(half));
   file.array<float>("clip.vision.image_std", std::span<const float>(half));
   const auto matrix = [&](const std::string& name, uint64_t rows, uint64_t cols) {
-    file.tensor(name + ".weight", TensorType::kF16, {cols, rows}, halves(rows * cols, 2.0f / std::sqrt(static_cast<float>(cols))));
+    file.tensor(name + ".weight", TensorType::kF16, {cols, rows},
+                halves(rows * cols, 2.0f / std::sqrt(static_cast<float>(cols))));
     file.tensor(name + ".bias", TensorType::kF32, {rows}, floats(rows, 0.01f));
   };
   const auto norm = [&](const std::string& name) {
@@ -61,7 +63,8 @@ Bytes tower_file(uint32_t layers, uint32_t image) {
     file.tensor(name + ".bias", TensorType::kF32, {kWidth}, floats(kWidth, 0.0f));
   };
   const uint64_t side = image / kPatch;
-  file.tensor("v.patch_embd.weight", TensorType::kF16, {kPatch, kPatch, 3, kWidth}, halves(3 * kPatch * kPatch * kWidth, 0.05f));
+  file.tensor("v.patch_embd.weight", TensorType::kF16, {kPatch, kPatch, 3, kWidth},
+              halves(3 * kPatch * kPatch * kWidth, 0.05f));
   file.tensor("v.patch_embd.bias", TensorType::kF32, {kWidth}, floats(kWidth, 0.0f));
   file.tensor("v.position_embd.weight", TensorType::kF32, {kWidth, side * side}, floats(kWidth * side * side, 0.02f));
   for (uint32_t i = 0; i < layers; ++i) {
@@ -106,8 +109,8 @@ int main(int argc, char** argv) {
   double began = processor_seconds();
   const auto plan = (*model)->plan(1600, 1200);
   const auto pieces = (*model)->prepare(*plan, {1600, 1200, pixels});
-  std::printf("%s, %d threads, %d layers, %d pixels; prepared from 1600 x 1200 in %.1f ms\n", backend->info().isa.c_str(), threads,
-              layers, image, 1e3 * (processor_seconds() - began));
+  std::printf("%s, %d threads, %d layers, %d pixels; prepared from 1600 x 1200 in %.1f ms\n",
+              backend->info().isa.c_str(), threads, layers, image, 1e3 * (processor_seconds() - began));
   began = processor_seconds();
   const double clock = seconds();
   const auto run = (*tower)->begin((*pieces)[0]);
@@ -115,8 +118,10 @@ int main(int argc, char** argv) {
   while (!run->advance(INT64_MAX)) {
   }
   const double took = processor_seconds() - began;
-  std::printf("%.2f s of processors, %.2f s by the clock: %.1f G multiplications a processor second; 27 layers: %.1f s of processors\n",
-              took, seconds() - clock, work / took * 1e-9, took * 27 / layers);
+  std::printf(
+      "%.2f s of processors, %.2f s by the clock: %.1f G multiplications a processor second; 27 layers: %.1f s of "
+      "processors\n",
+      took, seconds() - clock, work / took * 1e-9, took * 27 / layers);
   double rest = took;
   for (const OpFigures& figures : profile->read()) {
     const double spent = 1e-9 * static_cast<double>(figures.nanoseconds);

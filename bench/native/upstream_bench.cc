@@ -57,10 +57,10 @@ struct Request {
 
 struct Connection {
   int fd = -1;
-  bool asks = false;          // this end asks; else it is the stand-in's
+  bool asks = false;  // this end asks; else it is the stand-in's
   bool open = true;
-  bool waits = false;         // for the answer of `request`
-  uint64_t request = 0;       // whose answer is awaited
+  bool waits = false;    // for the answer of `request`
+  uint64_t request = 0;  // whose answer is awaited
   std::string read;
 };
 
@@ -68,12 +68,18 @@ std::string event(std::string_view data) { return "data: " + std::string(data) +
 
 const std::string& answer() {
   static const std::string text = [] {
-    const std::string body = event(R"({"id":"chat","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":" word0"},"finish_reason":null}]})")
-        + event(R"({"id":"chat","choices":[{"index":0,"delta":{},"finish_reason":"length"}]})")
-        + event(R"({"id":"chat","choices":[],"usage":{"prompt_tokens":20,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":2}}})") + event("[DONE]");
+    const std::string body =
+        event(
+            R"({"id":"chat","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":" word0"},"finish_reason":null}]})") +
+        event(R"({"id":"chat","choices":[{"index":0,"delta":{},"finish_reason":"length"}]})") +
+        event(
+            R"({"id":"chat","choices":[],"usage":{"prompt_tokens":20,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":2}}})") +
+        event("[DONE]");
     std::ostringstream whole;
-    whole << "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nkeep-alive: timeout=60\r\ntransfer-encoding: chunked\r\n\r\n"
-          << std::hex << body.size() << "\r\n" << body << "\r\n0\r\n\r\n";
+    whole << "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nkeep-alive: timeout=60\r\ntransfer-encoding: "
+             "chunked\r\n\r\n"
+          << std::hex << body.size() << "\r\n"
+          << body << "\r\n0\r\n\r\n";
     return whole.str();
   }();
   return text;
@@ -81,9 +87,13 @@ const std::string& answer() {
 
 class Bench {
  public:
-  Bench() : epoll_(epoll_create1(0)), listener_(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)), timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK)) {
+  Bench()
+      : epoll_(epoll_create1(0)),
+        listener_(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)),
+        timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK)) {
     sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-    if (bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || listen(listener_, 4096) != 0) give_up("listen");
+    if (bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || listen(listener_, 4096) != 0)
+      give_up("listen");
     socklen_t size = sizeof address;
     getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
     printf("{\"port\": %d}\n", ntohs(address.sin_port));
@@ -93,7 +103,8 @@ class Bench {
     watch(STDIN_FILENO, &told_);
   }
 
-  void drive(int port, const std::string& key, const std::string& model, int64_t rate, uint64_t uncounted, uint64_t counted, uint64_t most) {
+  void drive(int port, const std::string& key, const std::string& model, int64_t rate, uint64_t uncounted,
+             uint64_t counted, uint64_t most) {
     port_ = port, key_ = key, model_ = model;
     requests_.assign(uncounted + counted, {});
     sent_ = done_ = failed_ = 0;
@@ -102,12 +113,14 @@ class Bench {
     while (done_ < requests_.size()) {
       const int64_t now = now_ns();
       if (now > last + kGiveUp && sent_ == requests_.size()) break;
-      while (sent_ < requests_.size() && sent_ - done_ < most && begun + static_cast<int64_t>(sent_) * kSecond / rate <= now) {
+      while (sent_ < requests_.size() && sent_ - done_ < most &&
+             begun + static_cast<int64_t>(sent_) * kSecond / rate <= now) {
         late += now - (begun + static_cast<int64_t>(sent_) * kSecond / rate);
         ask();
         last = now;
       }
-      if (sent_ < requests_.size() && sent_ - done_ < most) wake_at(begun + static_cast<int64_t>(sent_) * kSecond / rate);
+      if (sent_ < requests_.size() && sent_ - done_ < most)
+        wake_at(begun + static_cast<int64_t>(sent_) * kSecond / rate);
       turn();
     }
     report(uncounted, late);
@@ -175,7 +188,10 @@ class Bench {
     std::vector<Connection*>& idle = idle_[port_];
     if (idle.empty()) {
       const int fd = socket(AF_INET, SOCK_STREAM, 0);
-      sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<uint16_t>(port_)), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+      sockaddr_in address{.sin_family = AF_INET,
+                          .sin_port = htons(static_cast<uint16_t>(port_)),
+                          .sin_addr = {htonl(INADDR_LOOPBACK)},
+                          .sin_zero = {}};
       if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) give_up("connect");
       fcntl(fd, F_SETFL, O_NONBLOCK);
       idle.push_back(&add(fd, true));
@@ -184,10 +200,14 @@ class Bench {
     idle.pop_back();
     connection.request = number;
     connection.waits = true;
-    const std::string body = R"({"model":")" + model_ + R"(","stream":true,"max_tokens":1,"messages":[{"role":"user","content":"Tell me a long story about a lighthouse. )"
-        + std::string(kMark) + std::to_string(number) + R"("}]})";
-    const std::string text = "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
-        + (key_ == "-" ? "" : "authorization: Bearer " + key_ + "\r\n") + "content-length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+    const std::string body =
+        R"({"model":")" + model_ +
+        R"(","stream":true,"max_tokens":1,"messages":[{"role":"user","content":"Tell me a long story about a lighthouse. )" +
+        std::string(kMark) + std::to_string(number) + R"("}]})";
+    const std::string text =
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n" +
+        (key_ == "-" ? "" : "authorization: Bearer " + key_ + "\r\n") +
+        "content-length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
     requests_[number].sent = now_ns();
     if (write(connection.fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) fail(connection);
   }
@@ -199,8 +219,10 @@ class Bench {
       if (count < 0 && errno == EAGAIN) return;
       if (count <= 0) return connection.asks ? fail(connection) : drop(connection);
       connection.read.append(bytes, static_cast<size_t>(count));
-      if (connection.asks) hear(connection);
-      else serve(connection);
+      if (connection.asks)
+        hear(connection);
+      else
+        serve(connection);
       if (!connection.open || count < static_cast<ssize_t>(sizeof bytes)) return;
     }
   }
@@ -210,13 +232,14 @@ class Bench {
     const size_t head = connection.read.find("\r\n\r\n");
     if (head == std::string::npos) return;
     const uint64_t length = number_after(std::string_view(connection.read).substr(0, head), "content-length: ");
-    if (length == UINT64_MAX) {                       // asked what it serves
+    if (length == UINT64_MAX) {  // asked what it serves
       constexpr std::string_view none = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
       if (write(connection.fd, none.data(), none.size()) < 0) drop(connection);
       return connection.read.clear();
     }
     if (connection.read.size() < head + 4 + length) return;
-    if (const uint64_t number = number_after(connection.read, kMark); number < requests_.size()) requests_[number].arrived = now_ns();
+    if (const uint64_t number = number_after(connection.read, kMark); number < requests_.size())
+      requests_[number].arrived = now_ns();
     connection.read.clear();
     if (write(connection.fd, answer().data(), answer().size()) < 0) drop(connection);
   }
@@ -261,7 +284,9 @@ class Bench {
       add(ms, one.first - one.sent);
       add(out, one.arrived - one.sent);
     }
-    printf("{\"failed\": %llu, \"accepted\": %llu, \"late_us\": %.3f, \"ms\": [%s], \"out_ms\": [%s]}\n", static_cast<unsigned long long>(failed_ + requests_.size() - done_), static_cast<unsigned long long>(std::exchange(accepted_, 0)),
+    printf("{\"failed\": %llu, \"accepted\": %llu, \"late_us\": %.3f, \"ms\": [%s], \"out_ms\": [%s]}\n",
+           static_cast<unsigned long long>(failed_ + requests_.size() - done_),
+           static_cast<unsigned long long>(std::exchange(accepted_, 0)),
            static_cast<double>(late) / 1e3 / static_cast<double>(requests_.size()), ms.c_str(), out.c_str());
     fflush(stdout);
   }
@@ -271,7 +296,7 @@ class Bench {
   std::string key_, model_;
   std::vector<Request> requests_;
   std::vector<std::unique_ptr<Connection>> connections_;
-  std::map<int, std::vector<Connection*>> idle_;   // by port
+  std::map<int, std::vector<Connection*>> idle_;  // by port
   std::string told_;
   bool ended_ = false;
   uint64_t sent_ = 0, done_ = 0, failed_ = 0, accepted_ = 0;
@@ -288,7 +313,8 @@ int main() {
     int port = 0;
     int64_t rate = 0;
     uint64_t uncounted = 0, counted = 0, most = UINT64_MAX;
-    if (!(words >> command >> port >> key >> model >> rate >> uncounted >> counted) || command != "drive" || rate <= 0) {
+    if (!(words >> command >> port >> key >> model >> rate >> uncounted >> counted) || command != "drive" ||
+        rate <= 0) {
       fprintf(stderr, "not understood: %s\n", line.c_str());
       return 2;
     }

@@ -37,7 +37,7 @@
 namespace monolith::addon {
 namespace {
 
-constexpr size_t kMaxNameBytes = 4096;   // a path will do
+constexpr size_t kMaxNameBytes = 4096;  // a path will do
 
 Napi::Object vision_object(Napi::Env env, const InspectedVision& vision) {
   const Napi::Object object = Napi::Object::New(env);
@@ -65,7 +65,8 @@ Napi::Value js_inspect(const Napi::CallbackInfo& info) {
   if (!arguments.ok()) return env.Undefined();
   auto backend = make_backend(options);
   if (!backend) return raise(env, backend.error());
-  const auto inspection = inspect(path, **backend, for_backend(options, **backend).limits(), options.max_context, options.kv_bytes, options.file());
+  const auto inspection = inspect(path, **backend, for_backend(options, **backend).limits(), options.max_context,
+                                  options.kv_bytes, options.file());
   if (!inspection) return raise(env, inspection.error());
   Napi::Object object = to_object(env, *inspection);
   object.Set("vision", env.Null());
@@ -79,8 +80,11 @@ Napi::Value js_inspect(const Napi::CallbackInfo& info) {
 // What stands in the file, and is a number; whether it can be offered is the caller's to judge.
 Napi::Value js_recommended_sampling(const Napi::CallbackInfo& info) {
   static constexpr std::pair<const char*, std::string_view> kKeys[] = {
-      {"temperature", "general.sampling.temp"}, {"top_p", "general.sampling.top_p"}, {"top_k", "general.sampling.top_k"},
-      {"min_p", "general.sampling.min_p"}, {"repetition_penalty", "general.sampling.penalty_repeat"}};
+      {"temperature", "general.sampling.temp"},
+      {"top_p", "general.sampling.top_p"},
+      {"top_k", "general.sampling.top_k"},
+      {"min_p", "general.sampling.min_p"},
+      {"repetition_penalty", "general.sampling.penalty_repeat"}};
   const Napi::Env env = info.Env();
   Arguments arguments(info);
   const std::string path = arguments.path(arguments.argument(0, "path"));
@@ -143,9 +147,11 @@ Napi::Value js_debug_logits(const Napi::CallbackInfo& info) {
       [=]() {
         auto backend = make_backend(options);
         if (!backend) return Result<DebugLogits>(backend.error());
-        const DebugLogitsOptions debug{.backend = options.cpu(), .kv_type = options.kv_type,
+        const DebugLogitsOptions debug{.backend = options.cpu(),
+                                       .kv_type = options.kv_type,
                                        .max_batch_tokens = for_backend(options, **backend).engine.max_batch_tokens,
-                                       .max_context = options.max_context, .file = options.file()};
+                                       .max_context = options.max_context,
+                                       .file = options.file()};
         return debug_logits(path, **backend, debug, ids, positions, continue_tokens);
       },
       [ids](Napi::Env env, DebugLogits&& logits) -> Napi::Value { return to_object(env, logits, ids); });
@@ -166,8 +172,7 @@ Napi::Value js_memory(const Napi::CallbackInfo& info) {
 Napi::Value js_read_bandwidth(const Napi::CallbackInfo& info) {
   Arguments arguments(info);
   const auto threads = static_cast<int>(arguments.integer(arguments.argument(0, "threads"), 1, 1024));
-  const auto bytes = static_cast<size_t>(
-      arguments.integer(arguments.argument(1, "bytes"), 4096, int64_t{1} << 36));
+  const auto bytes = static_cast<size_t>(arguments.integer(arguments.argument(1, "bytes"), 4096, int64_t{1} << 36));
   const auto repeats = static_cast<int>(arguments.integer(arguments.argument(2, "repeats"), 1, 1000));
   if (!arguments.ok()) return info.Env().Undefined();
   return promise_of(
@@ -197,7 +202,7 @@ Napi::Value js_arithmetic_peak(const Napi::CallbackInfo& info) {
 }
 
 Napi::Object start(Napi::Env env, Napi::Object exports) {
-  auto* data = new AddonData;   // owned by the environment
+  auto* data = new AddonData;  // owned by the environment
   env.SetInstanceData(data);
   data->engine_class = Napi::Persistent(EngineHandle::define(env));
   data->channel_class = Napi::Persistent(Channel::define(env));

@@ -5,7 +5,7 @@
 namespace monolith::addon {
 namespace {
 
-constexpr size_t kMaxPathBytes = 4096;   // PATH_MAX of Linux
+constexpr size_t kMaxPathBytes = 4096;  // PATH_MAX of Linux
 
 // 0.5 as "0.5", 3 as "3", NaN as "NaN".
 std::string spell_number(double value) {
@@ -26,7 +26,7 @@ std::string Named::spelling() const {
 }
 
 Named Arguments::argument(size_t index, const char* name) {
-  return {(*info_)[index], nullptr, name, 0};   // undefined when absent
+  return {(*info_)[index], nullptr, name, 0};  // undefined when absent
 }
 
 Named Arguments::field(const Named& object, const char* key) {
@@ -76,7 +76,7 @@ void Arguments::refuse(const Named& named, std::string_view expectation) {
 }
 
 void Arguments::reject(const Named& named, std::string_view reason) {
-  if (!ok_) return;   // the first one counts
+  if (!ok_) return;  // the first one counts
   ok_ = false;
   const std::string message = named.spelling() + " " + std::string(reason);
   napi_throw_type_error(env_, nullptr, message.c_str());
@@ -98,8 +98,10 @@ bool Arguments::is_absent(const Named& named) {
 
 int64_t Arguments::integer(const Named& named, int64_t low, int64_t high) {
   double value = 0;
-  if (type_of(named) == napi_number) napi_get_value_double(env_, named.value, &value);
-  else value = NAN;
+  if (type_of(named) == napi_number)
+    napi_get_value_double(env_, named.value, &value);
+  else
+    value = NAN;
   if (!ok_) return low;
   // The comparison is false for NaN.
   if (!(value >= static_cast<double>(low) && value <= static_cast<double>(high)) || value != std::trunc(value)) {
@@ -122,8 +124,10 @@ double Arguments::number(const Named& named, double low, double high) {
 
 bool Arguments::boolean(const Named& named) {
   bool value = false;
-  if (type_of(named) == napi_boolean) napi_get_value_bool(env_, named.value, &value);
-  else refuse(named, "a boolean");
+  if (type_of(named) == napi_boolean)
+    napi_get_value_bool(env_, named.value, &value);
+  else
+    refuse(named, "a boolean");
   return value;
 }
 
@@ -180,7 +184,7 @@ size_t Arguments::one_of(const Named& named, std::span<const std::string_view> c
     refuse(named, expected);
     return 0;
   }
-  char text[16];   // longer than any choice: what is cut off was none of them
+  char text[16];  // longer than any choice: what is cut off was none of them
   size_t length = 0;
   napi_get_value_string_utf8(env_, named.value, text, sizeof text, &length);
   size_t index = 0;
@@ -209,7 +213,8 @@ uint32_t Arguments::array_length(const Named& named, uint32_t max_length) {
 }
 
 template <typename T>
-std::span<const T> Arguments::typed_array(const Named& named, napi_typedarray_type wanted, const char* kind, size_t max_length) {
+std::span<const T> Arguments::typed_array(const Named& named, napi_typedarray_type wanted, const char* kind,
+                                          size_t max_length) {
   bool is_typed = false;
   if (ok_ && napi_is_typedarray(env_, named.value, &is_typed) != napi_ok) ok_ = false;
   if (!ok_) return {};
@@ -224,7 +229,7 @@ std::span<const T> Arguments::typed_array(const Named& named, napi_typedarray_ty
   }
   // A detached buffer reads as length 0 without data; not every Node says so with the length.
   bool detached = false;
-  napi_is_detached_arraybuffer(env_, buffer, &detached);   // false for a SharedArrayBuffer
+  napi_is_detached_arraybuffer(env_, buffer, &detached);  // false for a SharedArrayBuffer
   if (detached) {
     reject(named, "is " + std::string(kind) + " whose buffer is detached");
     return {};

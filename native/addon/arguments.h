@@ -17,7 +17,7 @@ namespace monolith::addon {
 struct Named {
   napi_value value = nullptr;
   const Named* parent = nullptr;
-  const char* key = nullptr;     // null for an element
+  const char* key = nullptr;  // null for an element
   uint32_t index = 0;
   std::string spelling() const;
 };
@@ -35,7 +35,7 @@ class Arguments {
   // Requires an object that is neither null nor an array.
   void object(const Named& named);
   bool is_null(const Named& named);
-  bool is_absent(const Named& named);   // null or undefined
+  bool is_absent(const Named& named);  // null or undefined
 
   int64_t integer(const Named& named, int64_t low, int64_t high);
   // Finite, low <= x <= high.
@@ -53,7 +53,7 @@ class Arguments {
   uint32_t array_length(const Named& named, uint32_t max_length);
   // A view of an Int32Array's elements: copy it before running any JavaScript.
   std::span<const int32_t> int32_array(const Named& named, size_t max_length);
-  std::span<const uint8_t> uint8_array(const Named& named, size_t max_length);   // likewise, of a Uint8Array
+  std::span<const uint8_t> uint8_array(const Named& named, size_t max_length);  // likewise, of a Uint8Array
   Napi::Function function(const Named& named);
 
   // Throws TypeError "<spelling> must be <expectation>, not <what it is>".

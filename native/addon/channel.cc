@@ -49,25 +49,25 @@ Result<RequestId> ChannelCore::submit(GenerationRequest request) {
 }
 
 void ChannelCore::cancel(RequestId request) {
-  if (!live_.contains(request)) return;   // ended, or another channel's
+  if (!live_.contains(request)) return;  // ended, or another channel's
   engine_->engine->cancel(id_, request);
   forget(request);
 }
 
 void ChannelCore::finish(RequestId request, int choice) {
-  if (live_.contains(request)) engine_->engine->finish(request, choice);   // ended, or another channel's
+  if (live_.contains(request)) engine_->engine->finish(request, choice);  // ended, or another channel's
 }
 
 void ChannelCore::close() {
   if (closed()) return;
-  engine_->engine->close_channel(id_);    // no wake-up is queued after this
+  engine_->engine->close_channel(id_);  // no wake-up is queued after this
   std::erase(*set_, this);
   set_.reset();
   live_.clear();
   events_ = {};
   hook_->release();
   engine_.reset();
-  wakeups_.Release();                     // finalizes, and may destroy this, on a later turn of the loop
+  wakeups_.Release();  // finalizes, and may destroy this, on a later turn of the loop
 }
 
 void ChannelCore::orphan() {
@@ -100,7 +100,7 @@ void ChannelCore::forget_ended() {
 }
 
 void ChannelCore::on_wake(Napi::Env env, Napi::Function on_events, ChannelCore* core, void*) {
-  if (env == nullptr || core->closed()) return;   // queued before the end
+  if (env == nullptr || core->closed()) return;  // queued before the end
   Clock::time_point since;
   core->engine_->engine->drain_channel(core->id_, core->events_, &since);
   if (core->events_.empty()) return;
@@ -118,12 +118,13 @@ void ChannelCore::on_wake(Napi::Env env, Napi::Function on_events, ChannelCore* 
 }
 
 Napi::Function Channel::define(Napi::Env env) {
-  return DefineClass(env, "NativeChannel", {
-    InstanceMethod<&Channel::submit>("submit"),
-    InstanceMethod<&Channel::cancel>("cancel"),
-    InstanceMethod<&Channel::finish>("finish"),
-    InstanceMethod<&Channel::close>("close"),
-  });
+  return DefineClass(env, "NativeChannel",
+                     {
+                         InstanceMethod<&Channel::submit>("submit"),
+                         InstanceMethod<&Channel::cancel>("cancel"),
+                         InstanceMethod<&Channel::finish>("finish"),
+                         InstanceMethod<&Channel::close>("close"),
+                     });
 }
 
 Napi::Value Channel::create(Napi::Env env, std::shared_ptr<ChannelCore> core) {

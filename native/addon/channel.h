@@ -47,13 +47,13 @@ class ChannelCore : public std::enable_shared_from_this<ChannelCore> {
   void forget(RequestId request);
 
   Napi::Env env_;
-  EngineRef engine_;                                // null once closed
+  EngineRef engine_;  // null once closed
   ChannelId id_ = 0;
   Wakeups wakeups_;
   std::unique_ptr<TeardownHook> hook_;
   std::shared_ptr<ChannelSet> set_;
-  std::vector<std::byte> events_;                   // drained into, capacity kept
-  std::unordered_map<RequestId, int> live_;         // choices still running. While not empty the process stays alive
+  std::vector<std::byte> events_;            // drained into, capacity kept
+  std::unordered_map<RequestId, int> live_;  // choices still running. While not empty the process stays alive
   bool orphaned_ = false;
 };
 

@@ -42,7 +42,9 @@ Napi::Object to_object(Napi::Env env, const DebugVisionEntry& entry, int64_t row
   }
   const ImagePiece& piece = entry.piece;
   number("image", entry.image);
-  object.Set("part", to_string(env, piece.part == PiecePart::kTile ? "tile" : piece.part == PiecePart::kOverview ? "overview" : "image"));
+  object.Set("part", to_string(env, piece.part == PiecePart::kTile       ? "tile"
+                                    : piece.part == PiecePart::kOverview ? "overview"
+                                                                         : "image"));
   number("row", piece.row);
   number("column", piece.column);
   number("width", piece.width);
@@ -85,7 +87,8 @@ Napi::Value to_value(Napi::Env env, const DebugVisionLogits& logits) {
 Napi::Value to_value(Napi::Env env, const Answer& answer) {
   const DebugVision& vision = answer.vision;
   Napi::Object object = Napi::Object::New(env);
-  Napi::Array grids = Napi::Array::New(env, vision.grids.size()), sequence = Napi::Array::New(env, vision.sequence.size());
+  Napi::Array grids = Napi::Array::New(env, vision.grids.size()),
+              sequence = Napi::Array::New(env, vision.sequence.size());
   for (uint32_t i = 0; i < vision.grids.size(); ++i) {
     const int32_t grid[] = {vision.grids[i].columns, vision.grids[i].rows};
     grids.Set(i, to_int32_array(env, grid));
@@ -106,7 +109,8 @@ Napi::Value to_value(Napi::Env env, const Answer& answer) {
 
 Napi::Value js_debug_vision(const Napi::CallbackInfo& info) {
   Arguments arguments(info);
-  const std::string text_path = arguments.path(arguments.argument(0, "path")), vision_path = arguments.path(arguments.argument(1, "visionPath"));
+  const std::string text_path = arguments.path(arguments.argument(0, "path")),
+                    vision_path = arguments.path(arguments.argument(1, "visionPath"));
   const LoadOptions options = read_load_options(arguments, arguments.argument(2, "options"));
   const std::string prompt = arguments.string(arguments.argument(3, "prompt"), kMaxPromptBytes);
   const Named list = arguments.argument(4, "images");
@@ -117,25 +121,30 @@ Napi::Value js_debug_vision(const Napi::CallbackInfo& info) {
     images[i].height = static_cast<int>(arguments.integer(arguments.field(image, "height"), 1, kMaxSide));
     const Named pixels = arguments.field(image, "pixels");
     const std::span<const uint8_t> bytes = arguments.uint8_array(pixels, size_t{1} << 31);
-    if (arguments.ok() && bytes.size() != static_cast<size_t>(images[i].width) * static_cast<size_t>(images[i].height) * 3)
+    if (arguments.ok() &&
+        bytes.size() != static_cast<size_t>(images[i].width) * static_cast<size_t>(images[i].height) * 3)
       arguments.reject(pixels, "must have width * height * 3 bytes");
     images[i].pixels.assign(bytes.begin(), bytes.end());
   }
-  const auto continue_tokens = static_cast<int>(arguments.integer(arguments.argument(5, "continueTokens"), 0, kMaxContinued));
+  const auto continue_tokens =
+      static_cast<int>(arguments.integer(arguments.argument(5, "continueTokens"), 0, kMaxContinued));
   if (!arguments.ok()) return info.Env().Undefined();
   return promise_of(
       info.Env(),
       [=, images = std::move(images)]() -> Result<Answer> {
         auto backend = make_backend(options);
         if (!backend) return backend.error();
-        auto vision = debug_vision(text_path, options.file(), vision_path, **backend, prompt, images, options.vision_resize);
+        auto vision =
+            debug_vision(text_path, options.file(), vision_path, **backend, prompt, images, options.vision_resize);
         if (!vision) return vision.error();
         Answer answer{std::move(*vision), {}};
         if (continue_tokens == 0) return answer;
         // A backend keeps what it allocates: the text model gets one of its own, with working memory of its own size.
         auto other = make_backend(options);
         if (!other) return other.error();
-        const DebugVisionLogitsOptions debug{.kv_type = options.kv_type, .max_batch_tokens = for_backend(options, **other).engine.max_batch_tokens, .file = options.file()};
+        const DebugVisionLogitsOptions debug{.kv_type = options.kv_type,
+                                             .max_batch_tokens = for_backend(options, **other).engine.max_batch_tokens,
+                                             .file = options.file()};
         auto logits = debug_vision_logits(text_path, **other, debug, answer.vision, continue_tokens);
         if (!logits) return logits.error();
         answer.logits = std::move(*logits);

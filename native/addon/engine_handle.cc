@@ -26,39 +26,39 @@ Napi::Value vision_of(Napi::Env env, const LoadedEngine& engine) {
 }  // namespace
 
 Napi::Function EngineHandle::define(Napi::Env env) {
-  return DefineClass(env, "NativeEngine", {
-    InstanceMethod<&EngineHandle::open>("open"),
-    InstanceMethod<&EngineHandle::tokenize>("tokenize"),
-    InstanceMethod<&EngineHandle::tokenize_async>("tokenizeAsync"),
-    InstanceMethod<&EngineHandle::token_bytes>("tokenBytes"),
-    InstanceMethod<&EngineHandle::find_token>("findToken"),
-    InstanceMethod<&EngineHandle::detokenize>("detokenize"),
-    InstanceMethod<&EngineHandle::compile_grammar>("compileGrammar"),
-    InstanceMethod<&EngineHandle::plan_image>("planImage"),
-    InstanceMethod<&EngineHandle::prepare_image>("prepareImage"),
-    InstanceMethod<&EngineHandle::stats>("stats"),
-    InstanceMethod<&EngineHandle::profile>("profile"),
-    InstanceMethod<&EngineHandle::configure>("configure"),
-    InstanceMethod<&EngineHandle::drain>("drain"),
-    InstanceMethod<&EngineHandle::close>("close"),
-  });
+  return DefineClass(env, "NativeEngine",
+                     {
+                         InstanceMethod<&EngineHandle::open>("open"),
+                         InstanceMethod<&EngineHandle::tokenize>("tokenize"),
+                         InstanceMethod<&EngineHandle::tokenize_async>("tokenizeAsync"),
+                         InstanceMethod<&EngineHandle::token_bytes>("tokenBytes"),
+                         InstanceMethod<&EngineHandle::find_token>("findToken"),
+                         InstanceMethod<&EngineHandle::detokenize>("detokenize"),
+                         InstanceMethod<&EngineHandle::compile_grammar>("compileGrammar"),
+                         InstanceMethod<&EngineHandle::plan_image>("planImage"),
+                         InstanceMethod<&EngineHandle::prepare_image>("prepareImage"),
+                         InstanceMethod<&EngineHandle::stats>("stats"),
+                         InstanceMethod<&EngineHandle::profile>("profile"),
+                         InstanceMethod<&EngineHandle::configure>("configure"),
+                         InstanceMethod<&EngineHandle::drain>("drain"),
+                         InstanceMethod<&EngineHandle::close>("close"),
+                     });
 }
 
 Napi::Value EngineHandle::create(Napi::Env env, EngineRef engine) {
-  const Napi::Object handle =
-      AddonData::of(env).engine_class.New({Napi::External<EngineRef>::New(env, &engine)});
-  if (handle.IsEmpty()) return handle;   // the environment is going
+  const Napi::Object handle = AddonData::of(env).engine_class.New({Napi::External<EngineRef>::New(env, &engine)});
+  if (handle.IsEmpty()) return handle;  // the environment is going
   const auto fact = [&](const char* key, const Napi::Value& value) {
-    return Napi::PropertyDescriptor::Value(key, value, napi_enumerable);   // read-only
+    return Napi::PropertyDescriptor::Value(key, value, napi_enumerable);  // read-only
   };
   handle.DefineProperties({
-    fact("info", to_object(env, engine->info)),
-    fact("backend", to_object(env, engine->backend)),
-    fact("plan", to_object(env, engine->plan)),
-    fact("fileHash", to_string(env, engine->file_hash)),
-    fact("maxContext", Napi::Number::New(env, engine->engine->max_context())),
-    fact("vision", vision_of(env, *engine)),
-    fact("visionProblem", engine->vision_problem.empty() ? env.Null() : to_string(env, engine->vision_problem)),
+      fact("info", to_object(env, engine->info)),
+      fact("backend", to_object(env, engine->backend)),
+      fact("plan", to_object(env, engine->plan)),
+      fact("fileHash", to_string(env, engine->file_hash)),
+      fact("maxContext", Napi::Number::New(env, engine->engine->max_context())),
+      fact("vision", vision_of(env, *engine)),
+      fact("visionProblem", engine->vision_problem.empty() ? env.Null() : to_string(env, engine->vision_problem)),
   });
   return handle;
 }
@@ -125,7 +125,7 @@ Napi::Value EngineHandle::find_token(const Napi::CallbackInfo& info) {
   Arguments arguments(info);
   const std::string spelling = arguments.string(arguments.argument(0, "spelling"), kMaxTextBytes);
   if (!arguments.ok()) return info.Env().Undefined();
-  return Napi::Number::New(info.Env(), engine->engine->tokenizer().find(spelling));   // kNoToken is -1
+  return Napi::Number::New(info.Env(), engine->engine->tokenizer().find(spelling));  // kNoToken is -1
 }
 
 Napi::Value EngineHandle::detokenize(const Napi::CallbackInfo& info) {

@@ -15,7 +15,7 @@ class EngineHandle : public Napi::ObjectWrap<EngineHandle> {
   static Napi::Function define(Napi::Env env);
   static Napi::Value create(Napi::Env env, EngineRef engine);
 
-  explicit EngineHandle(const Napi::CallbackInfo& info);   // called by create() alone
+  explicit EngineHandle(const Napi::CallbackInfo& info);  // called by create() alone
 
  private:
   Napi::Value open(const Napi::CallbackInfo& info);
@@ -36,8 +36,8 @@ class EngineHandle : public Napi::ObjectWrap<EngineHandle> {
   // The engine, or null after throwing `closed`.
   EngineRef engine(Napi::Env env);
 
-  EngineRef engine_;                       // null once closed
-  std::shared_ptr<ChannelSet> channels_;   // outlives this handle as long as one of them
+  EngineRef engine_;                      // null once closed
+  std::shared_ptr<ChannelSet> channels_;  // outlives this handle as long as one of them
 };
 
 }  // namespace monolith::addon

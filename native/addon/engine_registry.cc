@@ -32,14 +32,14 @@ struct Entry {
   std::string path;
   LoadOptions options;
   bool loading = true;
-  bool stopped = false;                    // the engine has been destroyed, or never was
+  bool stopped = false;  // the engine has been destroyed, or never was
   std::weak_ptr<const LoadedEngine> engine;
   std::vector<std::shared_ptr<LoadListener>> listeners;
 };
 
 struct Registry {
-  std::mutex mutex;                        // guards all of this and the entries
-  std::condition_variable changed;         // an entry stopped loading, or stopped
+  std::mutex mutex;                 // guards all of this and the entries
+  std::condition_variable changed;  // an entry stopped loading, or stopped
   std::map<std::string, std::shared_ptr<Entry>> entries;
 };
 
@@ -71,11 +71,14 @@ Status check_tokens_fit(const Tokenizer& tokenizer, const HyperParams& params) {
 
 // The draft's file. Null: there is none, or speculation is off.
 Result<std::unique_ptr<const GgufFile>> open_draft(const LoadOptions& options) {
-  if (options.draft_path.empty() || options.engine.speculation == Speculation::kOff) return std::unique_ptr<const GgufFile>();
+  if (options.draft_path.empty() || options.engine.speculation == Speculation::kOff)
+    return std::unique_ptr<const GgufFile>();
   return open_model_file(options.draft_path, options.draft_file());
 }
 
-Error of_draft(const LoadOptions& options, const Error& error) { return {error.code, options.draft_path + ": " + error.message}; }
+Error of_draft(const LoadOptions& options, const Error& error) {
+  return {error.code, options.draft_path + ": " + error.message};
+}
 
 // Whether a head that guesses was made for the model: its file names the same tokens, where it names any.
 Status check_head(const GgufFile& head, const Tokenizer& tokenizer, const HyperParams& params) {
@@ -129,7 +132,7 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   const GgufFile* const head = *draft_file && is_eagle_head(**draft_file) ? draft_file->get() : nullptr;
   if (head)
     if (Status status = check_head(*head, **tokenizer, *params); !status) return of_draft(options, status.error());
-  MemoryClaim claim;   // until the engine has one of its own
+  MemoryClaim claim;  // until the engine has one of its own
   uint64_t weight_bytes = 0;
   std::unique_lock planned(planning());
   auto limits = choose_limits(file, *backend, wanted, options.max_context, options.kv_bytes, head);
@@ -142,11 +145,16 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   }
   planned.unlock();
   const uint64_t total = claim.bytes();
-  auto model = Model::load(file, *backend, *limits, [&](float fraction) {
-    // The part of the weights that has been copied is not free any more.
-    if (total > 0) claim.set(total - std::min(total, static_cast<uint64_t>(static_cast<double>(weight_bytes) * std::min(1.0, double{fraction}))));
-    if (progress) progress(fraction);
-  }, head);
+  auto model = Model::load(
+      file, *backend, *limits,
+      [&](float fraction) {
+        // The part of the weights that has been copied is not free any more.
+        if (total > 0)
+          claim.set(total - std::min(total, static_cast<uint64_t>(static_cast<double>(weight_bytes) *
+                                                                  std::min(1.0, double{fraction}))));
+        if (progress) progress(fraction);
+      },
+      head);
   if (!model) return model.error();
 
   auto loaded = std::make_unique<LoadedEngine>();
@@ -170,7 +178,8 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   loaded->vision = std::move(vision->model);
   loaded->markers = std::move(vision->markers);
   loaded->vision_problem = std::move(vision->problem);
-  auto engine = Engine::start(std::move(*model), std::move(backend), std::move(*tokenizer), options.engine, std::move(draft), std::move(sight));
+  auto engine = Engine::start(std::move(*model), std::move(backend), std::move(*tokenizer), options.engine,
+                              std::move(draft), std::move(sight));
   if (!engine) return engine.error();
   loaded->engine = std::move(*engine);
   return loaded;
@@ -203,8 +212,8 @@ Result<std::unique_ptr<LoadedEngine>> open_engine(const std::string& path, const
 // An EngineRef whose end tells the entry.
 EngineRef make_ref(std::unique_ptr<LoadedEngine> loaded, std::shared_ptr<Entry> entry) {
   return EngineRef(loaded.release(), [entry = std::move(entry)](const LoadedEngine* engine) mutable {
-    delete engine;   // joins the engine's thread
-    const auto ended = std::move(entry);   // its weak_ptr and this deleter would keep each other
+    delete engine;                        // joins the engine's thread
+    const auto ended = std::move(entry);  // its weak_ptr and this deleter would keep each other
     const std::lock_guard lock(registry().mutex);
     ended->engine.reset();
     ended->stopped = true;
@@ -214,7 +223,7 @@ EngineRef make_ref(std::unique_ptr<LoadedEngine> loaded, std::shared_ptr<Entry> 
 
 void run_load(std::shared_ptr<Entry> entry, std::shared_ptr<Entry> predecessor) {
   Registry& all = registry();
-  if (predecessor) {   // two engines of one name would need twice the memory
+  if (predecessor) {  // two engines of one name would need twice the memory
     std::unique_lock lock(all.mutex);
     all.changed.wait(lock, [&] { return predecessor->stopped; });
   }
@@ -222,7 +231,7 @@ void run_load(std::shared_ptr<Entry> entry, std::shared_ptr<Entry> predecessor) 
     const std::lock_guard lock(all.mutex);
     for (const auto& listener : entry->listeners) listener->on_progress(fraction);
   });
-  EngineRef ref;   // outlives the lock: were it the last one, its deleter would take the lock again
+  EngineRef ref;  // outlives the lock: were it the last one, its deleter would take the lock again
   std::vector<std::shared_ptr<LoadListener>> done;
   {
     const std::lock_guard lock(all.mutex);
@@ -237,7 +246,8 @@ void run_load(std::shared_ptr<Entry> entry, std::shared_ptr<Entry> predecessor) 
     for (const auto& listener : done) {
       if (!loaded) listener->on_loaded(loaded.error());
       // The last one takes ours: a hold kept here would delay the end of an engine that is closed at once.
-      else listener->on_loaded(listener == done.back() ? std::move(ref) : EngineRef(ref));
+      else
+        listener->on_loaded(listener == done.back() ? std::move(ref) : EngineRef(ref));
     }
     all.changed.notify_all();
   }
@@ -248,7 +258,7 @@ void run_load(std::shared_ptr<Entry> entry, std::shared_ptr<Entry> predecessor) 
 void load_engine(const std::string& name, const std::string& path, const LoadOptions& options,
                  std::shared_ptr<LoadListener> listener) {
   Registry& all = registry();
-  EngineRef running;   // released after the lock
+  EngineRef running;  // released after the lock
   const std::lock_guard lock(all.mutex);
   std::erase_if(all.entries, [](const auto& item) { return !item.second || item.second->stopped; });
   std::shared_ptr<Entry>& entry = all.entries[name];
@@ -280,7 +290,7 @@ void load_engine(const std::string& name, const std::string& path, const LoadOpt
 
 void cancel_load(const LoadListener* listener) {
   Registry& all = registry();
-  std::shared_ptr<LoadListener> last;   // released after the lock
+  std::shared_ptr<LoadListener> last;  // released after the lock
   std::unique_lock lock(all.mutex);
   for (const auto& [name, entry] : all.entries) {
     const auto found = std::ranges::find(entry->listeners, listener, &std::shared_ptr<LoadListener>::get);

@@ -26,10 +26,10 @@ struct LoadedEngine {
   BackendInfo backend;
   InspectedPlan plan;
   std::string file_hash;
-  std::shared_ptr<const StepProfile> profile;   // null unless asked for
-  std::shared_ptr<const VisionModel> vision;    // null: it does not see
+  std::shared_ptr<const StepProfile> profile;  // null unless asked for
+  std::shared_ptr<const VisionModel> vision;   // null: it does not see
   MarkerTokens markers;
-  std::string vision_problem;                   // why the tower it was given is left out; empty: it is not
+  std::string vision_problem;  // why the tower it was given is left out; empty: it is not
 };
 
 // Shared ownership of a registered engine. Destroying the last one waits for the engine's current step.
@@ -41,7 +41,7 @@ class LoadListener {
  public:
   virtual ~LoadListener() = default;
   virtual void on_progress(float fraction) = 0;
-  virtual void on_loaded(Result<EngineRef> result) = 0;   // once; nothing follows
+  virtual void on_loaded(Result<EngineRef> result) = 0;  // once; nothing follows
 };
 
 // Loads or attaches; the answer comes to `listener`, possibly before this returns.

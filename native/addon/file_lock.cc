@@ -21,7 +21,7 @@ Napi::Value js_lock_file(const Napi::CallbackInfo& info) {
   const auto descriptor =
       static_cast<int>(arguments.integer(arguments.argument(0, "descriptor"), 0, std::numeric_limits<int>::max()));
   if (!arguments.ok()) return env.Undefined();
-  struct flock range{};   // all of the file
+  struct flock range {};  // all of the file
   range.l_type = F_WRLCK;
   range.l_whence = SEEK_SET;
   int outcome = 0;

@@ -14,16 +14,19 @@ namespace {
 using grammar::GrammarOptions;
 using grammar::Spelling;
 
-constexpr size_t kMaxSchemaBytes = 1 << 20, kMaxPatternBytes = 64 << 10, kMaxRulesBytes = 256 << 10, kMaxChoiceBytes = 1 << 20, kMaxSuffixBytes = 1024;
+constexpr size_t kMaxSchemaBytes = 1 << 20, kMaxPatternBytes = 64 << 10, kMaxRulesBytes = 256 << 10,
+                 kMaxChoiceBytes = 1 << 20, kMaxSuffixBytes = 1024;
 constexpr size_t kMaxSpellingBytes = 256;
 constexpr uint32_t kMaxChoices = 4096, kMaxNames = 65'536;
 constexpr int64_t kMaxLead = 64;
 
-constexpr std::string_view kKinds[] = {"json_schema", "json_object", "json", "regex", "choice", "grammar"};   // in the order of Kind
-constexpr std::string_view kOrders[] = {"schema", "any"};                // in the order of PropertyOrder
-constexpr std::string_view kWhiteSpaces[] = {"none", "flexible", "within"};   // in the order of WhiteSpace
-constexpr std::string_view kValueKinds[] = {"json", "text", "nullable"};   // in the order of Spelling::Kind
-constexpr std::string_view kProblems[] = {"invalid", "unsupported", "too_large", "impossible"};   // of SchemaProblem::Kind
+// in the order of Kind
+constexpr std::string_view kKinds[] = {"json_schema", "json_object", "json", "regex", "choice", "grammar"};
+constexpr std::string_view kOrders[] = {"schema", "any"};                    // in the order of PropertyOrder
+constexpr std::string_view kWhiteSpaces[] = {"none", "flexible", "within"};  // in the order of WhiteSpace
+constexpr std::string_view kValueKinds[] = {"json", "text", "nullable"};     // in the order of Spelling::Kind
+// of SchemaProblem::Kind
+constexpr std::string_view kProblems[] = {"invalid", "unsupported", "too_large", "impossible"};
 
 // Tells our objects from whatever else JavaScript may pass for one.
 constexpr napi_type_tag kTag = {0x6d6f6e6f6c697468u, 0x6772616d6d617221u};
@@ -35,7 +38,8 @@ void read_syntax(Arguments& arguments, const Named& object, GrammarOptions& opti
     arguments.object(lead);
     options.lead.letters = arguments.boolean(arguments.field(lead, "letters"));
     options.lead.least = static_cast<uint32_t>(arguments.integer(arguments.field(lead, "least"), 1, kMaxLead));
-    options.lead.most = static_cast<uint32_t>(arguments.integer(arguments.field(lead, "most"), options.lead.least, kMaxLead));
+    options.lead.most =
+        static_cast<uint32_t>(arguments.integer(arguments.field(lead, "most"), options.lead.least, kMaxLead));
     options.lead.close = arguments.string(arguments.field(lead, "close"), kMaxSuffixBytes);
   }
   const Named field = arguments.field(object, "spelling");
@@ -55,20 +59,26 @@ void read_syntax(Arguments& arguments, const Named& object, GrammarOptions& opti
   if (!arguments.is_absent(item)) spelling.item = arguments.string(item, kMaxSpellingBytes);
   if (spelling.in_tags() && (spelling.name_open.empty() || spelling.value_close.empty() || spelling.text_end.empty()))
     arguments.reject(field, "has an item, but no tags for it");
-  if (spelling.text_open.empty() || spelling.json_open.empty()) arguments.reject(field, "has nothing between a name and its value");
-  if (spelling.value_close.empty() && spelling.separator.empty()) arguments.reject(field, "has nothing between a value and the next name");
+  if (spelling.text_open.empty() || spelling.json_open.empty())
+    arguments.reject(field, "has nothing between a name and its value");
+  if (spelling.value_close.empty() && spelling.separator.empty())
+    arguments.reject(field, "has nothing between a value and the next name");
   spelling.nested = arguments.boolean(arguments.field(field, "nested"));
   spelling.python = arguments.boolean(arguments.field(field, "python"));
-  const auto kind = [&](const Named& value) { return static_cast<Spelling::Kind>(arguments.one_of(value, kValueKinds)); };
+  const auto kind = [&](const Named& value) {
+    return static_cast<Spelling::Kind>(arguments.one_of(value, kValueKinds));
+  };
   spelling.others = kind(arguments.field(field, "others"));
   const Named kinds = arguments.field(field, "kinds");
   const uint32_t n = arguments.array_length(kinds, kMaxNames);
   for (uint32_t i = 0; i < n && arguments.ok(); ++i) {
     const Named entry = arguments.element(kinds, i);
     arguments.object(entry);
-    spelling.kinds.emplace_back(arguments.string(arguments.field(entry, "name"), kMaxSchemaBytes), kind(arguments.field(entry, "kind")));
+    spelling.kinds.emplace_back(arguments.string(arguments.field(entry, "name"), kMaxSchemaBytes),
+                                kind(arguments.field(entry, "kind")));
   }
-  if (spelling.text_end.empty() && (spelling.others != Spelling::Kind::kJson || !spelling.kinds.empty())) arguments.reject(field, "has nothing that ends a string");
+  if (spelling.text_end.empty() && (spelling.others != Spelling::Kind::kJson || !spelling.kinds.empty()))
+    arguments.reject(field, "has nothing that ends a string");
 }
 
 GrammarOptions read_options(Arguments& arguments, const Named& object) {
@@ -77,7 +87,9 @@ GrammarOptions read_options(Arguments& arguments, const Named& object) {
   options.kind = static_cast<GrammarOptions::Kind>(arguments.one_of(arguments.field(object, "kind"), kKinds));
   if (!arguments.ok()) return options;
   switch (options.kind) {
-    case GrammarOptions::Kind::kJsonSchema: options.text = arguments.string(arguments.field(object, "schema"), kMaxSchemaBytes); break;
+    case GrammarOptions::Kind::kJsonSchema:
+      options.text = arguments.string(arguments.field(object, "schema"), kMaxSchemaBytes);
+      break;
     case GrammarOptions::Kind::kRegex: {
       const Named pattern = arguments.field(object, "pattern");
       options.text = arguments.string(pattern, kMaxPatternBytes);
@@ -111,7 +123,8 @@ GrammarOptions read_options(Arguments& arguments, const Named& object) {
   options.strict = arguments.boolean(arguments.field(object, "strict"));
   options.one_of_as_any_of = arguments.boolean(arguments.field(object, "oneOfAsAnyOf"));
   options.order = static_cast<grammar::PropertyOrder>(arguments.one_of(arguments.field(object, "order"), kOrders));
-  options.white_space = static_cast<grammar::WhiteSpace>(arguments.one_of(arguments.field(object, "whiteSpace"), kWhiteSpaces));
+  options.white_space =
+      static_cast<grammar::WhiteSpace>(arguments.one_of(arguments.field(object, "whiteSpace"), kWhiteSpaces));
   return options;
 }
 
@@ -149,8 +162,10 @@ class CompileRequest {
     auto* owner = new std::shared_ptr<CompileRequest>(request);
     const auto finalize = [](Napi::Env, std::shared_ptr<CompileRequest>* owned, CompileRequest*) { delete owned; };
     request->wakeups_ = Wakeups::New(env, "monolith grammar", 0, 1, request.get(), finalize, owner);
-    request->hook_ = std::make_unique<TeardownHook>(env, [](void* data) { static_cast<CompileRequest*>(data)->abandon(); }, request.get());
-    engine->engine->compile_grammar(std::move(options), [request](CompiledGrammar compiled) { request->done(std::move(compiled)); });
+    request->hook_ = std::make_unique<TeardownHook>(
+        env, [](void* data) { static_cast<CompileRequest*>(data)->abandon(); }, request.get());
+    engine->engine->compile_grammar(std::move(options),
+                                    [request](CompiledGrammar compiled) { request->done(std::move(compiled)); });
     return {env, promise};
   }
 
@@ -183,13 +198,15 @@ class CompileRequest {
   std::unique_ptr<TeardownHook> hook_;
   CompiledGrammar compiled_;
   std::mutex mutex_;
-  bool abandoned_ = false;   // the environment is going
+  bool abandoned_ = false;  // the environment is going
 };
 
 }  // namespace
 
 Napi::Function GrammarHandle::define(Napi::Env env) {
-  return DefineClass(env, "NativeGrammar", {InstanceAccessor<&GrammarHandle::bytes>("bytes", napi_enumerable), InstanceMethod<&GrammarHandle::follow>("follow")});
+  return DefineClass(env, "NativeGrammar",
+                     {InstanceAccessor<&GrammarHandle::bytes>("bytes", napi_enumerable),
+                      InstanceMethod<&GrammarHandle::follow>("follow")});
 }
 
 GrammarHandle::GrammarHandle(const Napi::CallbackInfo& info) : Napi::ObjectWrap<GrammarHandle>(info) {
@@ -198,7 +215,8 @@ GrammarHandle::GrammarHandle(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
     napi_type_tag_object(info.Env(), info.This(), &kTag);
     if (grammar_) account(info.Env(), static_cast<int64_t>(grammar_->bytes()));
   } else {
-    napi_throw_type_error(info.Env(), nullptr, "NativeGrammar cannot be constructed: use NativeEngine.compileGrammar()");
+    napi_throw_type_error(info.Env(), nullptr,
+                          "NativeGrammar cannot be constructed: use NativeEngine.compileGrammar()");
   }
 }
 
@@ -209,7 +227,8 @@ void GrammarHandle::account(Napi::Env env, int64_t bytes) {
 
 Napi::Value GrammarHandle::follow(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
-  if (!grammar_ || info.Length() != 1 || !info[0].IsTypedArray() || info[0].As<Napi::TypedArray>().TypedArrayType() != napi_uint8_array) {
+  if (!grammar_ || info.Length() != 1 || !info[0].IsTypedArray() ||
+      info[0].As<Napi::TypedArray>().TypedArrayType() != napi_uint8_array) {
     napi_throw_type_error(env, nullptr, "follow() takes a Uint8Array");
     return {};
   }

@@ -14,7 +14,7 @@ class GrammarHandle : public Napi::ObjectWrap<GrammarHandle> {
  public:
   static Napi::Function define(Napi::Env env);
 
-  explicit GrammarHandle(const Napi::CallbackInfo& info);   // called by compile_grammar() alone
+  explicit GrammarHandle(const Napi::CallbackInfo& info);  // called by compile_grammar() alone
   void Finalize(Napi::Env env) override { account(env, 0); }
 
   // Null if it is none, or another engine's: then a TypeError is pending.

@@ -18,9 +18,11 @@ using ImageRef = std::shared_ptr<const PreparedImage>;
 constexpr napi_type_tag kTag = {0x6d6f6e6f6c697468u, 0x696d616765212121u};
 constexpr int64_t kMaxSide = 1 << 24;
 
-constexpr const char* kParts[] = {"image", "tile", "overview"};   // in the order of PiecePart
+constexpr const char* kParts[] = {"image", "tile", "overview"};  // in the order of PiecePart
 
-void set(Napi::Object object, const char* key, double value) { object.Set(key, Napi::Number::New(object.Env(), value)); }
+void set(Napi::Object object, const char* key, double value) {
+  object.Set(key, Napi::Number::New(object.Env(), value));
+}
 
 // The members of PlannedImage.
 void describe(Napi::Env env, const ImagePlan& plan, Napi::Object to) {
@@ -58,7 +60,8 @@ std::span<const uint8_t> read_pixels(Arguments& arguments, const Named& named, s
   }
   const auto array = value.As<Napi::Uint8Array>();
   if (array.ByteLength() != expected || array.Data() == nullptr) {
-    arguments.reject(named, "has " + std::to_string(array.ByteLength()) + " bytes, expected " + std::to_string(expected));
+    arguments.reject(named,
+                     "has " + std::to_string(array.ByteLength()) + " bytes, expected " + std::to_string(expected));
     return {};
   }
   return {array.Data(), expected};
@@ -127,15 +130,18 @@ Napi::Value prepare_image(const Napi::CallbackInfo& info, const EngineRef& engin
   const auto height = arguments.integer(arguments.argument(2, "height"), 1, kMaxSide);
   const bool low = arguments.boolean(arguments.argument(3, "low"));
   const Named pixels = arguments.argument(0, "pixels");
-  const std::span<const uint8_t> view = read_pixels(arguments, pixels, static_cast<size_t>(width) * static_cast<size_t>(height) * 3);
+  const std::span<const uint8_t> view =
+      read_pixels(arguments, pixels, static_cast<size_t>(width) * static_cast<size_t>(height) * 3);
   if (!arguments.ok() || !check_sees(env, engine)) return env.Undefined();
   // Held until the work is done: it reads them where they lie.
-  auto held = std::make_shared<Napi::Reference<Napi::Value>>(Napi::Reference<Napi::Value>::New(Napi::Value(env, pixels.value), 1));
+  auto held = std::make_shared<Napi::Reference<Napi::Value>>(
+      Napi::Reference<Napi::Value>::New(Napi::Value(env, pixels.value), 1));
   return promise_of(
       env,
       [engine, view, width, height, low]() {
         return monolith::prepare_image(engine->vision, engine->markers,
-                                       {static_cast<int>(width), static_cast<int>(height), view}, {.overview_only = low});
+                                       {static_cast<int>(width), static_cast<int>(height), view},
+                                       {.overview_only = low});
       },
       [held = std::move(held)](Napi::Env on, PreparedImage&& image) -> Napi::Value {
         held->Reset();

@@ -15,7 +15,7 @@ class ImageHandle : public Napi::ObjectWrap<ImageHandle> {
  public:
   static Napi::Function define(Napi::Env env);
 
-  explicit ImageHandle(const Napi::CallbackInfo& info);   // called by prepare_image() alone
+  explicit ImageHandle(const Napi::CallbackInfo& info);  // called by prepare_image() alone
   void Finalize(Napi::Env env) override { account(env, 0); }
 
   // Null if it is none, or another engine's: then a TypeError is pending.

@@ -30,14 +30,16 @@ void bind(void** slot, void* function) {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t first = reinterpret_cast<uintptr_t>(slot) / page * page;
   // Writable already, unless the library was linked with full RELRO.
-  if (mprotect(reinterpret_cast<void*>(first), page, PROT_READ | PROT_WRITE) == 0) __atomic_store_n(slot, function, __ATOMIC_RELEASE);
+  if (mprotect(reinterpret_cast<void*>(first), page, PROT_READ | PROT_WRITE) == 0)
+    __atomic_store_n(slot, function, __ATOMIC_RELEASE);
 }
 
 // Binds the import in one library. Returns how many places refer to it.
 int bind_malloc(const dl_phdr_info& library) {
   const ElfW(Dyn)* dynamic = nullptr;
   for (int i = 0; i < library.dlpi_phnum; ++i)
-    if (library.dlpi_phdr[i].p_type == PT_DYNAMIC) dynamic = reinterpret_cast<const ElfW(Dyn)*>(library.dlpi_addr + library.dlpi_phdr[i].p_vaddr);
+    if (library.dlpi_phdr[i].p_type == PT_DYNAMIC)
+      dynamic = reinterpret_cast<const ElfW(Dyn)*>(library.dlpi_addr + library.dlpi_phdr[i].p_vaddr);
   if (dynamic == nullptr) return 0;
   const ElfW(Rela)* imports = nullptr;
   const ElfW(Sym)* symbols = nullptr;
@@ -62,14 +64,15 @@ int bind_malloc(const dl_phdr_info& library) {
 
 int bind_in_lmdb(dl_phdr_info* library, size_t, void* bound) {
   const std::string_view path = library->dlpi_name == nullptr ? "" : library->dlpi_name;
-  if (path.find("lmdb") != std::string_view::npos && path.ends_with(".node")) *static_cast<int*>(bound) += bind_malloc(*library);
+  if (path.find("lmdb") != std::string_view::npos && path.ends_with(".node"))
+    *static_cast<int*>(bound) += bind_malloc(*library);
   return 0;
 }
 
 }  // namespace
 
 Napi::Value js_guard_lmdb_errors(const Napi::CallbackInfo& info) {
-  static std::mutex mutex;   // threads load the library once for all
+  static std::mutex mutex;  // threads load the library once for all
   const std::lock_guard lock(mutex);
   int bound = 0;
   dl_iterate_phdr(bind_in_lmdb, &bound);

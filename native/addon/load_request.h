@@ -16,8 +16,8 @@ namespace monolith::addon {
 class LoadRequest final : public LoadListener {
  public:
   // The promise of a NativeEngine. The process stays alive until it is settled.
-  static Napi::Value start(Napi::Env env, const std::string& name, const std::string& path,
-                           const LoadOptions& options, const Napi::Function& on_progress);
+  static Napi::Value start(Napi::Env env, const std::string& name, const std::string& path, const LoadOptions& options,
+                           const Napi::Function& on_progress);
 
   // On the loading thread.
   void on_progress(float fraction) override;
@@ -28,7 +28,7 @@ class LoadRequest final : public LoadListener {
   using Wakeups = Napi::TypedThreadSafeFunction<LoadRequest, void, &LoadRequest::on_wake>;
 
   LoadRequest() = default;
-  void wake();                                  // with mutex_ held
+  void wake();  // with mutex_ held
   void settle(Napi::Env env, Result<EngineRef> result);
 
   napi_deferred deferred_ = nullptr;
@@ -36,8 +36,8 @@ class LoadRequest final : public LoadListener {
   std::unique_ptr<TeardownHook> hook_;
 
   std::mutex mutex_;
-  bool queued_ = false;                         // a wake-up is on its way: one is enough
-  std::optional<float> fraction_;               // not yet told
+  bool queued_ = false;            // a wake-up is on its way: one is enough
+  std::optional<float> fraction_;  // not yet told
   std::optional<Result<EngineRef>> result_;
 };
 

@@ -20,7 +20,9 @@ VisionBounds bounds_of(const LoadOptions& options, const GgufFile& file) {
 }
 
 Error named(const LoadOptions& options, const Error& error) {
-  return error.message.find(options.vision_path) == std::string::npos ? Error{error.code, options.vision_path + ": " + error.message} : error;
+  return error.message.find(options.vision_path) == std::string::npos
+             ? Error{error.code, options.vision_path + ": " + error.message}
+             : error;
 }
 
 }  // namespace
@@ -48,10 +50,11 @@ Result<LoadedVision> read_vision(const LoadOptions& options, const GgufFile& tex
 }
 
 int rows_at_once(const LoadedVision& vision) {
-  constexpr int kUsualSide = 512;   // a tower's pieces are all alike in this
+  constexpr int kUsualSide = 512;  // a tower's pieces are all alike in this
   if (!vision.model) return 0;
   const auto plan = vision.model->plan(kUsualSide, kUsualSide);
-  const bool at_once = plan && std::ranges::any_of(plan->pieces, [](const ImagePiece& piece) { return piece.bidirectional; });
+  const bool at_once =
+      plan && std::ranges::any_of(plan->pieces, [](const ImagePiece& piece) { return piece.bidirectional; });
   return at_once ? vision.model->most_rows() : 0;
 }
 
@@ -70,7 +73,8 @@ Result<InspectedVision> inspect_vision(const LoadOptions& options, const std::st
   found.weight_bytes = VisionTower::weight_bytes(**file, **model, backend, options.vision_precision);
   found.work_bytes = VisionTower::work_bytes(**file, **model, backend, options.vision_precision);
   for (const auto& [width, height] : {std::pair{512, 512}, {1024, 768}, {1920, 1080}})
-    if (const auto plan = (*model)->plan(width, height)) found.image_tokens.push_back({width, height, plan->n_tokens()});
+    if (const auto plan = (*model)->plan(width, height))
+      found.image_tokens.push_back({width, height, plan->n_tokens()});
   const auto fits = read_model_file(text_path, options.file(), [&](const GgufFile& text) -> Result<bool> {
     auto tokenizer = Tokenizer::load(text);
     if (!tokenizer) return tokenizer.error();

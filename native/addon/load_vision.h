@@ -33,8 +33,8 @@ struct InspectedVision {
   struct Size {
     int width = 0, height = 0, tokens = 0;
   };
-  std::vector<Size> image_tokens;   // of some usual sizes
-  std::string problem;              // why it does not fit; empty: it does
+  std::vector<Size> image_tokens;  // of some usual sizes
+  std::string problem;             // why it does not fit; empty: it does
 };
 Result<InspectedVision> inspect_vision(const LoadOptions& options, const std::string& text_path, Backend& backend);
 

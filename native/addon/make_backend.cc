@@ -8,7 +8,7 @@ namespace monolith::addon {
 namespace {
 
 constexpr std::string_view kCuda = "cuda";
-constexpr int kBatchTokens = 256, kBatchTokensOnDevice = 2'048;   // unless they are given
+constexpr int kBatchTokens = 256, kBatchTokensOnDevice = 2'048;  // unless they are given
 
 // The number of the GPU that `name` means; nothing if it means none.
 std::optional<int> gpu_of(std::string_view name) {
@@ -31,8 +31,10 @@ Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options) {
   const bool is_auto = options.device == "auto";
   const std::optional<int> gpu = is_auto ? std::optional(0) : gpu_of(options.device);
   if (gpu && !(is_auto && !cuda_devices())) {
-    auto backend = make_cuda_backend({.device = *gpu, .exact = options.arithmetic == Arithmetic::kExact,
-                                      .invariant = options.batch_invariant, .cublaslt = options.cublaslt});
+    auto backend = make_cuda_backend({.device = *gpu,
+                                      .exact = options.arithmetic == Arithmetic::kExact,
+                                      .invariant = options.batch_invariant,
+                                      .cublaslt = options.cublaslt});
     if (backend) return backend;
     const bool too_old = backend.error().code == ErrorCode::kUnsupported;
     if (is_auto && too_old) return make_cpu_backend(options.cpu());
@@ -45,7 +47,8 @@ LoadOptions for_backend(LoadOptions options, const Backend& backend) {
   if (options.engine.max_batch_tokens == 0)
     options.engine.max_batch_tokens = backend.free_memory() > 0 ? kBatchTokensOnDevice : kBatchTokens;
   // On devices steps that feed the layer are not replayed, which nothing measures: it is for who asks for it.
-  if (!backend.is_host_memory() && options.engine.own_guesses == Speculation::kAuto) options.engine.own_guesses = Speculation::kOff;
+  if (!backend.is_host_memory() && options.engine.own_guesses == Speculation::kAuto)
+    options.engine.own_guesses = Speculation::kOff;
   return options;
 }
 

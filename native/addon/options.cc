@@ -23,20 +23,22 @@ constexpr int64_t kMaxSourcePixels = 1'000'000'000, kMaxTiles = 1000;
 
 constexpr size_t kMaxDeviceName = 16;
 constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512", "neon", "neon_i8mm"};
-constexpr std::string_view kArithmetics[] = {"production", "exact"};   // in the order of Arithmetic
-constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0", "fp8"};   // in the order of KvType
-constexpr std::string_view kVisionPrecisions[] = {"fast", "exact"};   // in the order of VisionPrecision
-constexpr std::string_view kVisionResizes[] = {"llama.cpp", "original"};   // in the order of VisionResize; neither: as the file has it
+constexpr std::string_view kArithmetics[] = {"production", "exact"};    // in the order of Arithmetic
+constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0", "fp8"};  // in the order of KvType
+constexpr std::string_view kVisionPrecisions[] = {"fast", "exact"};     // in the order of VisionPrecision
+// in the order of VisionResize; neither: as the file has it
+constexpr std::string_view kVisionResizes[] = {"llama.cpp", "original"};
 constexpr std::string_view kQuantizeNames[] = {"q8_0", "q6_k", "q4_k", "q4_0", "fp8"};
-constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, TensorType::kQ4_K,
-                                         TensorType::kQ4_0, TensorType::kF8E4M3};
+constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, TensorType::kQ4_K, TensorType::kQ4_0,
+                                         TensorType::kF8E4M3};
 
-constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};   // in the order of Speculation
+constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};  // in the order of Speculation
 
-constexpr std::string_view kOutputs[] = {"tokens", "logprobs", "vector", "nothing"};   // in the order of OutputKind
+constexpr std::string_view kOutputs[] = {"tokens", "logprobs", "vector", "nothing"};  // in the order of OutputKind
 
 constexpr EncodeOptions kAsWritten{.add_special = false, .parse_special = true, .guard = 0, .verbatim = true};
-constexpr EncodeOptions kBehind{.add_special = false, .parse_special = true, .guard = 0, .continues = true, .verbatim = true};
+constexpr EncodeOptions kBehind{
+    .add_special = false, .parse_special = true, .guard = 0, .continues = true, .verbatim = true};
 
 std::string read_marker(Arguments& arguments, const Named& object, const char* key) {
   return arguments.string(arguments.field(object, key), kMaxMarkerBytes);
@@ -102,7 +104,8 @@ void read_calls(Arguments& arguments, const Named& options, const Engine& engine
       const Named entry = arguments.element(grammars, i);
       params.grammars.push_back(arguments.is_null(entry) ? nullptr : GrammarHandle::read(arguments, entry, engine));
     }
-    if (std::ranges::all_of(params.grammars, [](const GrammarRef& grammar) { return grammar == nullptr; })) params.grammars.clear();
+    if (std::ranges::all_of(params.grammars, [](const GrammarRef& grammar) { return grammar == nullptr; }))
+      params.grammars.clear();
   }
   const Named next_field = arguments.field(calls, "next");
   std::vector<std::string> next;
@@ -120,7 +123,8 @@ void read_calls(Arguments& arguments, const Named& options, const Engine& engine
   const Named ends_itself = arguments.field(calls, "endsItself");
   if (!arguments.is_absent(ends_itself)) params.ends_itself = arguments.boolean(ends_itself);
   const std::string end = arguments.is_absent(end_field) ? "" : arguments.string(end_field, kMaxMarkerBytes);
-  if (!next.empty() && (prefixes.empty() || next.size() % prefixes.size() != 0)) arguments.reject(next_field, "must have as many entries as prefixes, or some times as many");
+  if (!next.empty() && (prefixes.empty() || next.size() % prefixes.size() != 0))
+    arguments.reject(next_field, "must have as many entries as prefixes, or some times as many");
   const bool required = arguments.boolean(arguments.field(calls, "required"));
   const Named forbidden_field = arguments.field(calls, "forbidden");
   const bool forbidden = arguments.boolean(forbidden_field);
@@ -141,7 +145,8 @@ void read_calls(Arguments& arguments, const Named& options, const Engine& engine
     tokenizer.encode(is_token ? prefix : params.open.text + prefix, kAsWritten, ids);
     if (is_token) params.prefixes.emplace_back(ids.begin() + 1, ids.end());
     // Where a spelled marker has ended with a token, what follows is cut as if it stood alone.
-    else tokenizer.encode(prefix, kBehind, params.prefixes.emplace_back());
+    else
+      tokenizer.encode(prefix, kBehind, params.prefixes.emplace_back());
     if (!is_token) params.starts.push_back(ids);
     if (required) params.required.push_back(std::move(ids));
   }
@@ -233,26 +238,25 @@ ModelLimits LoadOptions::limits() const {
   limits.max_logit_rows = std::min(engine.max_sequences, engine.max_batch_tokens);
   limits.guess_rows = engine.speculation == Speculation::kOff ? 0 : Guesses::kMost;
   limits.kv_type = kv_type;
-  limits.guess_layer = engine.speculation != Speculation::kOff && engine.own_guesses != Speculation::kOff && draft_path.empty();
+  limits.guess_layer =
+      engine.speculation != Speculation::kOff && engine.own_guesses != Speculation::kOff && draft_path.empty();
   return limits;
 }
 
 bool LoadOptions::operator==(const LoadOptions& other) const {
   return threads == other.threads && isa == other.isa && device == other.device && arithmetic == other.arithmetic &&
          batch_invariant == other.batch_invariant && cublaslt == other.cublaslt && kv_type == other.kv_type &&
-         quantize == other.quantize && draft_path == other.draft_path &&
-         draft_quantize == other.draft_quantize && vision_path == other.vision_path &&
-         vision_optional == other.vision_optional && vision_max_pixels == other.vision_max_pixels &&
-         vision_max_tiles == other.vision_max_tiles && vision_precision == other.vision_precision && vision_resize == other.vision_resize &&
+         quantize == other.quantize && draft_path == other.draft_path && draft_quantize == other.draft_quantize &&
+         vision_path == other.vision_path && vision_optional == other.vision_optional &&
+         vision_max_pixels == other.vision_max_pixels && vision_max_tiles == other.vision_max_tiles &&
+         vision_precision == other.vision_precision && vision_resize == other.vision_resize &&
          engine.embedding_bytes_max == other.engine.embedding_bytes_max && profile == other.profile &&
          max_context == other.max_context && kv_bytes == other.kv_bytes &&
          engine.max_batch_tokens == other.engine.max_batch_tokens &&
-         engine.max_sequences == other.engine.max_sequences &&
-         engine.step_ms == other.engine.step_ms && engine.queue_max == other.engine.queue_max &&
-         engine.queue_max_tokens == other.engine.queue_max_tokens &&
-         engine.prefix_cache == other.engine.prefix_cache &&
-         engine.snapshot_tokens == other.engine.snapshot_tokens && engine.speculation == other.engine.speculation &&
-         engine.own_guesses == other.engine.own_guesses;
+         engine.max_sequences == other.engine.max_sequences && engine.step_ms == other.engine.step_ms &&
+         engine.queue_max == other.engine.queue_max && engine.queue_max_tokens == other.engine.queue_max_tokens &&
+         engine.prefix_cache == other.engine.prefix_cache && engine.snapshot_tokens == other.engine.snapshot_tokens &&
+         engine.speculation == other.engine.speculation && engine.own_guesses == other.engine.own_guesses;
 }
 
 LoadOptions read_load_options(Arguments& arguments, const Named& options) {
@@ -274,10 +278,12 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
   load.kv_type = static_cast<KvType>(arguments.one_of(arguments.field(options, "kvType"), kKvTypes));
   if (const Named quantize = arguments.field(options, "quantize"); !arguments.is_absent(quantize))
     load.quantize = kQuantizeTypes[arguments.one_of(quantize, kQuantizeNames)];
-  if (const Named draft = arguments.field(options, "draftPath"); !arguments.is_absent(draft)) load.draft_path = arguments.path(draft);
+  if (const Named draft = arguments.field(options, "draftPath"); !arguments.is_absent(draft))
+    load.draft_path = arguments.path(draft);
   if (const Named quantize = arguments.field(options, "draftQuantize"); !arguments.is_absent(quantize))
     load.draft_quantize = kQuantizeTypes[arguments.one_of(quantize, kQuantizeNames)];
-  if (const Named vision = arguments.field(options, "visionPath"); !arguments.is_absent(vision)) load.vision_path = arguments.path(vision);
+  if (const Named vision = arguments.field(options, "visionPath"); !arguments.is_absent(vision))
+    load.vision_path = arguments.path(vision);
   if (const Named optional = arguments.field(options, "visionOptional"); !arguments.is_absent(optional))
     load.vision_optional = arguments.boolean(optional);
   if (const Named pixels = arguments.field(options, "visionMaxPixels"); !arguments.is_absent(pixels))
@@ -302,7 +308,8 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
     load.engine.snapshot_tokens = static_cast<int>(arguments.integer(snapshot, 1, kMaxSnapshotTokens));
   const Named profile = arguments.field(options, "profile");
   if (!arguments.is_absent(profile)) load.profile = arguments.boolean(profile);
-  load.engine.speculation = static_cast<Speculation>(arguments.one_of(arguments.field(options, "speculation"), kSpeculations));
+  load.engine.speculation =
+      static_cast<Speculation>(arguments.one_of(arguments.field(options, "speculation"), kSpeculations));
   if (const Named own = arguments.field(options, "mtp"); !arguments.is_absent(own))
     load.engine.own_guesses = static_cast<Speculation>(arguments.one_of(own, kSpeculations));
   return load;
@@ -323,7 +330,8 @@ EngineTunables read_tunables(Arguments& arguments, const Named& object) {
   return tunables;
 }
 
-GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Engine& engine, const VisionModel* vision) {
+GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Engine& engine,
+                                      const VisionModel* vision) {
   GenerationRequest request;
   const Tokenizer& tokenizer = engine.tokenizer();
   const int n_vocab = tokenizer.n_vocab();
@@ -342,7 +350,8 @@ GenerationRequest read_submit_options(Arguments& arguments, const Named& options
   request.ignore_eos = arguments.boolean(arguments.field(options, "ignoreEos"));
   if (const Named least = arguments.field(options, "minTokens"); !arguments.is_absent(least))
     request.min_tokens = static_cast<int>(arguments.integer(least, 0, request.max_tokens));
-  if (const Named ids = arguments.field(options, "returnTokens"); !arguments.is_absent(ids)) request.return_tokens = arguments.boolean(ids);
+  if (const Named ids = arguments.field(options, "returnTokens"); !arguments.is_absent(ids))
+    request.return_tokens = arguments.boolean(ids);
   request.use_prefix_cache = arguments.boolean(arguments.field(options, "prefixCache"));
   request.queue_wait_ms = static_cast<uint32_t>(integer("queueWaitMs", 0, kMaxUint));
   request.generation_ms = static_cast<uint32_t>(integer("generationMs", 1, kMaxUint));
@@ -365,10 +374,12 @@ GenerationRequest read_submit_options(Arguments& arguments, const Named& options
   // Last: the view must not outlive a getter's run.
   const Named prompt = arguments.field(options, "prompt");
   const std::span<const int32_t> tokens = arguments.int32_array(prompt, kMaxTokens);
-  if (arguments.ok() && tokens.empty() && images.empty()) arguments.reject(prompt, "is empty: a prompt has at least one token");
+  if (arguments.ok() && tokens.empty() && images.empty())
+    arguments.reject(prompt, "is empty: a prompt has at least one token");
   if (!arguments.ok()) return request;
   check_tokens(arguments, prompt, tokens, n_vocab);
-  if (!images.empty() && images.back().at > tokens.size()) arguments.reject(arguments.field(options, "images"), "stand behind the prompt's end");
+  if (!images.empty() && images.back().at > tokens.size())
+    arguments.reject(arguments.field(options, "images"), "stand behind the prompt's end");
   if (!arguments.ok()) return request;
   place_images(tokens, images, request);
   return request;
@@ -378,7 +389,8 @@ void check_tokens(Arguments& arguments, const Named& named, std::span<const Toke
   const auto bad = std::ranges::find_if(tokens, [&](TokenId id) { return id < 0 || id >= n_vocab; });
   if (bad == tokens.end()) return;
   const Named element{nullptr, &named, nullptr, static_cast<uint32_t>(bad - tokens.begin())};
-  arguments.reject(element, "must be a token from 0 to " + std::to_string(n_vocab - 1) + ", not " + std::to_string(*bad));
+  arguments.reject(element,
+                   "must be a token from 0 to " + std::to_string(n_vocab - 1) + ", not " + std::to_string(*bad));
 }
 
 TokenizeOptions read_tokenize_options(Arguments& arguments) {
@@ -388,8 +400,7 @@ TokenizeOptions read_tokenize_options(Arguments& arguments) {
   arguments.object(options);
   tokenize.encode.add_special = arguments.boolean(arguments.field(options, "addSpecial"));
   tokenize.encode.parse_special = arguments.boolean(arguments.field(options, "parseSpecial"));
-  tokenize.encode.guard =
-      static_cast<char32_t>(arguments.integer(arguments.field(options, "guard"), 0, 0x10ffff));
+  tokenize.encode.guard = static_cast<char32_t>(arguments.integer(arguments.field(options, "guard"), 0, 0x10ffff));
   return tokenize;
 }
 

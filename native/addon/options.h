@@ -29,29 +29,29 @@ inline constexpr int kMaxStepMs = 60'000;
 struct LoadOptions {
   int threads = 0;
   std::string isa;
-  std::string device;        // "auto", "cpu", "cuda" or "cuda:N", as make_backend() reads it
+  std::string device;  // "auto", "cpu", "cuda" or "cuda:N", as make_backend() reads it
   Arithmetic arithmetic = Arithmetic::kProduction;
-  bool batch_invariant = true;   // of GPUs: a row's bits never depend on the rows beside it
-  std::string cublaslt;          // as CudaBackendOptions has it
+  bool batch_invariant = true;  // of GPUs: a row's bits never depend on the rows beside it
+  std::string cublaslt;         // as CudaBackendOptions has it
   KvType kv_type = KvType::kF16;
   std::optional<TensorType> quantize;
-  std::string draft_path;    // of a smaller model that guesses; empty: there is none
+  std::string draft_path;  // of a smaller model that guesses; empty: there is none
   std::optional<TensorType> draft_quantize;
-  std::string vision_path;   // of the tower that sees for the model; empty: there is none
+  std::string vision_path;        // of the tower that sees for the model; empty: there is none
   bool vision_optional = false;   // left out if it does not fit
   int64_t vision_max_pixels = 0;  // of a picture as it was sent; 0: as the tower's room has it
   int vision_max_tiles = 0;       // 0: as its file has it
   VisionPrecision vision_precision = VisionPrecision::kFast;
-  std::optional<VisionResize> vision_resize;   // nothing: as resize_of() says
+  std::optional<VisionResize> vision_resize;  // nothing: as resize_of() says
   int max_context = 0;
   uint64_t kv_bytes = 0;
-  bool profile = false;      // note what each operation of a step costs
+  bool profile = false;  // note what each operation of a step costs
   EngineOptions engine;
 
-  CpuBackendOptions cpu() const { return {threads, isa, arithmetic}; }   // views isa
+  CpuBackendOptions cpu() const { return {threads, isa, arithmetic}; }  // views isa
   ModelFileOptions file() const { return {quantize, threads}; }
   ModelFileOptions draft_file() const { return {draft_quantize, threads}; }
-  ModelLimits limits() const;                                            // context and pages yet to be chosen
+  ModelLimits limits() const;  // context and pages yet to be chosen
   bool operator==(const LoadOptions& other) const;
 };
 
@@ -61,7 +61,8 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options);
 EngineTunables read_tunables(Arguments& arguments, const Named& object);
 
 // `vision`: what its images must be prepared for; null: it has none.
-GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Engine& engine, const VisionModel* vision);
+GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Engine& engine,
+                                      const VisionModel* vision);
 
 // Refuses the first id that is not in the vocabulary.
 void check_tokens(Arguments& arguments, const Named& named, std::span<const TokenId> tokens, int n_vocab);

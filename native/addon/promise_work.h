@@ -17,7 +17,7 @@ template <typename Work, typename Convert>
 class PromiseWork final : public Napi::AsyncWorker {
  public:
   static Napi::Value start(Napi::Env env, Work work, Convert convert) {
-    auto* worker = new PromiseWork(env, std::move(work), std::move(convert));   // deletes itself
+    auto* worker = new PromiseWork(env, std::move(work), std::move(convert));  // deletes itself
     napi_value promise = nullptr;
     napi_create_promise(env, &worker->deferred_, &promise);
     worker->Queue();
@@ -46,7 +46,7 @@ class PromiseWork final : public Napi::AsyncWorker {
     napi_value exception = nullptr;
     bool pending = false;
     napi_is_exception_pending(env, &pending);
-    if (pending && napi_get_and_clear_last_exception(env, &exception) == napi_ok) {   // e.g. no memory for an array
+    if (pending && napi_get_and_clear_last_exception(env, &exception) == napi_ok) {  // e.g. no memory for an array
       napi_reject_deferred(env, deferred_, exception);
     } else {
       napi_resolve_deferred(env, deferred_, value);

@@ -43,14 +43,16 @@ Napi::Value detokenize(const Napi::CallbackInfo& info, const Tokenizer& tokenize
 }
 
 Napi::Function TokenizerHandle::define(Napi::Env env) {
-  return DefineClass(env, "NativeTokenizer", {
-    InstanceMethod<&TokenizerHandle::tokenize>("tokenize"),
-    InstanceMethod<&TokenizerHandle::detokenize>("detokenize"),
-  });
+  return DefineClass(env, "NativeTokenizer",
+                     {
+                         InstanceMethod<&TokenizerHandle::tokenize>("tokenize"),
+                         InstanceMethod<&TokenizerHandle::detokenize>("detokenize"),
+                     });
 }
 
 Napi::Value TokenizerHandle::create(Napi::Env env, std::shared_ptr<const Tokenizer> tokenizer) {
-  return AddonData::of(env).tokenizer_class.New({Napi::External<std::shared_ptr<const Tokenizer>>::New(env, &tokenizer)});
+  return AddonData::of(env).tokenizer_class.New(
+      {Napi::External<std::shared_ptr<const Tokenizer>>::New(env, &tokenizer)});
 }
 
 TokenizerHandle::TokenizerHandle(const Napi::CallbackInfo& info) : Napi::ObjectWrap<TokenizerHandle>(info) {

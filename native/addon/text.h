@@ -18,7 +18,7 @@ class TokenizerHandle : public Napi::ObjectWrap<TokenizerHandle> {
   static Napi::Function define(Napi::Env env);
   static Napi::Value create(Napi::Env env, std::shared_ptr<const Tokenizer> tokenizer);
 
-  explicit TokenizerHandle(const Napi::CallbackInfo& info);   // called by create() alone
+  explicit TokenizerHandle(const Napi::CallbackInfo& info);  // called by create() alone
 
  private:
   Napi::Value tokenize(const Napi::CallbackInfo& info) { return addon::tokenize(info, *tokenizer_); }

@@ -35,8 +35,8 @@ namespace monolith {
 class TowerOperations;
 
 struct BackendInfo {
-  std::string name;       // "cpu", "cuda"
-  std::string isa;        // "plain", "avx2", "avx512", ...: the kernels that really run
+  std::string name;  // "cpu", "cuda"
+  std::string isa;   // "plain", "avx2", "avx512", ...: the kernels that really run
   int threads;
 };
 

@@ -17,20 +17,21 @@ inline constexpr int kPageTokens = 16;
 enum class KvType : uint8_t { kF16, kF32, kQ8_0, kFp8 };
 
 enum class StateKind : uint8_t {
-  kKeysAndValues,   // of each position, for each of some heads
-  kLatents,         // of each position one row for all heads, which begins with its value
-  kSlot,            // of each sequence so much, however long it is: no backend keeps them yet
-  kNothing,         // a layer without a memory, or one that reads another's: the rest of LayerState means nothing
+  kKeysAndValues,  // of each position, for each of some heads
+  kLatents,        // of each position one row for all heads, which begins with its value
+  kSlot,           // of each sequence so much, however long it is: no backend keeps them yet
+  kNothing,        // a layer without a memory, or one that reads another's: the rest of LayerState means nothing
 };
 
 // What one layer keeps.
 struct LayerState {
   StateKind kind = StateKind::kKeysAndValues;
-  int n_kv_heads = 0;               // of latents 1
-  int key_dim = 0, value_dim = 0;   // of one head; a row of latents has key_dim numbers, its first value_dim are the value
+  int n_kv_heads = 0;  // of latents 1
+  // of one head; a row of latents has key_dim numbers, its first value_dim are the value
+  int key_dim = 0, value_dim = 0;
   int slot = 0;   // which of a page's layers it is: those of different page tables may be the same, in other pages
   int place = 0;  // of layers of one shape that share a slot of a page: which one
-  int page_rows = kPageTokens;   // of latents: rows of a page, fewer where one stands for a block of positions
+  int page_rows = kPageTokens;  // of latents: rows of a page, fewer where one stands for a block of positions
   bool operator==(const LayerState&) const = default;
 };
 
@@ -38,7 +39,7 @@ struct KvShape {
   std::vector<LayerState> layers;
   int64_t n_pages = 0;
   KvType type = KvType::kF16;
-  int most_chosen = 0;   // rows of latents that one row attends to at most where they are gathered first; 0: none are
+  int most_chosen = 0;  // rows of latents that one row attends to at most where they are gathered first; 0: none are
 
   // `n_layers` alike, side by side in each page.
   static KvShape of_equal_layers(int n_layers, int n_kv_heads, int head_dim, int64_t n_pages, KvType type);
@@ -48,10 +49,10 @@ struct KvShape {
 
 // What a backend keeps beside keys and values of as many dimensions.
 struct KeptStates {
-  bool other_values = false;   // values of other sizes than keys
+  bool other_values = false;  // values of other sizes than keys
   bool latents = false;
-  bool blocks = false;         // latents of whole blocks of positions
-  bool places = false;         // several layers in a slot
+  bool blocks = false;  // latents of whole blocks of positions
+  bool places = false;  // several layers in a slot
 };
 
 // Refuses shapes that a backend cannot keep: kUnsupported names the layer and its state, kInvalidArgument a number that
@@ -81,10 +82,10 @@ struct RopePosition {
 
 // A run of consecutive tokens of one sequence within a step.
 struct Segment {
-  int first_row;            // row of its first token in the step's activations
+  int first_row;  // row of its first token in the step's activations
   int n_tokens;
-  int first_position;       // absolute position of that first token
-  const int32_t* pages;     // host; page of position p is pages[p / kPageTokens]; covers all positions used
+  int first_position;    // absolute position of that first token
+  const int32_t* pages;  // host; page of position p is pages[p / kPageTokens]; covers all positions used
   // Slots of recurrent state (recurrence.h), where the model has any: of what lies before its first token, kNoSlot
   // standing for nothing, all zero; and where it is left behind its last token.
   int32_t state_from = kNoSlot, state_to = kNoSlot;

@@ -17,7 +17,7 @@ namespace monolith {
 // What the scratch of matmul_heads() is sized for; n_heads 0: there is none.
 struct HeadProductShape {
   int n_heads = 0;
-  int64_t rows = 0, cols = 0;   // of one head, the most
+  int64_t rows = 0, cols = 0;  // of one head, the most
 };
 
 class Loading {

@@ -13,10 +13,10 @@ namespace monolith {
 class Matrix {
  public:
   virtual ~Matrix() = default;
-  int64_t rows = 0;    // outputs
-  int64_t cols = 0;    // inputs
+  int64_t rows = 0;  // outputs
+  int64_t cols = 0;  // inputs
   TensorType type = TensorType::kF32;
-  size_t bytes = 0;    // memory held
+  size_t bytes = 0;  // memory held
 };
 
 // Row-major source as GGUF stores it: `rows` rows of `cols` values of `type`. Host memory.
@@ -25,8 +25,9 @@ struct MatrixSource {
   int64_t rows;
   int64_t cols;
   std::span<const std::byte> data;
-  bool fp8 = false;   // floats, to be kept as TensorType::kF8E4M3: keeps_fp8() only
-  std::span<const float> factors = {};   // of each row, by which its products are multiplied; none: 1. keeps_factors() only
+  bool fp8 = false;  // floats, to be kept as TensorType::kF8E4M3: keeps_fp8() only
+  // of each row, by which its products are multiplied; none: 1. keeps_factors() only
+  std::span<const float> factors = {};
 };
 
 }  // namespace monolith

@@ -11,7 +11,7 @@
 
 namespace monolith {
 
-enum class RopeStyle : uint8_t { kAdjacentPairs, kHalves };   // Llama GGUF layout; NeoX layout
+enum class RopeStyle : uint8_t { kAdjacentPairs, kHalves };  // Llama GGUF layout; NeoX layout
 
 struct RopeParams {
   RopeStyle style;
@@ -26,8 +26,8 @@ struct RopeParams {
 // Queries that will attend to latents: [n_rows][n_heads][to_dim] at `to`, where to_dim is a row of latents. They consist
 // of what each head's query becomes in the space of the values, put there before, and of its last dimensions as they are.
 struct LatentQueries {
-  const float* from;       // [n_rows][n_heads][from_dim]
-  int64_t from_stride;     // floats between rows
+  const float* from;    // [n_rows][n_heads][from_dim]
+  int64_t from_stride;  // floats between rows
   int from_dim;
   float* to;
   int64_t to_stride;
@@ -42,7 +42,7 @@ struct HeadProducts {
   int n_heads;
   int64_t rows;
   const float* x;
-  int64_t x_stride, x_head_stride;       // floats between rows and between heads
+  int64_t x_stride, x_head_stride;  // floats between rows and between heads
   float* out;
   int64_t out_stride, out_head_stride;
 };
@@ -50,20 +50,20 @@ struct HeadProducts {
 // How rows choose the positions that they attend to. Of each position `layer` of the cache keeps a row of latents, all of
 // it its value: the keys of `n_heads` queries.
 struct PositionIndex {
-  const float* q;            // [n_rows][n_heads][key_dim], dense
-  const float* weights;      // [n_rows][n_heads], dense
+  const float* q;        // [n_rows][n_heads][key_dim], dense
+  const float* weights;  // [n_rows][n_heads], dense
   int n_heads;
   int layer;
-  int most;                  // positions chosen; KvShape::most_chosen
-  int block = 1;             // positions that one of the layer's rows stands for: then whole blocks are chosen
+  int most;       // positions chosen; KvShape::most_chosen
+  int block = 1;  // positions that one of the layer's rows stands for: then whole blocks are chosen
 };
 
 // How one layer attends.
 struct AttentionParams {
-  float scale;               // of the scores: usually 1 / sqrt(head_dim)
-  int window = 0;            // a row at position p sees p - window + 1 .. p; 0: all positions before it
-  bool chunked = false;      // with a window: it sees those from the last multiple of `window` on instead
-  float soft_cap = 0.0f;     // scores become soft_cap * tanh(score / soft_cap); 0: none
+  float scale;            // of the scores: usually 1 / sqrt(head_dim)
+  int window = 0;         // a row at position p sees p - window + 1 .. p; 0: all positions before it
+  bool chunked = false;   // with a window: it sees those from the last multiple of `window` on instead
+  float soft_cap = 0.0f;  // scores become soft_cap * tanh(score / soft_cap); 0: none
   // Backend memory: of each query head a score that takes part in the softmax and has no value; null: none.
   const float* sinks = nullptr;
   // Queries at position p are multiplied by 1 + temperature_scale ln(1 + floor((p + temperature_offset) /
@@ -84,9 +84,9 @@ struct AttentionParams {
 struct BlockRows {
   RopeParams rope;
   int block;
-  const float* norm;   // backend memory
+  const float* norm;  // backend memory
   float eps;
-  int layer;           // of the cache
+  int layer;  // of the cache
 };
 
 // Several residual streams, between which each part of a network mixes (manifold-constrained hyper-connections,
@@ -97,11 +97,11 @@ struct BlockRows {
 inline constexpr int kMostStreams = 8;
 struct StreamMix {
   int n_streams = 0;
-  int iterations = 0;             // the last normalization is over `from`
+  int iterations = 0;  // the last normalization is over `from`
   float eps = 0;
-  bool reads_only = false;        // `in` alone, n_streams numbers
-  const float* scale = nullptr;   // backend memory, of in, out and between
-  const float* base = nullptr;    // backend memory, of each number
+  bool reads_only = false;       // `in` alone, n_streams numbers
+  const float* scale = nullptr;  // backend memory, of in, out and between
+  const float* base = nullptr;   // backend memory, of each number
 
   int64_t numbers() const { return int64_t{n_streams} * (reads_only ? 1 : n_streams + 2); }
 };
@@ -115,9 +115,9 @@ struct Xielu {
 struct MatmulTarget {
   const Matrix* weight;
   float* out;
-  int64_t out_stride;               // floats between rows of `out`
-  const float* bias = nullptr;      // backend memory, `rows` floats
-  bool add_to_out = false;          // residual connection
+  int64_t out_stride;           // floats between rows of `out`
+  const float* bias = nullptr;  // backend memory, `rows` floats
+  bool add_to_out = false;      // residual connection
 };
 
 // Whether an operation's input is read again before it is written anew. If not, its memory may be left as it is or
@@ -132,8 +132,8 @@ class Operations {
   virtual void rms_norm(const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) = 0;
   // The same over each head of each row: x is [n_rows][n_heads][head_dim] with row_stride floats per row. weight null:
   // all 1.
-  virtual void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows,
-                              int n_heads, int head_dim) = 0;
+  virtual void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads,
+                              int head_dim) = 0;
   // rms_norm of each of n_groups pieces of each row, `dim` numbers long, in place; rows dense, weight [n_groups][dim].
   virtual void rms_norm_groups(float* x, const float* weight, float eps, int n_rows, int n_groups, int64_t dim) = 0;
   // out[row] = (x[row] - mean) / sqrt(variance + eps) * weight + bias, both over the row; weight null: all 1; bias null: none. In
@@ -146,19 +146,18 @@ class Operations {
   virtual void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows,
                       InputUse use = InputUse::kAgain) = 0;
   // Rotates each head of x, [n_rows][n_heads][head_dim] with row_stride floats per row, at its row's position.
-  virtual void rotate(const RopeParams& rope, std::span<const Segment> segments, float* x, int64_t row_stride, int n_heads,
-                      int head_dim) = 0;
+  virtual void rotate(const RopeParams& rope, std::span<const Segment> segments, float* x, int64_t row_stride,
+                      int n_heads, int head_dim) = 0;
   // Rotates q [n_rows][n_heads][head_dim] and k [n_rows][n_kv_heads][head_dim] in place (dense rows given
   // by the strides), each row at its absolute position, then stores k and v into the pages of `layer`. With
   // n_dims 0 nothing rotates. k and v null: queries alone rotate, nothing is stored.
-  virtual void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q,
-                              int64_t q_stride, int n_heads, float* k, int64_t k_stride, const float* v,
-                              int64_t v_stride, int layer, KvCache& cache) = 0;
+  virtual void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
+                              int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
+                              KvCache& cache) = 0;
   // Attention of each row over positions 0 .. its own (or its window, or Segment::seen_end), keys and values from the pages.
   // q [n_rows][n_heads][key_dim], out [n_rows][n_heads][value_dim]. Query head h uses KV head h / (n_heads / n_kv_heads).
-  virtual void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads,
-                         int layer, const KvCache& cache, const AttentionParams& params, float* out,
-                         int64_t out_stride) = 0;
+  virtual void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
+                         const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) = 0;
   // Of layers that keep latents, which a backend may refuse (Loading::can_keep_states()). x and out must not overlap.
   virtual void matmul_heads(const HeadProducts&, int n_rows) { static_cast<void>(n_rows); }
   // Copies the last dimensions of each head's query behind what it has become in the space of the values, as many as a
@@ -180,8 +179,8 @@ class Operations {
   }
   // Of networks that attend to blocks of positions, which a backend may refuse with their latents. Rows of values and
   // scores, dense, [n_rows][pool.width()]; out[row] is written where a row ends a block, [n_rows][pool.dim].
-  virtual void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state, const float* values,
-                           const float* scores, float* out) {
+  virtual void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state,
+                           const float* values, const float* scores, float* out) {
     static_cast<void>(pool), static_cast<void>(segments), static_cast<void>(state), static_cast<void>(values);
     static_cast<void>(scores), static_cast<void>(out);
   }
@@ -194,25 +193,26 @@ class Operations {
     static_cast<void>(mix), static_cast<void>(numbers), static_cast<void>(n_rows);
   }
   // out[row] = sum over s of in[s] * streams[row][s], rows of streams dense, [n_streams][dim].
-  virtual void read_streams(const StreamMix& mix, const float* numbers, const float* streams, int n_rows, int64_t dim, float* out) {
+  virtual void read_streams(const StreamMix& mix, const float* numbers, const float* streams, int n_rows, int64_t dim,
+                            float* out) {
     static_cast<void>(mix), static_cast<void>(numbers), static_cast<void>(streams), static_cast<void>(n_rows);
     static_cast<void>(dim), static_cast<void>(out);
   }
   // streams[row][to] = out[to] * x[row] + sum over `from` of between[from][to] * streams[row][from].
-  virtual void write_streams(const StreamMix& mix, const float* numbers, const float* x, int n_rows, int64_t dim, float* streams) {
+  virtual void write_streams(const StreamMix& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
+                             float* streams) {
     static_cast<void>(mix), static_cast<void>(numbers), static_cast<void>(x), static_cast<void>(n_rows);
     static_cast<void>(dim), static_cast<void>(streams);
   }
   // out[row][i] = activation(gate[row][i]) * up[row][i]; dense, out may be gate.
-  virtual void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim,
-                     float* out) = 0;
+  virtual void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim, float* out) = 0;
   // Each head of a row times 1 / (1 + exp(-gate[row][head])). x [n_rows][n_heads][head_dim], dense; gate likewise.
   virtual void gate_heads(float* x, const float* gate, int n_rows, int n_heads, int head_dim) = 0;
   // x[row][i] *= factors[i].
   virtual void scale_columns(float* x, const float* factors, int n_rows, int64_t dim) = 0;
   // x[row] += (weights[row * weight_stride] + offset) * y[row].
-  virtual void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, int n_rows,
-                            int64_t dim) = 0;
+  virtual void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset,
+                            int n_rows, int64_t dim) = 0;
   // x[row] becomes as long a vector as y[row] is.
   virtual void match_length(float* x, const float* y, int n_rows, int64_t dim) = 0;
   // x[row][i] = max(x[row][i] - cut, 0), where the row's cut is its mean and so many of its standard deviations (those of
@@ -233,11 +233,11 @@ class Operations {
   // out[row] = (add_to_out ? out[row] : 0) + sum over the experts e chosen for the row, the first choice first, of
   // weight_e * down_e (activation(gate_e x[row]) * up_e x[row]). The router chooses by router_logits[row][n_experts],
   // the lower index first among equals. Must have been reserved for; x, router_logits and out dense, out not x.
-  virtual void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows,
-                       float* out, bool add_to_out) = 0;
+  virtual void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
+                       bool add_to_out) = 0;
   // Convolves rows of x, `stride` floats apart, in place, and carries the state on (recurrence.h).
-  virtual void convolve(const Convolution& convolution, std::span<const Segment> segments, const LayerSlots& state, float* x,
-                        int64_t stride) = 0;
+  virtual void convolve(const Convolution& convolution, std::span<const Segment> segments, const LayerSlots& state,
+                        float* x, int64_t stride) = 0;
   // The delta rule over rows, and the state carried on. out: dense, [n_value_heads][value_dim], none of the inputs.
   virtual void delta_rule(const DeltaRule& rule, std::span<const Segment> segments, const LayerSlots& state,
                           const DeltaInputs& inputs, float* out) = 0;

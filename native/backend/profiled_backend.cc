@@ -48,13 +48,41 @@ StepProfile::Slot& StepProfile::slot(Op op, int64_t inputs, int64_t outputs) {
 }
 
 std::vector<OpFigures> StepProfile::read() const {
-  static constexpr const char* kNames[] = {"",          "embed",          "rms_norm",  "rms_norm_heads", "layer_norm", "add_bias",
-                                           "matmul",    "rope_and_store", "attention", "gated",     "gate_heads", "scale_columns",
-                                           "add_weighted", "match_length", "keep_outliers", "copy_rows", "activate",
-                                           "scale",     "soft_cap",       "add_rows",  "mixture",
-                                           "gather_rows", "copy_page",    "read_floats", "sample",
-                                           "convolve",  "delta_rule",     "state_space", "rms_norm_groups", "rotate",   "xielu",
-                                           "choose_positions", "pool_blocks", "store_blocks", "mix_streams"};
+  static constexpr const char* kNames[] = {"",
+                                           "embed",
+                                           "rms_norm",
+                                           "rms_norm_heads",
+                                           "layer_norm",
+                                           "add_bias",
+                                           "matmul",
+                                           "rope_and_store",
+                                           "attention",
+                                           "gated",
+                                           "gate_heads",
+                                           "scale_columns",
+                                           "add_weighted",
+                                           "match_length",
+                                           "keep_outliers",
+                                           "copy_rows",
+                                           "activate",
+                                           "scale",
+                                           "soft_cap",
+                                           "add_rows",
+                                           "mixture",
+                                           "gather_rows",
+                                           "copy_page",
+                                           "read_floats",
+                                           "sample",
+                                           "convolve",
+                                           "delta_rule",
+                                           "state_space",
+                                           "rms_norm_groups",
+                                           "rotate",
+                                           "xielu",
+                                           "choose_positions",
+                                           "pool_blocks",
+                                           "store_blocks",
+                                           "mix_streams"};
   std::vector<OpFigures> all;
   for (const Slot& slot : slots_) {
     const Op op = slot.op.load(std::memory_order_acquire);
@@ -91,7 +119,9 @@ class ProfiledBackend final : public Backend {
     return inner_->matrix_bytes(type, rows, cols);
   }
   size_t kv_cache_bytes(const KvShape& shape) const override { return inner_->kv_cache_bytes(shape); }
-  size_t gather(const Matrix& matrix, std::chrono::steady_clock::time_point until) override { return inner_->gather(matrix, until); }
+  size_t gather(const Matrix& matrix, std::chrono::steady_clock::time_point until) override {
+    return inner_->gather(matrix, until);
+  }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override { return inner_->matrix(source); }
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override { return inner_->kv_cache(shape); }
   Result<float*> allocate(int64_t count) override { return inner_->allocate(count); }
@@ -174,37 +204,37 @@ class ProfiledBackend final : public Backend {
     const KvShape& shape = cache.shape;
     const LayerState& own = shape.layers[static_cast<size_t>(layer)];
     // A page has keys and values of all layers of its table; this is one layer's part.
-    const auto bytes_per_position = cache.bytes / static_cast<size_t>(shape.n_pages) /
-                                    static_cast<size_t>(shape.n_slots()) / kPageTokens;
+    const auto bytes_per_position =
+        cache.bytes / static_cast<size_t>(shape.n_pages) / static_cast<size_t>(shape.n_slots()) / kPageTokens;
     Work work;
     work.bytes = static_cast<uint64_t>(reach.positions) * bytes_per_position;
     work.operations = 4 * static_cast<uint64_t>(reach.pairs) * static_cast<uint64_t>(n_heads * own.key_dim);
-    timed(Op::kAttention, work, [&] {
-      inner_->attention(segments, q, q_stride, n_heads, layer, cache, params, out, out_stride);
-    });
+    timed(Op::kAttention, work,
+          [&] { inner_->attention(segments, q, q_stride, n_heads, layer, cache, params, out, out_stride); });
   }
   void matmul_heads(const HeadProducts& products, int n_rows) override {
     const Matrix& weight = *products.weight;
     Work work{.inputs = weight.cols, .outputs = weight.rows, .bytes = weight.bytes};
-    work.operations = 2 * static_cast<uint64_t>(weight.cols * products.rows * products.n_heads) * static_cast<uint64_t>(n_rows);
+    work.operations =
+        2 * static_cast<uint64_t>(weight.cols * products.rows * products.n_heads) * static_cast<uint64_t>(n_rows);
     timed(Op::kMatmul, work, [&] { inner_->matmul_heads(products, n_rows); });
   }
   void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments, const LatentQueries& queries,
                               float* rows, int64_t row_stride, int layer, KvCache& cache) override {
-    timed(Op::kRopeAndStore, {}, [&] {
-      inner_->rope_and_store_latents(rope, segments, queries, rows, row_stride, layer, cache);
-    });
+    timed(Op::kRopeAndStore, {},
+          [&] { inner_->rope_and_store_latents(rope, segments, queries, rows, row_stride, layer, cache); });
   }
   void choose_positions(const PositionIndex& index, std::span<const Segment> segments, const KvCache& cache,
                         float* chosen) override {
     const Reach reach = reach_of(segments, 0);
     const LayerState& layer = cache.shape.layers[static_cast<size_t>(index.layer)];
     Work work;
-    work.operations = 2 * static_cast<uint64_t>(reach.pairs) * static_cast<uint64_t>(index.n_heads) * static_cast<uint64_t>(layer.key_dim);
+    work.operations = 2 * static_cast<uint64_t>(reach.pairs) * static_cast<uint64_t>(index.n_heads) *
+                      static_cast<uint64_t>(layer.key_dim);
     timed(Op::kChoosePositions, work, [&] { inner_->choose_positions(index, segments, cache, chosen); });
   }
-  void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state, const float* values,
-                   const float* scores, float* out) override {
+  void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state,
+                   const float* values, const float* scores, float* out) override {
     timed(Op::kPoolBlocks, {}, [&] { inner_->pool_blocks(pool, segments, state, values, scores, out); });
   }
   void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows, KvCache& cache) override {
@@ -221,8 +251,7 @@ class ProfiledBackend final : public Backend {
                      float* streams) override {
     timed(Op::kMixStreams, {}, [&] { inner_->write_streams(mix, numbers, x, n_rows, dim, streams); });
   }
-  void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim,
-             float* out) override {
+  void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
     timed(Op::kGated, {}, [&] { inner_->gated(gating, gate, up, n_rows, dim, out); });
   }
   void gate_heads(float* x, const float* gate, int n_rows, int n_heads, int head_dim) override {
@@ -260,12 +289,14 @@ class ProfiledBackend final : public Backend {
                bool add_to_out) override {
     // Bytes at least: which experts rows share is not known here.
     const MixtureShape& shape = mixture.shape;
-    const uint64_t of_one = ((mixture.gate != nullptr ? mixture.gate->bytes : 0) + mixture.up->bytes + mixture.down->bytes) /
-                            static_cast<size_t>(shape.n_experts);
+    const uint64_t of_one =
+        ((mixture.gate != nullptr ? mixture.gate->bytes : 0) + mixture.up->bytes + mixture.down->bytes) /
+        static_cast<size_t>(shape.n_experts);
     Work work;
     work.bytes = of_one * static_cast<uint64_t>(shape.n_used);
-    work.operations = (mixture.gate ? 6u : 4u) * static_cast<uint64_t>(shape.n_embd) * static_cast<uint64_t>(shape.n_ff) *
-                      static_cast<uint64_t>(shape.n_used) * static_cast<uint64_t>(n_rows);
+    work.operations = (mixture.gate ? 6u : 4u) * static_cast<uint64_t>(shape.n_embd) *
+                      static_cast<uint64_t>(shape.n_ff) * static_cast<uint64_t>(shape.n_used) *
+                      static_cast<uint64_t>(n_rows);
     timed(Op::kMixture, work, [&] { inner_->mixture(mixture, router_logits, x, n_rows, out, add_to_out); });
   }
   void convolve(const Convolution& convolution, std::span<const Segment> segments, const LayerSlots& state, float* x,

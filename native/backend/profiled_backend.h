@@ -19,28 +19,59 @@ namespace monolith {
 
 // Sums over all calls of one operation so far.
 struct OpFigures {
-  std::string name;          // "attention"; products with their shape, "matmul 2048 x 2560"
+  std::string name;  // "attention"; products with their shape, "matmul 2048 x 2560"
   uint64_t calls = 0;
   uint64_t nanoseconds = 0;
-  uint64_t bytes = 0;        // that must come from memory at least once: weights, keys and values
-  uint64_t operations = 0;   // multiplications and additions of its products; 0 for what only moves data
+  uint64_t bytes = 0;       // that must come from memory at least once: weights, keys and values
+  uint64_t operations = 0;  // multiplications and additions of its products; 0 for what only moves data
 };
 
 class StepProfile {
  public:
-  std::vector<OpFigures> read() const;   // operations that were called, in the order of their first call
+  std::vector<OpFigures> read() const;  // operations that were called, in the order of their first call
 
  private:
   friend class ProfiledBackend;
   enum class Op : uint8_t {
-    kNone, kEmbed, kRmsNorm, kRmsNormHeads, kLayerNorm, kAddBias, kMatmul, kRopeAndStore, kAttention, kGated, kGateHeads,
-    kScaleColumns, kAddWeighted, kMatchLength, kKeepOutliers, kCopyRows, kActivate, kScale, kSoftCap, kAddRows, kMixture,
-    kGatherRows, kCopyPage, kReadFloats, kSample, kConvolve, kDeltaRule, kStateSpace, kRmsNormGroups, kRotate, kXielu,
-    kChoosePositions, kPoolBlocks, kStoreBlocks, kMixStreams,
+    kNone,
+    kEmbed,
+    kRmsNorm,
+    kRmsNormHeads,
+    kLayerNorm,
+    kAddBias,
+    kMatmul,
+    kRopeAndStore,
+    kAttention,
+    kGated,
+    kGateHeads,
+    kScaleColumns,
+    kAddWeighted,
+    kMatchLength,
+    kKeepOutliers,
+    kCopyRows,
+    kActivate,
+    kScale,
+    kSoftCap,
+    kAddRows,
+    kMixture,
+    kGatherRows,
+    kCopyPage,
+    kReadFloats,
+    kSample,
+    kConvolve,
+    kDeltaRule,
+    kStateSpace,
+    kRmsNormGroups,
+    kRotate,
+    kXielu,
+    kChoosePositions,
+    kPoolBlocks,
+    kStoreBlocks,
+    kMixStreams,
   };
   static constexpr size_t kSlots = 32;
   struct Slot {
-    std::atomic<Op> op{Op::kNone};   // written once, after inputs and outputs
+    std::atomic<Op> op{Op::kNone};  // written once, after inputs and outputs
     std::atomic<int64_t> inputs{0}, outputs{0};
     std::atomic<uint64_t> calls{0}, nanoseconds{0}, bytes{0}, operations{0};
   };

@@ -37,26 +37,26 @@ inline constexpr float kGreedyTemperature = 1e-5f;
 // A token of the prompt or the output.
 struct UsedToken {
   int32_t token;
-  int32_t generated;   // occurrences in the output; 0: only in the prompt
+  int32_t generated;  // occurrences in the output; 0: only in the prompt
 };
 
 // One row to choose from. All spans are host memory and stay as they are until the answer is there; every token in them
 // is in [0, n_vocab).
 struct SampleTask {
-  const float* logits = nullptr;     // [n_vocab], memory of whoever samples
-  uint64_t random = 0;               // what decides the draw
+  const float* logits = nullptr;  // [n_vocab], memory of whoever samples
+  uint64_t random = 0;            // what decides the draw
   float temperature = 1.0f;
-  int top_k = 0;                     // 0: off
-  float top_p = 1.0f;                // 1: off
+  int top_k = 0;       // 0: off
+  float top_p = 1.0f;  // 1: off
   float min_p = 0.0f;
-  std::span<const std::pair<int32_t, float>> bias = {};   // a token that stands there twice is given both, in order
+  std::span<const std::pair<int32_t, float>> bias = {};  // a token that stands there twice is given both, in order
   std::span<const int32_t> banned = {};
   float repetition_penalty = 1.0f, frequency_penalty = 0.0f, presence_penalty = 0.0f;
-  std::span<const UsedToken> used = {};      // no token twice; empty where no penalty asks for them
-  std::span<const int32_t> allowed = {};     // ascending, none twice; empty: every token
+  std::span<const UsedToken> used = {};   // no token twice; empty where no penalty asks for them
+  std::span<const int32_t> allowed = {};  // ascending, none twice; empty: every token
   // Instead of that list: one bit per token, (n_vocab + 63) / 64 words, at least one bit set, none from n_vocab on.
   std::span<const uint64_t> mask = {};
-  int n_top = -1;                    // logprobs: -1 none, else the token's and those of so many best ones
+  int n_top = -1;  // logprobs: -1 none, else the token's and those of so many best ones
 
   // Whether step 2 changes anything.
   bool adjusts() const { return !bias.empty() || !banned.empty() || !used.empty(); }
@@ -71,10 +71,10 @@ struct TopLogprob {
 // Logprobs are natural logarithms of the distribution after step 2, before all that follows. A token of probability 0
 // has minus infinity.
 struct SampleResult {
-  int32_t token = -1;                // -1: logits are not finite, or nothing can be chosen
-  float logprob = 0;                 // this and the following only where asked for
+  int32_t token = -1;  // -1: logits are not finite, or nothing can be chosen
+  float logprob = 0;   // this and the following only where asked for
   int n_top = 0;
-  TopLogprob top[kMaxTopLogprobs];   // best first, the lower id first among equals
+  TopLogprob top[kMaxTopLogprobs];  // best first, the lower id first among equals
 };
 
 }  // namespace monolith

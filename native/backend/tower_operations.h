@@ -19,34 +19,34 @@ struct PatchPlace {
 
 // A picture of 8 bits for each of three colours, and the number that each of these bytes stands for.
 struct PatchImage {
-  const uint8_t* pixels;   // host, [height][width][3]
+  const uint8_t* pixels;  // host, [height][width][3]
   int width;
   int patch_size;
-  const float* levels;     // host, [3][256]
+  const float* levels;  // host, [3][256]
 };
 
 // Rows of a table that a row is the weighted sum of, at most `n_taps` of them.
 struct TableTaps {
   int n_taps;
-  const int32_t* rows;     // host, [n_rows][n_taps]
-  const float* weights;    // host, likewise; taps of weight 0 are left out
+  const int32_t* rows;   // host, [n_rows][n_taps]
+  const float* weights;  // host, likewise; taps of weight 0 are left out
 };
 
 // How rows' heads turn. The head's dimensions are cut into sections of `section`; in each the pairs are neighbours, or lie
 // half a section apart, and turn by factors that are given for every dimension of a row.
 struct RowRotation {
-  const float* own;        // [n_rows][head_dim], cosines
-  const float* partner;    // [n_rows][head_dim], sines: of a pair's first dimension negative
+  const float* own;      // [n_rows][head_dim], cosines
+  const float* partner;  // [n_rows][head_dim], sines: of a pair's first dimension negative
   RopeStyle style;
-  int section;             // divides head_dim; even
+  int section;  // divides head_dim; even
 };
 
 // Keys and values of all rows of a piece, in the backend's own layout. A row of keys holds n_heads * head_dim numbers.
 struct TowerKeys {
-  float* memory;           // TowerOperations::tower_key_floats() of these sizes
+  float* memory;  // TowerOperations::tower_key_floats() of these sizes
   int max_rows;
   int n_heads, head_dim;
-  bool fixed16 = false;    // in 16-bit integers: memory of fixed16_key_floats()
+  bool fixed16 = false;  // in 16-bit integers: memory of fixed16_key_floats()
 };
 
 class TowerOperations {
@@ -77,7 +77,9 @@ class TowerOperations {
   // Products and attention in 16-bit integers, about as exact as floats of 16 bits, where the device has them: see
   // cpu/fixed16/kernels.h. Without them nobody calls the rest.
   virtual bool has_fixed16(int head_dim) const { return static_cast<void>(head_dim), false; }
-  virtual size_t fixed16_bytes(int64_t rows, int64_t cols) const { return static_cast<void>(rows), static_cast<void>(cols), 0; }
+  virtual size_t fixed16_bytes(int64_t rows, int64_t cols) const {
+    return static_cast<void>(rows), static_cast<void>(cols), 0;
+  }
   virtual Result<std::unique_ptr<Matrix>> fixed16_matrix(const MatrixSource& source) {
     return static_cast<void>(source), Error{ErrorCode::kUnsupported, "this device has no products of 16-bit integers"};
   }

@@ -23,7 +23,7 @@ struct Clock {
  private:
   static duration real() noexcept { return std::chrono::steady_clock::now().time_since_epoch(); }
 
-  static inline std::atomic<rep> ahead_{0};   // of the machine's steady clock
+  static inline std::atomic<rep> ahead_{0};  // of the machine's steady clock
 };
 
 }  // namespace monolith

@@ -68,7 +68,9 @@ std::string unescaped(const std::string& text) {
 // Lines of "ID PARENT MAJOR:MINOR TOP POINT OPTIONS [FIELD...] - TYPE SOURCE OPTIONS". The usual places are always looked at:
 // a container may see a group's files without a mount of their own.
 Hierarchies read_hierarchies(const std::string& root) {
-  Hierarchies found{.unified = {{"/sys/fs/cgroup", "/"}}, .cpu = {{"/sys/fs/cgroup/cpu", "/"}}, .memory = {{"/sys/fs/cgroup/memory", "/"}}};
+  Hierarchies found{.unified = {{"/sys/fs/cgroup", "/"}},
+                    .cpu = {{"/sys/fs/cgroup/cpu", "/"}},
+                    .memory = {{"/sys/fs/cgroup/memory", "/"}}};
   std::ifstream file(root + "/proc/self/mountinfo");
   for (std::string line; std::getline(file, line);) {
     const size_t separator = line.find(" - ");
@@ -132,7 +134,7 @@ void limit_processors(GroupLimits& limits, std::optional<uint64_t> quota, std::o
 }
 
 void limit_memory(GroupLimits& limits, std::optional<uint64_t> limit, uint64_t used, uint64_t cache) {
-  constexpr uint64_t kUnlimited = uint64_t{1} << 62;   // version 1 writes "no limit" as the largest multiple of a page
+  constexpr uint64_t kUnlimited = uint64_t{1} << 62;  // version 1 writes "no limit" as the largest multiple of a page
   if (!limit || *limit == 0 || *limit >= kUnlimited) return;
   const uint64_t taken = used - std::min(used, cache);
   limits.memory_bytes = std::min(limits.memory_bytes, *limit);
@@ -151,7 +153,8 @@ GroupLimits group_limits(const std::string& root) {
     if (file >> quota >> period && quota > 0 && period > 0) limit_processors(limits, quota, period);
     const auto max = number_in(folder + "memory.max"), high = number_in(folder + "memory.high");
     if (!max && !high) return;
-    const uint64_t used = number_in(folder + "memory.current").value_or(0), cache = page_cache(folder, {"inactive_file", "active_file"});
+    const uint64_t used = number_in(folder + "memory.current").value_or(0),
+                   cache = page_cache(folder, {"inactive_file", "active_file"});
     limit_memory(limits, max, used, cache);
     limit_memory(limits, high, used, cache);
   });
@@ -159,7 +162,8 @@ GroupLimits group_limits(const std::string& root) {
     limit_processors(limits, number_in(folder + "cpu.cfs_quota_us"), number_in(folder + "cpu.cfs_period_us"));
   });
   for_each_group(root, hierarchies.memory, groups.memory, [&](const std::string& folder) {
-    limit_memory(limits, number_in(folder + "memory.limit_in_bytes"), number_in(folder + "memory.usage_in_bytes").value_or(0),
+    limit_memory(limits, number_in(folder + "memory.limit_in_bytes"),
+                 number_in(folder + "memory.usage_in_bytes").value_or(0),
                  page_cache(folder, {"total_inactive_file", "total_active_file"}));
   });
   return limits;

@@ -10,9 +10,11 @@ namespace monolith {
 // The smallest limits along the path from the process's group to the root of the hierarchy. A member keeps its largest
 // value where no group limits it.
 struct GroupLimits {
-  int processors = std::numeric_limits<int>::max();                       // CPU quota, rounded up
-  uint64_t memory_bytes = std::numeric_limits<uint64_t>::max();           // memory.max, memory.high, memory.limit_in_bytes
-  uint64_t free_memory_bytes = std::numeric_limits<uint64_t>::max();      // of memory_bytes; the page cache counts as free
+  int processors = std::numeric_limits<int>::max();  // CPU quota, rounded up
+  // memory.max, memory.high, memory.limit_in_bytes
+  uint64_t memory_bytes = std::numeric_limits<uint64_t>::max();
+  // of memory_bytes; the page cache counts as free
+  uint64_t free_memory_bytes = std::numeric_limits<uint64_t>::max();
 };
 
 // `root` is prepended to every path that is read; tests pass a folder of their own.

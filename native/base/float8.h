@@ -24,8 +24,8 @@ constexpr uint8_t float_to_e4m3(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value), magnitude = bits & 0x7fffffffu;
   const auto sign = static_cast<uint8_t>(bits >> 24 & 0x80u);
   if (magnitude > 0x7f800000u) return static_cast<uint8_t>(sign | 0x7fu);
-  if (magnitude >= 0x43e00000u) return static_cast<uint8_t>(sign | 0x7eu);   // from 448 on
-  if (magnitude >= 0x3c800000u) {   // from 2^-6 on: normal; what rounds past 416 becomes 448
+  if (magnitude >= 0x43e00000u) return static_cast<uint8_t>(sign | 0x7eu);  // from 448 on
+  if (magnitude >= 0x3c800000u) {  // from 2^-6 on: normal; what rounds past 416 becomes 448
     const uint32_t rounded = magnitude + 0x7ffffu + (magnitude >> 20 & 1u);
     return static_cast<uint8_t>(sign | ((rounded - 0x3c000000u) >> 20));
   }

@@ -31,14 +31,13 @@ constexpr uint16_t float_to_half(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u)
-    return static_cast<uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x1ffu));
-  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);   // rounds past 65504
-  if (magnitude >= 0x38800000u) {                                               // normal, >= 2^-14
+  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x1ffu));
+  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // rounds past 65504
+  if (magnitude >= 0x38800000u) {                                              // normal, >= 2^-14
     const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
     return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
   }
-  if (magnitude <= 0x33000000u) return static_cast<uint16_t>(sign);   // <= 2^-25: to zero
+  if (magnitude <= 0x33000000u) return static_cast<uint16_t>(sign);  // <= 2^-25: to zero
   // Subnormal: count units of 2^-24.
   const uint32_t shift = 126 - (magnitude >> 23);
   const uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
@@ -49,9 +48,7 @@ constexpr uint16_t float_to_half(float value) {
 }
 
 // bfloat16 -> binary32; exact.
-constexpr float bfloat16_to_float(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
+constexpr float bfloat16_to_float(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
 // binary32 -> bfloat16, to nearest, ties to even; NaN stays NaN (quiet).
 constexpr uint16_t float_to_bfloat16(float value) {

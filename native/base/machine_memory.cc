@@ -19,7 +19,7 @@ uint64_t bytes_from(int pages_name) {
 
 MachineMemory machine_memory(const std::string& root) {
   MachineMemory memory;
-  std::ifstream file(root + "/proc/meminfo");   // lines of "MemTotal:  1024 kB"
+  std::ifstream file(root + "/proc/meminfo");  // lines of "MemTotal:  1024 kB"
   uint64_t kilobytes = 0, commit_limit = 0, committed = 0;
   for (std::string name, unit; file >> name >> kilobytes && std::getline(file, unit);) {
     if (name == "MemTotal:") memory.total = kilobytes << 10;
@@ -28,13 +28,15 @@ MachineMemory machine_memory(const std::string& root) {
     if (name == "Committed_AS:") committed = kilobytes << 10;
   }
   if (memory.total == 0) memory.total = bytes_from(_SC_PHYS_PAGES);
-  if (memory.available == 0) memory.available = bytes_from(_SC_AVPHYS_PAGES);   // /proc may show processes only (ProcSubset=pid)
+  // proc may show processes only (ProcSubset=pid)
+  if (memory.available == 0) memory.available = bytes_from(_SC_AVPHYS_PAGES);
   // With strict accounting address space counts as memory before it is touched.
   int overcommit = 0;
   if (std::ifstream(root + "/proc/sys/vm/overcommit_memory") >> overcommit && overcommit == 2 && commit_limit > 0)
     memory.available = std::min(memory.available, commit_limit - std::min(commit_limit, committed));
   const GroupLimits limits = group_limits(root);
-  memory.total = memory.total == 0 ? (limits.memory_bytes == UINT64_MAX ? 0 : limits.memory_bytes) : std::min(memory.total, limits.memory_bytes);
+  memory.total = memory.total == 0 ? (limits.memory_bytes == UINT64_MAX ? 0 : limits.memory_bytes)
+                                   : std::min(memory.total, limits.memory_bytes);
   memory.available = std::min({memory.available, memory.total, limits.free_memory_bytes});
   return memory;
 }

@@ -7,8 +7,8 @@
 namespace monolith {
 
 struct MachineMemory {
-  uint64_t total = 0;       // bytes; 0 = unknown
-  uint64_t available = 0;   // of `total`: bytes that can be taken now without swapping; the page cache counts as free
+  uint64_t total = 0;      // bytes; 0 = unknown
+  uint64_t available = 0;  // of `total`: bytes that can be taken now without swapping; the page cache counts as free
 };
 
 // `root`: as in group_limits().

@@ -19,7 +19,7 @@ typedef uint64_t Vector __attribute__((vector_size(16)));
 
 template <size_t kPlaces>
 uint64_t add_up(const uint64_t* words, size_t count) {
-  constexpr size_t kStep = 8;   // words: a cache line
+  constexpr size_t kStep = 8;  // words: a cache line
   const size_t part = count / kPlaces / kStep * kStep;
   Vector sums[kPlaces][kStep / 2] = {};
   for (size_t i = 0; i < part; i += kStep)
@@ -39,7 +39,7 @@ class Mapping {
     void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (address == MAP_FAILED) return;
     words_ = static_cast<uint64_t*>(address);
-    madvise(address, bytes, MADV_HUGEPAGE);   // a hint: without it the loop measures page walks as well
+    madvise(address, bytes, MADV_HUGEPAGE);  // a hint: without it the loop measures page walks as well
   }
   ~Mapping() {
     if (words_ != nullptr) munmap(words_, bytes_);
@@ -57,10 +57,11 @@ class Mapping {
 
 Result<double> read_bandwidth(int threads, size_t bytes, int repeats) {
   if (threads < 1 || threads > 1024) return Error{ErrorCode::kInvalidArgument, "threads must be 1 to 1024"};
-  if (bytes < 4096 || repeats < 1) return Error{ErrorCode::kInvalidArgument, "bytes must be at least 4096 and repeats at least 1"};
+  if (bytes < 4096 || repeats < 1)
+    return Error{ErrorCode::kInvalidArgument, "bytes must be at least 4096 and repeats at least 1"};
   const Mapping buffer(bytes);
   if (buffer.words() == nullptr) return Error{ErrorCode::kOutOfMemory, "no memory for the bandwidth buffer"};
-  const size_t words = bytes / sizeof(uint64_t) / static_cast<size_t>(threads) / 8 * 8;   // per thread, whole lines
+  const size_t words = bytes / sizeof(uint64_t) / static_cast<size_t>(threads) / 8 * 8;  // per thread, whole lines
   std::atomic<uint64_t> sink{0};
 
   // One thread per part, started anew for each pass: the start-up cost is microseconds against many
@@ -82,7 +83,7 @@ Result<double> read_bandwidth(int threads, size_t bytes, int repeats) {
       best = std::max(best, static_cast<double>(words * sizeof(uint64_t)) * threads / took.count());
     }
   }
-  if (sink == 0) return Error{ErrorCode::kInternal, "the read loop read nothing"};   // keeps the sums alive
+  if (sink == 0) return Error{ErrorCode::kInternal, "the read loop read nothing"};  // keeps the sums alive
   return best;
 }
 

@@ -32,12 +32,14 @@ void Sha256::block(const std::byte* data) {
   for (int i = 0; i < 16; ++i) w[i] = big_endian(data + 4 * i);
   for (int i = 16; i < 64; ++i) {
     const uint32_t a = w[i - 15], b = w[i - 2];
-    const uint32_t low = std::rotr(a, 7) ^ std::rotr(a, 18) ^ a >> 3, high = std::rotr(b, 17) ^ std::rotr(b, 19) ^ b >> 10;
+    const uint32_t low = std::rotr(a, 7) ^ std::rotr(a, 18) ^ a >> 3,
+                   high = std::rotr(b, 17) ^ std::rotr(b, 19) ^ b >> 10;
     w[i] = w[i - 16] + low + w[i - 7] + high;
   }
   auto [a, b, c, d, e, f, g, h] = state_;
   for (int i = 0; i < 64; ++i) {
-    const uint32_t one = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) + ((e & f) ^ (~e & g)) + kRounds[i] + w[i];
+    const uint32_t one =
+        h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) + ((e & f) ^ (~e & g)) + kRounds[i] + w[i];
     const uint32_t two = (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
     h = g, g = f, f = e, e = d + one, d = c, c = b, b = a, a = one + two;
   }

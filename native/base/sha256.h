@@ -16,19 +16,20 @@ class Sha256 {
   using Digest = std::array<uint8_t, 32>;
 
   void add(std::span<const std::byte> bytes);
-  void add_number(uint64_t number);   // its eight bytes, the lowest first
+  void add_number(uint64_t number);  // its eight bytes, the lowest first
   // Ends it: nothing may be added any more.
   Digest finish();
-  ContentHash content();              // the first 128 bits of that
+  ContentHash content();  // the first 128 bits of that
   static std::string hex(const Digest& digest);
   static std::string hex_of(std::span<const std::byte> bytes);
 
  private:
   void block(const std::byte* data);
-  std::array<uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+  std::array<uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                    0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   std::array<std::byte, 64> held_;
   size_t n_held_ = 0;
-  uint64_t length_ = 0;   // bytes so far
+  uint64_t length_ = 0;  // bytes so far
 };
 
 }  // namespace monolith

@@ -61,11 +61,11 @@ struct ThreadPool::State {
   Erased function = nullptr;
   const void* context = nullptr;
   std::vector<std::thread> workers;
-  std::unique_ptr<Range[]> ranges;   // by thread
+  std::unique_ptr<Range[]> ranges;  // by thread
   // Each word on its own cache line: they are polled by different threads.
   alignas(64) std::atomic<int> epoch{0};
-  alignas(64) std::atomic<uint32_t> gate{0};     // kOpen, and the workers inside
-  alignas(64) std::atomic<int> wake{0};          // changes to wake sleepers
+  alignas(64) std::atomic<uint32_t> gate{0};  // kOpen, and the workers inside
+  alignas(64) std::atomic<int> wake{0};       // changes to wake sleepers
   alignas(64) std::atomic<int> sleepers{0};
   alignas(64) std::atomic<bool> owner_parked{false};
   std::atomic<bool> in_step{false};
@@ -102,22 +102,21 @@ struct ThreadPool::State {
   bool enter() {
     uint32_t seen = gate.load(std::memory_order_relaxed);
     while ((seen & kOpen) != 0) {
-      if (gate.compare_exchange_weak(seen, seen + 1, std::memory_order_acquire, std::memory_order_relaxed))
-        return true;
+      if (gate.compare_exchange_weak(seen, seen + 1, std::memory_order_acquire, std::memory_order_relaxed)) return true;
     }
     return false;
   }
 
   void leave() {
     if (gate.fetch_sub(1, std::memory_order_seq_cst) == 1 && owner_parked.load(std::memory_order_seq_cst))
-      gate.notify_one();   // closed, and this was the last
+      gate.notify_one();  // closed, and this was the last
   }
 
   void work(int thread) {
     for (int seen = 0;;) {
       seen = wait_for_epoch_after(seen);
       if (stop.load(std::memory_order_relaxed)) return;
-      if (!enter()) continue;   // too late: the others have done it
+      if (!enter()) continue;  // too late: the others have done it
       function(context, thread);
       leave();
     }
@@ -155,7 +154,7 @@ ThreadPool::ThreadPool(int n_threads) : state_(std::make_unique<State>()) {
         state->work(thread);
       });
     } catch (const std::system_error&) {
-      break;   // the system's thread limit: size() tells how many there are
+      break;  // the system's thread limit: size() tells how many there are
     }
   }
 }

@@ -37,8 +37,7 @@ class ThreadPool {
         fn(begin, begin + grain < n ? begin + grain : n, thread);
       }
     };
-    run([](const void* f, int thread) { (*static_cast<const decltype(take_pieces)*>(f))(thread); },
-        &take_pieces);
+    run([](const void* f, int thread) { (*static_cast<const decltype(take_pieces)*>(f))(thread); }, &take_pieces);
   }
 
   // Calls fn(i, thread) for each i in [0, n), n below 2^31. For work along memory: each thread begins at its own
@@ -58,8 +57,7 @@ class ThreadPool {
       for (Pieces pieces; (pieces = take(thread)).begin < pieces.end;)
         for (int64_t i = pieces.begin; i < pieces.end; ++i) fn(i, thread);
     };
-    run([](const void* f, int thread) { (*static_cast<const decltype(take_pieces)*>(f))(thread); },
-        &take_pieces);
+    run([](const void* f, int thread) { (*static_cast<const decltype(take_pieces)*>(f))(thread); }, &take_pieces);
   }
 
   // Hint that a step begins or ends: between the two, workers spin instead of parking.
@@ -75,7 +73,7 @@ class ThreadPool {
   struct Pieces {
     int64_t begin = 0, end = 0;
   };
-  Pieces take(int thread);   // the next ones for this thread; none: there are none left
+  Pieces take(int thread);  // the next ones for this thread; none: there are none left
   struct State;
   std::unique_ptr<State> state_;
   alignas(64) std::atomic<int64_t> next_{0};

@@ -11,8 +11,8 @@ namespace monolith {
 inline constexpr uint32_t kInvalidByte = 0xFFFFFFFF;
 
 struct Utf8Char {
-  uint32_t code_point;   // or kInvalidByte
-  uint32_t size;         // bytes taken, 1 to 4; 1 for an invalid byte
+  uint32_t code_point;  // or kInvalidByte
+  uint32_t size;        // bytes taken, 1 to 4; 1 for an invalid byte
 };
 
 // The character at the front of `text`, which is not empty. Overlong forms, surrogates and code

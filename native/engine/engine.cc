@@ -54,11 +54,11 @@ struct Intake {
   bool tuned = false;
   bool drain = false;
   bool close = false;
-  bool nudge = false;   // a full channel was drained
+  bool nudge = false;  // a full channel was drained
 
   bool empty() const {
-    return submitted.empty() && cancelled.empty() && finished.empty() && closed.empty() && !tuned && !drain &&
-           !close && !nudge;
+    return submitted.empty() && cancelled.empty() && finished.empty() && closed.empty() && !tuned && !drain && !close &&
+           !nudge;
   }
   void clear() {
     submitted.clear();
@@ -73,7 +73,7 @@ struct Intake {
 // What callers' threads know of a request.
 struct Live {
   std::shared_ptr<Channel> channel;
-  std::bitset<kMaxChoices> finishing;   // choices whose finish was asked for
+  std::bitset<kMaxChoices> finishing;  // choices whose finish was asked for
 };
 
 RequestBounds bounds_of(const Model& model, int n_vocab, int max_context, bool sees) {
@@ -82,13 +82,17 @@ RequestBounds bounds_of(const Model& model, int n_vocab, int max_context, bool s
   // A sequence alone always has pages for steps of kLeastRowsAlone rows, and often for the longest.
   const bool has_pages = layout.pages_at_once(max_context, limits.max_batch_tokens) <= limits.n_pages;
   // Rows that choose among what stands before them, or attend to blocks of it.
-  const bool chooses = model.params().latents.index.most > 0 ||
-                       std::ranges::any_of(model.params().layers, [](const LayerParams& layer) { return layer.mixer == MixerKind::kBlockAttention; });
+  const bool chooses =
+      model.params().latents.index.most > 0 || std::ranges::any_of(model.params().layers, [](const LayerParams& layer) {
+        return layer.mixer == MixerKind::kBlockAttention;
+      });
   return {.n_vocab = n_vocab,
           .max_context = max_context,
           .sees = sees,
           .input_width = model.params().input_width(),
-          .most_bidirectional_rows = chooses ? 0 : has_pages ? limits.max_batch_tokens : std::min(limits.max_batch_tokens, kLeastRowsAlone),
+          .most_bidirectional_rows = chooses     ? 0
+                                     : has_pages ? limits.max_batch_tokens
+                                                 : std::min(limits.max_batch_tokens, kLeastRowsAlone),
           .turns_by_three = model.params().turns_by_three()};
 }
 
@@ -106,7 +110,8 @@ class ThreadedEngine final : public Engine {
         max_context_(StepLoop::max_context(*model_)),
         n_vocab_(StepLoop::vocabulary(*model_, *tokenizer_)),
         bounds_(bounds_of(*model_, n_vocab_, max_context_, sight_.tower != nullptr)),
-        grammars_(*tokenizer_, n_vocab_, {}, GrammarCache::kMostBytes, GrammarCache::kMostEntries, options.grammar_bytes_max),
+        grammars_(*tokenizer_, n_vocab_, {}, GrammarCache::kMostBytes, GrammarCache::kMostEntries,
+                  options.grammar_bytes_max),
         loop_(*model_, *tokenizer_, options, counters_, draft_.get(), sight_.tower.get()) {}
 
   ~ThreadedEngine() override {
@@ -170,14 +175,16 @@ class ThreadedEngine final : public Engine {
     switch (counters_.queue.take(n_tokens)) {
       case QueueRoom::Taken::kTaken: break;
       case QueueRoom::Taken::kTooManyRequests:
-        return Error{ErrorCode::kQueueFull, std::to_string(counters_.queue.max_requests()) + " requests are waiting already"};
-      case QueueRoom::Taken::kTooManyTokens:
         return Error{ErrorCode::kQueueFull,
-                     "of " + std::to_string(counters_.queue.max_tokens()) + " prompt tokens that may wait, too many do already"};
+                     std::to_string(counters_.queue.max_requests()) + " requests are waiting already"};
+      case QueueRoom::Taken::kTooManyTokens:
+        return Error{ErrorCode::kQueueFull, "of " + std::to_string(counters_.queue.max_tokens()) +
+                                                " prompt tokens that may wait, too many do already"};
     }
     QueuePlace place(counters_.queue, n_tokens);
     // Built outside the lock: it copies the prompt and prepares the stop strings.
-    auto request = std::make_unique<Request>(0, channel, std::move(params), n_vocab_, max_context_, model_->memory().layout);
+    auto request =
+        std::make_unique<Request>(0, channel, std::move(params), n_vocab_, max_context_, model_->memory().layout);
     RequestId id;
     {
       std::lock_guard lock(mutex_);
@@ -194,12 +201,12 @@ class ThreadedEngine final : public Engine {
         throw;
       }
     }
-    place.hand_over();   // the loop gives it back when the request has a place to run
+    place.hand_over();  // the loop gives it back when the request has a place to run
     EngineCounters::add(counters_.requests, 1);
     wake_.notify_one();
     return id;
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kOutOfMemory, "no memory"};   // a text so short that it needs none itself
+    return Error{ErrorCode::kOutOfMemory, "no memory"};  // a text so short that it needs none itself
   }
 
   void cancel(ChannelId channel_id, RequestId id) override {
@@ -213,7 +220,7 @@ class ThreadedEngine final : public Engine {
       if (const auto at = live_.find(id); at != live_.end()) {
         if (at->second.channel != channel) return;
         was_live = true;
-        live_.erase(at);   // a second call finds nothing to end
+        live_.erase(at);  // a second call finds nothing to end
       }
     }
     // Retired: then its last record has been published, but perhaps not drained.
@@ -228,7 +235,7 @@ class ThreadedEngine final : public Engine {
     {
       std::lock_guard lock(mutex_);
       const auto at = live_.find(id);
-      if (at == live_.end() || at->second.finishing[index]) return;   // once is enough
+      if (at == live_.end() || at->second.finishing[index]) return;  // once is enough
       at->second.finishing.set(index);
       intake_.finished.push_back({id, choice});
     }
@@ -306,7 +313,7 @@ class ThreadedEngine final : public Engine {
     bool computed = false;
     for (;;) {
       try {
-        loop_.await();   // what arrives meanwhile counts for the next step
+        loop_.await();  // what arrives meanwhile counts for the next step
       } catch (const std::exception& error) {
         computed = false;
         fail_engine(error.what());
@@ -321,7 +328,7 @@ class ThreadedEngine final : public Engine {
           counters_.note_idle();
           loop_.publish();
         } else {
-          computed = loop_.step();   // with nothing to do it publishes what the intake wrote
+          computed = loop_.step();  // with nothing to do it publishes what the intake wrote
         }
         retire_ended();
         if (grammars_.is_over()) compiler_.trim();
@@ -392,7 +399,7 @@ class ThreadedEngine final : public Engine {
     }
   }
 
-  const std::unique_ptr<Backend> backend_;   // outlives the models
+  const std::unique_ptr<Backend> backend_;  // outlives the models
   const std::unique_ptr<Model> model_;
   EngineSight sight_;
   const std::unique_ptr<Model> draft_;
@@ -404,15 +411,15 @@ class ThreadedEngine final : public Engine {
   GrammarCache grammars_;
   GrammarCompiler compiler_{grammars_};
   EngineCounters counters_;
-  StepLoop loop_;       // engine thread only, once it runs
-  Intake taken_;        // the same
-  std::optional<Clock::time_point> checked_at_;   // the same
+  StepLoop loop_;                                // engine thread only, once it runs
+  Intake taken_;                                 // the same
+  std::optional<Clock::time_point> checked_at_;  // the same
 
-  std::mutex mutex_;    // guards what follows
+  std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;
   Intake intake_;
   std::unordered_map<ChannelId, std::shared_ptr<Channel>> channels_;
-  std::unordered_map<RequestId, Live> live_;   // submitted, neither ended nor cancelled
+  std::unordered_map<RequestId, Live> live_;  // submitted, neither ended nor cancelled
   ChannelId next_channel_ = 1;
   RequestId next_request_ = 1;
   bool draining_ = false, closed_ = false;
@@ -425,14 +432,14 @@ class ThreadedEngine final : public Engine {
 EngineSight::EngineSight() = default;
 EngineSight::EngineSight(EngineSight&&) noexcept = default;
 EngineSight& EngineSight::operator=(EngineSight&&) noexcept = default;
-EngineSight::~EngineSight() { tower.reset(); }   // before what it computes on
+EngineSight::~EngineSight() { tower.reset(); }  // before what it computes on
 
 Result<std::unique_ptr<Engine>> Engine::start(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,
-                                              std::shared_ptr<const Tokenizer> tokenizer,
-                                              const EngineOptions& options, std::unique_ptr<Model> draft, EngineSight sight) {
+                                              std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options,
+                                              std::unique_ptr<Model> draft, EngineSight sight) {
   try {
-    auto engine = std::make_unique<ThreadedEngine>(std::move(model), std::move(backend), std::move(tokenizer), options, std::move(draft),
-                                                   std::move(sight));
+    auto engine = std::make_unique<ThreadedEngine>(std::move(model), std::move(backend), std::move(tokenizer), options,
+                                                   std::move(draft), std::move(sight));
     engine->start_thread();
     return std::unique_ptr<Engine>(std::move(engine));
   } catch (const std::bad_alloc&) {

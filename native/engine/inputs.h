@@ -12,23 +12,23 @@
 
 namespace monolith {
 
-struct RopePosition;    // backend/kv_cache.h
-struct PreparedPiece;   // vision/vision.h
+struct RopePosition;   // backend/kv_cache.h
+struct PreparedPiece;  // vision/vision.h
 
 struct InputSpan {
-  int first = 0;    // position of its first row; the prompt has placeholder tokens there, which are not embedded
+  int first = 0;  // position of its first row; the prompt has placeholder tokens there, which are not embedded
   int n_rows = 0;
   ContentHash hash = {};
   // [n_rows][input width]; whoever keeps embeddings may share them. Null: the engine's tower computes them from the piece
   // before the request is admitted (images/image_stage.h).
   std::shared_ptr<const std::vector<float>> rows = nullptr;
   std::shared_ptr<const PreparedPiece> piece = nullptr;
-  bool bidirectional = false;   // its rows see one another; else each sees what stands before it
+  bool bidirectional = false;  // its rows see one another; else each sees what stands before it
   // Of models with rotary positions of three numbers: what each row adds to the count of these that stands at the span's
   // beginning, and by how much that moves on; null and 0: row by row, in all three alike.
   std::shared_ptr<const std::vector<RopePosition>> rope_offsets = nullptr;
   int n_rope_positions = 0;
-  int rope_saved = 0;           // by how much the count lies behind the position at its end: count_rope_positions()
+  int rope_saved = 0;  // by how much the count lies behind the position at its end: count_rope_positions()
 
   int end() const { return first + n_rows; }
 };

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kMaxRank = 1 << 16;
 constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxIterations = 1000;
-constexpr int kOverlappingBlock = 4, kLongBlock = 128;   // positions of the two kinds of blocks that files have
+constexpr int kOverlappingBlock = 4, kLongBlock = 128;  // positions of the two kinds of blocks that files have
 
 // Which layers have blocks of which length, 0 standing for none.
 Status read_blocks(const MetadataReader& read, HyperParams& params) {
@@ -42,8 +42,9 @@ Status read_angles(const GgufFile& file, const MetadataReader& read, int max_con
                                       "attention.compress_rope_freq_base");
   if (!scaled) return scaled.error();
   const std::vector<double> plain = plain_rope_frequencies(dims, *base);
-  scaled->magnitude = 1.0f;   // YaRN changes angles alone
-  for (const RopeSet& set : {RopeSet{.n_dims = dims, .inverse_frequency = {plain.begin(), plain.end()}, .axes = {}}, *scaled}) {
+  scaled->magnitude = 1.0f;  // YaRN changes angles alone
+  for (const RopeSet& set :
+       {RopeSet{.n_dims = dims, .inverse_frequency = {plain.begin(), plain.end()}, .axes = {}}, *scaled}) {
     RopeSet back = set;
     for (float& frequency : back.inverse_frequency) frequency = -frequency;
     params.ropes.push_back(set);
@@ -66,8 +67,8 @@ Status read_streams(const MetadataReader& read, HyperParams& params) {
 
 }  // namespace
 
-Status read_block_attention(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, int max_context,
-                            HyperParams& params) {
+Status read_block_attention(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
+                            int max_context, HyperParams& params) {
   Status failed;
   const auto set = [&failed](int& field, const Result<int>& result) {
     if (!failed) return;
@@ -93,11 +94,13 @@ Status read_block_attention(const GgufFile& file, const MetadataReader& read, co
                                               ", supported are multiples of " + std::to_string(kExpertRowMultiple)};
   for (LayerParams& layer : params.layers) {
     if (layer.n_heads % own.n_groups != 0)
-      return Error{ErrorCode::kInvalidFile, "'" + read.key("attention.head_count") + "' is " + std::to_string(layer.n_heads) +
-                                                ", not a multiple of '" + read.key(kGroups) + "'"};
+      return Error{ErrorCode::kInvalidFile, "'" + read.key("attention.head_count") + "' is " +
+                                                std::to_string(layer.n_heads) + ", not a multiple of '" +
+                                                read.key(kGroups) + "'"};
     if (layer.n_kv_heads != 1 || layer.key_dim != layer.value_dim || layer.window == 0)
-      return Error{ErrorCode::kInvalidFile, "architecture '" + params.architecture_name +
-                                                "' has one head of keys and values of one size, and a window of positions"};
+      return Error{ErrorCode::kInvalidFile,
+                   "architecture '" + params.architecture_name +
+                       "' has one head of keys and values of one size, and a window of positions"};
     layer.mixer = MixerKind::kBlockAttention;
   }
   if (Status s = read_blocks(read, params); !s) return s;

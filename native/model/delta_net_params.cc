@@ -25,7 +25,8 @@ Status read_channel_decay(const GgufFile& file, const MetadataReader& read, Hype
     const auto at = static_cast<size_t>(i);
     if (params.layers[at].mixer != MixerKind::kDeltaNet) continue;
     if ((*heads)[at] == 0 || (delta.n_value_heads > 0 && (*heads)[at] != delta.n_value_heads))
-      return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) + " is a delta net of " + std::to_string((*heads)[at]) +
+      return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) + " is a delta net of " +
+                                                std::to_string((*heads)[at]) +
                                                 " heads, where all must have as many, and one at least"};
     delta.n_key_heads = delta.n_value_heads = (*heads)[at];
     if (delta.low_rank > 0) continue;
@@ -39,7 +40,8 @@ Status read_channel_decay(const GgufFile& file, const MetadataReader& read, Hype
 }
 
 Status read_head_decay(const MetadataReader& read, DeltaNetKind kind, DeltaNetParams& delta) {
-  constexpr std::string_view kKeyHeads = "ssm.group_count", kValueHeads = "ssm.time_step_rank", kInner = "ssm.inner_size";
+  constexpr std::string_view kKeyHeads = "ssm.group_count", kValueHeads = "ssm.time_step_rank",
+                             kInner = "ssm.inner_size";
   auto key_dim = read.integer("ssm.state_size", 1, kMostDeltaKeyDim);
   if (!key_dim) return key_dim.error();
   auto key_heads = read.integer(kKeyHeads, 1, kMaxHeads);
@@ -61,7 +63,8 @@ Status read_head_decay(const MetadataReader& read, DeltaNetKind kind, DeltaNetPa
 
 }  // namespace
 
-Status read_delta_nets(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
+Status read_delta_nets(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
+                       HyperParams& params) {
   bool any = false;
   for (const LayerParams& layer : params.layers) any |= layer.mixer == MixerKind::kDeltaNet;
   if (!any) return {};

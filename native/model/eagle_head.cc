@@ -40,9 +40,11 @@ void EagleHead::fuse(int n_rows) {
     indices_.clear();
     for (int row = first; row < first + n; ++row)
       for (int source = 0; source < EagleParams::kSources; ++source) indices_.push_back(source * max_rows_ + row);
-    backend_.gather_rows(activations_.sources, indices_.data(), n * EagleParams::kSources, eagle_.source_dim, activations_.joined);
+    backend_.gather_rows(activations_.sources, indices_.data(), n * EagleParams::kSources, eagle_.source_dim,
+                         activations_.joined);
     if (eagle_.norm_before_fc)
-      backend_.rms_norm(activations_.joined, weights_.eagle.sources_norm, eagle_.own.norm_eps, n, width, activations_.joined);
+      backend_.rms_norm(activations_.joined, weights_.eagle.sources_norm, eagle_.own.norm_eps, n, width,
+                        activations_.joined);
     const MatmulTarget target{weights_.eagle.fusion.get(), rows_from(int64_t{of_step_} + first), n_embd_};
     backend_.matmul({&target, 1}, activations_.joined, n, InputUse::kLast);
   }

@@ -20,7 +20,9 @@ Error does_not_fit(const std::string& what) {
 Status read_sources(const GgufFile& file, const MetadataReader& read, const HyperParams& model, EagleParams& head) {
   const std::string key = read.key(read.has("target_layers") ? "target_layers" : "extract_layers");
   if (file.find(key) == nullptr) {
-    if (model.n_layers < 6) return does_not_fit("it does not say which layers it reads ('" + read.key("target_layers") + "'), and the model has only " + std::to_string(model.n_layers));
+    if (model.n_layers < 6)
+      return does_not_fit("it does not say which layers it reads ('" + read.key("target_layers") +
+                          "'), and the model has only " + std::to_string(model.n_layers));
     head.sources = {2, model.n_layers / 2, model.n_layers - 3};
     return {};
   }
@@ -28,11 +30,12 @@ Status read_sources(const GgufFile& file, const MetadataReader& read, const Hype
   if (!layers) return layers.error();
   const std::vector<int64_t>& items = **layers;
   if (items.size() != head.sources.size())
-    return Error{ErrorCode::kInvalidFile, "metadata key '" + key + "' names " + std::to_string(items.size()) + " layers, expected " +
-                                              std::to_string(head.sources.size())};
+    return Error{ErrorCode::kInvalidFile, "metadata key '" + key + "' names " + std::to_string(items.size()) +
+                                              " layers, expected " + std::to_string(head.sources.size())};
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i] < 0 || items[i] > model.n_layers)
-      return does_not_fit("'" + key + "' names layer " + std::to_string(items[i]) + ", and it has " + std::to_string(model.n_layers));
+      return does_not_fit("'" + key + "' names layer " + std::to_string(items[i]) + ", and it has " +
+                          std::to_string(model.n_layers));
     head.sources[i] = static_cast<int>(items[i]);
   }
   return {};
@@ -43,8 +46,10 @@ Status read_own(const GgufFile& file, const MetadataReader& read, int max_contex
   Status failed;
   const auto set = [&failed](auto& field, auto&& result) {
     if (!failed) return;
-    if (result) field = static_cast<std::remove_reference_t<decltype(field)>>(*result);
-    else failed = result.error();
+    if (result)
+      field = static_cast<std::remove_reference_t<decltype(field)>>(*result);
+    else
+      failed = result.error();
   };
   LayerParams layer;
   int n_layers = 0, n_rotated = 0;
@@ -62,11 +67,13 @@ Status read_own(const GgufFile& file, const MetadataReader& read, int max_contex
   set(n_rotated, read.integer("rope.dimension_count", 2, layer.key_dim, layer.key_dim));
   if (!failed) return failed;
   if (layer.n_heads % layer.n_kv_heads != 0)
-    return Error{ErrorCode::kInvalidFile, "'" + read.key("attention.head_count") + "' (" + std::to_string(layer.n_heads) +
-                                              ") is not a multiple of '" + read.key("attention.head_count_kv") + "' (" +
+    return Error{ErrorCode::kInvalidFile, "'" + read.key("attention.head_count") + "' (" +
+                                              std::to_string(layer.n_heads) + ") is not a multiple of '" +
+                                              read.key("attention.head_count_kv") + "' (" +
                                               std::to_string(layer.n_kv_heads) + ")"};
   if (n_rotated % 2 != 0)
-    return Error{ErrorCode::kInvalidFile, "'" + read.key("rope.dimension_count") + "' is " + std::to_string(n_rotated) + ", expected an even number"};
+    return Error{ErrorCode::kInvalidFile, "'" + read.key("rope.dimension_count") + "' is " + std::to_string(n_rotated) +
+                                              ", expected an even number"};
   layer.attention_scale = 1.0f / std::sqrt(static_cast<float>(layer.key_dim));
   auto angles = read_rope_frequencies(file, kArchitecture, n_rotated, own.context_length, max_context, true);
   if (!angles) return angles.error();
@@ -88,20 +95,23 @@ Status read_vocabulary(const GgufFile& file, const HyperParams& model, EaglePara
   head.own_embedding = embedding != nullptr;
   head.own_head = file.tensor("output.weight") != nullptr;
   if (head.own_embedding && rows_of(*embedding) != model.n_vocab)
-    return does_not_fit("it embeds " + std::to_string(rows_of(*embedding)) + " tokens, and the model has " + std::to_string(model.n_vocab));
+    return does_not_fit("it embeds " + std::to_string(rows_of(*embedding)) + " tokens, and the model has " +
+                        std::to_string(model.n_vocab));
   const int64_t n_tokens = tokens != nullptr ? tokens->shape[0] : model.n_vocab;
   if (n_tokens < 1 || n_tokens > model.n_vocab)
-    return does_not_fit("'d2t' names " + std::to_string(n_tokens) + " tokens, and the model has " + std::to_string(model.n_vocab));
+    return does_not_fit("'d2t' names " + std::to_string(n_tokens) + " tokens, and the model has " +
+                        std::to_string(model.n_vocab));
   head.own.n_vocab = static_cast<int>(n_tokens);
   const bool same_width = head.own.n_embd == model.n_embd;
   const auto lacks = [&](const char* tensor) {
-    return does_not_fit("it has no tensor '" + std::string(tensor) + "', and the model's is of width " + std::to_string(model.n_embd) + ", not " +
-                        std::to_string(head.own.n_embd));
+    return does_not_fit("it has no tensor '" + std::string(tensor) + "', and the model's is of width " +
+                        std::to_string(model.n_embd) + ", not " + std::to_string(head.own.n_embd));
   };
   if (!head.own_embedding && !same_width) return lacks("token_embd.weight");
   if (!head.own_head && !same_width) return lacks("output.weight");
   if (!head.own_head && n_tokens != model.n_vocab)
-    return Error{ErrorCode::kInvalidFile, "tensor 'output.weight' is missing: 'd2t' names " + std::to_string(n_tokens) + " tokens"};
+    return Error{ErrorCode::kInvalidFile,
+                 "tensor 'output.weight' is missing: 'd2t' names " + std::to_string(n_tokens) + " tokens"};
   return {};
 }
 
@@ -116,7 +126,8 @@ Status add_eagle_head(const GgufFile& file, int max_context, HyperParams& params
   const MetadataReader read(file, kArchitecture);
   auto head = std::make_shared<EagleParams>();
   if (params.streams.count > 1 || params.stream_mix.n_streams > 0)
-    return Error{ErrorCode::kUnsupported, "an EAGLE-3 head reads one residual stream, and architecture '" + params.architecture_name + "' has several"};
+    return Error{ErrorCode::kUnsupported, "an EAGLE-3 head reads one residual stream, and architecture '" +
+                                              params.architecture_name + "' has several"};
   if (Status status = read_own(file, read, max_context, head->own); !status) return status;
   if (Status status = read_sources(file, read, params, *head); !status) return status;
   auto width = read.integer("target_hidden_size", 1, kMaxEmbedding, params.n_embd);
@@ -135,7 +146,7 @@ Status add_eagle_head(const GgufFile& file, int max_context, HyperParams& params
   // Its keys and values lie in the pages of the model's layers, as one layer more.
   params.layers.resize(static_cast<size_t>(params.n_layers));
   params.layers.push_back(head->own.layers[0]);
-  params.layers.back().rope = -1;   // its angles are its own
+  params.layers.back().rope = -1;  // its angles are its own
   params.guess = {};
   params.guess.used = true;
   params.guess.eagle = std::move(head);

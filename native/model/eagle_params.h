@@ -18,12 +18,12 @@ struct EagleParams {
   static constexpr int kSources = 3;
   // It reads the residual stream as it enters these layers of the model; the number of layers stands for what the last leaves.
   std::array<int, kSources> sources{};
-  int64_t source_dim = 0;           // the model's n_embd
-  int64_t n_tokens = 0;             // and n_vocab
-  bool norm_before_fc = false;      // all of what is read passes a norm, as one row
-  bool norm_before_residual = false;   // the hidden row is added to past its norm
-  bool own_embedding = false, own_head = false;   // else the model's
-  bool chosen_tokens = false;       // d2t says which tokens its logits are of
+  int64_t source_dim = 0;                        // the model's n_embd
+  int64_t n_tokens = 0;                          // and n_vocab
+  bool norm_before_fc = false;                   // all of what is read passes a norm, as one row
+  bool norm_before_residual = false;             // the hidden row is added to past its norm
+  bool own_embedding = false, own_head = false;  // else the model's
+  bool chosen_tokens = false;                    // d2t says which tokens its logits are of
 
   int64_t sources_dim() const { return kSources * source_dim; }
 };

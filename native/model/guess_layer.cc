@@ -10,10 +10,12 @@ int guess_rows(const ModelLimits& limits, int n_levels) {
 }
 
 int64_t hidden_rows(const ModelLimits& limits, int n_levels) {
-  return int64_t{n_levels} * limits.kept_rows() + 1 + guess_rows(limits, n_levels) + int64_t{2} * limits.max_batch_tokens;
+  return int64_t{n_levels} * limits.kept_rows() + 1 + guess_rows(limits, n_levels) +
+         int64_t{2} * limits.max_batch_tokens;
 }
 
-GuessLayer::GuessLayer(int n_embd, const ModelLimits& limits, Backend& backend, const Activations& activations, std::vector<Parts> levels)
+GuessLayer::GuessLayer(int n_embd, const ModelLimits& limits, Backend& backend, const Activations& activations,
+                       std::vector<Parts> levels)
     : n_embd_(n_embd),
       backend_(backend),
       activations_(activations),
@@ -34,7 +36,8 @@ void GuessLayer::feed(const Batch& batch, std::span<const std::span<const Segmen
   for (int level = 0; level <= last_level(); ++level) {
     hidden_.clear();
     for (const HiddenRun& run : batch.hidden) {
-      assert(run.first_row == static_cast<int>(hidden_.size()) && run.from < of_level_ && run.to + run.n_kept <= of_level_);
+      assert(run.first_row == static_cast<int>(hidden_.size()) && run.from < of_level_ &&
+             run.to + run.n_kept <= of_level_);
       hidden_.push_back(run.from < 0 ? zeros_ : level * of_level_ + run.from);
       for (int row = 1; row < run.n_rows; ++row) hidden_.push_back(of_step_ + run.first_row + row - 1);
     }

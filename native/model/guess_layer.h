@@ -43,7 +43,8 @@ class GuessLayer {
 
  protected:
   // `n_embd`: of its hidden rows. `levels`: the parts of each. All else outlives this. Hidden rows kept are all zero at first.
-  GuessLayer(int n_embd, const ModelLimits& limits, Backend& backend, const Activations& activations, std::vector<Parts> levels);
+  GuessLayer(int n_embd, const ModelLimits& limits, Backend& backend, const Activations& activations,
+             std::vector<Parts> levels);
 
   // The rows as they enter a level's parts. `hidden`: of each the index of the hidden row it reads.
   virtual StepRows project(int level, std::span<const int32_t> tokens, std::span<const int32_t> hidden,

@@ -32,13 +32,10 @@ struct RefusedKey {
 };
 
 constexpr std::array kRefusedKeys = {
-    RefusedKey{"attn_logit_softcapping", 0, "a soft cap on attention scores",
-               &ArchitectureTraits::soft_cap_keys},
-    RefusedKey{"final_logit_softcapping", 0, "a soft cap on logits",
-               &ArchitectureTraits::soft_cap_keys},
+    RefusedKey{"attn_logit_softcapping", 0, "a soft cap on attention scores", &ArchitectureTraits::soft_cap_keys},
+    RefusedKey{"final_logit_softcapping", 0, "a soft cap on logits", &ArchitectureTraits::soft_cap_keys},
     RefusedKey{"router_logit_softcapping", 0, "a soft cap on router logits"},
-    RefusedKey{"attention.scale", 0, "an attention scale of its own",
-               &ArchitectureTraits::scale_keys},
+    RefusedKey{"attention.scale", 0, "an attention scale of its own", &ArchitectureTraits::scale_keys},
     RefusedKey{"attention.clamp_kqv", 0, "clamping of queries, keys and values"},
     RefusedKey{"attention.max_alibi_bias", 0, "an ALiBi bias"},
     RefusedKey{"attention.causal", 1, "attention that is not causal"},
@@ -48,8 +45,7 @@ constexpr std::array kRefusedKeys = {
                &ArchitectureTraits::temperature_keys},
     RefusedKey{"attention.output_scale", 0, "a scale on attention's output"},
     RefusedKey{"attention.value_scale", 0, "a scale on values", &ArchitectureTraits::value_scale_key},
-    RefusedKey{"attention.shared_kv_layers", 0, "keys and values that layers share",
-               &ArchitectureTraits::shared_kv},
+    RefusedKey{"attention.shared_kv_layers", 0, "keys and values that layers share", &ArchitectureTraits::shared_kv},
     RefusedKey{"embedding_length_per_layer_input", 0, "inputs of each layer's own",
                &ArchitectureTraits::per_layer_inputs},
     RefusedKey{"altup.num_inputs", 1, "several residual streams", &ArchitectureTraits::streams},
@@ -61,8 +57,7 @@ constexpr std::array kRefusedKeys = {
     RefusedKey{"embedding_scale", 1, "a scale on embeddings", &ArchitectureTraits::scale_keys},
     RefusedKey{"residual_scale", 1, "a scale on residuals", &ArchitectureTraits::scale_keys},
     RefusedKey{"deepstack_mapping", -1, "images fed to inner layers"},
-    RefusedKey{"nextn_predict_layers", 0, "layers that predict further tokens",
-               &ArchitectureTraits::guess_layers},
+    RefusedKey{"nextn_predict_layers", 0, "layers that predict further tokens", &ArchitectureTraits::guess_layers},
     RefusedKey{"rope.scaling.alpha", 0, "a RoPE base that grows by 'alpha'", &ArchitectureTraits::rope_alpha},
     RefusedKey{"rope.dimension_sections", 0, "RoPE in sections", &ArchitectureTraits::rope_sections},
     RefusedKey{"pooling_type", 0, "a pooled (embedding or reranking) model"},
@@ -71,46 +66,43 @@ constexpr std::array kRefusedKeys = {
 Result<const ArchitectureTraits*> read_architecture(const GgufFile& file) {
   auto name = file.string("general.architecture");
   if (!name) return name.error();
-  if (!*name)
-    return Error{ErrorCode::kInvalidFile, "metadata key 'general.architecture' is missing"};
+  if (!*name) return Error{ErrorCode::kInvalidFile, "metadata key 'general.architecture' is missing"};
   if (auto kind = file.string("general.type"); kind && *kind && **kind == "adapter")
-    return Error{ErrorCode::kUnsupported, "the file is an adapter (LoRA), which is not supported; merged into its model it can be served"};
+    return Error{ErrorCode::kUnsupported,
+                 "the file is an adapter (LoRA), which is not supported; merged into its model it can be served"};
   if (const ArchitectureTraits* known = find_architecture(**name)) return known;
   if (is_eagle_head(file))
-    return Error{ErrorCode::kUnsupported, "architecture 'eagle3' is a head that guesses for another model: it is that model's draft"};
+    return Error{ErrorCode::kUnsupported,
+                 "architecture 'eagle3' is a head that guesses for another model: it is that model's draft"};
   if (**name == "clip")
     return Error{ErrorCode::kUnsupported,
-                 "architecture 'clip' is a vision tower: it is served with its text model, found beside that or named by models.<id>.vision"};
-  return Error{ErrorCode::kUnsupported, "architecture " + quoted(**name) +
-                                            " is not supported (known: " + known_architectures() +
-                                            ")"};
+                 "architecture 'clip' is a vision tower: it is served with its text model, found beside that or named "
+                 "by models.<id>.vision"};
+  return Error{ErrorCode::kUnsupported,
+               "architecture " + quoted(**name) + " is not supported (known: " + known_architectures() + ")"};
 }
 
 // The embedding table's rows decide; what the tokenizer and the vocab_size key say must agree.
 Result<int> read_vocab(const GgufFile& file, const MetadataReader& read) {
   const GgufTensor* table = file.tensor("token_embd.weight");
-  if (table == nullptr)
-    return Error{ErrorCode::kInvalidFile, "tensor 'token_embd.weight' is missing"};
+  if (table == nullptr) return Error{ErrorCode::kInvalidFile, "tensor 'token_embd.weight' is missing"};
   const int64_t rows = table->shape[1];
   if (rows < 1 || rows > kMaxVocab) {
     return Error{ErrorCode::kInvalidFile, "tensor 'token_embd.weight' has " + std::to_string(rows) +
                                               " rows, expected 1 to " + std::to_string(kMaxVocab)};
   }
   const GgufValue* tokens = file.find("tokenizer.ggml.tokens");
-  if (tokens != nullptr && tokens->type == GgufValueType::kArray &&
-      tokens->count != static_cast<uint64_t>(rows)) {
-    return Error{ErrorCode::kInvalidFile, "'tokenizer.ggml.tokens' has " +
-                                              std::to_string(tokens->count) +
-                                              " tokens, but tensor 'token_embd.weight' has " +
-                                              std::to_string(rows) + " rows"};
+  if (tokens != nullptr && tokens->type == GgufValueType::kArray && tokens->count != static_cast<uint64_t>(rows)) {
+    return Error{ErrorCode::kInvalidFile, "'tokenizer.ggml.tokens' has " + std::to_string(tokens->count) +
+                                              " tokens, but tensor 'token_embd.weight' has " + std::to_string(rows) +
+                                              " rows"};
   }
-  if (tokens != nullptr) return static_cast<int>(rows);   // files whose vocabulary has grown may keep the old number
+  if (tokens != nullptr) return static_cast<int>(rows);  // files whose vocabulary has grown may keep the old number
   auto stated = read.integer("vocab_size", 1, kMaxVocab, rows);
   if (!stated) return stated;
   if (*stated != rows) {
-    return Error{ErrorCode::kInvalidFile,
-                 "'" + read.key("vocab_size") + "' is " + std::to_string(*stated) +
-                     ", but tensor 'token_embd.weight' has " + std::to_string(rows) + " rows"};
+    return Error{ErrorCode::kInvalidFile, "'" + read.key("vocab_size") + "' is " + std::to_string(*stated) +
+                                              ", but tensor 'token_embd.weight' has " + std::to_string(rows) + " rows"};
   }
   return stated;
 }
@@ -119,8 +111,7 @@ Status refuse_what_is_not_computed(const MetadataReader& read, const Architectur
   for (const RefusedKey& refused : kRefusedKeys) {
     if (traits.logit_factor && refused.name == "logit_scale") continue;
     if (refused.computed != nullptr && traits.*refused.computed) continue;
-    if (Status status = read.refuse_unless(refused.name, refused.harmless, refused.what); !status)
-      return status;
+    if (Status status = read.refuse_unless(refused.name, refused.harmless, refused.what); !status) return status;
   }
   return {};
 }
@@ -132,8 +123,9 @@ void read_guess_layer(const GgufFile& file, const ArchitectureTraits& traits, Hy
     return file.tensor("blk." + std::to_string(params.n_layers + level) + "." + std::string(name)) != nullptr;
   };
   const auto carried = [&](std::string_view name) { return carries(0, name); };
-  if (params.n_guess_layers == 0 || traits.guess_hidden == GuessHidden::kLeftOut || !carried("nextn.eh_proj.weight")) return;
-  constexpr std::string_view kIndex = "indexer.proj.weight";   // without it there is nothing to attend to
+  if (params.n_guess_layers == 0 || traits.guess_hidden == GuessHidden::kLeftOut || !carried("nextn.eh_proj.weight"))
+    return;
+  constexpr std::string_view kIndex = "indexer.proj.weight";  // without it there is nothing to attend to
   if (traits.position_index && !carried(kIndex)) return;
   GuessLayerParams& guess = params.guess;
   guess.used = true;
@@ -143,7 +135,8 @@ void read_guess_layer(const GgufFile& file, const ArchitectureTraits& traits, Hy
   for (const std::string_view name : {"nextn.shared_head_norm.weight", "layer_output_norm.weight"})
     if (guess.head_norm_name.empty() && carried(name)) guess.head_norm_name = name;
   const auto like_the_first = [&](int level) {
-    return carries(level, "nextn.eh_proj.weight") && carries(level, "nextn.embed_tokens.weight") == guess.own_embedding &&
+    return carries(level, "nextn.eh_proj.weight") &&
+           carries(level, "nextn.embed_tokens.weight") == guess.own_embedding &&
            (!traits.position_index || carries(level, kIndex)) &&
            carries(level, "nextn.shared_head_head.weight") == guess.own_head &&
            (guess.head_norm_name.empty() || carries(level, guess.head_norm_name));
@@ -152,8 +145,8 @@ void read_guess_layer(const GgufFile& file, const ArchitectureTraits& traits, Hy
 }
 
 // n_vocab, n_embd, n_layers, norm_eps.
-Status read_sizes(const GgufFile& file, const MetadataReader& read,
-                  const ArchitectureTraits& traits, bool guess_layer, HyperParams& params) {
+Status read_sizes(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, bool guess_layer,
+                  HyperParams& params) {
   // Assigns or remembers the first error, so that the list below reads as a list.
   Status failed;
   const auto set = [&failed](auto& field, auto&& result) {
@@ -166,18 +159,17 @@ Status read_sizes(const GgufFile& file, const MetadataReader& read,
   };
   set(params.n_embd, read.integer("embedding_length", 1, kMaxEmbedding));
   set(params.n_layers, read.integer("block_count", 1, kMaxLayers));
-  set(params.norm_eps, read.number(traits.norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon"
-                                                                 : "attention.layer_norm_epsilon",
-                                   1e-30, 1.0));
+  set(params.norm_eps,
+      read.number(traits.norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
+                  1e-30, 1.0));
   if (!failed) return failed;
   if (traits.guess_layers) {
     set(params.n_guess_layers, read.integer("nextn_predict_layers", 0, kMaxGuessLayers, 0));
     if (!failed) return failed;
     if (params.n_guess_layers >= params.n_layers) {
-      return Error{ErrorCode::kInvalidFile,
-                   "'" + read.key("nextn_predict_layers") + "' is " +
-                       std::to_string(params.n_guess_layers) + " of " +
-                       std::to_string(params.n_layers) + " layers"};
+      return Error{ErrorCode::kInvalidFile, "'" + read.key("nextn_predict_layers") + "' is " +
+                                                std::to_string(params.n_guess_layers) + " of " +
+                                                std::to_string(params.n_layers) + " layers"};
     }
     params.n_layers -= params.n_guess_layers;
     if (guess_layer) read_guess_layer(file, traits, params);
@@ -187,21 +179,19 @@ Status read_sizes(const GgufFile& file, const MetadataReader& read,
 }
 
 // Scales and soft caps. 0 stands for "none" in all these keys.
-Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits,
-                   HyperParams& params) {
-  const bool wide_queries =
-      traits.wide_query_layers > 0 && params.n_layers == traits.wide_query_layers;
+Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
+  const bool wide_queries = traits.wide_query_layers > 0 && params.n_layers == traits.wide_query_layers;
   for (LayerParams& layer : params.layers) {
     if (layer.n_heads == 0) continue;
     const int query_width = wide_queries     ? params.n_embd / layer.n_heads
                             : layer.latent() ? params.latents.key_dim
                                              : layer.key_dim;
-    layer.attention_scale = traits.attention_scale > 0 ? traits.attention_scale
-                                                       : 1.0f / std::sqrt(static_cast<float>(query_width));
-    if (layer.latent() && layer.rope >= 0) layer.attention_scale *= params.ropes[static_cast<size_t>(layer.rope)].score_factor;
+    layer.attention_scale =
+        traits.attention_scale > 0 ? traits.attention_scale : 1.0f / std::sqrt(static_cast<float>(query_width));
+    if (layer.latent() && layer.rope >= 0)
+      layer.attention_scale *= params.ropes[static_cast<size_t>(layer.rope)].score_factor;
   }
-  if (traits.embedding_root)
-    params.embedding_scale = std::sqrt(static_cast<float>(params.n_embd));
+  if (traits.embedding_root) params.embedding_scale = std::sqrt(static_cast<float>(params.n_embd));
   const auto read_factor = [&](std::string_view key, float& field) -> Status {
     const bool required = traits.scale_keys_required && key != "attention.scale";
     auto value = required ? read.number(key, 0, 1e6) : read.number(key, 0, 1e6, 0.0);
@@ -211,13 +201,12 @@ Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits,
   };
   if (traits.scale_keys) {
     float attention_scale = 0;
-    for (const auto& [key, field] : {std::pair{"attention.scale", &attention_scale},
-                                     std::pair{"embedding_scale", &params.embedding_scale},
-                                     std::pair{"residual_scale", &params.residual_scale},
-                                     std::pair{"logit_scale", &params.logit_scale}}) {
+    for (const auto& [key, field] :
+         {std::pair{"attention.scale", &attention_scale}, std::pair{"embedding_scale", &params.embedding_scale},
+          std::pair{"residual_scale", &params.residual_scale}, std::pair{"logit_scale", &params.logit_scale}}) {
       if (Status s = read_factor(key, *field); !s) return s;
     }
-    params.logit_scale = 1.0f / params.logit_scale;   // the key holds a divisor
+    params.logit_scale = 1.0f / params.logit_scale;  // the key holds a divisor
     for (LayerParams& layer : params.layers) {
       if (attention_scale > 0) layer.attention_scale = attention_scale;
     }
@@ -243,15 +232,15 @@ Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits,
 
 // Which of the tensors that some files carry and others do not are here. If one layer has it, every layer of its kind
 // must.
-void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits,
-                          HyperParams& params) {
+void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits, HyperParams& params) {
   const auto carried = [&](std::string_view name) {
     for (int i = 0; i < params.n_layers; ++i)
       if (file.tensor("blk." + std::to_string(i) + "." + std::string(name)) != nullptr) return true;
     return false;
   };
   params.tied_output = file.tensor("output.weight") == nullptr;
-  const bool fused_qkv = carried("attn_qkv.weight") && traits.delta_net == DeltaNetKind::kNone;   // such nets have one of their own
+  // such nets have one of their own
+  const bool fused_qkv = carried("attn_qkv.weight") && traits.delta_net == DeltaNetKind::kNone;
   for (LayerParams& layer : params.layers) layer.fused_qkv = fused_qkv;
   for (size_t i = static_cast<size_t>(params.n_layers); i < params.layers.size(); ++i)
     params.layers[i].fused_qkv = file.tensor("blk." + std::to_string(i) + ".attn_qkv.weight") != nullptr;

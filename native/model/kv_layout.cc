@@ -57,8 +57,8 @@ KvPlace place_of(int64_t index, int64_t in_slot, int64_t slots) {
 }
 
 // What a page of one position weighs: each slot has room for the most that lies in it in any table.
-int64_t weight_of(const std::vector<Kept>& full, int64_t full_in_slot, const std::vector<Kept>& windowed, int64_t windowed_in_slot,
-                  int64_t slots) {
+int64_t weight_of(const std::vector<Kept>& full, int64_t full_in_slot, const std::vector<Kept>& windowed,
+                  int64_t windowed_in_slot, int64_t slots) {
   std::vector<Kept> room(static_cast<size_t>(slots));
   const auto add = [&](const std::vector<Kept>& kind, int64_t in_slot) {
     for (size_t i = 0; i < kind.size(); ++i) {
@@ -70,7 +70,8 @@ int64_t weight_of(const std::vector<Kept>& full, int64_t full_in_slot, const std
   };
   add(full, full_in_slot);
   add(windowed, windowed_in_slot);
-  return std::accumulate(room.begin(), room.end(), int64_t{0}, [](int64_t sum, const Kept& slot) { return sum + slot.sum(); });
+  return std::accumulate(room.begin(), room.end(), int64_t{0},
+                         [](int64_t sum, const Kept& slot) { return sum + slot.sum(); });
 }
 
 // How many layers of a kind, all alike, a slot for one of the other kind has room for; 1 where they differ.
@@ -80,11 +81,12 @@ int64_t most_in_slot(const std::vector<Kept>& kind, const std::vector<Kept>& oth
   };
   if (kind.empty() || other.empty() || !alike(kind) || !alike(other)) return 1;
   const auto fit = [](int64_t room, int64_t own) { return own > 0 ? room / own : std::numeric_limits<int64_t>::max(); };
-  return std::max<int64_t>(1, std::min(fit(other.front().keys, kind.front().keys), fit(other.front().values, kind.front().values)));
+  return std::max<int64_t>(
+      1, std::min(fit(other.front().keys, kind.front().keys), fit(other.front().values, kind.front().values)));
 }
 
 struct Kinds {
-  std::vector<Kept> full, windowed;   // of each layer that keeps pages
+  std::vector<Kept> full, windowed;  // of each layer that keeps pages
   int window = 0;
 };
 Kinds kinds_of(const HyperParams& params, bool by_window) {
@@ -101,14 +103,15 @@ Kinds kinds_of(const HyperParams& params, bool by_window) {
 }  // namespace
 
 KvLayout kv_layout(const HyperParams& params, bool by_window, bool packs) {
-  if (params.blocks.n_groups > 0) by_window = false;   // what stands for blocks lies beside the window's rows
+  if (params.blocks.n_groups > 0) by_window = false;  // what stands for blocks lies beside the window's rows
   const auto [full, windowed, window] = kinds_of(params, by_window);
   const auto n_full = static_cast<int64_t>(full.size()), n_windowed = static_cast<int64_t>(windowed.size());
   KvLayout layout{.layers_per_page = static_cast<int>(std::max<int64_t>(n_full, 1)), .window = window};
   if (n_windowed == 0) return layout;
   layout.full_in_slot = static_cast<int>(packs ? most_in_slot(full, windowed) : 1);
   layout.windowed_in_slot = static_cast<int>(packs ? most_in_slot(windowed, full) : 1);
-  const int64_t of_full = ceil_div(n_full, layout.full_in_slot), of_windowed = ceil_div(n_windowed, layout.windowed_in_slot);
+  const int64_t of_full = ceil_div(n_full, layout.full_in_slot),
+                of_windowed = ceil_div(n_windowed, layout.windowed_in_slot);
   // Layers that fill no whole page waste memory, and pages of few layers make many tables: one table more
   // weighs as much as a hundredth of the memory.
   int64_t least = std::numeric_limits<int64_t>::max();
@@ -116,7 +119,8 @@ KvLayout kv_layout(const HyperParams& params, bool by_window, bool packs) {
     const int64_t n_full_tables = ceil_div(of_full, slots), n_windowed_tables = ceil_div(of_windowed, slots);
     const int64_t tables = n_full_tables + n_windowed_tables;
     if (tables > kMostTables) continue;
-    const int64_t cost = tables * weight_of(full, layout.full_in_slot, windowed, layout.windowed_in_slot, slots) * (100 + tables);
+    const int64_t cost =
+        tables * weight_of(full, layout.full_in_slot, windowed, layout.windowed_in_slot, slots) * (100 + tables);
     if (cost >= least) continue;
     least = cost;
     layout.layers_per_page = static_cast<int>(slots);
@@ -131,7 +135,8 @@ double filled(const HyperParams& params, const KvLayout& layout) {
   int64_t used = 0;
   for (const std::vector<Kept>* kind : {&kinds.full, &kinds.windowed})
     for (const Kept& layer : *kind) used += layer.sum();
-  const int64_t room = layout.tables() * weight_of(kinds.full, layout.full_in_slot, kinds.windowed, layout.windowed_in_slot, layout.layers_per_page);
+  const int64_t room = layout.tables() * weight_of(kinds.full, layout.full_in_slot, kinds.windowed,
+                                                   layout.windowed_in_slot, layout.layers_per_page);
   return room > 0 ? static_cast<double>(used) / static_cast<double>(room) : 1.0;
 }
 
@@ -189,9 +194,11 @@ KvShape kv_shape(const HyperParams& params, const KvLayout& layout, int64_t n_pa
     if (layer.block > 0) {
       shape.layers.push_back({StateKind::kLatents, 1, layer.key_dim, layer.value_dim, slot++, 0, page_rows});
       const int64_t most = layer.chooses ? index.most : n_pages * kPageTokens / layer.block;
-      shape.most_chosen = static_cast<int>(std::min<int64_t>(std::max<int64_t>(shape.most_chosen, layer.window + most), INT32_MAX));
+      shape.most_chosen =
+          static_cast<int>(std::min<int64_t>(std::max<int64_t>(shape.most_chosen, layer.window + most), INT32_MAX));
     }
-    if (layer.chooses) shape.layers.push_back({StateKind::kLatents, 1, index.key_dim, index.key_dim, slot++, 0, page_rows});
+    if (layer.chooses)
+      shape.layers.push_back({StateKind::kLatents, 1, index.key_dim, index.key_dim, slot++, 0, page_rows});
   }
   return shape;
 }

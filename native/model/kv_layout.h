@@ -26,7 +26,7 @@ struct HyperParams;
 inline constexpr int kLeastRowsAlone = 128;
 
 struct KvLayout {
-  int layers_per_page = 1;   // slots, each for one layer, or for several that are small beside those of the other kind:
+  int layers_per_page = 1;  // slots, each for one layer, or for several that are small beside those of the other kind:
   int full_in_slot = 1, windowed_in_slot = 1;
   int full = 1;      // tables of layers that see all positions
   int windowed = 0;  // tables of layers with a window, behind those

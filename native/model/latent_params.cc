@@ -17,7 +17,8 @@ constexpr int64_t kMaxChosen = 1 << 20;
 Status read_indexed_layers(const MetadataReader& read, HyperParams& params) {
   constexpr std::string_view kTypes = "attention.indexer.types";
   constexpr int kSharesWithout = 1 << 20;
-  const bool shares = !read.has(kTypes) && params.architecture_name == "glm-dsa" && params.context_length >= kSharesWithout;
+  const bool shares =
+      !read.has(kTypes) && params.architecture_name == "glm-dsa" && params.context_length >= kSharesWithout;
   auto types = read.integers(kTypes, params.n_layers, 0, 1, 1);
   if (!types) return types.error();
   bool any = false;
@@ -50,13 +51,15 @@ Status read_index(const MetadataReader& read, const ArchitectureTraits& traits, 
   auto eps = read.number("attention.layer_norm_epsilon", 1e-30, 1.0, 1e-6);
   if (!eps) return eps.error();
   if (*key_dim < n_rotated)
-    return Error{ErrorCode::kInvalidFile, "'" + read.key(kKeyLength) + "' is " + std::to_string(*key_dim) + ", fewer than the " +
-                                              std::to_string(n_rotated) + " dimensions that rotate"};
+    return Error{ErrorCode::kInvalidFile, "'" + read.key(kKeyLength) + "' is " + std::to_string(*key_dim) +
+                                              ", fewer than the " + std::to_string(n_rotated) +
+                                              " dimensions that rotate"};
   if (*key_dim % 16 != 0)
-    return Error{ErrorCode::kUnsupported, "'" + read.key(kKeyLength) + "' is " + std::to_string(*key_dim) +
-                                              ", supported are multiples of 16"};
+    return Error{ErrorCode::kUnsupported,
+                 "'" + read.key(kKeyLength) + "' is " + std::to_string(*key_dim) + ", supported are multiples of 16"};
   if (params.latents.q_rank == 0)
-    return Error{ErrorCode::kInvalidFile, "'" + read.key("attention.q_lora_rank") + "' is 0: an index needs that form of queries"};
+    return Error{ErrorCode::kInvalidFile,
+                 "'" + read.key("attention.q_lora_rank") + "' is 0: an index needs that form of queries"};
   index = {*most, *n_heads, *key_dim, *traits.position_index, static_cast<float>(*eps)};
   return {};
 }
@@ -78,17 +81,20 @@ Status read_latents(const GgufFile& file, const MetadataReader& read, const Arch
   set(latents.rank, read.integer("attention.kv_lora_rank", 1, kMaxRank));
   set(latents.shared_dim, read.integer("rope.dimension_count", 2, kMaxHeadDim));
   set(latents.key_dim, read.integer(stated ? "attention.key_length_mla" : "attention.key_length", 2, kMaxHeadDim));
-  set(latents.value_dim, read.integer(stated ? "attention.value_length_mla" : "attention.value_length", 1, kMaxHeadDim));
+  set(latents.value_dim,
+      read.integer(stated ? "attention.value_length_mla" : "attention.value_length", 1, kMaxHeadDim));
   set(latents.q_rank, read.integer("attention.q_lora_rank", 0, kMaxQueryRank, 0));
   if (!failed) return failed;
   if (latents.shared_dim >= latents.key_dim)
-    return Error{ErrorCode::kInvalidFile, "'" + read.key("rope.dimension_count") + "' is " + std::to_string(latents.shared_dim) +
-                                              ", which leaves nothing of keys of " + std::to_string(latents.key_dim) + " dimensions"};
+    return Error{ErrorCode::kInvalidFile,
+                 "'" + read.key("rope.dimension_count") + "' is " + std::to_string(latents.shared_dim) +
+                     ", which leaves nothing of keys of " + std::to_string(latents.key_dim) + " dimensions"};
   const auto first = std::ranges::find_if(params.layers, &LayerParams::attends);
   if (first == params.layers.end()) return {};
   const std::string block = "blk." + std::to_string(first - params.layers.begin()) + ".";
   if (file.tensor(block + "attn_q.weight") != nullptr) latents.q_rank = 0;
-  latents.split = file.tensor(block + "attn_k_b.weight") != nullptr || file.tensor(block + "attn_kv_b.weight") == nullptr;
+  latents.split =
+      file.tensor(block + "attn_k_b.weight") != nullptr || file.tensor(block + "attn_kv_b.weight") == nullptr;
   for (LayerParams& layer : params.layers) {
     if (!layer.attends()) continue;
     layer.mixer = MixerKind::kLatentAttention;

@@ -12,6 +12,7 @@ namespace monolith {
 Status read_index(const MetadataReader& read, const ArchitectureTraits& traits, int n_rotated, HyperParams& params);
 
 // params.latents, and what layers that attend keep instead of keys and values. Their heads have been read.
-Status read_latents(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params);
+Status read_latents(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
+                    HyperParams& params);
 
 }  // namespace monolith

@@ -34,8 +34,7 @@ Result<std::vector<bool>> read_pattern(const MetadataReader& read, const Archite
     // Those of layers that the network leaves out may follow.
     if (flags->size() < n) {
       return Error{ErrorCode::kInvalidFile, "metadata key '" + read.key(kKey) + "' has " +
-                                                std::to_string(flags->size()) +
-                                                " elements, expected one per layer, " +
+                                                std::to_string(flags->size()) + " elements, expected one per layer, " +
                                                 std::to_string(n_layers)};
     }
     flags->resize(n);
@@ -44,13 +43,11 @@ Result<std::vector<bool>> read_pattern(const MetadataReader& read, const Archite
   auto period = read.integer(kKey, 0, kMaxWindow, traits.window_period);
   if (!period) return period.error();
   std::vector<bool> windowed(n);
-  for (int i = 0; i < n_layers; ++i)
-    windowed[static_cast<size_t>(i)] = *period == 0 || i % *period < *period - 1;
+  for (int i = 0; i < n_layers; ++i) windowed[static_cast<size_t>(i)] = *period == 0 || i % *period < *period - 1;
   return windowed;
 }
 
-Status read_windows(const MetadataReader& read, const ArchitectureTraits& traits,
-                    HyperParams& params) {
+Status read_windows(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   constexpr std::string_view kKey = "attention.sliding_window";
   if (traits.windows == Windows::kRefused) {
     // A window as long as the context hides nothing.
@@ -79,20 +76,21 @@ Status read_windows(const MetadataReader& read, const ArchitectureTraits& traits
   return {};
 }
 
-Error not_a_multiple(const MetadataReader& read, std::string_view key, int value,
-                     std::string_view divisor_key, int divisor) {
-  return {ErrorCode::kInvalidFile, "'" + read.key(key) + "' (" + std::to_string(value) +
-                                       ") is not a multiple of '" + read.key(divisor_key) + "' (" +
-                                       std::to_string(divisor) + ")"};
+Error not_a_multiple(const MetadataReader& read, std::string_view key, int value, std::string_view divisor_key,
+                     int divisor) {
+  return {ErrorCode::kInvalidFile, "'" + read.key(key) + "' (" + std::to_string(value) + ") is not a multiple of '" +
+                                       read.key(divisor_key) + "' (" + std::to_string(divisor) + ")"};
 }
 
 // Kinds, heads and lengths. Keys that end in _swa are those of layers with a window.
-Status read_shapes(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
+Status read_shapes(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
+                   HyperParams& params) {
   const auto n = static_cast<int>(params.layers.size());
   const bool mixed = traits.other_mixer != MixerKind::kNone;
   // One longer than the network leaves no layer that attends.
   constexpr int kUsualInterval = 4;
-  auto interval = traits.attention_interval ? read.integer("full_attention_interval", 1, INT32_MAX, kUsualInterval) : Result<int>(1);
+  auto interval = traits.attention_interval ? read.integer("full_attention_interval", 1, INT32_MAX, kUsualInterval)
+                                            : Result<int>(1);
   if (!interval) return interval.error();
   const auto no_heads = traits.other_mixer == MixerKind::kMamba2 ? std::optional<int64_t>(0) : std::nullopt;
   constexpr std::string_view kRecurrent = "attention.recurrent_layers";
@@ -106,12 +104,14 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   }
   auto heads = read.integers("attention.head_count", n, mixed ? 0 : 1, kMaxHeads, no_heads);
   if (!heads) return heads.error();
-  auto kv_heads = read.has("attention.head_count_kv") ? read.integers("attention.head_count_kv", n, mixed ? 0 : 1, kMaxHeads)
-                                                      : heads;
+  auto kv_heads = read.has("attention.head_count_kv")
+                      ? read.integers("attention.head_count_kv", n, mixed ? 0 : 1, kMaxHeads)
+                      : heads;
   if (!kv_heads) return kv_heads.error();
   // Networks of experts only need not state what other layers would have.
   const bool may_lack_ff = mixed || traits.block_attention;
-  const bool unstated = may_lack_ff && (traits.experts == Experts::kRequired || traits.other_mixer == MixerKind::kMamba2);
+  const bool unstated =
+      may_lack_ff && (traits.experts == Experts::kRequired || traits.other_mixer == MixerKind::kMamba2);
   const auto no_ff = unstated ? std::optional<int64_t>(0) : std::nullopt;
   auto n_ff = read.integers("feed_forward_length", n, may_lack_ff ? 0 : 1, kMaxFeedForward, no_ff);
   if (!n_ff) return n_ff.error();
@@ -119,7 +119,7 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   const int first_heads = with_heads == heads->end() ? 0 : *with_heads;
   if (!read.has("attention.key_length") && first_heads > 0 && params.n_embd % first_heads != 0)
     return not_a_multiple(read, "embedding_length", params.n_embd, "attention.head_count", first_heads);
-  const int64_t usual = first_heads > 0 ? params.n_embd / first_heads : 2;   // no head: it means nothing
+  const int64_t usual = first_heads > 0 ? params.n_embd / first_heads : 2;  // no head: it means nothing
   auto key_dim = read.integer("attention.key_length", 2, kMaxHeadDim, usual);
   if (!key_dim) return key_dim.error();
   auto value_dim = read.integer("attention.value_length", 1, kMaxHeadDim, *key_dim);
@@ -132,13 +132,14 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
     const auto at = static_cast<size_t>(i);
     LayerParams& layer = params.layers[at];
     layer.n_ff = (*n_ff)[at];
-    layer.feed_forward = layer.n_ff == 0     ? FeedForwardKind::kNone
+    layer.feed_forward = layer.n_ff == 0   ? FeedForwardKind::kNone
                          : traits.gateless ? FeedForwardKind::kPlain
                                            : FeedForwardKind::kGated;
-    const bool guesses = i >= params.n_layers;   // such a layer attends, whatever its turn
+    const bool guesses = i >= params.n_layers;  // such a layer attends, whatever its turn
     if ((*kv_heads)[at] == 0 || recurrent[at] != 0) {
       if (guesses)
-        return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) + ", which guesses tokens, does not attend ('" +
+        return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) +
+                                                  ", which guesses tokens, does not attend ('" +
                                                   read.key("attention.head_count_kv") + "' is 0)"};
       layer.mixer = traits.one_part && layer.n_ff > 0 ? MixerKind::kNone : traits.other_mixer;
       continue;
@@ -174,9 +175,9 @@ Status read_shared_kv(const MetadataReader& read, const ArchitectureTraits& trai
     const auto* source = from >= 0 ? &params.layers[static_cast<size_t>(from)] : nullptr;
     if (source == nullptr || source->window != layer.window || source->n_kv_heads != layer.n_kv_heads ||
         source->key_dim != layer.key_dim || source->value_dim != layer.value_dim) {
-      return Error{ErrorCode::kUnsupported, "'" + read.key("attention.shared_kv_layers") + "' is " + std::to_string(*shared) +
-                                                ": layer " + std::to_string(from) + " has no keys and values as layer " +
-                                                std::to_string(i) + " reads them"};
+      return Error{ErrorCode::kUnsupported,
+                   "'" + read.key("attention.shared_kv_layers") + "' is " + std::to_string(*shared) + ": layer " +
+                       std::to_string(from) + " has no keys and values as layer " + std::to_string(i) + " reads them"};
     }
     layer.kv_of = from;
   }
@@ -201,20 +202,19 @@ Result<int> read_rope_dims(const MetadataReader& read, std::string_view key, con
 // Keys that would give layers with a window rotations that are not computed.
 Status refuse_other_rotations(const MetadataReader& read, const ArchitectureTraits& traits, int dims) {
   if (traits.windowed_rope == WindowedRope::kOwnBase) return {};
-  if (Status s = read.refuse_unless("rope.dimension_count_swa", dims, "RoPE over other dimensions in layers with a window"); !s)
+  if (Status s =
+          read.refuse_unless("rope.dimension_count_swa", dims, "RoPE over other dimensions in layers with a window");
+      !s)
     return s;
   auto base = read.number("rope.freq_base", kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
   if (!base) return base.error();
-  return read.refuse_unless("rope.freq_base_swa", *base,
-                            "another RoPE base in layers with a window");
+  return read.refuse_unless("rope.freq_base_swa", *base, "another RoPE base in layers with a window");
 }
 
 // The second set of frequencies, where layers with a window have their own.
-Status read_windowed_rope(const MetadataReader& read, const ArchitectureTraits& traits, int dims,
-                          HyperParams& params) {
+Status read_windowed_rope(const MetadataReader& read, const ArchitectureTraits& traits, int dims, HyperParams& params) {
   const bool own = traits.windowed_rope == WindowedRope::kOwnBase;
-  auto base = own ? read.number("rope.freq_base_swa", kMinRopeBase, kMaxRopeBase,
-                                traits.windowed_base)
+  auto base = own ? read.number("rope.freq_base_swa", kMinRopeBase, kMaxRopeBase, traits.windowed_base)
                   : read.number("rope.freq_base", kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
   if (!base) return base.error();
   const std::vector<double> frequencies = plain_rope_frequencies(dims, *base);
@@ -238,12 +238,12 @@ Status read_ropes(const GgufFile& file, const MetadataReader& read, const Archit
   const bool own = traits.windowed_rope == WindowedRope::kOwnBase && read.has(kWindowed);
   auto windowed_dims = read_rope_dims(read, own ? kWindowed : kKey, params, true);
   if (!windowed_dims) return windowed_dims.error();
-  const int dims = *full_dims > 0 ? *full_dims : *windowed_dims;   // every layer may have a window
-  if (dims == 0) return {};                                        // none attends
+  const int dims = *full_dims > 0 ? *full_dims : *windowed_dims;  // every layer may have a window
+  if (dims == 0) return {};                                       // none attends
   if (Status s = refuse_other_rotations(read, traits, dims); !s) return s;
   auto rope = read_rope_frequencies(file, params.architecture_name, dims, params.context_length,
-                                    max_context > 0 ? max_context : params.context_length,
-                                    traits.rope_factors, traits.yarn_log);
+                                    max_context > 0 ? max_context : params.context_length, traits.rope_factors,
+                                    traits.yarn_log);
   if (!rope) return rope.error();
   constexpr std::string_view kSections = "rope.dimension_sections";
   if (traits.rope_sections && read.has(kSections)) {
@@ -278,7 +278,7 @@ Status read_xielu(const GgufFile& file, HyperParams& params) {
 // By how much queries grow with their position.
 Status read_temperature(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   constexpr std::string_view kScale = "attention.temperature_scale", kLength = "attention.temperature_length";
-  if (traits.windows == Windows::kChunks) {   // Llama 4, whose files do not say it
+  if (traits.windows == Windows::kChunks) {  // Llama 4, whose files do not say it
     for (LayerParams& layer : params.layers) {
       if (layer.rope >= 0) continue;
       layer.temperature_scale = 0.1f;
@@ -306,7 +306,7 @@ Status read_temperature(const MetadataReader& read, const ArchitectureTraits& tr
 // Layers before the first stated have none, and of the others each so-manieth has.
 Status read_mixture_layers(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                            HyperParams& params) {
-  for (size_t i = static_cast<size_t>(params.n_layers); i < params.layers.size(); ++i)   // those that guess
+  for (size_t i = static_cast<size_t>(params.n_layers); i < params.layers.size(); ++i)  // those that guess
     if (file.tensor("blk." + std::to_string(i) + ".ffn_gate_inp.weight") != nullptr)
       params.layers[i].feed_forward = FeedForwardKind::kMixture;
   if (traits.experts == Experts::kWhereCarried || traits.experts == Experts::kBesideNetwork) {
@@ -319,7 +319,8 @@ Status read_mixture_layers(const GgufFile& file, const MetadataReader& read, con
       any = true;
     }
     if (any) return {};
-    return Error{ErrorCode::kInvalidFile, "'" + read.key("expert_count") + "' is not 0, but no layer has a tensor 'ffn_gate_inp.weight'"};
+    return Error{ErrorCode::kInvalidFile,
+                 "'" + read.key("expert_count") + "' is not 0, but no layer has a tensor 'ffn_gate_inp.weight'"};
   }
   auto lead = read.integer("leading_dense_block_count", 0, params.n_layers - 1, 0);
   if (!lead) return lead.error();
@@ -338,14 +339,12 @@ Status read_mixture_layers(const GgufFile& file, const MetadataReader& read, con
   }
   if (any) return {};
   return Error{ErrorCode::kInvalidFile, "'" + read.key("interleave_moe_layer_step") + "' and '" +
-                                            read.key("leading_dense_block_count") +
-                                            "' leave no layer for the experts"};
+                                            read.key("leading_dense_block_count") + "' leave no layer for the experts"};
 }
 
 // Width of the network that all rows pass. Its tensors decide: converters do not agree on whether the
 // key is that of one shared expert or of all.
-Result<int> read_counted_experts(const GgufFile& file, const MetadataReader& read,
-                                 const std::string& block, int n_ff) {
+Result<int> read_counted_experts(const GgufFile& file, const MetadataReader& read, const std::string& block, int n_ff) {
   auto count = read.integer("expert_shared_count", 0, kMaxExperts, 0);
   if (!count) return count.error();
   const int64_t counted = std::min<int64_t>(int64_t{*count} * n_ff, kMaxFeedForward);
@@ -357,8 +356,7 @@ Result<int> read_counted_experts(const GgufFile& file, const MetadataReader& rea
   return static_cast<int>(gate == up ? gate : counted);
 }
 
-Status read_router(const MetadataReader& read, const ArchitectureTraits& traits,
-                   ExpertParams& experts) {
+Status read_router(const MetadataReader& read, const ArchitectureTraits& traits, ExpertParams& experts) {
   constexpr int kNotStated = 0, kSoftmax = 1, kSigmoid = 2, kSoftmaxOfChosen = 3, kRootSoftplus = 4;
   constexpr int kMaxGroups = 64;
   Router& router = experts.router;
@@ -379,8 +377,7 @@ Status read_router(const MetadataReader& read, const ArchitectureTraits& traits,
   } else if (*score == kRootSoftplus) {
     router.score = RouterScore::kRootSoftplus;
   } else if (*score != kNotStated) {
-    return read.refuse_unless("expert_gating_func", kSoftmax,
-                              "a router whose scores are none of these");
+    return read.refuse_unless("expert_gating_func", kSoftmax, "a router whose scores are none of these");
   }
   auto groups = read.integer("expert_group_count", 0, kMaxGroups, 0);
   if (!groups) return groups.error();
@@ -389,11 +386,11 @@ Status read_router(const MetadataReader& read, const ArchitectureTraits& traits,
   if (!groups_used) return groups_used.error();
   const int size = experts.count / *groups;
   if (experts.count % *groups != 0 || size < 2 || size * *groups_used < experts.used) {
-    return Error{ErrorCode::kInvalidFile,
-                 "'" + read.key("expert_group_count") + "' is " + std::to_string(*groups) + " and '" +
-                     read.key("expert_group_used_count") + "' is " + std::to_string(*groups_used) +
-                     ", which " + std::to_string(experts.count) + " experts with " +
-                     std::to_string(experts.used) + " for each row do not allow"};
+    return Error{ErrorCode::kInvalidFile, "'" + read.key("expert_group_count") + "' is " + std::to_string(*groups) +
+                                              " and '" + read.key("expert_group_used_count") + "' is " +
+                                              std::to_string(*groups_used) + ", which " +
+                                              std::to_string(experts.count) + " experts with " +
+                                              std::to_string(experts.used) + " for each row do not allow"};
   }
   if (*groups_used == *groups) return {};
   router.groups = *groups;
@@ -403,8 +400,8 @@ Status read_router(const MetadataReader& read, const ArchitectureTraits& traits,
 
 }  // namespace
 
-Status read_layers(const GgufFile& file, const MetadataReader& read,
-                   const ArchitectureTraits& traits, int max_context, HyperParams& params) {
+Status read_layers(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, int max_context,
+                   HyperParams& params) {
   params.layers.assign(static_cast<size_t>(params.n_layers + (params.guess.used ? params.guess.n_levels : 0)), {});
   if (Status s = read_windows(read, traits, params); !s) return s;
   if (Status s = read_shapes(file, read, traits, params); !s) return s;
@@ -427,7 +424,7 @@ Status read_layers(const GgufFile& file, const MetadataReader& read,
     }
   }
   if (Status s = read_temperature(read, traits, params); !s) return s;
-  for (LayerParams& layer : params.layers) {   // what no position reaches
+  for (LayerParams& layer : params.layers) {  // what no position reaches
     if (max_context == 0) break;
     if (layer.window >= max_context) layer.chunked = false;
     if (layer.temperature_length >= max_context + layer.temperature_offset) layer.temperature_scale = 0;
@@ -438,15 +435,15 @@ Status read_layers(const GgufFile& file, const MetadataReader& read,
   return read_xielu(file, params);
 }
 
-Status read_experts(const GgufFile& file, const MetadataReader& read,
-                    const ArchitectureTraits& traits, HyperParams& params) {
+Status read_experts(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
+                    HyperParams& params) {
   if (traits.experts == Experts::kNone) {
     if (Status one = read.refuse_unless("expert_count", 1, "a mixture of experts"); traits.one_expert && one) return {};
     return read.refuse_unless("expert_count", 0, "a mixture of experts");
   }
   const bool required = traits.experts == Experts::kRequired || traits.experts == Experts::kWhereCarried;
-  auto count = required ? read.integer("expert_count", 1, kMaxExperts)
-                        : read.integer("expert_count", 0, kMaxExperts, 0);
+  auto count =
+      required ? read.integer("expert_count", 1, kMaxExperts) : read.integer("expert_count", 0, kMaxExperts, 0);
   if (!count) return count.error();
   if (*count == 0) return {};
   if (Status s = read_mixture_layers(file, read, traits, params); !s) return s;
@@ -457,8 +454,7 @@ Status read_experts(const GgufFile& file, const MetadataReader& read,
   experts.count = *count;
   // Files from before the key leave the size to the tensor.
   const GgufTensor* gate = file.tensor(block + "ffn_gate_exps.weight");
-  const int64_t held =
-      gate != nullptr && gate->shape[1] <= kMaxFeedForward ? gate->shape[1] : dense_ff;
+  const int64_t held = gate != nullptr && gate->shape[1] <= kMaxFeedForward ? gate->shape[1] : dense_ff;
   auto used = read.integer("expert_used_count", 1, *count);
   if (!used) return used.error();
   auto n_ff = read.integer("expert_feed_forward_length", 1, kMaxFeedForward, held);
@@ -472,10 +468,10 @@ Status read_experts(const GgufFile& file, const MetadataReader& read,
     Status s = read.refuse_unless("expert_shared_feed_forward_length", 0, "a shared expert");
     if (!s) return s;
   }
-  auto shared = traits.shared_expert == SharedExpert::kCounted
-                    ? read_counted_experts(file, read, block, *n_ff)
-                    : read.integer("expert_shared_feed_forward_length", gated ? 1 : 0,
-                                   kMaxFeedForward, gated ? dense_ff : 0);
+  auto shared =
+      traits.shared_expert == SharedExpert::kCounted
+          ? read_counted_experts(file, read, block, *n_ff)
+          : read.integer("expert_shared_feed_forward_length", gated ? 1 : 0, kMaxFeedForward, gated ? dense_ff : 0);
   if (!shared) return shared.error();
   experts.used = *used;
   experts.n_ff = *n_ff;
@@ -506,10 +502,9 @@ Status read_experts(const GgufFile& file, const MetadataReader& read,
                            : std::pair{"'" + read.key("embedding_length") + "'", params.n_embd},
         std::pair{std::string("the experts' feed-forward length"), *n_ff}}) {
     if (value % kExpertRowMultiple == 0) continue;
-    return Error{ErrorCode::kUnsupported,
-                 what + " is " + std::to_string(value) +
-                     "; a mixture of experts is supported where it is a multiple of " +
-                     std::to_string(kExpertRowMultiple)};
+    return Error{ErrorCode::kUnsupported, what + " is " + std::to_string(value) +
+                                              "; a mixture of experts is supported where it is a multiple of " +
+                                              std::to_string(kExpertRowMultiple)};
   }
   return {};
 }
@@ -520,17 +515,19 @@ namespace {
 Status read_sparsity(const MetadataReader& read, HyperParams& params) {
   constexpr std::string_view kKey = "activation_sparsity_scale";
   constexpr int kSparseLayers = 10;
-  constexpr float kDeviations = 1.6448533535003662f;   // the normal distribution's 95th percentile
+  constexpr float kDeviations = 1.6448533535003662f;  // the normal distribution's 95th percentile
   const int n = params.n_layers;
   if (!read.has(kKey)) {
     for (int i = 0; i < std::min(n, kSparseLayers); ++i)
       params.layers[static_cast<size_t>(i)].sparse_deviations = kDeviations;
     return {};
   }
-  auto scales = read.numbers(kKey, n, -std::numeric_limits<double>::infinity(), 1e6);   // where all is kept: minus infinity
+  // where all is kept: minus infinity
+  auto scales = read.numbers(kKey, n, -std::numeric_limits<double>::infinity(), 1e6);
   if (!scales) return scales.error();
   for (int i = 0; i < n; ++i)
-    params.layers[static_cast<size_t>(i)].sparse_deviations = std::max(0.0f, static_cast<float>((*scales)[static_cast<size_t>(i)]));
+    params.layers[static_cast<size_t>(i)].sparse_deviations =
+        std::max(0.0f, static_cast<float>((*scales)[static_cast<size_t>(i)]));
   return {};
 }
 
@@ -556,7 +553,8 @@ Status read_layer_extras(const GgufFile& file, const MetadataReader& read, const
     const GgufTensor* scale = file.tensor("blk." + std::to_string(i) + ".layer_output_scale.weight");
     if (scale == nullptr || !traits.per_layer_inputs) continue;
     if (traits_of(scale->type).block_values != 1 || scale->n_values() != 1)
-      return Error{ErrorCode::kInvalidFile, "tensor '" + std::string(scale->name) + "' must be one number in F32, F16 or BF16"};
+      return Error{ErrorCode::kInvalidFile,
+                   "tensor '" + std::string(scale->name) + "' must be one number in F32, F16 or BF16"};
     std::vector<std::byte> scratch;
     dequantize(scale->type, file.read(*scale, 0, scale->bytes(), scratch).data(), 1,
                &params.layers[static_cast<size_t>(i)].output_scale);
@@ -573,9 +571,11 @@ Status read_layer_extras(const GgufFile& file, const MetadataReader& read, const
   if (!streams) return streams.error();
   params.streams.count = *streams;
   const GgufTensor* laurel = file.tensor("blk.0.laurel_l.weight");
-  params.streams.laurel_rank = laurel != nullptr ? static_cast<int>(std::min<int64_t>(laurel->shape[1], kMaxFeedForward)) : 1;
+  params.streams.laurel_rank =
+      laurel != nullptr ? static_cast<int>(std::min<int64_t>(laurel->shape[1], kMaxFeedForward)) : 1;
   if (params.per_layer.dim == 0)
-    return Error{ErrorCode::kUnsupported, "'" + read.key("embedding_length_per_layer_input") + "' is 0, which is not supported with several residual streams"};
+    return Error{ErrorCode::kUnsupported, "'" + read.key("embedding_length_per_layer_input") +
+                                              "' is 0, which is not supported with several residual streams"};
   return read_sparsity(read, params);
 }
 

@@ -13,9 +13,7 @@ std::string text_of(double value) {
   return buffer;
 }
 
-Error missing(const std::string& key) {
-  return {ErrorCode::kInvalidFile, "metadata key '" + key + "' is missing"};
-}
+Error missing(const std::string& key) { return {ErrorCode::kInvalidFile, "metadata key '" + key + "' is missing"}; }
 
 }  // namespace
 
@@ -31,13 +29,11 @@ Result<int> MetadataReader::integer(std::string_view name, int64_t low, int64_t 
     auto values = file_.integers(full);
     if (!values) return values.error();
     const std::vector<int64_t>& items = **values;
-    if (items.empty())
-      return Error{ErrorCode::kInvalidFile, "metadata key '" + full + "' is an empty array"};
+    if (items.empty()) return Error{ErrorCode::kInvalidFile, "metadata key '" + full + "' is an empty array"};
     for (const int64_t item : items) {
       if (item != items[0]) {
         return Error{ErrorCode::kUnsupported,
-                     "metadata key '" + full +
-                         "' differs from layer to layer, which this build does not support"};
+                     "metadata key '" + full + "' differs from layer to layer, which this build does not support"};
       }
     }
     value = items[0];
@@ -48,8 +44,7 @@ Result<int> MetadataReader::integer(std::string_view name, int64_t low, int64_t 
     value = **number > uint64_t{INT64_MAX} ? INT64_MAX : static_cast<int64_t>(**number);
   }
   if (value < low || value > high) {
-    return Error{ErrorCode::kInvalidFile, "metadata key '" + full + "' is " +
-                                              std::to_string(value) + ", expected " +
+    return Error{ErrorCode::kInvalidFile, "metadata key '" + full + "' is " + std::to_string(value) + ", expected " +
                                               std::to_string(low) + " to " + std::to_string(high)};
   }
   return static_cast<int>(value);
@@ -63,9 +58,8 @@ Result<double> MetadataReader::number(std::string_view name, double low, double 
   if (!*found && !fallback) return missing(full);
   const double value = *found ? **found : *fallback;
   if (!(value >= low && value <= high)) {  // NaN fails
-    return Error{ErrorCode::kInvalidFile, "metadata key '" + full + "' is " + text_of(value) +
-                                              ", expected " + text_of(low) + " to " +
-                                              text_of(high)};
+    return Error{ErrorCode::kInvalidFile, "metadata key '" + full + "' is " + text_of(value) + ", expected " +
+                                              text_of(low) + " to " + text_of(high)};
   }
   return value;
 }
@@ -74,7 +68,8 @@ namespace {
 
 // Arrays of layers that the network leaves out are longer.
 template <typename Value, typename Item>
-Result<std::vector<Value>> of_layers(const std::string& key, const std::vector<Item>& items, int count, double low, double high) {
+Result<std::vector<Value>> of_layers(const std::string& key, const std::vector<Item>& items, int count, double low,
+                                     double high) {
   if (items.size() < static_cast<size_t>(count)) {
     return Error{ErrorCode::kInvalidFile, "metadata key '" + key + "' has " + std::to_string(items.size()) +
                                               " elements, expected one per layer, " + std::to_string(count)};
@@ -84,7 +79,8 @@ Result<std::vector<Value>> of_layers(const std::string& key, const std::vector<I
     const auto item = static_cast<double>(items[static_cast<size_t>(i)]);
     if (!(item >= low && item <= high)) {  // NaN fails
       return Error{ErrorCode::kInvalidFile, "metadata key '" + key + "' is " + text_of(item) + " for layer " +
-                                                std::to_string(i) + ", expected " + text_of(low) + " to " + text_of(high)};
+                                                std::to_string(i) + ", expected " + text_of(low) + " to " +
+                                                text_of(high)};
     }
     values.push_back(static_cast<Value>(item));
   }
@@ -99,7 +95,8 @@ Result<std::vector<int>> MetadataReader::integers(std::string_view name, int cou
     if (file_.find(key(name))->element_type == GgufValueType::kBool) {
       auto set = flags(name);
       if (!set) return set.error();
-      return of_layers<int>(key(name), std::vector<int>(set->begin(), set->end()), count, static_cast<double>(low), static_cast<double>(high));
+      return of_layers<int>(key(name), std::vector<int>(set->begin(), set->end()), count, static_cast<double>(low),
+                            static_cast<double>(high));
     }
     auto items = file_.integers(key(name));
     if (!items) return items.error();
@@ -146,8 +143,7 @@ Result<std::vector<bool>> MetadataReader::flags(std::string_view name) const {
     }
   }
   if (found->type != GgufValueType::kArray || found->element_type != GgufValueType::kBool) {
-    return Error{ErrorCode::kInvalidFile,
-                 "metadata key '" + full + "' is not an array of booleans"};
+    return Error{ErrorCode::kInvalidFile, "metadata key '" + full + "' is not an array of booleans"};
   }
   std::vector<bool> flags(found->count);
   for (size_t i = 0; i < flags.size(); ++i) flags[i] = found->payload[i] != std::byte{0};
@@ -160,8 +156,7 @@ Result<std::string> MetadataReader::string(std::string_view name, std::string_vi
   return std::string(*found ? **found : fallback);
 }
 
-Status MetadataReader::refuse_unless(std::string_view name, double harmless,
-                                     std::string_view what) const {
+Status MetadataReader::refuse_unless(std::string_view name, double harmless, std::string_view what) const {
   const std::string full = key(name);
   const GgufValue* found = file_.find(full);
   if (found == nullptr) return {};

@@ -2,8 +2,8 @@
 
 namespace monolith {
 
-OwnGuessLayers::OwnGuessLayers(const HyperParams& params, const ModelLimits& limits, const Weights& weights, Backend& backend,
-                               const Activations& activations, std::vector<Parts> levels)
+OwnGuessLayers::OwnGuessLayers(const HyperParams& params, const ModelLimits& limits, const Weights& weights,
+                               Backend& backend, const Activations& activations, std::vector<Parts> levels)
     : GuessLayer(params.n_embd, limits, backend, activations, std::move(levels)), params_(params), weights_(weights) {
   pairs_.reserve(2 * static_cast<size_t>(limits.max_batch_tokens));
 }
@@ -11,8 +11,10 @@ OwnGuessLayers::OwnGuessLayers(const HyperParams& params, const ModelLimits& lim
 void OwnGuessLayers::note(int layer, const float* x, int n_rows) {
   if (layer != params_.n_layers) return;
   float* const to = rows_from(of_step_);
-  if (params_.guess.normed) apply_norm(params_, weights_.output_norm, backend_, x, n_rows, params_.n_embd, to);
-  else backend_.copy_rows(x, params_.n_embd, n_rows, params_.n_embd, to);
+  if (params_.guess.normed)
+    apply_norm(params_, weights_.output_norm, backend_, x, n_rows, params_.n_embd, to);
+  else
+    backend_.copy_rows(x, params_.n_embd, n_rows, params_.n_embd, to);
 }
 
 StepRows OwnGuessLayers::project(int level, std::span<const int32_t> tokens, std::span<const int32_t> hidden,

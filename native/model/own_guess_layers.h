@@ -26,7 +26,9 @@ class OwnGuessLayers final : public GuessLayer {
   const float* finish(int level, const float* x, int n_rows) override;
 
  private:
-  const GuessWeights& weights_of(int level) const { return weights_.guess[static_cast<size_t>(std::min(level, last_level()))]; }
+  const GuessWeights& weights_of(int level) const {
+    return weights_.guess[static_cast<size_t>(std::min(level, last_level()))];
+  }
 
   const HyperParams& params_;
   const Weights& weights_;

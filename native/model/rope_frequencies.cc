@@ -13,8 +13,7 @@ namespace {
 
 // Where on the axis of dimension pairs a wave turns `rotations` times within the original context.
 double pair_turning(double rotations, int n_dims, double original_context, double base) {
-  return n_dims * std::log(original_context / (rotations * 2 * std::numbers::pi)) /
-         (2 * std::log(base));
+  return n_dims * std::log(original_context / (rotations * 2 * std::numbers::pi)) / (2 * std::log(base));
 }
 
 // The tensor whose values divide the frequencies; null if the file has none.
@@ -26,15 +25,13 @@ const char* factors_name(const GgufFile& file, bool is_long) {
   return is_long ? kLong : kShort;
 }
 
-Status divide_by_factors(const GgufFile& file, const std::string& name,
-                         std::vector<double>& frequencies) {
+Status divide_by_factors(const GgufFile& file, const std::string& name, std::vector<double>& frequencies) {
   const GgufTensor* tensor = file.tensor(name);
   if (tensor == nullptr) return Error{ErrorCode::kInvalidFile, "tensor '" + name + "' is missing"};
   // Where layers rotate different shares of a head, the tensor has as many as the largest needs.
   const int64_t n = static_cast<int64_t>(frequencies.size());
   if (tensor->type != TensorType::kF32 || tensor->shape[0] < n || tensor->n_values() != tensor->shape[0]) {
-    return Error{ErrorCode::kInvalidFile, "tensor '" + name + "' must be F32 with at least " +
-                                              std::to_string(n) +
+    return Error{ErrorCode::kInvalidFile, "tensor '" + name + "' must be F32 with at least " + std::to_string(n) +
                                               " values (half of the rotated dimensions), found " +
                                               std::to_string(tensor->n_values()) + " of " +
                                               std::string(traits_of(tensor->type).name)};
@@ -44,8 +41,7 @@ Status divide_by_factors(const GgufFile& file, const std::string& name,
   for (size_t i = 0; i < factors.size(); ++i) {
     if (!(factors[i] > 0) || !std::isfinite(factors[i])) {
       return Error{ErrorCode::kInvalidFile,
-                   "tensor '" + name + "' holds a factor that is not positive, at index " +
-                       std::to_string(i)};
+                   "tensor '" + name + "' holds a factor that is not positive, at index " + std::to_string(i)};
     }
     frequencies[i] /= factors[i];
   }
@@ -84,10 +80,9 @@ float apply_yarn(const YarnScaling& yarn, double base, std::vector<double>& freq
   const int n_dims = static_cast<int>(frequencies.size()) * 2;
   // The paper's ramp runs over the number of rotations; the authors' code, which trained the
   // models, runs it over the pair's index between these two, rounded outwards.
-  const double first =
-      std::max(0.0, std::floor(pair_turning(yarn.beta_fast, n_dims, yarn.original_context, base)));
-  const double last = std::min(
-      n_dims - 1.0, std::ceil(pair_turning(yarn.beta_slow, n_dims, yarn.original_context, base)));
+  const double first = std::max(0.0, std::floor(pair_turning(yarn.beta_fast, n_dims, yarn.original_context, base)));
+  const double last =
+      std::min(n_dims - 1.0, std::ceil(pair_turning(yarn.beta_slow, n_dims, yarn.original_context, base)));
   for (size_t i = 0; i < frequencies.size(); ++i) {
     const double along = (static_cast<double>(i) - first) / std::max(0.001, last - first);
     const double kept = (1 - std::clamp(along, 0.0, 1.0)) * yarn.extrapolation;
@@ -97,19 +92,20 @@ float apply_yarn(const YarnScaling& yarn, double base, std::vector<double>& freq
   return static_cast<float>(magnitude * yarn.attention_factor);
 }
 
-Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view architecture,
-                                      int n_dims, int context_length, int max_context,
-                                      bool use_factors, YarnLog log, std::string_view base_key) {
+Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view architecture, int n_dims,
+                                      int context_length, int max_context, bool use_factors, YarnLog log,
+                                      std::string_view base_key) {
   const MetadataReader read(file, architecture);
   auto base = read.number(base_key, kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
   if (!base) return base.error();
-  auto alpha = read.number("rope.scaling.alpha", 0, 1e6, 0.0);   // "NTK-aware": where networks have it, as find_architecture() says
+  // "NTK-aware": where networks have it, as find_architecture() says
+  auto alpha = read.number("rope.scaling.alpha", 0, 1e6, 0.0);
   if (!alpha) return alpha.error();
   if (*alpha > 0 && n_dims > 2) *base *= std::pow(*alpha, static_cast<double>(n_dims) / (n_dims - 2));
   if (!(*base >= kMinRopeBase && *base <= kMaxRopeBase))
-    return Error{ErrorCode::kInvalidFile, "'" + read.key("rope.scaling.alpha") + "' takes the base of the rotations out of its bounds"};
-  auto original =
-      read.integer("rope.scaling.original_context_length", 1, int64_t{1} << 27, context_length);
+    return Error{ErrorCode::kInvalidFile,
+                 "'" + read.key("rope.scaling.alpha") + "' takes the base of the rotations out of its bounds"};
+  auto original = read.integer("rope.scaling.original_context_length", 1, int64_t{1} << 27, context_length);
   if (!original) return original.error();
   std::vector<double> frequencies = plain_rope_frequencies(n_dims, *base);
   if (use_factors) {
@@ -123,8 +119,7 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
   // for 1.
   auto kind = read.string("rope.scaling.type", "linear");
   if (!kind) return kind.error();
-  auto factor = read.number(
-      read.has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear", 0, 1e6, 1.0);
+  auto factor = read.number(read.has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear", 0, 1e6, 1.0);
   if (!factor) return factor.error();
   const double stretch = *factor == 0 ? 1.0 : *factor;
 
@@ -151,11 +146,10 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
     for (const auto* value : {&fast, &slow, &extrapolation, &attention}) {
       if (!*value) return value->error();
     }
-    result.magnitude = apply_yarn(
-        {stretch, static_cast<double>(*original), *fast, *slow, *extrapolation, *attention}, *base,
-        frequencies);
+    result.magnitude = apply_yarn({stretch, static_cast<double>(*original), *fast, *slow, *extrapolation, *attention},
+                                  *base, frequencies);
     if (log == YarnLog::kWhole) *tenth *= 0.1;
-    const double grown = 1 + *tenth * std::log(std::max(stretch, 1.0));   // m(l)
+    const double grown = 1 + *tenth * std::log(std::max(stretch, 1.0));  // m(l)
     if (*tenth > 0) {
       const bool alone = log == YarnLog::kTenthAlone && *extrapolation > 0;
       result.magnitude = alone ? static_cast<float>(*attention) : static_cast<float>(result.magnitude / grown);

@@ -21,8 +21,8 @@ inline constexpr double kMinRopeBase = 1.001, kMaxRopeBase = 1e15, kDefaultRopeB
 struct YarnScaling {
   double factor = 1;            // s: context is stretched by this much
   double original_context = 0;  // L: positions the model was first trained on
-  double beta_fast = 32;  // dimensions turning more often than this within L keep their frequency
-  double beta_slow = 1;   // those turning less often than this are interpolated fully
+  double beta_fast = 32;        // dimensions turning more often than this within L keep their frequency
+  double beta_slow = 1;         // those turning less often than this are interpolated fully
   double extrapolation = 1;     // share of the ramp that is applied; 0 = plain interpolation
   double attention_factor = 1;  // multiplies the magnitude
 };
@@ -41,8 +41,8 @@ enum class YarnLog : uint8_t {
   // The key holds a tenth of l: the magnitude becomes m(1) / m(l), and latent attention's scores are multiplied by
   // (magnitude * m(l))^2 besides.
   kTenth,
-  kWhole,        // the key holds l; nothing else follows
-  kTenthAlone,   // likewise, and the magnitude is 1 whatever l is
+  kWhole,       // the key holds l; nothing else follows
+  kTenthAlone,  // likewise, and the magnitude is 1 whatever l is
 };
 
 // Which of a row's three numbers each of `n_pairs` pairs turns by. Sections of pairs for time, height and width lie one behind
@@ -55,9 +55,8 @@ std::vector<uint8_t> rope_axes(int n_pairs, std::span<const int> sections, bool 
 // LongRoPE's (Ding et al. 2024, arXiv:2402.13753) rope_factors_short.weight and
 // rope_factors_long.weight, the latter if max_context goes beyond the context the model was first
 // trained on. Errors: kInvalidFile (out of range, wrong shape), kUnsupported (scaling kind, named).
-Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view architecture,
-                                      int n_dims, int context_length, int max_context,
-                                      bool use_factors, YarnLog log = YarnLog::kRefused,
-                                      std::string_view base_key = "rope.freq_base");
+Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view architecture, int n_dims,
+                                      int context_length, int max_context, bool use_factors,
+                                      YarnLog log = YarnLog::kRefused, std::string_view base_key = "rope.freq_base");
 
 }  // namespace monolith

@@ -30,7 +30,8 @@ Status read_state_space(const GgufFile& file, const MetadataReader& read, HyperP
   if (!state) return state.error();
   if (*inner % *heads != 0) return misfit(read, kInner, *inner, kHeads, *heads);
   if (*heads % *groups != 0) return misfit(read, kHeads, *heads, kGroups, *groups);
-  params.state_space = {.n_heads = *heads, .n_groups = *groups, .head_dim = *inner / *heads, .state_dim = *state, .n_taps = *taps};
+  params.state_space = {
+      .n_heads = *heads, .n_groups = *groups, .head_dim = *inner / *heads, .state_dim = *state, .n_taps = *taps};
   const auto carried = [&](const std::string& name) {
     for (int i = 0; i < params.n_layers; ++i)
       if (file.tensor("blk." + std::to_string(i) + "." + name) != nullptr) return true;

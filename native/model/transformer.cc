@@ -19,7 +19,7 @@ namespace monolith {
 namespace {
 
 constexpr int kMaxBatchTokens = 1 << 16;
-constexpr int kGuessedAtOnce = 32;   // sequences whose guesses' logits the host has room for; it takes more for more
+constexpr int kGuessedAtOnce = 32;  // sequences whose guesses' logits the host has room for; it takes more for more
 constexpr int64_t kMaxPages = int64_t{1} << 31;  // page numbers are 32 bits
 constexpr size_t kMaxKvBytes = size_t{1} << 46;  // keeps every sum of a plan far from overflow
 
@@ -34,11 +34,10 @@ std::chrono::steady_clock::duration time_to_gather(std::chrono::steady_clock::du
 Status check_limits(const ModelLimits& limits) {
   const auto in_range = [](const char* name, int64_t value, int64_t high) -> Status {
     if (value >= 1 && value <= high) return {};
-    return Error{ErrorCode::kInvalidArgument, std::string(name) + " is " + std::to_string(value) +
-                                                  ", expected 1 to " + std::to_string(high)};
+    return Error{ErrorCode::kInvalidArgument,
+                 std::string(name) + " is " + std::to_string(value) + ", expected 1 to " + std::to_string(high)};
   };
-  if (Status s = in_range("max_batch_tokens", limits.max_batch_tokens, kMaxBatchTokens); !s)
-    return s;
+  if (Status s = in_range("max_batch_tokens", limits.max_batch_tokens, kMaxBatchTokens); !s) return s;
   if (Status s = in_range("max_logit_rows", limits.max_logit_rows, kMaxBatchTokens); !s) return s;
   if (Status s = in_range("max_context", limits.max_context, 1 << 27); !s) return s;
   if (Status s = in_range("n_slots", limits.n_slots, 1 << 20); !s) return s;
@@ -65,7 +64,8 @@ Status read_tokens(const GgufFile& head, const HyperParams& params, EagleWeights
     int32_t& token = weights.tokens[i];
     if (distances->value_or(false)) token += static_cast<int32_t>(i);
     if (token >= params.n_vocab)
-      return Error{ErrorCode::kInvalidFile, "tensor 'd2t' names token " + std::to_string(token) + " of " + std::to_string(params.n_vocab)};
+      return Error{ErrorCode::kInvalidFile,
+                   "tensor 'd2t' names token " + std::to_string(token) + " of " + std::to_string(params.n_vocab)};
     if (named[static_cast<size_t>(token)])
       return Error{ErrorCode::kInvalidFile, "tensor 'd2t' names token " + std::to_string(token) + " twice"};
     named[static_cast<size_t>(token)] = true;
@@ -92,23 +92,21 @@ std::vector<WeightSlot> guess_slots(std::vector<WeightSlot> slots, const HyperPa
 
 // Host copies of the logits count as activations: one more buffer like logits_, where that is not the host's and the
 // backend does not choose tokens itself; where it does, of guesses, which the host chooses.
-static size_t host_logit_count(const HyperParams& params, const ModelLimits& limits,
-                               const Backend& backend) {
+static size_t host_logit_count(const HyperParams& params, const ModelLimits& limits, const Backend& backend) {
   if (backend.is_host_memory()) return 0;
   int rows = std::min(limits.max_logit_rows, limits.max_batch_tokens);
   if (backend.can_sample(params.n_vocab)) rows = params.guess.used ? std::min(rows, kGuessedAtOnce) : 0;
   return static_cast<size_t>(rows) * static_cast<size_t>(params.n_vocab);
 }
 
-static size_t scratch_bytes(const HyperParams& p, const ModelLimits& limits,
-                            const Backend& backend) {
-  return backend.scratch_bytes(limits.max_batch_tokens, widest_row(p), limits.max_context,
-                               most_head_dim(p), mixture_shape(p)) +
+static size_t scratch_bytes(const HyperParams& p, const ModelLimits& limits, const Backend& backend) {
+  return backend.scratch_bytes(limits.max_batch_tokens, widest_row(p), limits.max_context, most_head_dim(p),
+                               mixture_shape(p)) +
          backend.head_scratch_bytes(limits.max_batch_tokens, head_product_shape(p));
 }
 
-Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
-                               const ModelLimits& limits, const GgufFile* head) {
+Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend, const ModelLimits& limits,
+                               const GgufFile* head) {
   if (Status status = check_limits(limits); !status) return status.error();
   if (Status status = backend.can_keep(limits.kv_type); !status) return status.error();
   auto params = read_params(file, limits, head);
@@ -136,12 +134,11 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   const size_t of_two = backend.kv_cache_bytes(shape);
   plan.page_bytes = of_two == SIZE_MAX ? of_two : of_two - of_one;
   if (plan.page_bytes > kMaxKvBytes / static_cast<size_t>(limits.n_pages)) {
-    return Error{ErrorCode::kInvalidArgument, "n_pages is " + std::to_string(limits.n_pages) +
-                                                  ", which at " + std::to_string(plan.page_bytes) +
-                                                  " bytes a page is out of range"};
+    return Error{ErrorCode::kInvalidArgument, "n_pages is " + std::to_string(limits.n_pages) + ", which at " +
+                                                  std::to_string(plan.page_bytes) + " bytes a page is out of range"};
   }
   plan.kv_bytes = backend.kv_cache_bytes(kv_shape(*params, plan.layout, limits));
-  plan.kv_start_bytes = backend.free_memory() > 0 ? plan.kv_bytes : 0;   // a device has no pages that wait for a touch
+  plan.kv_start_bytes = backend.free_memory() > 0 ? plan.kv_bytes : 0;  // a device has no pages that wait for a touch
   if (const int64_t floats = recurrent_places(*params).back(); floats > 0) {
     if (Status status = can_carry_on(*params, backend); !status) return status.error();
     plan.slot_bytes = static_cast<size_t>(floats) * sizeof(float);
@@ -169,16 +166,16 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   return plan;
 }
 
-Result<std::unique_ptr<Model>> Model::load(const GgufFile& file, Backend& backend,
-                                           const ModelLimits& limits, const Progress& progress, const GgufFile* head) {
+Result<std::unique_ptr<Model>> Model::load(const GgufFile& file, Backend& backend, const ModelLimits& limits,
+                                           const Progress& progress, const GgufFile* head) {
   auto loaded = Transformer::load(file, backend, limits, progress, head);
   if (!loaded) return loaded.error();
   return std::unique_ptr<Model>(std::move(*loaded));
 }
 
 Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Backend& backend,
-                                                       const ModelLimits& limits,
-                                                       const Progress& progress, const GgufFile* head) {
+                                                       const ModelLimits& limits, const Progress& progress,
+                                                       const GgufFile* head) {
   auto plan = Model::plan(file, backend, limits, head);
   if (!plan) return plan.error();
   auto params = read_params(file, limits, head);
@@ -192,17 +189,18 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   if (!slots) return slots.error();
   if (Status status = fit_types(*slots, backend); !status) return status.error();
   const auto begun = std::chrono::steady_clock::now();
-  if (Status status = load_weights(file, *slots, backend, progress, allocated.weight_bytes);
-      !status) {
+  if (Status status = load_weights(file, *slots, backend, progress, allocated.weight_bytes); !status) {
     return status.error();
   }
   model->plan_.huge_bytes = gather_weights(
-      *slots, backend, time_to_gather(std::chrono::steady_clock::now() - begun, !file.fits_beside(allocated.weight_bytes)));
+      *slots, backend,
+      time_to_gather(std::chrono::steady_clock::now() - begun, !file.fits_beside(allocated.weight_bytes)));
   if (p.guess.eagle) {
     auto of_head = eagle_slots(*head, p, model->weights_);
     if (!of_head) return of_head.error();
     if (Status status = fit_types(*of_head, backend); !status) return status.error();
-    if (Status status = load_weights(*head, *of_head, backend, {}, allocated.weight_bytes); !status) return status.error();
+    if (Status status = load_weights(*head, *of_head, backend, {}, allocated.weight_bytes); !status)
+      return status.error();
     if (Status status = read_tokens(*head, p, model->weights_.eagle); !status) return status.error();
   }
 
@@ -222,7 +220,8 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
     model->slots_ = {*memory, of_slot};
     // Touched here: slots for which the machine has no room fail while loading.
     const std::vector<float> zeros(static_cast<size_t>(of_slot));
-    for (int32_t slot = 0; slot < limits.n_slots; ++slot) backend.write_floats(model->slots_.of(slot), zeros.data(), of_slot);
+    for (int32_t slot = 0; slot < limits.n_slots; ++slot)
+      backend.write_floats(model->slots_.of(slot), zeros.data(), of_slot);
     allocated.slot_bytes = plan->slot_bytes;
     allocated.slots_bytes = plan->slots_bytes;
   }
@@ -237,13 +236,12 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   try {
     model->host_logits_.resize(host_logit_count(p, limits, backend));
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kOutOfMemory,
-                 "no memory for " + std::to_string(limits.max_logit_rows) + " rows of logits"};
+    return Error{ErrorCode::kOutOfMemory, "no memory for " + std::to_string(limits.max_logit_rows) + " rows of logits"};
   }
   allocated.activation_bytes += model->host_logits_.size() * sizeof(float);
 
-  if (Status s = backend.reserve(limits.max_batch_tokens, widest_row(p), limits.max_context,
-                                 most_head_dim(p), mixture_shape(p));
+  if (Status s = backend.reserve(limits.max_batch_tokens, widest_row(p), limits.max_context, most_head_dim(p),
+                                 mixture_shape(p));
       !s) {
     return s.error();
   }
@@ -296,7 +294,8 @@ Status Transformer::build_layers(Backend& backend) {
     if (!made->empty()) parts_.back().ends_layer = true;
   }
   if (!levels.empty())
-    guess_layer_ = std::make_unique<OwnGuessLayers>(params_, limits_, weights_, backend, activations_, std::move(levels));
+    guess_layer_ =
+        std::make_unique<OwnGuessLayers>(params_, limits_, weights_, backend, activations_, std::move(levels));
   for (int i = 0; i < limits_.max_batch_tokens * params_.stream_mix.n_streams; ++i)
     repeated_.push_back(i / params_.stream_mix.n_streams);
   lists_.resize(n_tables_ + logit_tables_.size());
@@ -312,8 +311,7 @@ const float* Transformer::forward(const Batch& batch) {
   assert(n_rows >= 1 && n_rows <= limits_.max_batch_tokens);
   assert(n_logits <= limits_.max_logit_rows && n_logits <= n_rows);
   assert(batch.segments.size() % static_cast<size_t>(plan_.layout.tables()) == 0);
-  assert(
-      std::ranges::all_of(batch.tokens, [&](int32_t t) { return t >= 0 && t < params_.n_vocab; }));
+  assert(std::ranges::all_of(batch.tokens, [&](int32_t t) { return t >= 0 && t < params_.n_vocab; }));
 
   const size_t n_segments = batch.segments.size() / n_tables_;
   for (size_t table = 0; table < n_tables_; ++table)
@@ -322,12 +320,13 @@ const float* Transformer::forward(const Batch& batch) {
     note_logit_segments(batch, lists_[logit_tables_[i]], last_segments_[i]);
     lists_[n_tables_ + i] = logit_lists_[logit_tables_[i]] = last_segments_[i];
   }
-  const StepInput step{.model = this,
-                       .tokens = batch.tokens,
-                       .logit_rows = batch.logit_rows,
-                       .segment_lists = lists_,
-                       .max_rows = std::min(limits_.max_batch_tokens, limits_.max_logit_rows),
-                       .recordable = observed_ == nullptr && batch.embedded.empty() && batch.hidden.empty() && names_no_rows(params_)};
+  const StepInput step{
+      .model = this,
+      .tokens = batch.tokens,
+      .logit_rows = batch.logit_rows,
+      .segment_lists = lists_,
+      .max_rows = std::min(limits_.max_batch_tokens, limits_.max_logit_rows),
+      .recordable = observed_ == nullptr && batch.embedded.empty() && batch.hidden.empty() && names_no_rows(params_)};
   if (!backend_.begin_step(step)) compute(batch);
   backend_.end_step();
   return batch.leaves_logits ? activations_.logits : host_logits(n_logits);
@@ -356,7 +355,8 @@ const float* Transformer::guess(const GuessBatch& batch) {
   backend_.begin_step(step);
   guess_layer_->guess(batch, std::span(lists_).first(n_tables_));
   const auto n_tokens = static_cast<int>(guess_layer_->tokens().size());
-  write_logits(guess_layer_->head(batch.level), n_tokens > 0 ? n_tokens : params_.n_vocab, static_cast<int>(n_sequences));
+  write_logits(guess_layer_->head(batch.level), n_tokens > 0 ? n_tokens : params_.n_vocab,
+               static_cast<int>(n_sequences));
   backend_.end_step();
   return host_logits(static_cast<int>(n_sequences));
 }
@@ -369,8 +369,7 @@ void Transformer::compute(const Batch& batch) {
   const int n_rows = static_cast<int>(batch.tokens.size());
   float* const x = activations_.x;
   backend_.embed(*weights_.embedding, batch.tokens.data(), n_rows, x);
-  if (params_.embedding_scale != 1.0f)
-    backend_.scale(x, int64_t{n_rows} * params_.n_embd, params_.embedding_scale);
+  if (params_.embedding_scale != 1.0f) backend_.scale(x, int64_t{n_rows} * params_.n_embd, params_.embedding_scale);
   place_embedded(batch);
   if (params_.per_layer.dim > 0)
     compute_per_layer_inputs(params_, weights_.per_layer, backend_, activations_, batch.tokens, x);
@@ -392,7 +391,8 @@ void Transformer::compute(const Batch& batch) {
   const bool wants_all = feeds && guess_layer_->last_noted() > parts_[last_to_keep_].layer;
   int next_noted = 0;
   const auto note_up_to = [&](int layer) {
-    for (; feeds && next_noted <= std::min(layer, guess_layer_->last_noted()); ++next_noted) guess_layer_->note(next_noted, x, n_rows);
+    for (; feeds && next_noted <= std::min(layer, guess_layer_->last_noted()); ++next_noted)
+      guess_layer_->note(next_noted, x, n_rows);
   };
   for (size_t i = 0; i < parts_.size() && rows.count > 0; ++i) {
     note_up_to(parts_[i].layer);
@@ -412,7 +412,8 @@ void Transformer::compute(const Batch& batch) {
   }
   if (rows.count > 0) {
     if (mixed)
-      read_mixed(params_, weights_.output_mix, true, backend_, activations_, rows.streams, rows.count, rows.stream_numbers, rows.x);
+      read_mixed(params_, weights_.output_mix, true, backend_, activations_, rows.streams, rows.count,
+                 rows.stream_numbers, rows.x);
     apply_norm(params_, weights_.output_norm, backend_, rows.x, rows.count, params_.n_embd, activations_.normed);
     note(activations_.normed, rows.count - 1, params_.n_layers);
     write_logits(nullptr, params_.n_vocab, rows.count);
@@ -457,7 +458,8 @@ void Transformer::add_deepstack(const Batch& batch, const StepRows& rows, int pa
 
 // The rows with logits, each as a segment of one token with its pages of one table, whose segments `of_all` are; none
 // when every row has logits (a step of decodes).
-void Transformer::note_logit_segments(const Batch& batch, std::span<const Segment> of_all, std::vector<Segment>& segments) {
+void Transformer::note_logit_segments(const Batch& batch, std::span<const Segment> of_all,
+                                      std::vector<Segment>& segments) {
   segments.clear();
   if (batch.logit_rows.size() == batch.tokens.size()) return;
   size_t s = 0;
@@ -496,8 +498,7 @@ Status Transformer::observe() {
 
 std::vector<float> Transformer::observed() {
   assert(observed_ != nullptr);
-  std::vector<float> values(static_cast<size_t>(params_.n_layers + 1) *
-                            static_cast<size_t>(params_.n_embd));
+  std::vector<float> values(static_cast<size_t>(params_.n_layers + 1) * static_cast<size_t>(params_.n_embd));
   backend_.read_floats(values.data(), observed_, static_cast<int64_t>(values.size()));
   return values;
 }

@@ -25,8 +25,7 @@ namespace monolith {
 
 class Transformer final : public Model {
  public:
-  static Result<std::unique_ptr<Transformer>> load(const GgufFile& file, Backend& backend,
-                                                   const ModelLimits& limits,
+  static Result<std::unique_ptr<Transformer>> load(const GgufFile& file, Backend& backend, const ModelLimits& limits,
                                                    const Progress& progress, const GgufFile* head = nullptr);
 
   const HyperParams& params() const override { return params_; }
@@ -54,7 +53,7 @@ class Transformer final : public Model {
       : params_(std::move(params)), limits_(limits), backend_(backend) {}
 
   Status build_layers(Backend& backend);
-  void compute(const Batch& batch);   // a step's operations
+  void compute(const Batch& batch);  // a step's operations
   void place_embedded(const Batch& batch);
   void add_deepstack(const Batch& batch, const StepRows& rows, int part);
   static void note_logit_segments(const Batch& batch, std::span<const Segment> of_all, std::vector<Segment>& segments);
@@ -74,21 +73,21 @@ class Transformer final : public Model {
   Backend& backend_;
   Weights weights_;
   std::unique_ptr<KvCache> kv_;
-  LayerSlots slots_;   // of all layers; null where none has recurrent state
+  LayerSlots slots_;  // of all layers; null where none has recurrent state
   MemoryPlan plan_{}, allocated_{};
 
   Activations activations_;
   std::vector<Part> parts_;
-  size_t last_to_keep_ = 0;      // of parts_: the last that keeps something for later tokens
-  std::vector<size_t> logit_tables_;   // page tables that it reads and that parts after it read
+  size_t last_to_keep_ = 0;           // of parts_: the last that keeps something for later tokens
+  std::vector<size_t> logit_tables_;  // page tables that it reads and that parts after it read
   size_t n_tables_ = 1;
   std::vector<float> host_logits_;
-  std::vector<std::vector<Segment>> last_segments_;      // of each of logit_tables_
-  std::vector<std::span<const Segment>> logit_lists_;    // these by page table
-  std::vector<std::span<const Segment>> lists_;          // of each page table, and last_segments_
+  std::vector<std::vector<Segment>> last_segments_;    // of each of logit_tables_
+  std::vector<std::span<const Segment>> logit_lists_;  // these by page table
+  std::vector<std::span<const Segment>> lists_;        // of each page table, and last_segments_
 
-  std::unique_ptr<GuessLayer> guess_layer_;   // null: it has none
-  std::vector<int32_t> repeated_;   // each row's number as often as there are streams that are mixed
+  std::unique_ptr<GuessLayer> guess_layer_;  // null: it has none
+  std::vector<int32_t> repeated_;            // each row's number as often as there are streams that are mixed
 
   float* observed_ = nullptr;  // null: nobody observes
 };

@@ -25,7 +25,8 @@ class WeightList {
   void matrix(std::string_view name, int64_t rows, int64_t cols, std::unique_ptr<Matrix>& to) {
     part(name, 0, rows, rows, cols, to);
   }
-  void part(std::string_view name, int64_t first, int64_t rows, int64_t of_rows, int64_t cols, std::unique_ptr<Matrix>& to) {
+  void part(std::string_view name, int64_t first, int64_t rows, int64_t of_rows, int64_t cols,
+            std::unique_ptr<Matrix>& to) {
     add(name, rows, cols, &to, nullptr, {cols, of_rows, 1}, first);
   }
   // `count` matrices of this shape, one below the other.
@@ -54,7 +55,8 @@ class WeightList {
     slots_.back().run_stride = of_rows;
   }
   // One of `count` matrices of this shape.
-  void one_matrix(std::string_view name, int64_t index, int64_t count, int64_t rows, int64_t cols, std::unique_ptr<Matrix>& to) {
+  void one_matrix(std::string_view name, int64_t index, int64_t count, int64_t rows, int64_t cols,
+                  std::unique_ptr<Matrix>& to) {
     add(name, rows, cols, &to, nullptr, {cols, rows, count}, index * rows);
   }
   // Likewise of vectors. Tensors of several dimensions may be kept as a vector: `shape`, the length of a row first.
@@ -88,7 +90,8 @@ class WeightList {
   }
 
  private:
-  void add_heads(std::string_view name, const HeadPart& part, std::array<int64_t, 3> shape, std::unique_ptr<Matrix>& to) {
+  void add_heads(std::string_view name, const HeadPart& part, std::array<int64_t, 3> shape,
+                 std::unique_ptr<Matrix>& to) {
     const int64_t rows = part.transposed ? shape[0] : part.rows, cols = part.transposed ? part.rows : shape[0];
     const int64_t padded = (rows + kExpertRowMultiple - 1) / kExpertRowMultiple * kExpertRowMultiple;
     add(name, padded * part.n_heads, cols, &to, nullptr, shape, 0);

@@ -24,9 +24,7 @@ class Faults {
   }
   bool any() const { return count_ > 0; }
   Error error() const {
-    return {code_, count_ > kNamedFaults
-                       ? text_ + "; and " + std::to_string(count_ - kNamedFaults) + " more"
-                       : text_};
+    return {code_, count_ > kNamedFaults ? text_ + "; and " + std::to_string(count_ - kNamedFaults) + " more" : text_};
   }
 
  private:
@@ -55,7 +53,7 @@ std::vector<WeightSlot> list_all(const HyperParams& p, Weights& weights) {
   WeightList list(p);
   list.matrix("token_embd.weight", p.n_vocab, p.n_embd, weights.embedding);
   weights.layers.resize(p.layers.size());
-  const size_t n_own = p.layers.size() - (p.guess.eagle ? 1 : 0);   // a head's layer is of another file
+  const size_t n_own = p.layers.size() - (p.guess.eagle ? 1 : 0);  // a head's layer is of another file
   for (size_t i = 0; i < n_own; ++i) {
     list.enter(static_cast<int>(i));
     list_weights(p.layers[i], weights.layers[i], list);
@@ -85,8 +83,7 @@ bool read_with_params(std::string_view name, const HyperParams& params) {
 
 // Tensors that hold nothing the network would use, or what HyperParams has of it already.
 bool is_harmless(std::string_view name, const HyperParams& params, bool applies_factors) {
-  if (name == "rope_freqs.weight" || name == "rope_factors_long.weight" ||
-      name == "rope_factors_short.weight")
+  if (name == "rope_freqs.weight" || name == "rope_factors_long.weight" || name == "rope_factors_short.weight")
     return applies_factors;
   for (int i = params.n_layers; i < params.n_layers + params.n_guess_layers; ++i)
     if (name.starts_with("blk." + std::to_string(i) + ".")) return true;
@@ -97,7 +94,7 @@ bool is_harmless(std::string_view name, const HyperParams& params, bool applies_
     for (const char* unused : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"})
       if (name == block + unused) return true;
   }
-  for (int i = 0; i < params.n_layers; ++i)   // an index that is not asked
+  for (int i = 0; i < params.n_layers; ++i)  // an index that is not asked
     if (params.latents.index.most > 0 && !params.layers[static_cast<size_t>(i)].chooses &&
         name.starts_with("blk." + std::to_string(i) + ".indexer."))
       return true;
@@ -117,23 +114,20 @@ void check_slot(const GgufFile& file, WeightSlot& slot, Faults* faults) {
   }
   const GgufTensor& tensor = *slot.tensor;
   const bool is_vector = slot.vector != nullptr;
-  const bool fits = std::equal(slot.shape.begin(), slot.shape.end(), tensor.shape.begin()) &&
-                    tensor.shape[3] == 1;
+  const bool fits = std::equal(slot.shape.begin(), slot.shape.end(), tensor.shape.begin()) && tensor.shape[3] == 1;
   if (!fits) {
-    faults->add(ErrorCode::kInvalidFile, "tensor '" + slot.name + "' has shape " +
-                                             shape_text(tensor) + ", expected " + shape_text(slot));
+    faults->add(ErrorCode::kInvalidFile,
+                "tensor '" + slot.name + "' has shape " + shape_text(tensor) + ", expected " + shape_text(slot));
   } else if ((tensor.type == TensorType::kI32 || tensor.type == TensorType::kI64) != (slot.numbers != nullptr)) {
-    faults->add(ErrorCode::kInvalidFile, "tensor '" + slot.name + "' has type " +
-                                             std::string(traits_of(tensor.type).name) +
-                                             (slot.numbers != nullptr ? ", expected I32 or I64" : ", which holds no weights"));
+    faults->add(ErrorCode::kInvalidFile,
+                "tensor '" + slot.name + "' has type " + std::string(traits_of(tensor.type).name) +
+                    (slot.numbers != nullptr ? ", expected I32 or I64" : ", which holds no weights"));
   } else if (is_vector && !slot.any_type && traits_of(tensor.type).block_values != 1) {
     faults->add(ErrorCode::kUnsupported, "tensor '" + slot.name + "' has type " +
-                                             std::string(traits_of(tensor.type).name) +
-                                             ", expected F32, F16 or BF16");
+                                             std::string(traits_of(tensor.type).name) + ", expected F32, F16 or BF16");
   } else if (const int64_t row = slot.heads.n_heads > 0 || slot.any_type ? slot.shape[0] : slot.cols;
              row % traits_of(tensor.type).block_values != 0) {
-    faults->add(ErrorCode::kInvalidFile, "tensor '" + slot.name + "' has rows of " +
-                                             std::to_string(row) +
+    faults->add(ErrorCode::kInvalidFile, "tensor '" + slot.name + "' has rows of " + std::to_string(row) +
                                              " values, not a multiple of the block of " +
                                              std::string(traits_of(tensor.type).name));
   }
@@ -141,32 +135,35 @@ void check_slot(const GgufFile& file, WeightSlot& slot, Faults* faults) {
 
 // The scale beside a matrix, by which its products are multiplied: of one number, or one for each of several matrices. NVFP4
 // files have them, as its own scales have four bits of exponent only.
-void find_scale(const GgufFile& file, WeightSlot& slot, const std::unordered_set<std::string_view>& expected, Faults* faults) {
+void find_scale(const GgufFile& file, WeightSlot& slot, const std::unordered_set<std::string_view>& expected,
+                Faults* faults) {
   if (!slot.name.ends_with(".weight")) return;
   const std::string name = slot.name.substr(0, slot.name.size() - 6) + "scale";
-  if (expected.contains(name)) return;   // a part of the network
+  if (expected.contains(name)) return;  // a part of the network
   const GgufTensor* const found = file.tensor(name);
   if (found == nullptr) return;
   const bool one = found->n_values() == 1, each = found->n_values() == slot.shape[2] && slot.heads.n_heads == 0;
-  if (found->n_dims == 1 && (one || each) && traits_of(found->type).block_values == 1 && found->type != TensorType::kI32 &&
-      found->type != TensorType::kI64) {
+  if (found->n_dims == 1 && (one || each) && traits_of(found->type).block_values == 1 &&
+      found->type != TensorType::kI32 && found->type != TensorType::kI64) {
     slot.scale = found;
   } else if (faults != nullptr) {
-    faults->add(ErrorCode::kUnsupported, "tensor " + quoted(name) + " " + shape_text(*found) + " of " + std::string(traits_of(found->type).name) +
+    faults->add(ErrorCode::kUnsupported, "tensor " + quoted(name) + " " + shape_text(*found) + " of " +
+                                             std::string(traits_of(found->type).name) +
                                              " is no number, nor one for each matrix of " + quoted(slot.name));
   }
 }
 
 // Finds the tensors of all slots. Of the file's others those are no fault that `known` says are not needed.
 template <typename Known>
-Result<std::vector<WeightSlot>> check_all(const GgufFile& file, std::vector<WeightSlot> slots, const HyperParams& params, Known&& known) {
+Result<std::vector<WeightSlot>> check_all(const GgufFile& file, std::vector<WeightSlot> slots,
+                                          const HyperParams& params, Known&& known) {
   Faults faults;
   std::unordered_set<std::string_view> expected;
   for (WeightSlot& slot : slots) {
     const bool seen = !expected.insert(slot.name).second;
     check_slot(file, slot, seen ? nullptr : &faults);
   }
-  std::unordered_set<std::string> beside;   // matrices; inputs are not quantized here, whatever scale they would have
+  std::unordered_set<std::string> beside;  // matrices; inputs are not quantized here, whatever scale they would have
   for (WeightSlot& slot : slots) {
     if (slot.matrix == nullptr) continue;
     const std::string input_scale = slot.name.substr(0, slot.name.rfind('.')) + ".input_scale";
@@ -175,11 +172,10 @@ Result<std::vector<WeightSlot>> check_all(const GgufFile& file, std::vector<Weig
   }
   for (const GgufTensor& tensor : file.tensors()) {
     if (expected.contains(tensor.name) || known(tensor.name) || beside.contains(std::string(tensor.name))) continue;
-    faults.add(ErrorCode::kUnsupported,
-               "tensor " + quoted(tensor.name) + " " + shape_text(tensor) +
-                   " has no place in architecture '" + params.architecture_name + "' with " +
-                   std::to_string(params.n_layers) +
-                   " layers as this build computes it; leaving it out would change results");
+    faults.add(ErrorCode::kUnsupported, "tensor " + quoted(tensor.name) + " " + shape_text(tensor) +
+                                            " has no place in architecture '" + params.architecture_name + "' with " +
+                                            std::to_string(params.n_layers) +
+                                            " layers as this build computes it; leaving it out would change results");
   }
   if (faults.any()) return faults.error();
   return slots;
@@ -191,28 +187,28 @@ Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file) {
   auto params = HyperParams::read(file, 0, true);
   if (!params) return params.error();
   if (params->n_layers > kMostWantedLayers)
-    return Error{ErrorCode::kUnsupported, "'block_count' is " + std::to_string(params->n_layers) + ", expected at most " + std::to_string(kMostWantedLayers)};
+    return Error{ErrorCode::kUnsupported, "'block_count' is " + std::to_string(params->n_layers) +
+                                              ", expected at most " + std::to_string(kMostWantedLayers)};
   Weights none;
   const std::vector<WeightSlot> slots = list_all(*params, none);
   std::vector<WantedTensor> wanted;
-  std::unordered_set<std::string_view> named;   // slots may share a tensor
+  std::unordered_set<std::string_view> named;  // slots may share a tensor
   for (const WeightSlot& slot : slots) {
     if (!named.insert(slot.name).second) continue;
     const bool is_vector = slot.vector != nullptr && !slot.any_type;
     size_t dims = slot.shape[2] > 1 ? 3 : !is_vector || slot.shape[1] > 1 ? 2 : 1;
-    wanted.push_back({slot.name, {slot.shape.begin(), slot.shape.begin() + static_cast<ptrdiff_t>(dims)}, is_vector, slot.most});
+    wanted.push_back(
+        {slot.name, {slot.shape.begin(), slot.shape.begin() + static_cast<ptrdiff_t>(dims)}, is_vector, slot.most});
   }
   return wanted;
 }
 
-Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params,
-                                             Weights& weights) {
+Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params, Weights& weights) {
   // Each layer needs several tensors, so a block_count beyond their number is certainly wrong; this
   // keeps the list in proportion to the file.
   if (static_cast<size_t>(params.n_layers) > file.tensors().size()) {
     return Error{ErrorCode::kInvalidFile, "'" + params.architecture_name + ".block_count' is " +
-                                              std::to_string(params.n_layers) +
-                                              ", but the file has only " +
+                                              std::to_string(params.n_layers) + ", but the file has only " +
                                               std::to_string(file.tensors().size()) + " tensors"};
   }
   const bool applies_factors = find_architecture(params.architecture_name)->rope_factors;
@@ -226,7 +222,8 @@ Result<std::vector<WeightSlot>> eagle_slots(const GgufFile& head, const HyperPar
   WeightList list(eagle.own);
   list_weights(eagle, weights.eagle, list);
   // What leads back from tokens to rows of logits follows from d2t.
-  return check_all(head, std::move(list).take(), eagle.own, [](std::string_view name) { return name == "t2d" || name == "rope_freqs.weight"; });
+  return check_all(head, std::move(list).take(), eagle.own,
+                   [](std::string_view name) { return name == "t2d" || name == "rope_freqs.weight"; });
 }
 
 }  // namespace monolith

@@ -12,9 +12,7 @@ namespace monolith {
 namespace {
 
 // Floats a vector takes in the backend.
-size_t vector_bytes(const WeightSlot& slot) {
-  return static_cast<size_t>(slot.cols) * sizeof(float);
-}
+size_t vector_bytes(const WeightSlot& slot) { return static_cast<size_t>(slot.cols) * sizeof(float); }
 
 constexpr int kGatherRounds = 3;
 
@@ -54,9 +52,10 @@ std::span<const std::byte> read_runs(const GgufFile& file, const WeightSlot& slo
 
 size_t slot_bytes(const WeightSlot& slot, const Loading& backend) {
   if (slot.numbers != nullptr) return static_cast<size_t>(slot.cols) * sizeof(int32_t);
-  return slot.vector != nullptr ? vector_bytes(slot)
-                                : backend.matrix_bytes(slot.kept_as(backend), slot.rows, slot.cols) +
-                                      (slot.scale != nullptr && backend.keeps_factors() ? backend.factor_bytes(slot.rows) : 0);
+  return slot.vector != nullptr
+             ? vector_bytes(slot)
+             : backend.matrix_bytes(slot.kept_as(backend), slot.rows, slot.cols) +
+                   (slot.scale != nullptr && backend.keeps_factors() ? backend.factor_bytes(slot.rows) : 0);
 }
 
 // Of each of a slot's rows the number by which its products are multiplied; none: by 1.
@@ -66,7 +65,8 @@ Result<std::vector<float>> factors_of(const GgufFile& file, const WeightSlot& sl
   const std::span<const std::byte> data = file.read(*slot.scale, 0, slot.scale->bytes(), scratch);
   dequantize(slot.scale->type, data.data(), slot.scale->n_values(), scales.data());
   for (const float scale : scales)
-    if (!std::isfinite(scale)) return Error{ErrorCode::kInvalidFile, "tensor " + quoted(slot.scale->name) + " holds what is no number"};
+    if (!std::isfinite(scale))
+      return Error{ErrorCode::kInvalidFile, "tensor " + quoted(slot.scale->name) + " holds what is no number"};
   std::vector<float> factors(static_cast<size_t>(slot.rows), scales[0]);
   const int64_t of_run = slot.rows / slot.runs;
   for (int64_t row = 0; row < slot.rows && scales.size() > 1; ++row) {
@@ -77,7 +77,8 @@ Result<std::vector<float>> factors_of(const GgufFile& file, const WeightSlot& sl
 }
 
 // Rows as floats, each times its factor.
-std::vector<std::byte> widened_rows(const WeightSlot& slot, TensorType type, std::span<const std::byte> data, std::span<const float> factors) {
+std::vector<std::byte> widened_rows(const WeightSlot& slot, TensorType type, std::span<const std::byte> data,
+                                    std::span<const float> factors) {
   std::vector<std::byte> bytes(static_cast<size_t>(slot.rows * slot.cols) * sizeof(float));
   auto* const to = reinterpret_cast<float*>(bytes.data());
   dequantize(type, data.data(), slot.rows * slot.cols, to);
@@ -91,7 +92,7 @@ std::vector<std::byte> head_rows(const WeightSlot& slot, std::span<const std::by
   const HeadPart& heads = slot.heads;
   const GgufTensor& tensor = *slot.tensor;
   const TensorTypeTraits& traits = traits_of(tensor.type);
-  const int64_t values = slot.shape[0], padded = slot.rows / heads.n_heads;   // of a row of the tensor; rows of a head
+  const int64_t values = slot.shape[0], padded = slot.rows / heads.n_heads;  // of a row of the tensor; rows of a head
   const auto row_bytes = static_cast<size_t>(values / traits.block_values * traits.block_bytes);
   const auto from_row = [&](int64_t head, int64_t row) {
     return data.data() + static_cast<size_t>(head * heads.of_rows + heads.first + row) * row_bytes;
@@ -129,8 +130,9 @@ Status load_numbers(const WeightSlot& slot, std::span<const std::byte> data) {
     }
     (*slot.numbers)[i] = static_cast<int32_t>(number);
     if (number < 0 || number >= slot.most)
-      return Error{ErrorCode::kInvalidFile, "tensor '" + slot.name + "' holds " + std::to_string(number) + " at index " +
-                                                std::to_string(i) + ", expected 0 to " + std::to_string(slot.most - 1)};
+      return Error{ErrorCode::kInvalidFile, "tensor '" + slot.name + "' holds " + std::to_string(number) +
+                                                " at index " + std::to_string(i) + ", expected 0 to " +
+                                                std::to_string(slot.most - 1)};
   }
   return {};
 }
@@ -147,10 +149,9 @@ Status fit_types(std::vector<WeightSlot>& slots, const Backend& backend) {
       slot.tensor = slot.floats.get();
     }
     if (!backend.keeps_type(slot.kept_as(backend))) {
-      return Error{ErrorCode::kUnsupported, "tensor " + quoted(slot.name) + " has type " +
-                                                std::string(traits_of(slot.tensor->type).name) +
-                                                ", which is computed on processors only: the device is " +
-                                                backend.info().name};
+      return Error{ErrorCode::kUnsupported,
+                   "tensor " + quoted(slot.name) + " has type " + std::string(traits_of(slot.tensor->type).name) +
+                       ", which is computed on processors only: the device is " + backend.info().name};
     }
     if (!slot.tensor->fp8 || backend.keeps_fp8()) continue;
     return Error{ErrorCode::kUnsupported,
@@ -188,8 +189,8 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loadin
   for (WeightSlot& slot : slots) {
     const GgufTensor& tensor = *slot.tensor;
     const Part part = part_of(slot);
-    const std::span<const std::byte> data = slot.runs > 1 ? read_runs(file, slot, gathered, scratch)
-                                                          : file.read(tensor, part.offset, part.size, scratch);
+    const std::span<const std::byte> data =
+        slot.runs > 1 ? read_runs(file, slot, gathered, scratch) : file.read(tensor, part.offset, part.size, scratch);
     if (slot.numbers != nullptr) {
       if (Status status = load_numbers(slot, data); !status) return status;
       allocated += slot_bytes(slot, backend);
@@ -205,16 +206,19 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loadin
       if (slot.heads.n_heads > 0) heads = head_rows(slot, data);
       auto factors = factors_of(file, slot, scaled);
       if (!factors) return factors.error();
-      MatrixSource source = {slot.heads.transposed ? TensorType::kF32 : tensor.type, slot.rows, slot.cols,
-                             slot.heads.n_heads > 0 ? std::span<const std::byte>(heads) : data, tensor.fp8, *factors};
+      MatrixSource source = {slot.heads.transposed ? TensorType::kF32 : tensor.type,
+                             slot.rows,
+                             slot.cols,
+                             slot.heads.n_heads > 0 ? std::span<const std::byte>(heads) : data,
+                             tensor.fp8,
+                             *factors};
       std::vector<std::byte> wide;
       if (slot.is_widened(backend)) {
         wide = widened_rows(slot, source.type, source.data, *factors);
         source = {TensorType::kF32, slot.rows, slot.cols, wide, tensor.fp8};
       }
       auto matrix = backend.matrix(source);
-      if (!matrix)
-        return Error{matrix.error().code, "tensor '" + slot.name + "': " + matrix.error().message};
+      if (!matrix) return Error{matrix.error().code, "tensor '" + slot.name + "': " + matrix.error().message};
       *slot.matrix = std::move(*matrix);
       allocated += (*slot.matrix)->bytes;
     }
@@ -225,14 +229,13 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loadin
     }
     done += part.size;
     if (progress)
-      progress(total == 0
-                   ? 1.0f
-                   : static_cast<float>(static_cast<double>(done) / static_cast<double>(total)));
+      progress(total == 0 ? 1.0f : static_cast<float>(static_cast<double>(done) / static_cast<double>(total)));
   }
   return {};
 }
 
-size_t gather_weights(const std::vector<WeightSlot>& slots, Loading& backend, std::chrono::steady_clock::duration most) {
+size_t gather_weights(const std::vector<WeightSlot>& slots, Loading& backend,
+                      std::chrono::steady_clock::duration most) {
   const auto until = std::chrono::steady_clock::now() + most;
   size_t gathered = 0, before = 0;
   // What the system makes room for in a first round lets more succeed in another.

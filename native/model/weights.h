@@ -27,7 +27,7 @@ struct Weights {
   PerLayerTables per_layer;
   StreamProjections streams;
   StreamMixWeights output_mix;
-  std::vector<LayerWeights> layers;   // as HyperParams::layers
+  std::vector<LayerWeights> layers;  // as HyperParams::layers
   std::vector<GuessWeights> guess;   // of each level
   EagleWeights eagle;
 };
@@ -35,10 +35,10 @@ struct Weights {
 // Of each head's rows of a tensor some, the parts of all heads one below the other and each padded to a multiple of
 // kExpertRowMultiple: as HeadProducts::weight has them.
 struct HeadPart {
-  int64_t n_heads = 0;        // 0: not such a part
-  int64_t of_rows = 0;        // that each head has in the tensor
+  int64_t n_heads = 0;  // 0: not such a part
+  int64_t of_rows = 0;  // that each head has in the tensor
   int64_t first = 0, rows = 0;
-  bool transposed = false;    // its columns become the rows, all as F32
+  bool transposed = false;  // its columns become the rows, all as F32
 };
 
 // What the model needs of one tensor and where it goes: exactly one of `matrix`, `vector` and `numbers` is set.
@@ -54,13 +54,15 @@ struct WeightSlot {
   int64_t first = 0;
   const GgufTensor* tensor = nullptr;  // found in the file
   HeadPart heads = {};
-  std::vector<int32_t>* numbers = nullptr;   // I32 or I64, on the host
-  int32_t most = 0;                          // each of them is at least 0 and below this
-  bool any_type = false;                     // of a vector: the file may have it quantized
+  std::vector<int32_t>* numbers = nullptr;  // I32 or I64, on the host
+  int32_t most = 0;                         // each of them is at least 0 and below this
+  bool any_type = false;                    // of a vector: the file may have it quantized
   // The rows lie in so many runs of equal length, whose beginnings are `run_stride` rows apart.
   int64_t runs = 1, run_stride = 0;
-  const GgufTensor* scale = nullptr;   // if "x.scale" stands beside "x.weight": one for all of it, or one for each of its matrices
-  std::shared_ptr<const GgufTensor> floats = {};   // what `tensor` is then, if the backend does not have its type: see fit_types()
+  // if "x.scale" stands beside "x.weight": one for all of it, or one for each of its matrices
+  const GgufTensor* scale = nullptr;
+  // what `tensor` is then, if the backend does not have its type: see fit_types()
+  std::shared_ptr<const GgufTensor> floats = {};
 
   // The type of its matrix once loaded: floats where the backend has no factors.
   TensorType kept_as(const Loading& backend) const {
@@ -72,8 +74,7 @@ struct WeightSlot {
 // Resizes weights.layers and lists every tensor `params` calls for, each found in `file` with the
 // right shape. Errors name all missing, misshapen and surplus tensors (the first few of each kind):
 // kInvalidFile, or kUnsupported if only surplus ones that would change the result.
-Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params,
-                                             Weights& weights);
+Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params, Weights& weights);
 
 // The same for the head that guesses (HyperParams::guess.eagle), of its own file.
 Result<std::vector<WeightSlot>> eagle_slots(const GgufFile& head, const HyperParams& params, Weights& weights);
@@ -82,9 +83,9 @@ Result<std::vector<WeightSlot>> eagle_slots(const GgufFile& head, const HyperPar
 // name and shape are looked at. For tools that write models.
 struct WantedTensor {
   std::string name;
-  std::vector<int64_t> shape;   // row length first
-  bool is_vector;               // F32 in files
-  int32_t numbers_below = 0;    // above 0: I32, each of them at least 0 and below this
+  std::vector<int64_t> shape;  // row length first
+  bool is_vector;              // F32 in files
+  int32_t numbers_below = 0;   // above 0: I32, each of them at least 0 and below this
 };
 Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file);
 

@@ -29,7 +29,8 @@ PictureSize qwen_size(PictureSize picture, int factor, int64_t least, int64_t mo
 PictureSize pixtral_size(PictureSize picture, int longest, int factor) {
   const double w = picture.width, h = picture.height, ratio = std::max(w, h) / longest;
   PictureSize size = picture;
-  if (ratio > 1) size = {std::max(1, static_cast<int>(std::floor(w / ratio))), std::max(1, static_cast<int>(std::floor(h / ratio)))};
+  if (ratio > 1)
+    size = {std::max(1, static_cast<int>(std::floor(w / ratio))), std::max(1, static_cast<int>(std::floor(h / ratio)))};
   return {up_to(size.width, factor), up_to(size.height, factor)};
 }
 
@@ -52,10 +53,13 @@ PictureSize idefics_tiled(PictureSize scaled, int side) {
 }
 
 PictureSize gemma4_size(PictureSize picture, int factor, int64_t most) {
-  const double f = factor, w = picture.width, h = picture.height, scale = std::sqrt(static_cast<double>(most) / (w * h));
+  const double f = factor, w = picture.width, h = picture.height,
+               scale = std::sqrt(static_cast<double>(most) / (w * h));
   const auto longest = static_cast<int>(most / (int64_t{factor} * factor)) * factor;
   PictureSize size{whole(std::floor(scale * w / f), factor), whole(std::floor(scale * h / f), factor)};
-  const auto other = [&](double longer, double shorter) { return std::max(factor, std::min(whole(std::floor(longer / shorter), factor), longest)); };
+  const auto other = [&](double longer, double shorter) {
+    return std::max(factor, std::min(whole(std::floor(longer / shorter), factor), longest));
+  };
   if (size.width == 0 && size.height == 0) return {factor, factor};
   if (size.height == 0) return {other(w, h), factor};
   if (size.width == 0) return {factor, other(h, w)};
@@ -63,17 +67,24 @@ PictureSize gemma4_size(PictureSize picture, int factor, int64_t most) {
 }
 
 PictureSize kimi_size(PictureSize picture, int patch, int64_t most) {
-  const double w = picture.width, h = picture.height, patches = static_cast<double>(most / (int64_t{patch} * patch)), longest = double{kKimiSide} * patch;
+  const double w = picture.width, h = picture.height, patches = static_cast<double>(most / (int64_t{patch} * patch)),
+               longest = double{kKimiSide} * patch;
   const double area = std::max(1.0, std::floor(w / patch)) * std::max(1.0, std::floor(h / patch));
   const double scale = std::min({1.0, std::sqrt(patches / area), longest / w, longest / h});
-  const auto side = [&](double length) { return static_cast<int>(std::clamp(std::floor(length * scale), 1.0, longest)); };
+  const auto side = [&](double length) {
+    return static_cast<int>(std::clamp(std::floor(length * scale), 1.0, longest));
+  };
   return {side(w), side(h)};
 }
 
-PictureSize kimi_padded(PictureSize scaled, int factor) { return {up_to(scaled.width, factor), up_to(scaled.height, factor)}; }
+PictureSize kimi_padded(PictureSize scaled, int factor) {
+  return {up_to(scaled.width, factor), up_to(scaled.height, factor)};
+}
 
 PictureSize clip_size(PictureSize picture, int side) {
-  const auto other = [&](int longer, int shorter) { return static_cast<int>(std::min<int64_t>(int64_t{side} * longer / shorter, 1 << 30)); };
+  const auto other = [&](int longer, int shorter) {
+    return static_cast<int>(std::min<int64_t>(int64_t{side} * longer / shorter, 1 << 30));
+  };
   return picture.width <= picture.height ? PictureSize{side, other(picture.height, picture.width)}
                                          : PictureSize{other(picture.width, picture.height), side};
 }
@@ -84,7 +95,8 @@ PictureSize llava_candidate(PictureSize picture, std::span<const std::pair<int, 
   const double w = picture.width, h = picture.height;
   for (const auto& [width, height] : candidates) {
     const double scale = std::min(width / w, height / h);
-    const int64_t survives = std::min(static_cast<int64_t>(w * scale) * static_cast<int64_t>(h * scale), picture.pixels());
+    const int64_t survives =
+        std::min(static_cast<int64_t>(w * scale) * static_cast<int64_t>(h * scale), picture.pixels());
     const int64_t wasted = int64_t{width} * height - survives;
     if (survives < most || (survives == most && wasted >= least_wasted)) continue;
     best = {width, height};
@@ -95,16 +107,21 @@ PictureSize llava_candidate(PictureSize picture, std::span<const std::pair<int, 
 }
 
 PictureSize llava_scaled(PictureSize picture, PictureSize place) {
-  const double by_width = static_cast<double>(place.width) / picture.width, by_height = static_cast<double>(place.height) / picture.height;
-  if (by_width < by_height) return {place.width, std::clamp(static_cast<int>(std::ceil(picture.height * by_width)), 1, place.height)};
+  const double by_width = static_cast<double>(place.width) / picture.width,
+               by_height = static_cast<double>(place.height) / picture.height;
+  if (by_width < by_height)
+    return {place.width, std::clamp(static_cast<int>(std::ceil(picture.height * by_width)), 1, place.height)};
   return {std::clamp(static_cast<int>(std::ceil(picture.width * by_height)), 1, place.width), place.height};
 }
 
 PictureSize llava_kept(PictureSize picture, PictureSize grid) {
   const double w = picture.width, h = picture.height;
   // What is short of a whole number by less than 5e-8 is one: the makers' program rounds to seven places first.
-  const auto cut = [](double own, int all) { return all - (all - std::min(all, static_cast<int>(own + 5e-8))) / 2 * 2; };
-  if (w / h > static_cast<double>(grid.width) / grid.height) return {grid.width, cut(h * (grid.width / w), grid.height)};
+  const auto cut = [](double own, int all) {
+    return all - (all - std::min(all, static_cast<int>(own + 5e-8))) / 2 * 2;
+  };
+  if (w / h > static_cast<double>(grid.width) / grid.height)
+    return {grid.width, cut(h * (grid.width / w), grid.height)};
   return {cut(w * (grid.height / h), grid.width), grid.height};
 }
 

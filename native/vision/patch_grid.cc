@@ -48,7 +48,8 @@ void PatchGrid::order(int rows, int columns) {
 
 RopeStyle PatchGrid::rotation_style() const {
   const PatchRotation rotation = params_.traits->rotation;
-  return rotation == PatchRotation::kPixtral || rotation == PatchRotation::kKimi ? RopeStyle::kAdjacentPairs : RopeStyle::kHalves;
+  return rotation == PatchRotation::kPixtral || rotation == PatchRotation::kKimi ? RopeStyle::kAdjacentPairs
+                                                                                 : RopeStyle::kHalves;
 }
 
 int PatchGrid::rotation_section() const {
@@ -87,7 +88,8 @@ void PatchGrid::rotations(std::vector<float>& own, std::vector<float>& partner) 
   for (size_t patch = 0; patch < places_.size(); ++patch)
     for (int i = 0; i < pairs; ++i) {
       const int p = (i < quarter) == row_first ? places_[patch].row : places_[patch].column;
-      const float cosine = cosines[static_cast<size_t>(p * pairs + i)], sine = sines[static_cast<size_t>(p * pairs + i)];
+      const float cosine = cosines[static_cast<size_t>(p * pairs + i)],
+                  sine = sines[static_cast<size_t>(p * pairs + i)];
       const auto [one, two] = dims[static_cast<size_t>(i)];
       float* const at = own.data() + patch * static_cast<size_t>(dim);
       float* const other = partner.data() + patch * static_cast<size_t>(dim);
@@ -124,7 +126,8 @@ PatchGrid::AxisTaps PatchGrid::axis_taps(int n_patches, int n_table) const {
       const double at = (i + 0.5) * ratio - 0.5, low = std::floor(at), t = at - low;
       for (int j = -1; j <= 2; ++j) {
         const double x = std::abs(t - j);
-        const double weight = x <= 1 ? ((kA + 2) * x - (kA + 3)) * x * x + 1 : ((kA * x - 5 * kA) * x + 8 * kA) * x - 4 * kA;
+        const double weight =
+            x <= 1 ? ((kA + 2) * x - (kA + 3)) * x * x + 1 : ((kA * x - 5 * kA) * x + 8 * kA) * x - 4 * kA;
         own.emplace_back(std::clamp(static_cast<int>(low) + j, 0, n_table - 1), weight);
       }
     }
@@ -159,7 +162,8 @@ void PatchGrid::taps(int first, int count, std::vector<int32_t>& rows, std::vect
       case PatchPositions::kBicubic:
         for (int y = place.row * by_row_.count; y < (place.row + 1) * by_row_.count; ++y)
           for (int x = place.column * by_column_.count; x < (place.column + 1) * by_column_.count; ++x) {
-            rows.push_back(by_row_.index[static_cast<size_t>(y)] * params_.position_columns + by_column_.index[static_cast<size_t>(x)]);
+            rows.push_back(by_row_.index[static_cast<size_t>(y)] * params_.position_columns +
+                           by_column_.index[static_cast<size_t>(x)]);
             weights.push_back(by_row_.weight[static_cast<size_t>(y)] * by_column_.weight[static_cast<size_t>(x)]);
           }
         break;

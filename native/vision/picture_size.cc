@@ -12,7 +12,8 @@ constexpr float kLargest = 1 << 28;
 
 // Multiples of `factor` are counted in float32 and then multiplied as whole numbers.
 int times(float count, int factor) {
-  return static_cast<int>(std::min<int64_t>(static_cast<int64_t>(std::min(count, kLargest)) * factor, int64_t{1} << 30));
+  return static_cast<int>(
+      std::min<int64_t>(static_cast<int64_t>(std::min(count, kLargest)) * factor, int64_t{1} << 30));
 }
 
 }  // namespace
@@ -21,10 +22,12 @@ PictureSize smart_size(PictureSize picture, int factor, int64_t least, int64_t m
   const auto f = static_cast<float>(factor);
   const auto w = static_cast<float>(picture.width), h = static_cast<float>(picture.height);
   const auto area = static_cast<float>(picture.pixels());
-  PictureSize size{std::max(factor, times(std::round(w / f), factor)), std::max(factor, times(std::round(h / f), factor))};
+  PictureSize size{std::max(factor, times(std::round(w / f), factor)),
+                   std::max(factor, times(std::round(h / f), factor))};
   if (size.pixels() > most) {
     const float shrink = std::sqrt(area / static_cast<float>(most));
-    size = {std::max(factor, times(std::floor(w / shrink / f), factor)), std::max(factor, times(std::floor(h / shrink / f), factor))};
+    size = {std::max(factor, times(std::floor(w / shrink / f), factor)),
+            std::max(factor, times(std::floor(h / shrink / f), factor))};
   } else if (size.pixels() < least) {
     const float grow = std::sqrt(static_cast<float>(least) / area);
     size = {times(std::ceil(w * grow / f), factor), times(std::ceil(h * grow / f), factor)};
@@ -40,7 +43,8 @@ PictureSize fitted_size(PictureSize picture, PictureSize place) {
 }
 
 PictureSize tiled_size(PictureSize picture, int longer, int side) {
-  const auto w = static_cast<float>(picture.width), h = static_cast<float>(picture.height), s = static_cast<float>(side);
+  const auto w = static_cast<float>(picture.width), h = static_cast<float>(picture.height),
+             s = static_cast<float>(side);
   const float scale = std::min(static_cast<float>(longer) / w, static_cast<float>(longer) / h);
   return {std::max(side, times(std::ceil(w * scale / s), side)), std::max(side, times(std::ceil(h * scale / s), side))};
 }

@@ -12,8 +12,8 @@ namespace monolith {
 namespace {
 
 constexpr int kMaxSourceSide = 1 << 16;
-constexpr int64_t kLowPixels = 512 * 512; // PlanOptions::overview_only, where size follows the picture's
-constexpr int kLfm2Whole = 1024;          // LFM2-VL: larger sides are cut into tiles
+constexpr int64_t kLowPixels = 512 * 512;  // PlanOptions::overview_only, where size follows the picture's
+constexpr int kLfm2Whole = 1024;           // LFM2-VL: larger sides are cut into tiles
 
 std::string tile_marker(std::string_view before, std::string_view between, int row, int column) {
   return std::string(before) + std::to_string(row) + std::string(between) + std::to_string(column);
@@ -79,10 +79,13 @@ class Planner {
         single(kimi_padded(scaled, params_.factor()));
         break;
       }
-      case Projector::kGemma4: single(gemma4_size(picture_, params_.factor(), std::max(most, int64_t{params_.factor()} * params_.factor()))); break;
+      case Projector::kGemma4:
+        single(gemma4_size(picture_, params_.factor(), std::max(most, int64_t{params_.factor()} * params_.factor())));
+        break;
       case Projector::kPixtral: {
         const auto longest = std::min<int64_t>(size, static_cast<int64_t>(std::sqrt(static_cast<double>(most))));
-        single(pixtral_size(picture_, static_cast<int>(longest / params_.factor() * params_.factor()), params_.factor()));
+        single(
+            pixtral_size(picture_, static_cast<int>(longest / params_.factor() * params_.factor()), params_.factor()));
         break;
       }
       case Projector::kIdefics3: {
@@ -92,7 +95,8 @@ class Planner {
         break;
       }
       case Projector::kInternVl: {
-        const PictureSize grid = tiles ? nearest_grid(picture_, params_.max_tiles, size, params_.min_tiles) : PictureSize{1, 1};
+        const PictureSize grid =
+            tiles ? nearest_grid(picture_, params_.max_tiles, size, params_.min_tiles) : PictureSize{1, 1};
         if (grid.pixels() > 1) cut({grid.width * size, grid.height * size}, size);
         overview({size, size});
         break;
@@ -105,7 +109,7 @@ class Planner {
         if (clip_size(picture_, size).pixels() > params_.bounds.max_source_pixels) return too_narrow();
         single({size, size});
         break;
-      default: choose(options);   // sizes are the same, filters and shapes are not
+      default: choose(options);  // sizes are the same, filters and shapes are not
     }
     return {};
   }
@@ -113,15 +117,14 @@ class Planner {
   int64_t low_pixels() const { return std::max(params_.least_pixels, std::min(params_.most_pixels, kLowPixels)); }
 
   Error too_narrow() const {
-    return {ErrorCode::kInvalidArgument, "a picture of " + std::to_string(picture_.width) + " x " + std::to_string(picture_.height) +
-                                             " pixels is too narrow: no " + std::to_string(params_.most_piece_pixels) +
-                                             " pixels show both its sides"};
+    return {ErrorCode::kInvalidArgument, "a picture of " + std::to_string(picture_.width) + " x " +
+                                             std::to_string(picture_.height) + " pixels is too narrow: no " +
+                                             std::to_string(params_.most_piece_pixels) + " pixels show both its sides"};
   }
 
   Result<ImagePlan> finish() {
     for (const ImagePiece& piece : plan_.pieces)
-      if (int64_t{piece.width} * piece.height > params_.most_piece_pixels)
-        return too_narrow();
+      if (int64_t{piece.width} * piece.height > params_.most_piece_pixels) return too_narrow();
     if (Status s = check_positions(); !s) return s.error();
     mark();
     return std::move(plan_);
@@ -168,9 +171,7 @@ class Planner {
     plan_.pieces.push_back(std::move(one));
   }
 
-  void overview(PictureSize size) {
-    plan_.pieces.push_back(piece(PiecePart::kOverview, size));
-  }
+  void overview(PictureSize size) { plan_.pieces.push_back(piece(PiecePart::kOverview, size)); }
 
   void cut(PictureSize size, int tile) {
     plan_.resized_width = size.width;
@@ -189,10 +190,10 @@ class Planner {
     if (params_.traits->positions != PatchPositions::kTwoTables) return {};
     for (const ImagePiece& piece : plan_.pieces)
       if (std::max(piece.width, piece.height) / params_.patch_size > params_.n_positions)
-        return Error{ErrorCode::kInvalidArgument,
-                     "a picture of " + std::to_string(picture_.width) + " x " + std::to_string(picture_.height) +
-                         " pixels is too narrow: the file has positions for " + std::to_string(params_.n_positions) +
-                         " patches a side"};
+        return Error{ErrorCode::kInvalidArgument, "a picture of " + std::to_string(picture_.width) + " x " +
+                                                      std::to_string(picture_.height) +
+                                                      " pixels is too narrow: the file has positions for " +
+                                                      std::to_string(params_.n_positions) + " patches a side"};
     return {};
   }
 

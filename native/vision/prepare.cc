@@ -22,14 +22,16 @@ ContentHash hash_of(const VisionParams& params, const PreparedPiece& piece) {
   hash.add_number(static_cast<uint64_t>(piece.height));
   // The same bytes may be more or less of them padding.
   if (const auto& tiled = piece.tiled)
-    for (const int number : {tiled->columns, tiled->rows, tiled->left, tiled->top, tiled->grid_columns, tiled->grid_rows})
+    for (const int number :
+         {tiled->columns, tiled->rows, tiled->left, tiled->top, tiled->grid_columns, tiled->grid_rows})
       hash.add_number(static_cast<uint64_t>(number));
   hash.add(std::as_bytes(std::span(piece.pixels)));
   return hash.content();
 }
 
 // `row` and `column` from 1.
-std::vector<uint8_t> tile_of(const std::vector<uint8_t>& picture, int picture_width, PictureSize size, int row, int column) {
+std::vector<uint8_t> tile_of(const std::vector<uint8_t>& picture, int picture_width, PictureSize size, int row,
+                             int column) {
   std::vector<uint8_t> tile(static_cast<size_t>(size.pixels()) * 3);
   const int64_t row_bytes = int64_t{3} * size.width;
   for (int64_t y = 0; y < size.height; ++y) {
@@ -41,7 +43,8 @@ std::vector<uint8_t> tile_of(const std::vector<uint8_t>& picture, int picture_wi
 }
 
 // On black of `size`.
-std::vector<uint8_t> placed(const std::vector<uint8_t>& picture, PictureSize picture_size, PictureSize size, int left, int top) {
+std::vector<uint8_t> placed(const std::vector<uint8_t>& picture, PictureSize picture_size, PictureSize size, int left,
+                            int top) {
   std::vector<uint8_t> out(static_cast<size_t>(size.pixels()) * 3);
   const int64_t row = int64_t{3} * picture_size.width;
   for (int64_t y = 0; y < picture_size.height; ++y)
@@ -52,17 +55,20 @@ std::vector<uint8_t> placed(const std::vector<uint8_t>& picture, PictureSize pic
 // One picture's pixels in the sizes that its plan has.
 class Resizing {
  public:
-  Resizing(const VisionParams& params, const uint8_t* pixels, PictureSize size) : params_(params), pixels_(pixels), size_(size) {}
+  Resizing(const VisionParams& params, const uint8_t* pixels, PictureSize size)
+      : params_(params), pixels_(pixels), size_(size) {}
 
   std::vector<uint8_t> for_tiles(PictureSize all) const {
     constexpr uint8_t kBlack[3] = {0, 0, 0};
-    if (!params_.original()) return fit_with_padding(resize_kernels(), params_.traits->filter, pixels_, size_, all, kBlack);
+    if (!params_.original())
+      return fit_with_padding(resize_kernels(), params_.traits->filter, pixels_, size_, all, kBlack);
     if (projector() == Projector::kMlp) {
       const PictureSize scaled = llava_scaled(size_, all);
-      return placed(resample(original_filter(), pixels_, size_, scaled), scaled, all, (all.width - scaled.width) / 2, (all.height - scaled.height) / 2);
+      return placed(resample(original_filter(), pixels_, size_, scaled), scaled, all, (all.width - scaled.width) / 2,
+                    (all.height - scaled.height) / 2);
     }
     if (projector() != Projector::kIdefics3) return resample(original_filter(), pixels_, size_, all);
-    const PictureSize scaled = idefics_size(size_, params_.longer_side);   // once by its shape, once to whole tiles
+    const PictureSize scaled = idefics_size(size_, params_.longer_side);  // once by its shape, once to whole tiles
     return resample(original_filter(), resample(original_filter(), pixels_, size_, scaled).data(), scaled, all);
   }
 
@@ -83,8 +89,9 @@ class Resizing {
 
   // `scaled`: the plan's resized_width and resized_height.
   std::vector<uint8_t> whole(PictureSize place, PictureSize scaled) const {
-    if (!params_.original()) return fit_with_padding(resize_kernels(), params_.traits->filter, pixels_, size_, place, params_.traits->pad);
-    if (projector() == Projector::kKimi25) {   // black to the right and below
+    if (!params_.original())
+      return fit_with_padding(resize_kernels(), params_.traits->filter, pixels_, size_, place, params_.traits->pad);
+    if (projector() == Projector::kKimi25) {  // black to the right and below
       return placed(resample(original_filter(), pixels_, size_, scaled), scaled, place, 0, 0);
     }
     if (projector() != Projector::kMlp) return resample(original_filter(), pixels_, size_, place);
@@ -95,8 +102,9 @@ class Resizing {
   // `tiled`: what for_tiles() gave, of size `all`; empty without tiles.
   std::vector<uint8_t> overview(PictureSize place, const std::vector<uint8_t>& tiled, PictureSize all) const {
     if (!params_.original()) return stretch(resize_kernels(), Filter::kBilinear, pixels_, size_, place);
-    const bool again = projector() == Projector::kIdefics3 && !tiled.empty();   // of what was cut, not of the picture
-    return again ? resample(original_filter(), tiled.data(), all, place) : resample(original_filter(), pixels_, size_, place);
+    const bool again = projector() == Projector::kIdefics3 && !tiled.empty();  // of what was cut, not of the picture
+    return again ? resample(original_filter(), tiled.data(), all, place)
+                 : resample(original_filter(), pixels_, size_, place);
   }
 
  private:
@@ -121,27 +129,29 @@ Result<std::vector<PreparedPiece>> VisionModel::prepare(const ImagePlan& plan, c
   const PictureSize size{image.width, image.height};
   if (image.width != plan.source_width || image.height != plan.source_height ||
       image.pixels.size() != static_cast<size_t>(size.pixels()) * 3)
-    return Error{ErrorCode::kInvalidArgument,
-                 "a picture of " + std::to_string(image.width) + " x " + std::to_string(image.height) + " pixels and " +
-                     std::to_string(image.pixels.size()) + " bytes is not the one of " + std::to_string(plan.source_width) +
-                     " x " + std::to_string(plan.source_height) + " that was planned"};
+    return Error{ErrorCode::kInvalidArgument, "a picture of " + std::to_string(image.width) + " x " +
+                                                  std::to_string(image.height) + " pixels and " +
+                                                  std::to_string(image.pixels.size()) + " bytes is not the one of " +
+                                                  std::to_string(plan.source_width) + " x " +
+                                                  std::to_string(plan.source_height) + " that was planned"};
   try {
     const Resizing resizing(*params_, image.pixels.data(), size);
     std::vector<uint8_t> resized;
     const PictureSize scaled{plan.resized_width, plan.resized_height};
-    if (std::ranges::any_of(plan.pieces, [](const ImagePiece& piece) { return piece.part == PiecePart::kTile; })) resized = resizing.for_tiles(scaled);
+    if (std::ranges::any_of(plan.pieces, [](const ImagePiece& piece) { return piece.part == PiecePart::kTile; }))
+      resized = resizing.for_tiles(scaled);
     std::vector<PreparedPiece> pieces;
     for (const ImagePiece& piece : plan.pieces) {
       const PictureSize place{piece.width, piece.height};
       PreparedPiece& prepared = pieces.emplace_back(PreparedPiece{piece.width, piece.height, {}, piece.tiled, {}});
       switch (piece.part) {
-        case PiecePart::kTile: prepared.pixels = tile_of(resized, plan.resized_width, place, piece.row, piece.column); break;
+        case PiecePart::kTile:
+          prepared.pixels = tile_of(resized, plan.resized_width, place, piece.row, piece.column);
+          break;
         case PiecePart::kImage:
           prepared.pixels = piece.tiled ? resizing.views(*piece.tiled, scaled) : resizing.whole(place, scaled);
           break;
-        case PiecePart::kOverview:
-          prepared.pixels = resizing.overview(place, resized, scaled);
-          break;
+        case PiecePart::kOverview: prepared.pixels = resizing.overview(place, resized, scaled); break;
       }
       prepared.hash = hash_of(*params_, prepared);
     }

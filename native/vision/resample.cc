@@ -11,7 +11,9 @@ namespace {
 // Weights are whole numbers of 2^-22: sums of bytes times them stay within 32 bits.
 constexpr int kWeightBits = 22;
 
-double reach(ResampleFilter filter) { return filter == ResampleFilter::kBilinear ? 1 : filter == ResampleFilter::kBicubic ? 2 : 3; }
+double reach(ResampleFilter filter) {
+  return filter == ResampleFilter::kBilinear ? 1 : filter == ResampleFilter::kBicubic ? 2 : 3;
+}
 
 double sinc(double x) { return x == 0 ? 1 : std::sin(x * std::numbers::pi) / (x * std::numbers::pi); }
 
@@ -28,13 +30,14 @@ double weight_at(ResampleFilter filter, double x) {
 struct Axis {
   struct Place {
     int first = 0, count = 0;
-    size_t weights = 0;   // where they begin
+    size_t weights = 0;  // where they begin
   };
   std::vector<Place> places;
   std::vector<int32_t> weights;
 
   Axis(ResampleFilter filter, int from, int to) {
-    const double scale = static_cast<double>(from) / to, widened = std::max(scale, 1.0), support = reach(filter) * widened;
+    const double scale = static_cast<double>(from) / to, widened = std::max(scale, 1.0),
+                 support = reach(filter) * widened;
     std::vector<double> own;
     for (int i = 0; i < to; ++i) {
       const double centre = (i + 0.5) * scale;
@@ -102,7 +105,8 @@ std::vector<uint8_t> resample(ResampleFilter filter, const uint8_t* source, Pict
 }
 
 std::vector<uint8_t> middle_of(const uint8_t* source, PictureSize from, PictureSize size) {
-  const int64_t left = (from.width - size.width) / 2, top = (from.height - size.height) / 2, row = int64_t{3} * size.width;
+  const int64_t left = (from.width - size.width) / 2, top = (from.height - size.height) / 2,
+                row = int64_t{3} * size.width;
   std::vector<uint8_t> out(static_cast<size_t>(size.pixels()) * 3);
   for (int64_t y = 0; y < size.height; ++y)
     std::memcpy(out.data() + y * row, source + ((top + y) * from.width + left) * 3, static_cast<size_t>(row));

@@ -10,7 +10,7 @@
 
 namespace monolith {
 
-enum class ResampleFilter : uint8_t { kBilinear, kBicubic, kLanczos };   // bicubic: a = -0.5; Lanczos: three lobes
+enum class ResampleFilter : uint8_t { kBilinear, kBicubic, kLanczos };  // bicubic: a = -0.5; Lanczos: three lobes
 
 // The whole of `source` in `to` pixels, its shape given up; of the same size a copy. All sides at least 1.
 std::vector<uint8_t> resample(ResampleFilter filter, const uint8_t* source, PictureSize from, PictureSize to);

@@ -53,7 +53,8 @@ Columns columns_of(Filter filter, int width, int from) {
       const auto i = static_cast<size_t>(3 * x + colour);
       columns.t[i] = place.t;
       for (int n = 0; n < neighbours(filter); ++n)
-        columns.at[static_cast<size_t>(n)][i] = 3 * std::clamp(place.first + first_neighbour(filter) + n, 0, from - 1) + colour;
+        columns.at[static_cast<size_t>(n)][i] =
+            3 * std::clamp(place.first + first_neighbour(filter) + n, 0, from - 1) + colour;
     }
   }
   for (size_t n = 0; n < 4; ++n) columns.pointers[n] = columns.at[n].data();
@@ -71,8 +72,8 @@ const ResizeKernels& resize_kernels(bool plain) {
   return kKernels;
 }
 
-void resize(const ResizeKernels& kernels, Filter filter, const uint8_t* source, PictureSize from, PictureSize to, uint8_t* out,
-            int64_t out_stride) {
+void resize(const ResizeKernels& kernels, Filter filter, const uint8_t* source, PictureSize from, PictureSize to,
+            uint8_t* out, int64_t out_stride) {
   const Columns columns = columns_of(filter, to.width, from.width);
   const int64_t count = int64_t{3} * to.width, source_count = int64_t{3} * from.width;
   std::vector<float> row(static_cast<size_t>(source_count));
@@ -100,8 +101,8 @@ void resize(const ResizeKernels& kernels, Filter filter, const uint8_t* source, 
   }
 }
 
-std::vector<uint8_t> fit_with_padding(const ResizeKernels& kernels, Filter filter, const uint8_t* source, PictureSize from,
-                                      PictureSize place, const uint8_t (&pad)[3]) {
+std::vector<uint8_t> fit_with_padding(const ResizeKernels& kernels, Filter filter, const uint8_t* source,
+                                      PictureSize from, PictureSize place, const uint8_t (&pad)[3]) {
   std::vector<uint8_t> out(static_cast<size_t>(place.pixels()) * 3);
   if (from == place) {
     std::copy_n(source, out.size(), out.begin());

@@ -27,12 +27,12 @@ const ResizeKernels& resize_kernels(bool plain = false);
 
 // Writes the resized source to `out`, whose rows are `out_stride` bytes apart. Bilinear: corners aligned, truncated, without
 // antialiasing; bicubic: aligned at 0. All sides at least 1.
-void resize(const ResizeKernels& kernels, Filter filter, const uint8_t* source, PictureSize from, PictureSize to, uint8_t* out,
-            int64_t out_stride);
+void resize(const ResizeKernels& kernels, Filter filter, const uint8_t* source, PictureSize from, PictureSize to,
+            uint8_t* out, int64_t out_stride);
 
 // The source, its shape kept, in the middle of a picture of `place` pixels of colour `pad`. Of the same size: a copy.
-std::vector<uint8_t> fit_with_padding(const ResizeKernels& kernels, Filter filter, const uint8_t* source, PictureSize from,
-                                      PictureSize place, const uint8_t (&pad)[3]);
+std::vector<uint8_t> fit_with_padding(const ResizeKernels& kernels, Filter filter, const uint8_t* source,
+                                      PictureSize from, PictureSize place, const uint8_t (&pad)[3]);
 std::vector<uint8_t> stretch(const ResizeKernels& kernels, Filter filter, const uint8_t* source, PictureSize from,
                              PictureSize to);
 

@@ -15,7 +15,8 @@ constexpr float kChecked = 0;
 
 std::string shape_text(std::span<const int64_t> shape) {
   std::string text = "[";
-  for (const int64_t size : shape) text += (text.size() > 1 ? ", " : "") + (size > 0 ? std::to_string(size) : std::string("any"));
+  for (const int64_t size : shape)
+    text += (text.size() > 1 ? ", " : "") + (size > 0 ? std::to_string(size) : std::string("any"));
   return text + "]";
 }
 
@@ -37,9 +38,10 @@ const GgufTensor* TensorReader::tensor(const std::string& name, std::initializer
   for (size_t i = 0; i < found->shape.size(); ++i) {
     const int64_t size = i < wanted.size() ? wanted[i] : 1;
     if (size > 0 && found->shape[i] != size) {
-      fail({ErrorCode::kInvalidFile, "tensor " + name + " is " +
-                                         shape_text(std::span(found->shape).first(static_cast<size_t>(std::max(1, found->n_dims)))) +
-                                         ", expected " + shape_text(wanted)});
+      fail({ErrorCode::kInvalidFile,
+            "tensor " + name + " is " +
+                shape_text(std::span(found->shape).first(static_cast<size_t>(std::max(1, found->n_dims)))) +
+                ", expected " + shape_text(wanted)});
       return nullptr;
     }
   }
@@ -88,7 +90,7 @@ const float* TensorReader::vector(const std::string& name, int64_t count, float 
 
 TowerNorm TensorReader::norm(const std::string& name, int64_t count, bool rms) {
   const float* const weight = vector(name + ".weight", count);
-  if (!ok() || rms) return {weight, nullptr};   // a bias beside an RMS norm's weight is surplus
+  if (!ok() || rms) return {weight, nullptr};  // a bias beside an RMS norm's weight is surplus
   const float* const bias = vector_if(name + ".bias", count);
   return {weight, bias == nullptr && ok() ? zeros(count) : bias};
 }
@@ -100,7 +102,8 @@ void TensorReader::shape(TowerLinear& to, int64_t rows, int64_t cols, TensorType
   if (to.fixed16)
     bytes_ += halves_.integers->fixed16_bytes(rows, cols);
   else if (backend_ != nullptr)
-    bytes_ += backend_->matrix_bytes(kept_as == TensorType::kBF16 && halves_.bf16_as_f32 ? TensorType::kF32 : kept_as, rows, cols);
+    bytes_ += backend_->matrix_bytes(kept_as == TensorType::kBF16 && halves_.bf16_as_f32 ? TensorType::kF32 : kept_as,
+                                     rows, cols);
 }
 
 void TensorReader::matrix(TowerLinear& to, TensorType type, std::span<const std::byte> bytes) {
@@ -139,10 +142,13 @@ void TensorReader::bias_and_clamps(TowerLinear& to, const std::string& name, int
       }
     }
   }
-  const struct { const char* suffix; float TowerClamps::*to; } kClamps[] = {{".input_min", &TowerClamps::in_low},
-                                                                            {".input_max", &TowerClamps::in_high},
-                                                                            {".output_min", &TowerClamps::out_low},
-                                                                            {".output_max", &TowerClamps::out_high}};
+  const struct {
+    const char* suffix;
+    float TowerClamps::*to;
+  } kClamps[] = {{".input_min", &TowerClamps::in_low},
+                 {".input_max", &TowerClamps::in_high},
+                 {".output_min", &TowerClamps::out_low},
+                 {".output_max", &TowerClamps::out_high}};
   for (const auto& [suffix, bound] : kClamps) {
     if (!has(name + suffix)) continue;
     const GgufTensor* const found = tensor(name + suffix, {1});
@@ -159,7 +165,8 @@ TowerLinear TensorReader::linear(const std::string& name, int64_t rows, int64_t 
   return linear_part(name, 0, rows, rows, cols);
 }
 
-TowerLinear TensorReader::linear_part(const std::string& name, int64_t first, int64_t rows, int64_t of_rows, int64_t cols) {
+TowerLinear TensorReader::linear_part(const std::string& name, int64_t first, int64_t rows, int64_t of_rows,
+                                      int64_t cols) {
   TowerLinear to;
   const GgufTensor* const found = tensor(name + ".weight", {cols, of_rows});
   if (found == nullptr) return to;

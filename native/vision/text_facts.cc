@@ -15,7 +15,8 @@ Result<TextModelFacts> read_text_facts(const GgufFile& file, const Tokenizer& to
   TextModelFacts facts;
   facts.architecture = **architecture;
   facts.tokenizer = &tokenizer;
-  const Result<int> n_embd = read.integer("embedding_length", 1, INT32_MAX), deepstack = read.integer("n_deepstack_layers", 0, 1 << 16, 0);
+  const Result<int> n_embd = read.integer("embedding_length", 1, INT32_MAX),
+                    deepstack = read.integer("n_deepstack_layers", 0, 1 << 16, 0);
   if (!n_embd) return n_embd.error();
   if (!deepstack) return deepstack.error();
   facts.n_embd = *n_embd;
@@ -24,7 +25,8 @@ Result<TextModelFacts> read_text_facts(const GgufFile& file, const Tokenizer& to
   const auto sections = file.integers(read.key("rope.dimension_sections"));
   if (!sections) return sections.error();
   if (*sections && (*sections)->size() >= 3)
-    facts.mrope = std::any_of((*sections)->begin() + 1, (*sections)->begin() + 3, [](int64_t pairs) { return pairs > 0; });
+    facts.mrope =
+        std::any_of((*sections)->begin() + 1, (*sections)->begin() + 3, [](int64_t pairs) { return pairs > 0; });
   return facts;
 }
 

@@ -21,18 +21,20 @@ int64_t most_hidden(const TowerWeights& weights) {
 }  // namespace
 
 TowerSizes::TowerSizes(const VisionParams& params, const TowerWeights& weights)
-    : most_rows(params.most_patches + (params.class_vector ? 1 : 0)), hidden(most_hidden(weights)),
+    : most_rows(params.most_patches + (params.class_vector ? 1 : 0)),
+      hidden(most_hidden(weights)),
       fixed16(weights.attends_in_fixed16()) {
   const int square = params.merge * params.merge;
   chunk_rows = std::max(1, kChunkRows / square) * square;
-  clamped = std::max(chunk_rows * std::max<int64_t>({params.width, params.n_ff, params.patch_values()}), chunk_rows / square * hidden);
+  clamped = std::max(chunk_rows * std::max<int64_t>({params.width, params.n_ff, params.patch_values()}),
+                     chunk_rows / square * hidden);
   most_cols = std::max<int64_t>({params.width * int64_t{square}, params.n_ff, params.patch_values(), hidden});
 }
 
 int64_t TowerSizes::floats(const VisionParams& params, const TowerOperations& operations) const {
   const int64_t chunk = chunk_rows, squares = chunk / (params.merge * params.merge);
-  return most_rows * int64_t{params.width} + 2 * most_rows * int64_t{params.head_dim()} + chunk * params.patch_values() +
-         4 * chunk * params.width + clamped + 2 * chunk * params.n_ff +
+  return most_rows * int64_t{params.width} + 2 * most_rows * int64_t{params.head_dim()} +
+         chunk * params.patch_values() + 4 * chunk * params.width + clamped + 2 * chunk * params.n_ff +
          squares * (hidden + params.n_embd) + key_floats(params, operations);
 }
 
@@ -70,7 +72,8 @@ Status Tower::reserve() {
   memory_.gate = allocate(chunk * p.n_ff);
   memory_.hidden = allocate(squares * sizes_.hidden);
   memory_.result = allocate(squares * std::max<int64_t>(p.n_embd, width));
-  memory_.keys = {allocate(sizes_.key_floats(p, operations())), sizes_.most_rows, p.n_heads, p.head_dim(), sizes_.fixed16};
+  memory_.keys = {allocate(sizes_.key_floats(p, operations())), sizes_.most_rows, p.n_heads, p.head_dim(),
+                  sizes_.fixed16};
   if (!status.ok()) return status;
   if (operations().has_fixed16(p.head_dim()))
     if (status = operations().reserve_fixed16(static_cast<int>(chunk), sizes_.most_cols); !status.ok()) return status;
@@ -114,11 +117,13 @@ SixteenBits halves_of(const VisionModel& model, Backend& backend, VisionPrecisio
 
 }  // namespace
 
-size_t VisionTower::weight_bytes(const GgufFile& file, const VisionModel& model, Backend& backend, VisionPrecision precision) {
+size_t VisionTower::weight_bytes(const GgufFile& file, const VisionModel& model, Backend& backend,
+                                 VisionPrecision precision) {
   return tower_weight_bytes(file, model.params(), backend, halves_of(model, backend, precision));
 }
 
-size_t VisionTower::work_bytes(const GgufFile& file, const VisionModel& model, Backend& backend, VisionPrecision precision) {
+size_t VisionTower::work_bytes(const GgufFile& file, const VisionModel& model, Backend& backend,
+                               VisionPrecision precision) {
   if (backend.towers() == nullptr) return 0;
   VisionParams params = model.params();
   const SixteenBits halves = halves_of(model, backend, precision);
@@ -130,8 +135,10 @@ size_t VisionTower::work_bytes(const GgufFile& file, const VisionModel& model, B
 Result<std::unique_ptr<VisionTower>> VisionTower::load(const GgufFile& file, std::shared_ptr<const VisionModel> model,
                                                        Backend& backend, VisionPrecision precision) {
   if (backend.towers() == nullptr)
-    return Error{ErrorCode::kUnsupported, "a device of the kind \"" + backend.info().name + "\" computes no vision towers"};
-  Result<TowerWeights> weights = load_tower_weights(file, model->params(), backend, halves_of(*model, backend, precision));
+    return Error{ErrorCode::kUnsupported,
+                 "a device of the kind \"" + backend.info().name + "\" computes no vision towers"};
+  Result<TowerWeights> weights =
+      load_tower_weights(file, model->params(), backend, halves_of(*model, backend, precision));
   if (!weights) return weights.error();
   auto tower = std::make_unique<Tower>(std::move(model), backend, std::move(*weights));
   if (Status s = tower->reserve(); !s) return s.error();

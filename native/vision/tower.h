@@ -15,12 +15,13 @@ namespace monolith {
 
 // Sizes of working memory. Every operation takes at most chunk_rows rows at a time.
 struct TowerSizes {
-  int chunk_rows;        // a multiple of the patches that become one row of embeddings
-  int most_rows;         // of the tower: patches and the class vector
-  int64_t hidden;        // numbers of a row between the layers of the projector or of a deepstack part, at most
-  int64_t clamped;       // numbers of any product's inputs, rows of patches or of squares of them, which are copied where they are clamped
-  int64_t most_cols;     // of any product's input
-  bool fixed16;          // keys and values are 16-bit integers
+  int chunk_rows;  // a multiple of the patches that become one row of embeddings
+  int most_rows;   // of the tower: patches and the class vector
+  int64_t hidden;  // numbers of a row between the layers of the projector or of a deepstack part, at most
+  // numbers of any product's inputs, rows of patches or of squares of them, which are copied where they are clamped
+  int64_t clamped;
+  int64_t most_cols;  // of any product's input
+  bool fixed16;       // keys and values are 16-bit integers
 
   TowerSizes(const VisionParams& params, const TowerWeights& weights);
   // Without weights: not above what load() takes, but for the numbers between the projector's layers.
@@ -31,13 +32,13 @@ struct TowerSizes {
 
 // Working memory of one run.
 struct TowerMemory {
-  float *x = nullptr;                       // [most_rows][width], the residual stream
-  float *own = nullptr, *partner = nullptr; // RowRotation, [most_rows][head_dim]
-  float *patches = nullptr;                 // [chunk][patch values]
-  float *normed = nullptr, *q = nullptr, *k = nullptr, *v = nullptr;   // [chunk][width]; k and v serve the branches too
-  float *clamped = nullptr;                 // TowerSizes::clamped
-  float *up = nullptr, *gate = nullptr;     // [chunk][n_ff]
-  float *hidden = nullptr, *result = nullptr;   // of chunk / merge^2 rows
+  float* x = nullptr;                                                 // [most_rows][width], the residual stream
+  float *own = nullptr, *partner = nullptr;                           // RowRotation, [most_rows][head_dim]
+  float* patches = nullptr;                                           // [chunk][patch values]
+  float *normed = nullptr, *q = nullptr, *k = nullptr, *v = nullptr;  // [chunk][width]; k and v serve the branches too
+  float* clamped = nullptr;                                           // TowerSizes::clamped
+  float *up = nullptr, *gate = nullptr;                               // [chunk][n_ff]
+  float *hidden = nullptr, *result = nullptr;                         // of chunk / merge^2 rows
   TowerKeys keys{};
 };
 

@@ -7,7 +7,7 @@
 namespace monolith {
 namespace {
 
-constexpr float kMergedEps = 1e-5f;   // of norms over merged patches: in code, in no file
+constexpr float kMergedEps = 1e-5f;  // of norms over merged patches: in code, in no file
 
 }  // namespace
 
@@ -62,7 +62,8 @@ void PieceRun::project(int first, int count) {
 void PieceRun::deepstack(int first, int count) {
   const VisionParams& p = params();
   const DeepstackPart& part = weights().deepstack[static_cast<size_t>(deepstack_)];
-  tower_.norm(part.norm, row(first * square_patches()), p.eps, count, int64_t{square_patches()} * p.width, memory().normed);
+  tower_.norm(part.norm, row(first * square_patches()), p.eps, count, int64_t{square_patches()} * p.width,
+              memory().normed);
   tower_.apply(part.first, memory().normed, count, memory().hidden);
   tower_.backend().activate(Activation::kGelu, memory().hidden, count * part.first.rows);
   tower_.apply(part.last, memory().hidden, count, memory().result);

@@ -14,7 +14,10 @@ constexpr int kLeastRows = 32;
 }  // namespace
 
 PieceRun::PieceRun(Tower& tower, const PreparedPiece& piece)
-    : tower_(tower), piece_(piece), n_views_(piece.tiled ? piece.tiled->n_views() : 1), grid_(tower.params(), piece.width, view_height()) {
+    : tower_(tower),
+      piece_(piece),
+      n_views_(piece.tiled ? piece.tiled->n_views() : 1),
+      grid_(tower.params(), piece.width, view_height()) {
   const VisionParams& p = params();
   const ColourLevels levels = colour_levels(p.mean, p.deviation);
   levels_.assign(levels.begin(), levels.end());
@@ -34,7 +37,8 @@ PieceRun::PieceRun(Tower& tower, const PreparedPiece& piece)
   // The same vector in the last column of so many lines from a row on.
   const auto put_breaks = [&](int64_t from, int64_t lines, int64_t columns) {
     for (int64_t i = 0; i < lines; ++i)
-      tower.backend().read_floats(rows_.data() + (from + (i + 1) * (columns + 1) - 1) * p.row_width(), weights().row_break, p.n_embd);
+      tower.backend().read_floats(rows_.data() + (from + (i + 1) * (columns + 1) - 1) * p.row_width(),
+                                  weights().row_break, p.n_embd);
   };
   put_breaks(0, breaks, grid_.square_columns());
   if (piece.tiled) put_breaks(of_view, piece.tiled->grid_rows, piece.tiled->grid_columns);
@@ -72,7 +76,7 @@ int64_t PieceRun::work_of_row(Phase phase) const {
 int64_t PieceRun::work_of_view() {
   const auto phase = [&](Phase each) { return rows_of(each) * work_of_row(each); };
   int64_t work = phase(Phase::kEmbed) + phase(Phase::kProject) + phase(Phase::kKeys) * params().n_layers;
-  for (layer_ = 0; layer_ < params().n_layers; ++layer_) work += phase(Phase::kLayer);   // with a window or without
+  for (layer_ = 0; layer_ < params().n_layers; ++layer_) work += phase(Phase::kLayer);  // with a window or without
   layer_ = 0;
   if (!weights().deepstack.empty()) work += phase(Phase::kDeepstack) * static_cast<int64_t>(weights().deepstack.size());
   return work;
@@ -92,7 +96,10 @@ void PieceRun::next_phase() {
       else
         after_layer();
       break;
-    case Phase::kDeepstack: ++deepstack_; after_layer(); break;
+    case Phase::kDeepstack:
+      ++deepstack_;
+      after_layer();
+      break;
     case Phase::kProject:
       phase_ = ++view_ < n_views_ ? Phase::kEmbed : Phase::kDone;
       layer_ = deepstack_ = 0;
@@ -104,8 +111,12 @@ void PieceRun::next_phase() {
 
 bool PieceRun::advance(int64_t budget) {
   if (phase_ == Phase::kDone) return true;
-  tower_.backend().begin_step({.model = this, .tokens = {}, .logit_rows = {}, .segment_lists = {},
-                               .max_rows = tower_.sizes().chunk_rows, .recordable = false});
+  tower_.backend().begin_step({.model = this,
+                               .tokens = {},
+                               .logit_rows = {},
+                               .segment_lists = {},
+                               .max_rows = tower_.sizes().chunk_rows,
+                               .recordable = false});
   int64_t left = budget;
   do {
     const bool squares = phase_ == Phase::kDeepstack || phase_ == Phase::kProject;
@@ -145,14 +156,16 @@ void PieceRun::embed(int first, int count) {
   if (patches > 0) {
     const uint8_t* const pixels = piece_.pixels.data() + int64_t{3} * view_ * piece_.width * view_height();
     operations.take_patches({pixels, piece_.width, p.patch_size, levels_.data()},
-                            grid_.places().subspan(static_cast<size_t>(first), static_cast<size_t>(patches)), memory().patches);
+                            grid_.places().subspan(static_cast<size_t>(first), static_cast<size_t>(patches)),
+                            memory().patches);
     tower_.apply(weights().patches, memory().patches, patches, x);
     if (grid_.n_taps() > 0) {
       grid_.taps(first, patches, tap_rows_, tap_weights_);
-      operations.add_table_rows({grid_.n_taps(), tap_rows_.data(), tap_weights_.data()}, weights().positions, patches, p.width, x);
+      operations.add_table_rows({grid_.n_taps(), tap_rows_.data(), tap_weights_.data()}, weights().positions, patches,
+                                p.width, x);
     }
   }
-  if (first + count > grid_.n_patches()) {   // the class vector is the last row
+  if (first + count > grid_.n_patches()) {  // the class vector is the last row
     float* const last = row(grid_.n_patches());
     tower_.backend().copy_rows(weights().class_vector, p.width, 1, p.width, last);
     const int32_t position = p.class_first() ? 0 : p.n_positions;
@@ -219,7 +232,8 @@ void PieceRun::feed_forward(int count, float* x) {
   add_branch(own.down, memory().up, count, own.ffn_post, own.scale2, x);
 }
 
-void PieceRun::add_branch(const TowerLinear& linear, float* from, int count, const float* post_norm, const float* scale, float* x) {
+void PieceRun::add_branch(const TowerLinear& linear, float* from, int count, const float* post_norm, const float* scale,
+                          float* x) {
   const VisionParams& p = params();
   if (post_norm == nullptr && scale == nullptr && !linear.clamps.any) return tower_.apply(linear, from, count, x, true);
   tower_.apply(linear, from, count, memory().k);

@@ -35,7 +35,8 @@ class PieceRun final : public TowerRun {
   void layer(int first, int count);
   void attend(int first, int count, float* normed);
   void feed_forward(int count, float* x);
-  void add_branch(const TowerLinear& linear, float* from, int count, const float* post_norm, const float* scale, float* x);
+  void add_branch(const TowerLinear& linear, float* from, int count, const float* post_norm, const float* scale,
+                  float* x);
   void deepstack(int first, int count);
   void project(int first, int count);
   // Rows of squares from `first` on, into their places among the embeddings, `offset` numbers into each row.
@@ -55,7 +56,7 @@ class PieceRun final : public TowerRun {
 
   Tower& tower_;
   const PreparedPiece& piece_;
-  const int n_views_;   // each passes the tower alone
+  const int n_views_;  // each passes the tower alone
   PatchGrid grid_;
   std::vector<float> levels_;
   std::vector<int32_t> tap_rows_;
@@ -63,9 +64,9 @@ class PieceRun final : public TowerRun {
   int view_ = 0;
   Phase phase_ = Phase::kEmbed;
   int layer_ = 0, next_row_ = 0;
-  int deepstack_ = 0;   // parts that are computed
+  int deepstack_ = 0;  // parts that are computed
   int64_t done_ = 0, total_ = 0;
-  std::vector<float> rows_;   // [n_rows][row_width]
+  std::vector<float> rows_;  // [n_rows][row_width]
 };
 
 }  // namespace monolith

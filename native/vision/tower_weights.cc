@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-constexpr std::string_view kNewline = "model.image_newline";   // LLaVA 1.6
+constexpr std::string_view kNewline = "model.image_newline";  // LLaVA 1.6
 
 std::string block(int layer) { return "v.blk." + std::to_string(layer) + "."; }
 
@@ -37,7 +37,8 @@ TowerLayer read_layer(TensorReader& read, const VisionParams& params, int index)
   }
   // Old files have the names of the two the other way about; their shapes tell.
   const GgufTensor* const up = read.find(at + "ffn_up.weight");
-  const bool swapped = up != nullptr && params.n_ff != params.width && up->shape[0] == params.n_ff && up->shape[1] == width;
+  const bool swapped =
+      up != nullptr && params.n_ff != params.width && up->shape[0] == params.n_ff && up->shape[1] == width;
   layer.up = read.linear(at + (swapped ? "ffn_down" : "ffn_up"), params.n_ff, width);
   layer.down = read.linear(at + (swapped ? "ffn_up" : "ffn_down"), width, params.n_ff);
   if (read.has(at + "ffn_gate.weight")) layer.gate = read.linear(at + "ffn_gate", params.n_ff, width);
@@ -50,7 +51,9 @@ TowerLayer read_layer(TensorReader& read, const VisionParams& params, int index)
 void read_positions(TensorReader& read, VisionParams& params, TowerWeights& weights) {
   const int64_t width = params.width, side = params.side_patches();
   const std::string name = "v.position_embd.weight";
-  const auto fail = [&](const std::string& what) { read.fail({ErrorCode::kInvalidFile, "tensor " + name + " " + what}); };
+  const auto fail = [&](const std::string& what) {
+    read.fail({ErrorCode::kInvalidFile, "tensor " + name + " " + what});
+  };
   const GgufTensor* table = nullptr;
   switch (params.traits->positions) {
     case PatchPositions::kNone: return;
@@ -64,7 +67,8 @@ void read_positions(TensorReader& read, VisionParams& params, TowerWeights& weig
       if (table == nullptr) return;
       int64_t rows = 1;
       while (rows < 1 << 12 && rows * rows < table->shape[1]) ++rows;
-      if (rows * rows != table->shape[1]) return fail("has " + std::to_string(table->shape[1]) + " rows, which are no square");
+      if (rows * rows != table->shape[1])
+        return fail("has " + std::to_string(table->shape[1]) + " rows, which are no square");
       params.position_rows = params.position_columns = static_cast<int>(rows);
       break;
     }
@@ -85,7 +89,8 @@ int64_t rows_of(TensorReader& read, const std::string& name, size_t dimension) {
   const GgufTensor* const found = read.tensor(name, {0, 0});
   if (found == nullptr) return 1;
   const int64_t rows = found->shape[dimension];
-  if (rows > 1 << 20) read.fail({ErrorCode::kInvalidFile, "tensor " + name + " has rows for a decoder of " + std::to_string(rows)});
+  if (rows > 1 << 20)
+    read.fail({ErrorCode::kInvalidFile, "tensor " + name + " has rows for a decoder of " + std::to_string(rows)});
   return rows;
 }
 
@@ -113,7 +118,9 @@ void read_projector(TensorReader& read, VisionParams& params, TowerWeights& weig
     case Projector::kMlp:
       two_layers("mm.0", "mm.2", merged);
       if (!params.ends_rows) break;
-      if (!read.has(kNewline)) read.fail({ErrorCode::kInvalidFile, "tensor " + std::string(kNewline) + " is missing, which stands behind each row of tiles"});
+      if (!read.has(kNewline))
+        read.fail({ErrorCode::kInvalidFile,
+                   "tensor " + std::string(kNewline) + " is missing, which stands behind each row of tiles"});
       weights.row_break = read.vector(std::string(kNewline), params.n_embd);
       break;
     case Projector::kPixtral:
@@ -121,8 +128,9 @@ void read_projector(TensorReader& read, VisionParams& params, TowerWeights& weig
         weights.patch_norm.weight = read.vector("mm.input_norm.weight", width);
         weights.merger = read.linear_by_place("mm.patch_merger", width, width, int64_t{params.merge} * params.merge);
       } else if (params.merge > 1) {
-        read.fail({ErrorCode::kInvalidFile, "tensor mm.patch_merger.weight is missing, and clip.vision.spatial_merge_size is " +
-                                                std::to_string(params.merge)});
+        read.fail({ErrorCode::kInvalidFile,
+                   "tensor mm.patch_merger.weight is missing, and clip.vision.spatial_merge_size is " +
+                       std::to_string(params.merge)});
       }
       two_layers("mm.1", "mm.2", width);
       weights.row_break = read.vector_if("v.token_embd.img_break", params.n_embd);
@@ -183,7 +191,7 @@ TowerWeights read_all(TensorReader& read, VisionParams& params) {
   for (int layer = 0; layer < params.n_layers && read.ok(); ++layer)
     weights.layers.push_back(read_layer(read, params, layer));
   for (int layer = params.n_layers; layer < params.n_file_layers; ++layer) read.ignore(block(layer));
-  if (projector == Projector::kMlp && !params.ends_rows) read.ignore(kNewline);   // llama.cpp passes no such vectors
+  if (projector == Projector::kMlp && !params.ends_rows) read.ignore(kNewline);  // llama.cpp passes no such vectors
   read_projector(read, params, weights);
   read_deepstack(read, params, weights);
   read.check_surplus({"v.", "mm.", "model."});
@@ -209,7 +217,8 @@ size_t tower_weight_bytes(const GgufFile& file, VisionParams params, const Loadi
   return read.bytes();
 }
 
-Result<TowerWeights> load_tower_weights(const GgufFile& file, VisionParams params, Loading& backend, SixteenBits halves) {
+Result<TowerWeights> load_tower_weights(const GgufFile& file, VisionParams params, Loading& backend,
+                                        SixteenBits halves) {
   TensorReader read(file, &backend, &backend, halves);
   TowerWeights weights = read_all(read, params);
   if (!read.ok()) return read.status().error();

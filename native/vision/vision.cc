@@ -28,7 +28,9 @@ std::string_view other_name(std::string_view marker) {
 }
 
 // What it is called where the vocabulary has neither (Kimi-VL).
-std::string_view third_name(std::string_view marker) { return marker == "<|media_begin|>" ? "<|media_start|>" : std::string_view(); }
+std::string_view third_name(std::string_view marker) {
+  return marker == "<|media_begin|>" ? "<|media_start|>" : std::string_view();
+}
 
 // Every token that some plan of the model may name. Vocabularies need not have those of every tile: `tiles_from` on.
 std::vector<std::string> all_markers(const VisionParams& params, size_t& tiles_from) {
@@ -42,7 +44,8 @@ std::vector<std::string> all_markers(const VisionParams& params, size_t& tiles_f
         markers.push_back(before + std::to_string(row) + "_col_" + std::to_string(column) + after);
   };
   if (params.traits->projector == Projector::kIdefics3) {
-    for (const std::string_view marker : {std::string_view("\n"), std::string_view("\n\n"), kIdefics3Around, kIdefics3Overview})
+    for (const std::string_view marker :
+         {std::string_view("\n"), std::string_view("\n\n"), kIdefics3Around, kIdefics3Overview})
       markers.emplace_back(marker);
     tiles_from = markers.size();
     const int side = (params.longer_side + params.image_size - 1) / params.image_size;
@@ -57,7 +60,9 @@ std::vector<std::string> all_markers(const VisionParams& params, size_t& tiles_f
   return markers;
 }
 
-Error differs(std::string what) { return {ErrorCode::kInvalidArgument, "the vision file does not fit the text model: " + std::move(what)}; }
+Error differs(std::string what) {
+  return {ErrorCode::kInvalidArgument, "the vision file does not fit the text model: " + std::move(what)};
+}
 
 }  // namespace
 
@@ -79,13 +84,17 @@ Result<MarkerTokens> VisionModel::fit(const TextModelFacts& text) const {
   const VisionParams& p = *params_;
   const std::string type(p.traits->name), architecture(text.architecture);
   if (p.n_embd != text.n_embd)
-    return differs("its rows have " + std::to_string(p.n_embd) + " numbers, those of the text model " + std::to_string(text.n_embd));
+    return differs("its rows have " + std::to_string(p.n_embd) + " numbers, those of the text model " +
+                   std::to_string(text.n_embd));
   if (p.traits->mrope && !text.mrope)
-    return differs("projector " + type + " gives positions of three numbers (M-RoPE), which architecture " + architecture + " does not take");
+    return differs("projector " + type + " gives positions of three numbers (M-RoPE), which architecture " +
+                   architecture + " does not take");
   if (!p.traits->mrope && text.mrope)
-    return differs("architecture " + architecture + " takes positions of three numbers (M-RoPE), which projector " + type + " does not give");
+    return differs("architecture " + architecture + " takes positions of three numbers (M-RoPE), which projector " +
+                   type + " does not give");
   if (n_deepstack() != text.n_deepstack)
-    return differs("it has " + std::to_string(n_deepstack()) + " deepstack parts, the text model takes " + std::to_string(text.n_deepstack));
+    return differs("it has " + std::to_string(n_deepstack()) + " deepstack parts, the text model takes " +
+                   std::to_string(text.n_deepstack));
   MarkerTokens markers;
   size_t tiles_from = 0;
   std::vector<std::string> wanted = all_markers(p, tiles_from);
@@ -94,11 +103,12 @@ Result<MarkerTokens> VisionModel::fit(const TextModelFacts& text) const {
     TokenId id = other_name(marker).empty() ? kNoToken : text.tokenizer->find(other_name(marker));
     if (id == kNoToken) id = token_of(*text.tokenizer, marker);
     if (id == kNoToken && !third_name(marker).empty()) id = text.tokenizer->find(third_name(marker));
-    if (id == kNoToken && i > tiles_from) continue;   // some tile's, not the first one's
+    if (id == kNoToken && i > tiles_from) continue;  // some tile's, not the first one's
     if (id == kNoToken) {
       std::string shown;
       for (const char c : marker) shown += c == '\n' ? std::string("\\n") : std::string(1, c);
-      return differs("the vocabulary has no token \"" + shown + "\", which projector " + type + " puts around pictures");
+      return differs("the vocabulary has no token \"" + shown + "\", which projector " + type +
+                     " puts around pictures");
     }
     markers.ids_.emplace_back(std::move(marker), id);
   }
@@ -112,16 +122,16 @@ int64_t VisionModel::most_piece_pixels() const { return params_->most_piece_pixe
 
 int VisionModel::most_rows() const {
   if (params_->ends_rows) {
-    int lines = 1;   // of rows of embeddings, each with a vector behind it
+    int lines = 1;  // of rows of embeddings, each with a vector behind it
     for (const auto& [width, height] : params_->candidates) lines = std::max(lines, height / params_->patch_size);
     return (1 + params_->max_tiles) * params_->side_patches() * params_->side_patches() + lines;
   }
   const int rows = params_->most_patches / (params_->merge * params_->merge);
-  return params_->breaks_rows ? 2 * rows : rows;   // one column of patches at worst
+  return params_->breaks_rows ? 2 * rows : rows;  // one column of patches at worst
 }
 
 int VisionModel::most_tokens() const {
-  if (params_->ends_rows) return most_rows();   // one piece without markers
+  if (params_->ends_rows) return most_rows();  // one piece without markers
   // Two markers before each piece, one between rows of tiles, two around all.
   return (params_->max_tiles + 1) * (most_rows() + 3) + 2;
 }

@@ -39,23 +39,24 @@ enum class VisionResize : uint8_t { kLlamaCpp, kOriginal };
 
 // What the operator allows, within what the file says. 0: as the file has it.
 struct VisionBounds {
-  int64_t max_source_pixels = int64_t{1} << 27;   // of a picture as it was sent
-  int64_t max_pixels = 0;   // of a piece whose size follows the picture's
-  int max_tiles = 0;        // of a picture; fewer where the file says so
+  int64_t max_source_pixels = int64_t{1} << 27;  // of a picture as it was sent
+  int64_t max_pixels = 0;                        // of a piece whose size follows the picture's
+  int max_tiles = 0;                             // of a picture; fewer where the file says so
   VisionResize resize = VisionResize::kLlamaCpp;
 };
 
 // What a request asks for.
 struct PlanOptions {
-  bool overview_only = false;   // no tiles; where size follows the picture's, as few pixels as the file allows ("low" detail)
+  // no tiles; where size follows the picture's, as few pixels as the file allows ("low" detail)
+  bool overview_only = false;
 };
 
 // What a pair has to agree on, as the text model's file has it.
 struct TextModelFacts {
-  std::string_view architecture;   // general.architecture
+  std::string_view architecture;  // general.architecture
   int64_t n_embd = 0;
-  bool mrope = false;              // positions of three numbers
-  int n_deepstack = 0;             // parts that it adds behind its first layers
+  bool mrope = false;   // positions of three numbers
+  int n_deepstack = 0;  // parts that it adds behind its first layers
   const Tokenizer* tokenizer = nullptr;
 };
 
@@ -68,20 +69,20 @@ class MarkerTokens {
 
  private:
   friend class VisionModel;
-  std::vector<std::pair<std::string, TokenId>> ids_;   // by name
+  std::vector<std::pair<std::string, TokenId>> ids_;  // by name
 };
 
 // A decoded picture: 8 bits each of red, green and blue, row by row without gaps. Alpha dropped, grey three times.
 struct RgbImage {
   int width = 0, height = 0;
-  std::span<const uint8_t> pixels;   // height * width * 3
+  std::span<const uint8_t> pixels;  // height * width * 3
 };
 
 // What the tower is given of one piece.
 struct PreparedPiece {
   int width = 0, height = 0;
-  std::vector<uint8_t> pixels;   // height * width * 3, resized, padded, cut
-  std::optional<TiledRows> tiled = {};   // the plan's
+  std::vector<uint8_t> pixels;          // height * width * 3, resized, padded, cut
+  std::optional<TiledRows> tiled = {};  // the plan's
   // Of these pixels, their shape, and the tower's file (its metadata and weights): equal only for equal embeddings.
   ContentHash hash;
 };
@@ -108,11 +109,11 @@ class VisionModel {
   std::vector<float> normalized(const PreparedPiece& piece) const;
 
   const VisionParams& params() const { return *params_; }
-  std::string_view projector_type() const;   // as the file names it
-  int64_t row_width() const;                 // ImagePlan::row_width of every plan
+  std::string_view projector_type() const;  // as the file names it
+  int64_t row_width() const;                // ImagePlan::row_width of every plan
   int n_deepstack() const;
-  int most_rows() const;                     // of one piece of any plan
-  int most_tokens() const;                   // of any plan: rows and markers
+  int most_rows() const;    // of one piece of any plan
+  int most_tokens() const;  // of any plan: rows and markers
   int64_t most_piece_pixels() const;
 
  private:
@@ -122,8 +123,8 @@ class VisionModel {
 
 // How towers compute with weights of 16 bits.
 enum class VisionPrecision : uint8_t {
-  kFast,    // in 16-bit integers with shared steps, where the device has them: about as exact as floats of 16 bits
-  kExact,   // in floats of 32 bits
+  kFast,   // in 16-bit integers with shared steps, where the device has them: about as exact as floats of 16 bits
+  kExact,  // in floats of 32 bits
 };
 
 // One piece on its way through the tower. Lives no longer than its tower, which computes one at a time; destroying it
@@ -146,12 +147,15 @@ class VisionTower {
  public:
   // Bytes that load() will take of the backend's memory: weights, and the working memory of the largest piece (on a
   // processor that is touched only as far as pieces need it).
-  static size_t weight_bytes(const GgufFile& file, const VisionModel& model, Backend& backend, VisionPrecision precision = VisionPrecision::kFast);
-  static size_t work_bytes(const GgufFile& file, const VisionModel& model, Backend& backend, VisionPrecision precision = VisionPrecision::kFast);
+  static size_t weight_bytes(const GgufFile& file, const VisionModel& model, Backend& backend,
+                             VisionPrecision precision = VisionPrecision::kFast);
+  static size_t work_bytes(const GgufFile& file, const VisionModel& model, Backend& backend,
+                           VisionPrecision precision = VisionPrecision::kFast);
   // Errors: kInvalidFile (a tensor is missing or of the wrong shape, by name), kUnsupported (the backend computes no
   // towers), kOutOfMemory. `backend` outlives the tower; load() calls its reserve().
   static Result<std::unique_ptr<VisionTower>> load(const GgufFile& file, std::shared_ptr<const VisionModel> model,
-                                                   Backend& backend, VisionPrecision precision = VisionPrecision::kFast);
+                                                   Backend& backend,
+                                                   VisionPrecision precision = VisionPrecision::kFast);
   virtual ~VisionTower() = default;
   // `piece` is one that the model prepared, and stays alive as long as the run. Only one run exists at a time.
   virtual std::unique_ptr<TowerRun> begin(const PreparedPiece& piece) = 0;

@@ -20,9 +20,9 @@ constexpr int64_t kMaxPixels = int64_t{1} << 26;   // of a piece
 constexpr int64_t kMaxResized = int64_t{1} << 27;  // of all tiles
 constexpr int kMaxPatches = 1 << 16;               // of a piece
 
-constexpr int kWindowPixels = 112;                 // Qwen2.5-VL: fixed in its code, in no file
-constexpr int64_t kGemma4Tokens = 1120;            // Gemma 4: the most that a folder may ask for
-constexpr int kLongerSides = 4;                    // Idefics 3: of image_size, where the file does not say
+constexpr int kWindowPixels = 112;       // Qwen2.5-VL: fixed in its code, in no file
+constexpr int64_t kGemma4Tokens = 1120;  // Gemma 4: the most that a folder may ask for
+constexpr int kLongerSides = 4;          // Idefics 3: of image_size, where the file does not say
 
 Error invalid(std::string message) { return {ErrorCode::kInvalidFile, std::move(message)}; }
 Error unsupported(std::string message) { return {ErrorCode::kUnsupported, std::move(message)}; }
@@ -41,7 +41,8 @@ class Reader {
 
  private:
   // Into `to`, or the status. 0 <= low.
-  Status integer(std::string_view key, int64_t low, int64_t high, int& to, std::optional<int64_t> fallback = std::nullopt) {
+  Status integer(std::string_view key, int64_t low, int64_t high, int& to,
+                 std::optional<int64_t> fallback = std::nullopt) {
     Result<int> value = vision_.integer(key, low, high, fallback);
     if (!value) return value.error();
     to = *value;
@@ -65,7 +66,8 @@ class Reader {
     params_.traits = projector_traits(name);
     if (params_.traits == nullptr)
       return unsupported("clip.projector_type is " + quoted(name) + "; this build has " + projector_names());
-    if (vision_.has("feature_layer")) return unsupported("clip.vision.feature_layer: rows of several layers are not computed");
+    if (vision_.has("feature_layer"))
+      return unsupported("clip.vision.feature_layer: rows of several layers are not computed");
     return {};
   }
 
@@ -78,12 +80,15 @@ class Reader {
     if (Status s = integer("block_count", 1, kMaxLayers, params_.n_file_layers); !s) return s;
     if (Status s = integer("attention.head_count", 1, params_.width, params_.n_heads); !s) return s;
     if (params_.width % params_.n_heads != 0 || params_.head_dim() > kMaxHeadDim)
-      return invalid("clip.vision.attention.head_count is " + std::to_string(params_.n_heads) + ", which does not cut " +
-                     std::to_string(params_.width) + " numbers into heads of at most " + std::to_string(kMaxHeadDim));
+      return invalid("clip.vision.attention.head_count is " + std::to_string(params_.n_heads) +
+                     ", which does not cut " + std::to_string(params_.width) + " numbers into heads of at most " +
+                     std::to_string(kMaxHeadDim));
     if (traits.rotation != PatchRotation::kNone && params_.head_dim() % 4 != 0)
-      return invalid("a head has " + std::to_string(params_.head_dim()) + " numbers, which do not turn by row and column");
+      return invalid("a head has " + std::to_string(params_.head_dim()) +
+                     " numbers, which do not turn by row and column");
     // LLaVA's are towers of CLIP's, or of SigLIP's, which have none.
-    params_.class_vector = traits.class_vector && (traits.projector != Projector::kMlp || file_.tensor("v.class_embd") != nullptr);
+    params_.class_vector =
+        traits.class_vector && (traits.projector != Projector::kMlp || file_.tensor("v.class_embd") != nullptr);
     params_.merge = traits.merge;
     if (!traits.merge_key.empty())
       if (Status s = integer(traits.merge_key, 1, kMaxMerge, params_.merge, traits.merge); !s) return s;
@@ -112,7 +117,8 @@ class Reader {
     for (const auto& [key, to] : {std::pair{"image_mean", &params_.mean}, std::pair{"image_std", &params_.deviation}}) {
       const auto values = vision_.numbers(key, 3, -1e6, 1e6);
       if (!values) return values.error();
-      std::ranges::transform(values->begin(), values->begin() + 3, to->begin(), [](double v) { return static_cast<float>(v); });
+      std::ranges::transform(values->begin(), values->begin() + 3, to->begin(),
+                             [](double v) { return static_cast<float>(v); });
     }
     if (std::ranges::find(params_.deviation, 0.0f) != params_.deviation.end())
       return invalid("clip.vision.image_std has a zero: colours cannot be divided by it");
@@ -155,7 +161,7 @@ class Reader {
       int sides = static_cast<int>((params_.longer_side + size - 1) / size);
       while (sides > 1 && sides * sides > allowed) --sides;
       params_.longer_side = static_cast<int>(std::min<int64_t>(params_.longer_side, sides * size));
-      params_.max_tiles = (sides + 1) * (sides + 1);   // a rounding may begin another row or column
+      params_.max_tiles = (sides + 1) * (sides + 1);  // a rounding may begin another row or column
     }
     if (params_.sizing == Sizing::kLfm2) params_.max_tiles = std::min(10, allowed);
     if (traits.projector == Projector::kInternVl) {
@@ -179,15 +185,16 @@ class Reader {
   }
 
   static bool has_sizes_in_folders(Projector projector) {
-    return projector == Projector::kQwen2Vl || projector == Projector::kQwen25Vl || projector == Projector::kQwen3Vl || projector == Projector::kLfm2 ||
-           projector == Projector::kGemma4;
+    return projector == Projector::kQwen2Vl || projector == Projector::kQwen25Vl || projector == Projector::kQwen3Vl ||
+           projector == Projector::kLfm2 || projector == Projector::kGemma4;
   }
 
   Status folder_pixels(std::string_view key, int64_t low, int64_t high, int64_t& to) {
     if (!vision_.has(key)) return {};
     const auto value = file_.unsigned_integer(vision_.key(key));
     if (!value) return value.error();
-    to = static_cast<int64_t>(std::clamp<uint64_t>(value->value_or(0), static_cast<uint64_t>(low), static_cast<uint64_t>(high)));
+    to = static_cast<int64_t>(
+        std::clamp<uint64_t>(value->value_or(0), static_cast<uint64_t>(low), static_cast<uint64_t>(high)));
     return {};
   }
 
@@ -204,9 +211,11 @@ class Reader {
     params_.ends_rows = params_.original() && !values.empty();
     for (size_t i = 0; i < values.size(); i += 2) {
       const int64_t width = values[i], height = values[i + 1], size = params_.image_size;
-      if (width < size || height < size || width > kMaxSide || height > kMaxSide || width % size != 0 || height % size != 0)
-        return invalid(key + "[" + std::to_string(i) + "] is " + std::to_string(width) + " x " + std::to_string(height) +
-                       ", expected multiples of " + std::to_string(size) + " up to " + std::to_string(kMaxSide));
+      if (width < size || height < size || width > kMaxSide || height > kMaxSide || width % size != 0 ||
+          height % size != 0)
+        return invalid(key + "[" + std::to_string(i) + "] is " + std::to_string(width) + " x " +
+                       std::to_string(height) + ", expected multiples of " + std::to_string(size) + " up to " +
+                       std::to_string(kMaxSide));
       if (width / size * (height / size) <= allowed)
         params_.candidates.emplace_back(static_cast<int>(width), static_cast<int>(height));
     }
@@ -219,7 +228,8 @@ class Reader {
     const bool follows = params_.sizing == Sizing::kSmart || params_.sizing == Sizing::kLfm2;
     if (!follows && (side < 1 || side % params_.merge != 0))
       return unsupported("clip.vision.image_size of " + std::to_string(params_.image_size) + " pixels has " +
-                         std::to_string(side) + " patches a side, which are not squares of " + std::to_string(params_.merge));
+                         std::to_string(side) + " patches a side, which are not squares of " +
+                         std::to_string(params_.merge));
     if (params_.sizing == Sizing::kLfm2 && kLfm2Tile % params_.factor() != 0)
       return unsupported("tiles of " + std::to_string(kLfm2Tile) + " pixels are no whole squares of " +
                          std::to_string(params_.factor()));
@@ -227,16 +237,18 @@ class Reader {
     int64_t most = follows ? std::max(params_.most_pixels, 4 * params_.least_pixels) : fixed;
     // Of a and b whole patches of the sides within the limit there are up to a + merge + 1 and b + merge + 1 in whole squares.
     if (params_.original() && params_.traits->projector == Projector::kKimi25)
-      most += int64_t{params_.merge + 1} * (2 * kKimiSide + params_.merge + 1) * params_.patch_size * params_.patch_size;
+      most +=
+          int64_t{params_.merge + 1} * (2 * kKimiSide + params_.merge + 1) * params_.patch_size * params_.patch_size;
     if (params_.sizing == Sizing::kLfm2) most = std::max(most, int64_t{kLfm2Tile} * kLfm2Tile);
     const int64_t patches = most / (int64_t{params_.patch_size} * params_.patch_size);
     if (most > kMaxPixels || patches > kMaxPatches)
       return unsupported("a piece of " + std::to_string(most) + " pixels has " + std::to_string(patches) +
                          " patches, more than " + std::to_string(kMaxPatches));
-    const int64_t tiles = params_.max_tiles * (params_.sizing == Sizing::kLfm2 ? int64_t{kLfm2Tile} * kLfm2Tile : fixed);
+    const int64_t tiles =
+        params_.max_tiles * (params_.sizing == Sizing::kLfm2 ? int64_t{kLfm2Tile} * kLfm2Tile : fixed);
     if (tiles > kMaxResized)
-      return unsupported("pictures are resized to " + std::to_string(tiles) + " pixels before they are cut into tiles, more than " +
-                         std::to_string(kMaxResized));
+      return unsupported("pictures are resized to " + std::to_string(tiles) +
+                         " pixels before they are cut into tiles, more than " + std::to_string(kMaxResized));
     params_.most_piece_pixels = params_.ends_rows ? most * (1 + params_.max_tiles) : most;
     params_.most_patches = static_cast<int>(patches);
     return {};
@@ -255,7 +267,7 @@ Result<VisionParams> VisionParams::read(const GgufFile& file, const VisionBounds
   if (Status s = Reader(file, params).read(); !s) return s.error();
   if (Status s = check_tower_tensors(file, params); !s) return s.error();
   params.file = file_identity(file);
-  if (params.original()) params.file.low ^= 1;   // equal bytes may stand at other positions
+  if (params.original()) params.file.low ^= 1;  // equal bytes may stand at other positions
   return params;
 }
 

@@ -42,7 +42,7 @@ void skip(const std::string& why) { skipped = why.empty() ? "no reason given" : 
 
 namespace {
 std::string repository() {
-  std::string here = __FILE__;   // <repository>/test/native/check.cc
+  std::string here = __FILE__;  // <repository>/test/native/check.cc
   const size_t at = here.rfind("test/native/");
   return at == std::string::npos || at == 0 ? "./" : here.substr(0, at);
 }
@@ -74,8 +74,9 @@ namespace {
 // "max": an hour before the clock's end.
 void start_clock_at(const char* seconds) {
   using monolith::Clock;
-  const Clock::duration at = std::strcmp(seconds, "max") == 0 ? Clock::duration::max() - std::chrono::hours(1)
-                                                              : std::chrono::seconds(std::strtoll(seconds, nullptr, 10));
+  const Clock::duration at = std::strcmp(seconds, "max") == 0
+                                 ? Clock::duration::max() - std::chrono::hours(1)
+                                 : std::chrono::seconds(std::strtoll(seconds, nullptr, 10));
   Clock::set(Clock::time_point(at));
 }
 }  // namespace
@@ -98,8 +99,10 @@ int main(int argc, char** argv) {
     if (!std::strstr(test.name, filter)) continue;
     check::failures.clear();
     check::skipped.clear();
-    if (why_none.empty()) test.run();
-    else check::skip(why_none);
+    if (why_none.empty())
+      test.run();
+    else
+      check::skip(why_none);
     const bool ok = check::failures.empty();
     if (ok && !check::skipped.empty())
       std::printf("ok %d - %s # SKIP %s\n", ++number, test.name, check::skipped.c_str());

@@ -19,14 +19,14 @@ bool add(const Test& test);
 // Record and continue. Cold: what is said of a failure is built out of the way, thousands of times in the tests' code.
 [[gnu::cold]] void fail(const char* file, int line, const std::string& what);
 [[gnu::cold]] void fail(const char* file, int line, const char* what);
-void note(const std::string& text);                               // a TAP comment
-void skip(const std::string& why);                                // marks the running test; return after it
+void note(const std::string& text);  // a TAP comment
+void skip(const std::string& why);   // marks the running test; return after it
 // Of an executable whose tests all need something of the machine: asked once, before the first test. If the answer says
 // what is missing, every test is skipped with it.
 bool needs(std::string (*what_is_missing)());
 // A file of the repository's own test data: <repository>/test/data/<relative>.
 std::string data_path(const std::string& relative);
-std::string repository_path(const std::string& relative);   // <repository>/<relative>
+std::string repository_path(const std::string& relative);  // <repository>/<relative>
 // A file of the golden vectors, of their first part or their second: in $MONOLITH_VECTORS or $MONOLITH_VECTORS2, in
 // test/data/vectors or vectors2, or in ../shared/vectors2. Empty if it is nowhere: the test calls skip().
 std::string vectors_path(const std::string& relative);
@@ -39,7 +39,8 @@ std::string describe(const char* ea, const char* eb, const A& a, const B& b) {
 }
 
 template <typename A, typename B>
-[[gnu::cold, gnu::noinline]] void unequal(const char* file, int line, const char* ea, const char* eb, const A& a, const B& b) {
+[[gnu::cold, gnu::noinline]] void unequal(const char* file, int line, const char* ea, const char* eb, const A& a,
+                                          const B& b) {
   fail(file, line, "expected equal: " + describe(ea, eb, a, b));
 }
 
@@ -51,24 +52,23 @@ void equal(const char* file, int line, const char* ea, const char* eb, const A& 
 
 }  // namespace check
 
-#define TEST(name)                                                                      \
-  static void test_##name();                                                            \
-  [[maybe_unused]] static const bool added_##name =                                     \
-      check::add({#name, test_##name, __FILE__, __LINE__});                             \
+#define TEST(name)                                                                                        \
+  static void test_##name();                                                                              \
+  [[maybe_unused]] static const bool added_##name = check::add({#name, test_##name, __FILE__, __LINE__}); \
   static void test_##name()
 
-#define CHECK(condition)                                                                \
-  do {                                                                                  \
-    if (!(condition)) check::fail(__FILE__, __LINE__, "CHECK(" #condition ")");         \
+#define CHECK(condition)                                                        \
+  do {                                                                          \
+    if (!(condition)) check::fail(__FILE__, __LINE__, "CHECK(" #condition ")"); \
   } while (0)
 
 #define CHECK_EQ(a, b) check::equal(__FILE__, __LINE__, #a, #b, (a), (b))
 
 // Stops the test: what follows cannot make sense.
-#define REQUIRE(condition)                                                              \
-  do {                                                                                  \
-    if (!(condition)) {                                                                 \
-      check::fail(__FILE__, __LINE__, "REQUIRE(" #condition ")");                       \
-      return;                                                                           \
-    }                                                                                   \
+#define REQUIRE(condition)                                        \
+  do {                                                            \
+    if (!(condition)) {                                           \
+      check::fail(__FILE__, __LINE__, "REQUIRE(" #condition ")"); \
+      return;                                                     \
+    }                                                             \
   } while (0)

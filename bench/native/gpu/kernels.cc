@@ -20,7 +20,7 @@ namespace {
 
 using namespace cuda;
 
-constexpr double kCacheTimes = 3;   // input sets together are so many times the second-level cache
+constexpr double kCacheTimes = 3;  // input sets together are so many times the second-level cache
 
 void require(const Status& status) {
   if (!status) throw std::runtime_error(status.error().message);
@@ -58,10 +58,10 @@ class Kernels {
   }
 
   void products() {
-    const std::array kinds{TensorType::kBF16, TensorType::kF16, TensorType::kF8E4M3, TensorType::kQ8_0,
+    const std::array kinds{TensorType::kBF16, TensorType::kF16,  TensorType::kF8E4M3, TensorType::kQ8_0,
                            TensorType::kQ4_0, TensorType::kQ4_K, TensorType::kQ6_K};
-    const std::vector<int64_t> columns = options_.tiny ? std::vector<int64_t>{1, 8, 20}
-                                                       : std::vector<int64_t>{1, 2, 4, 8, 16, 64, 256, 2048, 8192};
+    const std::vector<int64_t> columns =
+        options_.tiny ? std::vector<int64_t>{1, 8, 20} : std::vector<int64_t>{1, 2, 4, 8, 16, 64, 256, 2048, 8192};
     const int64_t width = options_.tiny ? 256 : 4096, wide = options_.tiny ? 512 : 14336, most = columns.back();
     MatmulContext context{DenseScratch(runtime_), dense_device(runtime_, {}), Int8Activations(runtime_)};
     require(context.dense.reserve(most, wide));
@@ -79,7 +79,7 @@ class Kernels {
         std::vector<std::unique_ptr<Matrix>> weights;
         for (int i = 0; i < n_sets; ++i) {
           const auto blocks = static_cast<size_t>(rows * cols / traits_of(type).block_values);
-          const bool fp8 = type == TensorType::kF8E4M3;   // made of bfloat16
+          const bool fp8 = type == TensorType::kF8E4M3;  // made of bfloat16
           const TensorType from = fp8 ? TensorType::kBF16 : type;
           const std::vector<std::byte> data = random_blocks(from, blocks, static_cast<uint64_t>(i) + 3);
           auto matrix = make_matrix(runtime_, {from, rows, cols, data, fp8}, false);
@@ -88,7 +88,7 @@ class Kernels {
         }
         for (const int64_t n : columns) {
           if (out_of_time(name)) return;
-          const int64_t places = most / n;   // parts of x and out that calls take in turn
+          const int64_t places = most / n;  // parts of x and out that calls take in turn
           const double seconds = time_calls(runtime_, options_, n_sets, [&, rows = rows, cols = cols](int i) {
             const int64_t place = i % std::min<int64_t>(places, 64);
             const MatmulTarget target{weights[static_cast<size_t>(i % n_sets)].get(), out + place * n * rows, rows};
@@ -147,15 +147,13 @@ class Kernels {
             time_calls(runtime_, options_, static_cast<int>(places), [&](int i) { call(i % places * n); });
         note({"rows", name, n, seconds, bytes, 0, Unit::kNone});
       };
-      time("rms_norm", 2 * row * static_cast<double>(width), [&](int64_t at) {
-        rms_norm(runtime_, a + at * width, b, 1e-5f, n, width, out + at * width);
-      });
+      time("rms_norm", 2 * row * static_cast<double>(width),
+           [&](int64_t at) { rms_norm(runtime_, a + at * width, b, 1e-5f, n, width, out + at * width); });
       time("gated", 3 * row * static_cast<double>(wide), [&](int64_t at) {
         gated(runtime_, Activation::kSilu, a + at * wide, b + at * wide, n * wide, out + at * wide);
       });
-      time("add_rows", 3 * row * static_cast<double>(width), [&](int64_t at) {
-        add_rows(runtime_, out + at * width, b + at * width, 1.0f, nullptr, n, width);
-      });
+      time("add_rows", 3 * row * static_cast<double>(width),
+           [&](int64_t at) { add_rows(runtime_, out + at * width, b + at * width, 1.0f, nullptr, n, width); });
     }
     runtime_.free(a), runtime_.free(b), runtime_.free(out);
   }
@@ -184,7 +182,7 @@ class Kernels {
           tasks[static_cast<size_t>(i)].logits = logits + int64_t{i} * vocab;
           tasks[static_cast<size_t>(i)].random = random.next();
         }
-        std::vector<double> times;   // with the copies there and back: it is a call that answers
+        std::vector<double> times;  // with the copies there and back: it is a call that answers
         for (int i = 0; i < (options_.tiny ? 1 : 20); ++i) {
           const double start = now();
           sampler.sample(vocab, tasks, std::span(answers).first(static_cast<size_t>(count)));
@@ -206,8 +204,10 @@ class Kernels {
     auto workspace = runtime_.allocate(CublasLt::kWorkspaceBytes);
     require(workspace ? Status() : Status(workspace.error()));
     auto alone = CublasLt::open(runtime_, "", *workspace);
-    if (library && alone) library_ = std::move(*library), alone_ = std::move(*alone);
-    else results_.left_out.push_back("cuBLASLt: " + (library ? alone.error() : library.error()).message);
+    if (library && alone)
+      library_ = std::move(*library), alone_ = std::move(*alone);
+    else
+      results_.left_out.push_back("cuBLASLt: " + (library ? alone.error() : library.error()).message);
   }
   // The same product by cuBLASLt: as the engine has it done, weights written out and activations converted before, and
   // with both as it wants them.
@@ -249,9 +249,8 @@ class Kernels {
   }
   void note(const KernelResult& result) {
     std::fprintf(stderr, "%-9s %-34s %6lld %10.1f us %8.0f GB/s %8.2f Tops/s\n", result.family.c_str(),
-                 result.name.c_str(),
-                 static_cast<long long>(result.rows), result.seconds * 1e6, result.bytes / result.seconds / 1e9,
-                 result.operations / result.seconds / 1e12);
+                 result.name.c_str(), static_cast<long long>(result.rows), result.seconds * 1e6,
+                 result.bytes / result.seconds / 1e9, result.operations / result.seconds / 1e12);
     results_.kernels.push_back(result);
   }
 
@@ -260,10 +259,13 @@ class Kernels {
     if (!wanted("attention", name) || out_of_time(name)) return;
     const int heads = options_.tiny ? 4 : 32, kv_heads = options_.tiny ? 2 : 8, dim = options_.tiny ? 64 : 128;
     const int pages = (context + kPageTokens - 1) / kPageTokens, rows = streams * tokens;
-    const auto with = [&](int64_t n) { return CudaKvCache::bytes_for(KvShape::of_equal_layers(1, kv_heads, dim, n, type)); };
+    const auto with = [&](int64_t n) {
+      return CudaKvCache::bytes_for(KvShape::of_equal_layers(1, kv_heads, dim, n, type));
+    };
     const double cache_bytes = static_cast<double>(with(2) - with(1)) / kPageTokens * streams * context;
-    const int n_sets = sets(cache_bytes);   // layers of the cache
-    auto cache = CudaKvCache::create(runtime_, KvShape::of_equal_layers(n_sets, kv_heads, dim, int64_t{streams} * pages, type));
+    const int n_sets = sets(cache_bytes);  // layers of the cache
+    auto cache =
+        CudaKvCache::create(runtime_, KvShape::of_equal_layers(n_sets, kv_heads, dim, int64_t{streams} * pages, type));
     if (!cache) throw std::runtime_error(cache.error().message);
     const std::vector<std::byte> run = random_blocks(TensorType::kF16, size_t{4} << 20, 9);
     for (int layer = 0; layer < n_sets; ++layer) {
@@ -284,8 +286,8 @@ class Kernels {
     StepTables tables(runtime_);
     tables.set_kv_heads(kv_heads);
     require(tables.reserve(rows, context));
-    tables.send({.model = this, .tokens = ids, .logit_rows = {}, .segment_lists = {&list, 1}, .max_rows = rows},
-                0, kSparePage);
+    tables.send({.model = this, .tokens = ids, .logit_rows = {}, .segment_lists = {&list, 1}, .max_rows = rows}, 0,
+                kSparePage);
     const RowList* const sent = tables.find(list);
     if (!sent) throw std::runtime_error("a list of segments was not sent");
 
@@ -296,10 +298,9 @@ class Kernels {
     float* const out = floats(runtime_, rows * width);
     const AttentionParams params{.scale = 0.088f};
     const double seconds = time_calls(runtime_, options_, n_sets, [&](int i) {
-      attention(runtime_, scratch, {sent, q, width, heads, (*cache)->view(i % n_sets), params, out, width},
-                type);
+      attention(runtime_, scratch, {sent, q, width, heads, (*cache)->view(i % n_sets), params, out, width}, type);
     });
-    const double seen = static_cast<double>(streams) * tokens * (context - (tokens - 1) / 2.0);   // pairs of positions
+    const double seen = static_cast<double>(streams) * tokens * (context - (tokens - 1) / 2.0);  // pairs of positions
     note({"attention", name, rows, seconds, cache_bytes + 2.0 * static_cast<double>(rows * width) * sizeof(float),
           4.0 * seen * static_cast<double>(width), Unit::kHalf});
 
@@ -321,8 +322,8 @@ class Kernels {
     float* const k = random_floats(runtime_, rows * kv_width, 1, 12);
     float* const v = random_floats(runtime_, rows * kv_width, 1, 13);
     const double seconds = time_calls(runtime_, options_, 1, [&](int) {
-      rope_and_store(runtime_, rope, factors, {&sent, q, q_width, heads, k, kv_width, v, kv_width, cache.view(0),
-                                               KvType::kF16});
+      rope_and_store(runtime_, rope, factors,
+                     {&sent, q, q_width, heads, k, kv_width, v, kv_width, cache.view(0), KvType::kF16});
     });
     // q and k read and written, v read, both stored in halves, or bytes.
     const int64_t stored = cache.shape.type == KvType::kF16 ? 4 : 2;
@@ -335,7 +336,7 @@ class Kernels {
   const Options& options_;
   const Clock& clock_;
   Results& results_;
-  std::unique_ptr<DenseLibrary> library_;   // null: it is not installed
+  std::unique_ptr<DenseLibrary> library_;  // null: it is not installed
   std::unique_ptr<CublasLt> alone_;
 };
 

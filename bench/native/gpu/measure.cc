@@ -7,7 +7,7 @@
 namespace monolith::bench {
 namespace {
 
-constexpr double kRunSeconds = 5e-3;    // of what is recorded together
+constexpr double kRunSeconds = 5e-3;  // of what is recorded together
 constexpr int kMostCalls = 400;
 
 void put_half(std::byte* at, uint64_t bits) {
@@ -48,7 +48,7 @@ std::vector<std::byte> random_blocks(TensorType type, size_t n, uint64_t seed) {
       const float value = 1 + random.number(0.1f);
       std::memcpy(&bytes[i * block], &value, sizeof value);
     }
-  if (type == TensorType::kMXFP4)   // powers of two
+  if (type == TensorType::kMXFP4)  // powers of two
     for (size_t i = 0; i < n; ++i) bytes[i * block] = static_cast<std::byte>(118 + random.next() % 4);
   for (const size_t place : scales_of(type))
     for (size_t i = 0; i < n; ++i) put_half(&bytes[i * block + place], random.next() >> 20);
@@ -75,7 +75,7 @@ float* random_floats(cuda::Runtime& runtime, int64_t n, float deviation, uint64_
 }
 
 double time_calls(cuda::Runtime& runtime, const Options& options, int sets, const std::function<void(int)>& call) {
-  for (int i = 0; i < sets; ++i) call(i);   // what is prepared once, and what is not in any cache yet
+  for (int i = 0; i < sets; ++i) call(i);  // what is prepared once, and what is not in any cache yet
   runtime.synchronize();
   const double before = now();
   for (int i = 0; i < sets; ++i) call(i);

@@ -19,11 +19,11 @@ namespace monolith::bench {
 
 struct Options {
   int device = 0;
-  bool tiny = false;        // sizes for the emulator, to see that the bench itself works
+  bool tiny = false;  // sizes for the emulator, to see that the bench itself works
   bool kernels = true, models = true;
-  double tflops = 0;        // ceiling of 16-bit products; 0: the best product seen. 8-bit ones get twice that
-  double seconds = 400;     // nothing new is begun after that
-  std::string filter;       // kernels and models whose name contains it
+  double tflops = 0;     // ceiling of 16-bit products; 0: the best product seen. 8-bit ones get twice that
+  double seconds = 400;  // nothing new is begun after that
+  std::string filter;    // kernels and models whose name contains it
 };
 
 inline double now() {
@@ -36,34 +36,34 @@ inline double median(std::vector<double> values) {
 }
 
 // What bounds a kernel besides memory.
-enum class Unit : uint8_t { kNone, kHalf, kByte };   // no matrix unit; products of 16 bits; of 8 bits
+enum class Unit : uint8_t { kNone, kHalf, kByte };  // no matrix unit; products of 16 bits; of 8 bits
 
 struct KernelResult {
   std::string family, name;
-  int64_t rows;             // of activations: columns of the product, tokens, tasks
-  double seconds;           // median of one call
-  double bytes;             // that must be moved at least: each operand and result once
+  int64_t rows;    // of activations: columns of the product, tokens, tasks
+  double seconds;  // median of one call
+  double bytes;    // that must be moved at least: each operand and result once
   double operations;
   Unit unit;
 };
 
 struct ModelResult {
-  std::string model;        // of its weights' type
-  std::string phase;        // "decode", "prefill"
+  std::string model;  // of its weights' type
+  std::string phase;  // "decode", "prefill"
   int streams;
-  int64_t tokens;           // of a step
-  bool recording, invariant, early_launch;   // CudaBackendOptions
-  double step_seconds;      // of a whole step: tables, kernels, greedy sampling, the answer at the host
-  double weight_bytes;      // that every step reads: all but the embedding table
-  double host_seconds;      // of the host until it has asked for all of a step, the device idle before
+  int64_t tokens;                           // of a step
+  bool recording, invariant, early_launch;  // CudaBackendOptions
+  double step_seconds;                      // of a whole step: tables, kernels, greedy sampling, the answer at the host
+  double weight_bytes;                      // that every step reads: all but the embedding table
+  double host_seconds;                      // of the host until it has asked for all of a step, the device idle before
 };
 
 struct Results {
-  double copy_bytes_per_second = 0;     // device to device, reads and writes together
-  double upload_bytes_per_second = 0;   // from page-locked memory
+  double copy_bytes_per_second = 0;    // device to device, reads and writes together
+  double upload_bytes_per_second = 0;  // from page-locked memory
   std::vector<KernelResult> kernels;
   std::vector<ModelResult> models;
-  std::vector<std::string> left_out;    // what was not measured, and why
+  std::vector<std::string> left_out;  // what was not measured, and why
 };
 
 class Clock {

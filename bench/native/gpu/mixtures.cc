@@ -18,8 +18,8 @@ struct Kind {
   MixtureShape shape;
 };
 constexpr Kind kKinds[] = {
-    {"128 of 768", {.n_experts = 128, .n_used = 8, .n_embd = 2048, .n_ff = 768}},    // Qwen3 30B A3B
-    {"32 of 2880", {.n_experts = 32, .n_used = 4, .n_embd = 2880, .n_ff = 2880}},    // gpt-oss 20B
+    {"128 of 768", {.n_experts = 128, .n_used = 8, .n_embd = 2048, .n_ff = 768}},  // Qwen3 30B A3B
+    {"32 of 2880", {.n_experts = 32, .n_used = 4, .n_embd = 2880, .n_ff = 2880}},  // gpt-oss 20B
 };
 constexpr Kind kTinyKinds[] = {{"6 of 256", {.n_experts = 6, .n_used = 2, .n_embd = 256, .n_ff = 256}}};
 
@@ -96,10 +96,13 @@ void measure_kind(Runtime& runtime, const Options& options, const Clock& clock, 
     const auto n_logits = static_cast<size_t>(n) * static_cast<size_t>(shape.n_experts);
     const int used = experts_in_use(read(runtime, logits, n_logits), shape);
     const double weights = static_cast<double>(gate->bytes + up->bytes + down->bytes) * used / shape.n_experts;
-    const KernelResult result{
-        "mixture", name, n, seconds,
-        weights + rows * (2.0 * shape.n_embd + shape.n_experts) * sizeof(float),
-        6.0 * rows * shape.n_used * shape.n_embd * shape.n_ff, type == TensorType::kBF16 ? Unit::kHalf : Unit::kByte};
+    const KernelResult result{"mixture",
+                              name,
+                              n,
+                              seconds,
+                              weights + rows * (2.0 * shape.n_embd + shape.n_experts) * sizeof(float),
+                              6.0 * rows * shape.n_used * shape.n_embd * shape.n_ff,
+                              type == TensorType::kBF16 ? Unit::kHalf : Unit::kByte};
     std::fprintf(stderr, "%-9s %-22s %6d %10.1f us %8.0f GB/s %8.2f Tops/s, %d experts\n", "mixture", name.c_str(), n,
                  seconds * 1e6, result.bytes / seconds / 1e9, result.operations / seconds / 1e12, used);
     results.kernels.push_back(result);

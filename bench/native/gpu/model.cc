@@ -45,7 +45,7 @@ class RandomModel {
     at = begin;
     for (Tensor& tensor : tensors_)
       if (tensor.rows > 0) tensor.offset = at - data, at += (tensor.bytes + 31) / 32 * 32;
-    head = header(shape);   // with the offsets, of the same length
+    head = header(shape);  // with the offsets, of the same length
     head.resize(begin);
     for (const Tensor& tensor : tensors_) {
       if (tensor.rows > 0) continue;
@@ -69,7 +69,7 @@ class RandomModel {
  private:
   struct Tensor {
     std::string name;
-    uint64_t cols, rows;   // rows 0: one row of plain numbers
+    uint64_t cols, rows;  // rows 0: one row of plain numbers
     TensorType type;
     size_t bytes, offset = 0;
   };
@@ -77,9 +77,9 @@ class RandomModel {
   void add(const std::string& name, uint64_t cols, uint64_t rows, TensorType type) {
     const TensorTypeTraits& traits = traits_of(type);
     const uint64_t values = cols * std::max<uint64_t>(rows, 1);
-    tensors_.push_back({name, cols, rows, type,
-                        values / static_cast<uint64_t>(traits.block_values) *
-                            static_cast<uint64_t>(traits.block_bytes)});
+    tensors_.push_back(
+        {name, cols, rows, type,
+         values / static_cast<uint64_t>(traits.block_values) * static_cast<uint64_t>(traits.block_bytes)});
   }
   void list(const Shape& s, TensorType type) {
     const uint64_t q = uint64_t{s.heads} * s.head_size, kv = uint64_t{s.kv_heads} * s.head_size;
@@ -112,10 +112,10 @@ class RandomModel {
       out.insert(out.end(), from, from + value.size());
     };
     const std::pair<const char*, uint32_t> numbers[] = {
-        {"context_length", 131072}, {"embedding_length", s.embedding}, {"block_count", s.layers},
-        {"feed_forward_length", s.feed_forward}, {"attention.head_count", s.heads},
-        {"attention.head_count_kv", s.kv_heads}};
-    put(uint32_t{0x46554747}), put(uint32_t{3});   // "GGUF", its version
+        {"context_length", 131072},        {"embedding_length", s.embedding},
+        {"block_count", s.layers},         {"feed_forward_length", s.feed_forward},
+        {"attention.head_count", s.heads}, {"attention.head_count_kv", s.kv_heads}};
+    put(uint32_t{0x46554747}), put(uint32_t{3});  // "GGUF", its version
     put(uint64_t{tensors_.size()}), put(uint64_t{std::size(numbers) + 3});
     text("general.architecture"), put(GgufValueType::kString), text("llama");
     for (const auto& [key, value] : numbers) text("llama." + std::string(key)), put(GgufValueType::kUint32), put(value);
@@ -197,7 +197,8 @@ class ModelBench {
     const int prompt = options_.tiny ? 32 : 8192, most = streams.back();
     pages_each_ = (context() + kSteps + kPageTokens) / kPageTokens;
     const int prompt_pages = prompt / kPageTokens;
-    const ModelLimits limits{.max_batch_tokens = std::max(prompt, most), .max_logit_rows = most,
+    const ModelLimits limits{.max_batch_tokens = std::max(prompt, most),
+                             .max_logit_rows = most,
                              .max_context = std::max(prompt, context() + kSteps + kPageTokens),
                              .n_pages = int64_t{prompt_pages} + int64_t{most} * pages_each_};
     auto model = Model::load(file.file(), *backend_, limits, [](float) {});
@@ -273,7 +274,7 @@ class ModelBench {
         ids[static_cast<size_t>(i)] = answers_[static_cast<size_t>(i)].token;
         ++segments[static_cast<size_t>(i)].first_position;
       }
-      if (step < 3) continue;   // the first is computed plainly, the second recorded
+      if (step < 3) continue;  // the first is computed plainly, the second recorded
       times.push_back(now() - start), host.push_back(asked - start);
     }
     note("decode", n, n, times, host);
@@ -284,11 +285,10 @@ class ModelBench {
     ModelResult result = what_;
     result.phase = phase, result.streams = streams, result.tokens = tokens;
     result.step_seconds = median(times), result.host_seconds = median(host);
-    std::fprintf(stderr, "model %-5s %-8s %4d%s %10.1f tokens/s, a step %.3f ms, the host %.0f us of it\n",
-                 result.model.c_str(), phase, streams,
-                 Way{result.recording, result.invariant, result.early_launch}.text().c_str(),
-                 static_cast<double>(tokens) / result.step_seconds, result.step_seconds * 1e3,
-                 result.host_seconds * 1e6);
+    std::fprintf(
+        stderr, "model %-5s %-8s %4d%s %10.1f tokens/s, a step %.3f ms, the host %.0f us of it\n", result.model.c_str(),
+        phase, streams, Way{result.recording, result.invariant, result.early_launch}.text().c_str(),
+        static_cast<double>(tokens) / result.step_seconds, result.step_seconds * 1e3, result.host_seconds * 1e6);
     results_.models.push_back(result);
   }
 

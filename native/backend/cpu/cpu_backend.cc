@@ -26,7 +26,11 @@ constexpr int kMaxThreads = 1024;
 class CpuBackend final : public Backend, public TowerOperations {
  public:
   CpuBackend(CpuIsa isa, Arithmetic arithmetic, int threads)
-      : arithmetic_(arithmetic), matmul_(matmul_kernels(isa)), fixed16_(fixed16_kernels(isa)), ops_(cpu_ops(isa)), pool_(threads),
+      : arithmetic_(arithmetic),
+        matmul_(matmul_kernels(isa)),
+        fixed16_(fixed16_kernels(isa)),
+        ops_(cpu_ops(isa)),
+        pool_(threads),
         mixture_(matmul_, ops_.kernels(), pool_) {}
 
   BackendInfo info() const override { return {"cpu", matmul_.name, pool_.size()}; }
@@ -154,8 +158,8 @@ class CpuBackend final : public Backend, public TowerOperations {
     ops_.rope_and_store_latents(pool_, ops_scratch_, rope, segments, queries, rows, row_stride, layer,
                                 static_cast<CpuKvCache&>(cache));
   }
-  void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state, const float* values,
-                   const float* scores, float* out) override {
+  void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state,
+                   const float* values, const float* scores, float* out) override {
     ops_.pool_blocks(pool_, pool, segments, state, values, scores, out);
   }
   void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows, KvCache& cache) override {
@@ -174,11 +178,10 @@ class CpuBackend final : public Backend, public TowerOperations {
   }
   void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
                  const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
-    ops_.attention(pool_, ops_scratch_, segments, q, q_stride, n_heads, layer,
-                   static_cast<const CpuKvCache&>(cache), params, out, out_stride);
+    ops_.attention(pool_, ops_scratch_, segments, q, q_stride, n_heads, layer, static_cast<const CpuKvCache&>(cache),
+                   params, out, out_stride);
   }
-  void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim,
-             float* out) override {
+  void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
     ops_.gated(pool_, gating, gate, up, n_rows, dim, out);
   }
   void gate_heads(float* x, const float* gate, int n_rows, int n_heads, int head_dim) override {
@@ -200,9 +203,7 @@ class CpuBackend final : public Backend, public TowerOperations {
   void copy_rows(const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) override {
     ops_.copy_rows(pool_, x, x_stride, n_rows, dim, out);
   }
-  void activate(Activation activation, float* x, int64_t count) override {
-    ops_.activate(pool_, activation, x, count);
-  }
+  void activate(Activation activation, float* x, int64_t count) override { ops_.activate(pool_, activation, x, count); }
   void scale(float* x, int64_t count, float factor) override { ops_.scale(pool_, x, count, factor); }
   void soft_cap(float* x, int64_t count, float cap) override { ops_.soft_cap(pool_, x, count, cap); }
   void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) override {
@@ -268,7 +269,8 @@ class CpuBackend final : public Backend, public TowerOperations {
   }
   void clamp(float* x, int64_t count, float low, float high) override { ops_.clamp(pool_, x, count, low, high); }
   bool rounds_to_bf16() const override {
-    return arithmetic_ != Arithmetic::kExact && matmul_.activation[strip_type_index(TensorType::kBF16)] == ActivationKind::kBf16;
+    return arithmetic_ != Arithmetic::kExact &&
+           matmul_.activation[strip_type_index(TensorType::kBF16)] == ActivationKind::kBf16;
   }
   bool has_fixed16(int head_dim) const override {
     return fixed16_ != nullptr && arithmetic_ != Arithmetic::kExact && head_dim <= kFixed16MostHead;
@@ -302,13 +304,11 @@ class CpuBackend final : public Backend, public TowerOperations {
  private:
   static constexpr int64_t kEmbedGrain = 4;
 
-  TensorType stored_as(TensorType type) const {
-    return arithmetic_ == Arithmetic::kExact ? TensorType::kF32 : type;
-  }
+  TensorType stored_as(TensorType type) const { return arithmetic_ == Arithmetic::kExact ? TensorType::kF32 : type; }
 
   const Arithmetic arithmetic_;
   const MatmulKernels& matmul_;
-  const Fixed16Kernels* const fixed16_;   // null: there are none
+  const Fixed16Kernels* const fixed16_;  // null: there are none
   const CpuOps& ops_;
   ThreadPool pool_;
   CpuMixture mixture_;
@@ -316,7 +316,7 @@ class CpuBackend final : public Backend, public TowerOperations {
   Fixed16Scratch fixed16_scratch_;
   Fixed16AttentionScratch fixed16_attention_;
   OpsScratch ops_scratch_;
-  int max_rows_ = 0, max_context_ = 0, max_head_dim_ = 0;   // the most that any model has reserved
+  int max_rows_ = 0, max_context_ = 0, max_head_dim_ = 0;  // the most that any model has reserved
   int64_t max_cols_ = 0;
   MixtureShape shape_;
   std::vector<Mapping> allocations_;
@@ -328,9 +328,8 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& optio
   const Result<CpuIsa> isa = choose_cpu_isa(options.isa);
   if (!isa) return isa.error();
   if (options.threads < 0 || options.threads > kMaxThreads)
-    return Error{ErrorCode::kInvalidArgument,
-                 "threads must be 0 (one per core) to " + std::to_string(kMaxThreads) + ", not " +
-                     std::to_string(options.threads)};
+    return Error{ErrorCode::kInvalidArgument, "threads must be 0 (one per core) to " + std::to_string(kMaxThreads) +
+                                                  ", not " + std::to_string(options.threads)};
   const int threads = options.threads > 0 ? options.threads : std::min(usable_cores(), kMaxThreads);
   return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(*isa, options.arithmetic, threads));
 }

@@ -26,9 +26,7 @@ constexpr int64_t kLogitsAlone = 4 * 1024;
 
 const CpuMatrix& cpu_matrix(const Matrix& matrix) { return static_cast<const CpuMatrix&>(matrix); }
 
-int64_t slots_of(int max_rows, const MixtureShape& shape) {
-  return int64_t{max_rows} * shape.n_used;
-}
+int64_t slots_of(int max_rows, const MixtureShape& shape) { return int64_t{max_rows} * shape.n_used; }
 
 int64_t floats_for(int max_rows, const MixtureShape& shape) {
   return slots_of(max_rows, shape) * (2 * int64_t{shape.n_ff} + shape.n_embd + 1) +
@@ -59,11 +57,10 @@ Status CpuMixture::reserve(int max_rows, const MixtureShape& shape) {
       !in_range(shape.n_used, shape.n_experts) || !in_range(shape.n_embd, kMostValues) ||
       !in_range(shape.n_ff, kMostValues) || shape.n_embd % kExpertRowMultiple != 0 ||
       shape.n_ff % kExpertRowMultiple != 0 || slots_of(max_rows, shape) > (1 << 24))
-    return Error{ErrorCode::kInvalidArgument,
-                 "cannot reserve a mixture of " + std::to_string(shape.n_experts) + " experts, " +
-                     std::to_string(shape.n_used) + " per row, of " + std::to_string(shape.n_embd) +
-                     " and " + std::to_string(shape.n_ff) + " values, for " +
-                     std::to_string(max_rows) + " rows"};
+    return Error{ErrorCode::kInvalidArgument, "cannot reserve a mixture of " + std::to_string(shape.n_experts) +
+                                                  " experts, " + std::to_string(shape.n_used) + " per row, of " +
+                                                  std::to_string(shape.n_embd) + " and " + std::to_string(shape.n_ff) +
+                                                  " values, for " + std::to_string(max_rows) + " rows"};
   const int64_t slots = slots_of(max_rows, shape);
   auto memory = Mapping::create(static_cast<size_t>(floats_for(max_rows, shape)) * sizeof(float));
   if (!memory) return memory.error();
@@ -104,7 +101,7 @@ void CpuMixture::score(const Router& router, const float* logits, float* scores)
     return;
   }
   if (router.score == RouterScore::kRootSoftplus) {
-    float* const zeros = scores + n;   // what experts are chosen by comes there later
+    float* const zeros = scores + n;  // what experts are chosen by comes there later
     std::fill_n(zeros, n, 0.0f);
     std::copy_n(logits, n, scores);
     ops_.softplus(scores, zeros, n);
@@ -129,7 +126,7 @@ void CpuMixture::keep_groups(const Router& router, float* by, float* sums) const
     sums[group] = first + second;
   }
   for (int group = 0; group < router.groups; ++group) {
-    int better = 0;   // the lower index among equals
+    int better = 0;  // the lower index among equals
     for (int other = 0; other < router.groups; ++other)
       better += sums[other] > sums[group] || (other < group && sums[other] == sums[group]) ? 1 : 0;
     if (better >= router.groups_used) std::fill_n(by + group * size, size, kNever);
@@ -196,8 +193,7 @@ void CpuMixture::arrange(int n_rows) {
     slot_of_[i] = slot;
     row_of_[slot] = static_cast<int32_t>(i / shape_.n_used);
   }
-  for (int32_t expert = shape_.n_experts; expert > 0; --expert)
-    first_slot_[expert] = first_slot_[expert - 1];
+  for (int32_t expert = shape_.n_experts; expert > 0; --expert) first_slot_[expert] = first_slot_[expert - 1];
   first_slot_[0] = 0;
   for (const int32_t expert : active_) {
     const int32_t first = first_slot_[expert];
@@ -215,19 +211,17 @@ ActivationKind CpuMixture::kind_of(const Matrix& matrix) const {
 }
 
 // x_row of x becomes the lines of `slot`.
-void CpuMixture::pack(ActivationKind kind, const float* x, int64_t x_row, int64_t cols,
-                      int slot) const {
+void CpuMixture::pack(ActivationKind kind, const float* x, int64_t x_row, int64_t cols, int slot) const {
   const size_t row_bytes = static_cast<size_t>(lines_per_row(kind, cols)) * kLineBytes;
   std::byte* const lines = lines_.lines(kind) + static_cast<size_t>(tile_of_[slot]) * row_bytes;
-  matmul_.pack[static_cast<int>(kind)](
-      x + x_row * cols, cols, lines + static_cast<size_t>(slot - tile_of_[slot]) * kLineBytes,
-      static_cast<size_t>(tile_rows_[slot]) * kLineBytes);
+  matmul_.pack[static_cast<int>(kind)](x + x_row * cols, cols,
+                                       lines + static_cast<size_t>(slot - tile_of_[slot]) * kLineBytes,
+                                       static_cast<size_t>(tile_rows_[slot]) * kLineBytes);
 }
 
 template <typename Fn>
 void CpuMixture::for_slots(int n, int64_t values, Fn fn) {
-  const int64_t grain =
-      n * values <= kPackAlone ? n : std::max<int64_t>(1, kPackAlone / 4 / values);
+  const int64_t grain = n * values <= kPackAlone ? n : std::max<int64_t>(1, kPackAlone / 4 / values);
   pool_.parallel_for(n, grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) fn(static_cast<int>(i));
   });
@@ -254,24 +248,25 @@ struct CpuMixture::Product {
     for (int32_t slot = mixture.first_slot_[expert]; slot < end; slot += mixture.tile_rows_[slot]) {
       const size_t lines_at = shared_lines ? 0 : static_cast<size_t>(slot) * row_bytes;
       for (int64_t strip = first_strip; strip < last_strip; ++strip)
-        run_tile(kernel,
-                 {.strip = matrix.strip(expert * strips_per_expert + strip),
-                  .halves = matrix.halves(expert * strips_per_expert + strip),
-                  .layout = &matrix.layout(),
-                  .lines = mixture.lines_.lines(kind) + lines_at,
-                  .n_rows = mixture.tile_rows_[slot],
-                  .lanes = kStripRows,
-                  .out = target.out + slot * target.out_stride + strip * kStripRows,
-                  .out_stride = target.out_stride,
-                  .bias = target.bias != nullptr ? target.bias + (expert * strips_per_expert + strip) * kStripRows : nullptr,
-                  .add_to_out = false},
-                 matrix.factors(expert * strips_per_expert + strip));
+        run_tile(
+            kernel,
+            {.strip = matrix.strip(expert * strips_per_expert + strip),
+             .halves = matrix.halves(expert * strips_per_expert + strip),
+             .layout = &matrix.layout(),
+             .lines = mixture.lines_.lines(kind) + lines_at,
+             .n_rows = mixture.tile_rows_[slot],
+             .lanes = kStripRows,
+             .out = target.out + slot * target.out_stride + strip * kStripRows,
+             .out_stride = target.out_stride,
+             .bias = target.bias != nullptr ? target.bias + (expert * strips_per_expert + strip) * kStripRows : nullptr,
+             .add_to_out = false},
+            matrix.factors(expert * strips_per_expert + strip));
     }
   }
 };
 
-void CpuMixture::multiply(std::span<const MatmulTarget> targets, int64_t rows_per_expert,
-                          int64_t cols, bool shared_lines) {
+void CpuMixture::multiply(std::span<const MatmulTarget> targets, int64_t rows_per_expert, int64_t cols,
+                          bool shared_lines) {
   matmul_.calls->fetch_add(1, std::memory_order_relaxed);
   const int64_t n_targets = static_cast<int64_t>(targets.size());
   const int64_t n_active = static_cast<int64_t>(active_.size());
@@ -279,9 +274,8 @@ void CpuMixture::multiply(std::span<const MatmulTarget> targets, int64_t rows_pe
   const auto strip_bytes = static_cast<int64_t>(cpu_matrix(*targets[0].weight).layout().bytes());
   const bool single_tiles = first_slot_.back() <= n_active * matmul_.max_tile_rows;
   const int64_t by_cache = (single_tiles ? kStreamBytes : kPanelBytes) / strip_bytes;
-  const int64_t by_balance = pool_.size() == 1 ? strips
-                                               : n_active * n_targets * strips /
-                                                     (kPiecesPerThread * pool_.size());
+  const int64_t by_balance =
+      pool_.size() == 1 ? strips : n_active * n_targets * strips / (kPiecesPerThread * pool_.size());
   Product product{*this, targets, strips, 0, 0, cols, shared_lines};
   product.strips_per_panel = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, strips);
   product.panels = (strips + product.strips_per_panel - 1) / product.strips_per_panel;
@@ -297,8 +291,8 @@ void CpuMixture::multiply(std::span<const MatmulTarget> targets, int64_t rows_pe
     pool_.parallel_for(pieces, 1, compute);
 }
 
-void CpuMixture::run(const Mixture& mixture, const float* router_logits, const float* x, int n_rows,
-                     float* out, bool add_to_out) {
+void CpuMixture::run(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
+                     bool add_to_out) {
   assert(mixture.shape == shape_ && n_rows <= max_rows_);
   const int64_t n_embd = shape_.n_embd, n_ff = shape_.n_ff;
   const int n_slots = static_cast<int>(slots_of(n_rows, shape_));
@@ -306,8 +300,7 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
   pool_.parallel_for(n_rows, std::max<int64_t>(1, kLogitsAlone / shape_.n_experts),
                      [&](int64_t begin, int64_t end, int) {
                        for (int64_t row = begin; row < end; ++row)
-                         choose(mixture, router_logits + row * shape_.n_experts,
-                                static_cast<int>(row));
+                         choose(mixture, router_logits + row * shape_.n_experts, static_cast<int>(row));
                      });
   arrange(n_rows);
 
@@ -316,8 +309,7 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
                                {mixture.up, gateless ? gate_ : up_, n_ff, mixture.up_bias}};
   const std::span<const MatmulTarget> inner = std::span(both).subspan(gateless ? 1 : 0);
   bool wanted[kActivationKinds] = {};
-  for (const MatmulTarget& target : inner)
-    wanted[static_cast<int>(kind_of(*target.weight))] = true;
+  for (const MatmulTarget& target : inner) wanted[static_cast<int>(kind_of(*target.weight))] = true;
   // The only row's lines are the same in every slot: each is a tile of its own.
   const int packed_slots = n_rows == 1 ? 1 : n_slots;
   for_slots(packed_slots, n_embd, [&](int slot) {
@@ -336,8 +328,10 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
       ops_.scale(inside, n_ff, weights_[choice]);
       if (!gateless) ops_.scale(up_ + slot * n_ff, n_ff, weights_[choice]);
     }
-    if (gateless) plain(inside, n_ff);
-    else ops_.gated(mixture.activation, inside, up_ + slot * n_ff, n_ff, inside);
+    if (gateless)
+      plain(inside, n_ff);
+    else
+      ops_.gated(mixture.activation, inside, up_ + slot * n_ff, n_ff, inside);
     pack(outer_kind, gate_, slot, n_ff, slot);
   });
   const MatmulTarget outer{mixture.down, result_, n_embd, mixture.down_bias};

@@ -36,8 +36,7 @@ class CpuMixture {
   Status reserve(int max_rows, const MixtureShape& shape);
 
   // Backend::mixture; the shape must be the one reserved for (asserted).
-  void run(const Mixture& mixture, const float* router_logits, const float* x, int n_rows,
-           float* out, bool add_to_out);
+  void run(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out, bool add_to_out);
 
  private:
   struct Product;
@@ -52,8 +51,7 @@ class CpuMixture {
   void arrange(int n_rows);
   void pack(ActivationKind kind, const float* x, int64_t x_row, int64_t cols, int slot) const;
   // shared_lines: every slot reads the lines of slot 0.
-  void multiply(std::span<const MatmulTarget> targets, int64_t rows_per_expert, int64_t cols,
-                bool shared_lines);
+  void multiply(std::span<const MatmulTarget> targets, int64_t rows_per_expert, int64_t cols, bool shared_lines);
   // fn(i) for 0 <= i < n, `values` numbers each, spread over the threads where that pays.
   template <typename Fn>
   void for_slots(int n, int64_t values, Fn fn);
@@ -64,7 +62,7 @@ class CpuMixture {
   ThreadPool& pool_;
   MixtureShape shape_;
   int max_rows_ = 0;
-  MatmulScratch lines_;   // packed input of every slot
+  MatmulScratch lines_;  // packed input of every slot
   Mapping memory_;
   float* gate_ = nullptr;     // [slot][n_ff]
   float* up_ = nullptr;       // [slot][n_ff]
@@ -72,13 +70,13 @@ class CpuMixture {
   float* weights_ = nullptr;  // [row][n_used]
   float* scores_ = nullptr;   // [row][3][n_experts] scores, what is chosen by, sums of groups
   // Of the step.
-  std::vector<int32_t> chosen_;     // [row][n_used] experts, the first choice first
-  std::vector<int32_t> slot_of_;    // [row][n_used]
-  std::vector<int32_t> row_of_;     // [slot]
-  std::vector<int32_t> tile_of_;    // [slot] first slot of its tile
-  std::vector<int32_t> tile_rows_;  // [slot] rows of its tile
-  std::vector<int32_t> first_slot_; // [n_experts + 1]
-  std::vector<int32_t> active_;     // experts with rows, ascending
+  std::vector<int32_t> chosen_;      // [row][n_used] experts, the first choice first
+  std::vector<int32_t> slot_of_;     // [row][n_used]
+  std::vector<int32_t> row_of_;      // [slot]
+  std::vector<int32_t> tile_of_;     // [slot] first slot of its tile
+  std::vector<int32_t> tile_rows_;   // [slot] rows of its tile
+  std::vector<int32_t> first_slot_;  // [n_experts + 1]
+  std::vector<int32_t> active_;      // experts with rows, ascending
 };
 
 }  // namespace monolith

@@ -35,7 +35,7 @@ using namespace cuda;
 // kinds of devices, are 18 MB. A recorded step: a node for each launch, whose arguments and descriptor stay on the device.
 constexpr size_t kAllocationPiece = size_t{2} << 20, kLeastWholePieces = size_t{1} << 20, kSmallUnit = 512;
 constexpr size_t kCodeBytes = size_t{32} << 20;
-constexpr size_t kScratchAllocations = 24;     // of a backend and a KV cache, which are not asked about one by one
+constexpr size_t kScratchAllocations = 24;  // of a backend and a KV cache, which are not asked about one by one
 constexpr size_t kNodeBytes = 4 << 10, kNodesOfLayer = 16, kNodesBeside = 16;
 
 class CudaBackend final : public Backend {
@@ -109,17 +109,17 @@ class CudaBackend final : public Backend {
   size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
                        const MixtureShape& mixture) const override {
     return StepTables::bytes_for(rows_reserved(max_rows), max_context) +
-           RopeTables::bytes_for(rows_reserved(max_rows), max_head_dim) +
-           AttentionScratch::bytes_for(max_cols) +
+           RopeTables::bytes_for(rows_reserved(max_rows), max_head_dim) + AttentionScratch::bytes_for(max_cols) +
            Int8Activations::bytes_for(most_columns(max_rows, mixture), most_cols(max_cols, mixture)) +
            DenseScratch::bytes_for(most_columns(max_rows, mixture), most_cols(max_cols, mixture)) +
            CudaMixture::bytes_for(rows_reserved(max_rows), mixture);
   }
-  Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape& mixture) override {
+  Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
+                 const MixtureShape& mixture) override {
     pending_.flush();
     max_rows_ = std::max(max_rows_, max_rows);
     steps_.forget();
-    if (Status status = loader_.rest(); !status) return status;   // what it held counts as scratch
+    if (Status status = loader_.rest(); !status) return status;  // what it held counts as scratch
     if (Status status = mixture_.reserve(rows_reserved(max_rows), mixture); !status) return status;
     if (Status status = matmul_.dense.reserve(most_columns(max_rows, mixture), most_cols(max_cols, mixture)); !status)
       return status;
@@ -154,9 +154,9 @@ class CudaBackend final : public Backend {
   Status can_mix(const Mixture& mixture) const override { return CudaMixture::check(mixture); }
 
   bool begin_step(const StepInput& input) override {
-    pending_.drop();           // of a step that failed
+    pending_.drop();  // of a step that failed
     steps_.drop();
-    runtime_->synchronize();   // the tables of the step before may still be read
+    runtime_->synchronize();  // the tables of the step before may still be read
     ropes_.begin_step();
     n_rows_ = static_cast<int>(input.tokens.size());
     const int rows = can_record(input) ? RecordedSteps::padded_rows(n_rows_) : 0;
@@ -193,12 +193,13 @@ class CudaBackend final : public Backend {
   void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows, InputUse use) override {
     pending_.matmul(matmul_, targets, x, padded(n_rows), use);
   }
-  void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride, int n_heads,
-                      float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer, KvCache& cache) override {
+  void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
+                      int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
+                      KvCache& cache) override {
     auto& own = static_cast<CudaKvCache&>(cache);
     const RowList rows = list_of(segments);
     RopeCall call{&rows, q, q_stride, n_heads, k, k_stride, v, v_stride, own.view(layer), own.shape.type};
-    if (k == nullptr) call.cache.n_kv_heads = 0;   // queries alone
+    if (k == nullptr) call.cache.n_kv_heads = 0;  // queries alone
     call.norms = pending_.head_norms(call, rope.n_dims);
     cuda::rope_and_store(now(), rope, ropes_.prepare(rope, rows), call);
   }
@@ -211,9 +212,10 @@ class CudaBackend final : public Backend {
       const AttentionCall call{&rows, q, q_stride, n_heads, view, params, out, out_stride};
       return attention_blocks(runtime, call, params.block > 0 ? own.view(params.block_layer) : view, own.shape.type);
     }
-    pending_.hold(PendingAttention{
-        &partial_, list_of(segments), {nullptr, q, q_stride, n_heads, own.view(layer), params, out, out_stride},
-        own.shape.type});
+    pending_.hold(PendingAttention{&partial_,
+                                   list_of(segments),
+                                   {nullptr, q, q_stride, n_heads, own.view(layer), params, out, out_stride},
+                                   own.shape.type});
   }
   void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
     pending_.hold(PendingGate{gating, gate, up, padded(n_rows), dim, out});
@@ -267,8 +269,8 @@ class CudaBackend final : public Backend {
     Runtime& runtime = now();
     cuda::state_space(runtime, space, list_of(segments), state, inputs, out);
   }
-  void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state, const float* values,
-                   const float* scores, float* out) override {
+  void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state,
+                   const float* values, const float* scores, float* out) override {
     Runtime& runtime = now();
     cuda::pool_blocks(runtime, pool, list_of(segments), state, values, scores, out);
   }
@@ -276,15 +278,23 @@ class CudaBackend final : public Backend {
     auto& own = static_cast<CudaKvCache&>(cache);
     Runtime& runtime = now();
     const RowList list = list_of(segments);
-    cuda::store_blocks(runtime, {.rows = &list, .blocks = blocks, .frequencies = ropes_.frequencies(blocks.rope), .values = rows,
-                                 .cache = own.view(blocks.layer), .type = own.shape.type});
+    cuda::store_blocks(runtime, {.rows = &list,
+                                 .blocks = blocks,
+                                 .frequencies = ropes_.frequencies(blocks.rope),
+                                 .values = rows,
+                                 .cache = own.view(blocks.layer),
+                                 .type = own.shape.type});
   }
   bool mixes_streams() const override { return true; }
-  void weigh_streams(const StreamMix& mix, float* numbers, int n_rows) override { cuda::weigh_streams(now(), mix, numbers, n_rows); }
-  void read_streams(const StreamMix& mix, const float* numbers, const float* streams, int n_rows, int64_t dim, float* out) override {
+  void weigh_streams(const StreamMix& mix, float* numbers, int n_rows) override {
+    cuda::weigh_streams(now(), mix, numbers, n_rows);
+  }
+  void read_streams(const StreamMix& mix, const float* numbers, const float* streams, int n_rows, int64_t dim,
+                    float* out) override {
     cuda::read_streams(now(), mix, numbers, streams, n_rows, dim, out);
   }
-  void write_streams(const StreamMix& mix, const float* numbers, const float* x, int n_rows, int64_t dim, float* streams) override {
+  void write_streams(const StreamMix& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
+                     float* streams) override {
     cuda::write_streams(now(), mix, numbers, x, n_rows, dim, streams);
   }
   void matmul_heads(const HeadProducts& products, int n_rows) override {
@@ -296,8 +306,14 @@ class CudaBackend final : public Backend {
     auto& own = static_cast<CudaKvCache&>(cache);
     Runtime& runtime = now();
     const RowList rows = list_of(segments);
-    store_latents(runtime, {.rows = &rows, .style = rope.style, .n_dims = rope.n_dims, .factors = ropes_.prepare(rope, rows),
-                            .queries = queries, .latents = latents, .stride = row_stride, .cache = own.view(layer),
+    store_latents(runtime, {.rows = &rows,
+                            .style = rope.style,
+                            .n_dims = rope.n_dims,
+                            .factors = ropes_.prepare(rope, rows),
+                            .queries = queries,
+                            .latents = latents,
+                            .stride = row_stride,
+                            .cache = own.view(layer),
                             .type = own.shape.type});
   }
   void choose_positions(const PositionIndex& index, std::span<const Segment> segments, const KvCache& cache,
@@ -305,18 +321,24 @@ class CudaBackend final : public Backend {
     const auto& own = static_cast<const CudaKvCache&>(cache);
     Runtime& runtime = now();
     const RowList rows = list_of(segments);
-    cuda::choose_positions(runtime, {.rows = &rows, .index = index, .keys = own.view(index.layer), .type = own.shape.type,
-                                     .scores = own.chosen_scores(), .chosen = reinterpret_cast<int32_t*>(chosen)});
+    cuda::choose_positions(runtime, {.rows = &rows,
+                                     .index = index,
+                                     .keys = own.view(index.layer),
+                                     .type = own.shape.type,
+                                     .scores = own.chosen_scores(),
+                                     .chosen = reinterpret_cast<int32_t*>(chosen)});
   }
   void rotate(const RopeParams& rope, std::span<const Segment> segments, float* x, int64_t row_stride, int n_heads,
               int head_dim) override {
     const RowList rows = list_of(segments);
-    KvView none{};   // no keys and values: queries alone
+    KvView none{};  // no keys and values: queries alone
     none.head_dim = head_dim;
     const RopeCall call{&rows, x, row_stride, n_heads, nullptr, row_stride, nullptr, row_stride, none, KvType::kF32};
     cuda::rope_and_store(now(), rope, ropes_.prepare(rope, rows), call);
   }
-  void xielu(const Xielu& params, float* x, int64_t count) override { cuda::xielu(now(), params, x, padded_count(count)); }
+  void xielu(const Xielu& params, float* x, int64_t count) override {
+    cuda::xielu(now(), params, x, padded_count(count));
+  }
   void rms_norm_groups(float* x, const float* weight, float eps, int n_rows, int n_groups, int64_t dim) override {
     cuda::rms_norm_groups(now(), x, weight, eps, padded(n_rows), n_groups, dim);
   }
@@ -348,10 +370,12 @@ class CudaBackend final : public Backend {
       return Error{ErrorCode::kInvalidArgument, "cuBLASLt is named, but serves only without batch invariance"};
     if (options_.invariant || options_.exact || options_.cublaslt.empty()) return {};
     auto library = DenseLibrary::open(*runtime_, any ? "" : options_.cublaslt);
-    if (library) matmul_.library = std::move(*library);
+    if (library)
+      matmul_.library = std::move(*library);
     else if (!any)
       return Error{ErrorCode::kInvalidArgument, "cuBLASLt at " + options_.cublaslt + ": " + library.error().message};
-    else library_missing_ = library.error().message;
+    else
+      library_missing_ = library.error().message;
     return {};
   }
   std::string library_info() const {
@@ -394,7 +418,7 @@ class CudaBackend final : public Backend {
 
   RowList list_of(std::span<const Segment> segments) {
     if (const RowList* known = tables_.find(segments)) return *known;
-    ropes_.begin_step();   // lists sent this way all have one place: angles of the last are not this one's
+    ropes_.begin_step();  // lists sent this way all have one place: angles of the last are not this one's
     return tables_.send_list(segments);
   }
 
@@ -402,7 +426,7 @@ class CudaBackend final : public Backend {
   CudaBackendOptions options_;
   Loader loader_{*runtime_};
   MatmulContext matmul_;
-  std::string library_missing_;   // why there is none; empty: there is, or it was not looked for
+  std::string library_missing_;  // why there is none; empty: there is, or it was not looked for
   Pending pending_;
   CudaMixture mixture_{*runtime_};
   CudaHeads heads_{*runtime_};
@@ -412,7 +436,7 @@ class CudaBackend final : public Backend {
   AttentionScratch partial_{*runtime_};
   int max_rows_ = 0;
   RecordedSteps steps_;
-  int n_rows_ = 0;   // of the step under way
+  int n_rows_ = 0;  // of the step under way
 };
 
 }  // namespace

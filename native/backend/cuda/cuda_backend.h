@@ -12,16 +12,16 @@
 namespace monolith {
 
 struct CudaBackendOptions {
-  int device = 0;          // counted from 0
-  bool exact = false;      // weights and activations in binary32 throughout: the test setting
-  bool recording = true;   // steps of decodes are recorded and replayed
-  bool invariant = true;   // a row's bits never depend on the rows beside it, even if instructions of two kinds differ
-  bool early_launch = true;   // on Hopper kernels start while the ones before them still run, and wait themselves
+  int device = 0;         // counted from 0
+  bool exact = false;     // weights and activations in binary32 throughout: the test setting
+  bool recording = true;  // steps of decodes are recorded and replayed
+  bool invariant = true;  // a row's bits never depend on the rows beside it, even if instructions of two kinds differ
+  bool early_launch = true;  // on Hopper kernels start while the ones before them still run, and wait themselves
   // Of NVIDIA's cuBLASLt, for wide products where `invariant` is off: "auto" is the one that is installed, if any; else
   // a path. Empty: it is not looked for.
   std::string cublaslt = {};
-  bool fused = true;       // operations share kernels where they can (the same bits): off for comparison
-  bool wgmma = true;       // Hopper's own matrix instructions where the device has them
+  bool fused = true;  // operations share kernels where they can (the same bits): off for comparison
+  bool wgmma = true;  // Hopper's own matrix instructions where the device has them
 };
 
 // Errors: kUnsupported (built without CUDA, no driver, no such GPU, too old a one), kInvalidArgument (no usable

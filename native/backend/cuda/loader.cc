@@ -55,8 +55,7 @@ Status Loader::prepare(size_t bytes) {
     if (!memory) return memory.error();
     piece.staging = *memory;
   }
-  if (!threads_)
-    threads_ = std::make_unique<ThreadPool>(std::min(usable_processors(), kMostThreads));
+  if (!threads_) threads_ = std::make_unique<ThreadPool>(std::min(usable_processors(), kMostThreads));
   return {};
 }
 

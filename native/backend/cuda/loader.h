@@ -54,7 +54,7 @@ class Loader {
       use(first, n, static_cast<const unsigned char*>(piece.staging));
       runtime_.record(*piece.free);
     }
-    runtime_.settle();   // products read weights early
+    runtime_.settle();  // products read weights early
     return {};
   }
 
@@ -63,11 +63,11 @@ class Loader {
   void read(void* to, const void* from, size_t bytes);
 
  private:
-  static constexpr size_t kGrainBytes = size_t{256} << 10;   // that a thread takes at once
+  static constexpr size_t kGrainBytes = size_t{256} << 10;  // that a thread takes at once
 
   struct Piece {
-    void* host = nullptr;      // page-locked
-    void* staging = nullptr;   // the device's
+    void* host = nullptr;     // page-locked
+    void* staging = nullptr;  // the device's
     std::unique_ptr<Event> free;
   };
 
@@ -81,8 +81,8 @@ class Loader {
   size_t usual_bytes_;
   std::array<Piece, 2> pieces_;
   size_t turn_ = 0;
-  size_t piece_bytes_ = 0;   // of page-locked memory
-  std::unique_ptr<ThreadPool> threads_;   // null: nothing is being loaded
+  size_t piece_bytes_ = 0;               // of page-locked memory
+  std::unique_ptr<ThreadPool> threads_;  // null: nothing is being loaded
 };
 
 }  // namespace monolith::cuda

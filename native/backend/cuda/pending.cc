@@ -10,7 +10,7 @@ namespace {
 
 // What an operation leaves.
 struct Result {
-  const float* rows = nullptr;   // null: nothing
+  const float* rows = nullptr;  // null: nothing
   int n_rows = 0;
   int64_t dim = 0;
 };
@@ -72,8 +72,10 @@ HeadNorms head_norms_for(const PendingOperation& first, const PendingOperation& 
 
 void Pending::hold(const PendingOperation& operation) {
   const auto is_heads = [](const PendingOperation& one) { return std::holds_alternative<PendingHeads>(one); };
-  if (is_heads(operation) && is_heads(operation_) && !is_heads(before_)) before_ = std::exchange(operation_, {});
-  else flush();
+  if (is_heads(operation) && is_heads(operation_) && !is_heads(before_))
+    before_ = std::exchange(operation_, {});
+  else
+    flush();
   operation_ = operation;
   if (!enabled_) flush();
 }
@@ -106,8 +108,8 @@ void Pending::run(const PendingOperation& operation, const ProductInput& input, 
   if (const auto* norm = std::get_if<PendingNorm>(&operation)) {
     rms_norm(runtime_, norm->x, norm->weight, norm->eps, norm->n_rows, norm->dim, keeps ? norm->out : nullptr, input);
   } else if (const auto* gate = std::get_if<PendingGate>(&operation)) {
-    gated_input(runtime_, gate->gating, gate->gate, gate->up, gate->n_rows, gate->dim,
-                keeps ? gate->out : nullptr, input);
+    gated_input(runtime_, gate->gating, gate->gate, gate->up, gate->n_rows, gate->dim, keeps ? gate->out : nullptr,
+                input);
   } else if (const auto* heads = std::get_if<PendingHeads>(&operation)) {
     rms_norm_heads(runtime_, heads->x, heads->row_stride, heads->weight, heads->eps, heads->n_rows, heads->n_heads,
                    heads->head_dim);

@@ -36,7 +36,7 @@ struct PendingGate {
   int64_t dim;
   float* out;
 };
-struct PendingHeads {   // Backend::rms_norm_heads
+struct PendingHeads {  // Backend::rms_norm_heads
   float* x;
   int64_t row_stride;
   const float* weight;
@@ -46,15 +46,15 @@ struct PendingHeads {   // Backend::rms_norm_heads
 struct PendingAttention {
   const AttentionScratch* scratch;
   RowList rows;
-  AttentionCall call;   // its rows and input are filled in when it is computed
+  AttentionCall call;  // its rows and input are filled in when it is computed
   KvType type;
 };
 using PendingOperation = std::variant<std::monostate, PendingNorm, PendingGate, PendingHeads, PendingAttention>;
 
 // How an operation is computed with the products after it.
 struct Fusion {
-  InputForm form = InputForm::kFloats;   // it writes this; kFloats: it is computed by itself
-  bool keeps = true;                     // it writes its floats as well
+  InputForm form = InputForm::kFloats;  // it writes this; kFloats: it is computed by itself
+  bool keeps = true;                    // it writes its floats as well
   bool operator==(const Fusion&) const = default;
 };
 
@@ -89,7 +89,7 @@ class Pending {
 
   Runtime& runtime_;
   bool enabled_;
-  PendingOperation before_;      // norms of heads alone: those before operation_, which are norms of heads too
+  PendingOperation before_;  // norms of heads alone: those before operation_, which are norms of heads too
   PendingOperation operation_;
 };
 

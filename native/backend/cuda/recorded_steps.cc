@@ -36,8 +36,10 @@ bool RecordedSteps::begin(const void* model, int rows, bool has_splits) {
 }
 
 void RecordedSteps::end() {
-  if (std::exchange(recording_, false)) take();   // and computed as it was recorded
-  else if (step_ && step_->recording) runtime_.play(*step_->recording);
+  if (std::exchange(recording_, false))
+    take();  // and computed as it was recorded
+  else if (step_ && step_->recording)
+    runtime_.play(*step_->recording);
   step_ = nullptr;
 }
 

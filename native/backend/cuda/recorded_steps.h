@@ -43,7 +43,7 @@ class RecordedSteps {
     int rows;
     bool has_splits;
     RecordingTries tries = {};
-    std::unique_ptr<Recording> recording;   // null: it is computed operation by operation
+    std::unique_ptr<Recording> recording;  // null: it is computed operation by operation
   };
   enum class Failed : uint8_t { kEarlyRefused, kRefused, kNoMemory };
 
@@ -53,9 +53,9 @@ class RecordedSteps {
   Runtime& runtime_;
   const bool early_launch_;
   std::deque<Step> steps_;
-  Step* step_ = nullptr;   // under way; null: of another kind
+  Step* step_ = nullptr;  // under way; null: of another kind
   bool recording_ = false;
-  std::array<bool, 3> said_{};   // each kind once: the first says what there is to say
+  std::array<bool, 3> said_{};  // each kind once: the first says what there is to say
   mutable std::mutex note_mutex_;
   std::string note_;
 };

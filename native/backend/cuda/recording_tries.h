@@ -12,7 +12,7 @@ enum class RecordingOutcome : uint8_t { kRecorded, kRefused, kNoMemory };
 // the next try waits: longer each time, but never for good, as memory comes back.
 class RecordingTries {
  public:
-  static constexpr int64_t kFirstWait = 64, kLongestWait = 65'536;   // steps of this size
+  static constexpr int64_t kFirstWait = 64, kLongestWait = 65'536;  // steps of this size
 
   // Of each step of this size that is not recorded yet: whether it shall be. The first is computed plainly: what
   // operations prepare once is prepared then.

@@ -12,7 +12,7 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kRowThreads = 512;   // of a row's norm: a single row is one block, whose time is that of its loads
+constexpr int kRowThreads = 512;  // of a row's norm: a single row is one block, whose time is that of its loads
 constexpr int kRowWarps = kRowThreads / kWarp;
 
 struct Sums {
@@ -54,9 +54,8 @@ __global__ void __launch_bounds__(kRowThreads)
 // and as products read them.
 constexpr int kQuads = 4;
 template <InputForm kForm>
-__global__ void __launch_bounds__(kRowThreads)
-    rms_norm_quads_kernel(const Floats4* x, const Floats4* weight, float eps, int quads, Floats4* out,
-                          ProductInput input) {
+__global__ void __launch_bounds__(kRowThreads) rms_norm_quads_kernel(const Floats4* x, const Floats4* weight, float eps,
+                                                                     int quads, Floats4* out, ProductInput input) {
   let_next_start();
   Sums& shared = shared_memory<Sums>();
   const int first = static_cast<int>(threadIdx.x);
@@ -119,7 +118,7 @@ __global__ void __launch_bounds__(kRowThreads)
   const float mean = block_sum(sum, shared) / static_cast<float>(dim);
   float squares = 0;
   for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) squares = fmaf(x[i] - mean, x[i] - mean, squares);
-  __syncthreads();   // the mean has been read by all
+  __syncthreads();  // the mean has been read by all
   const float factor = 1.0f / sqrtf(block_sum(squares, shared) / static_cast<float>(dim) + eps);
   for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) {
     const float rest = (x[i] - mean) * factor, weighted = weight ? rest * weight[i] : rest;
@@ -129,12 +128,12 @@ __global__ void __launch_bounds__(kRowThreads)
 
 // A warp per head; blocks of rows.
 constexpr int kHeadWarps = 4;
-__global__ void __launch_bounds__(kHeadWarps * kWarp)
-    rms_norm_heads_kernel(float* x, int64_t row_stride, const float* weight, int64_t weight_stride, float eps, int n_heads,
-                          int head_dim) {
+__global__ void __launch_bounds__(kHeadWarps* kWarp)
+    rms_norm_heads_kernel(float* x, int64_t row_stride, const float* weight, int64_t weight_stride, float eps,
+                          int n_heads, int head_dim) {
   start_after_inputs();
   const int head = static_cast<int>(blockIdx.y) * kHeadWarps + warp_id();
-  if (head >= n_heads) return;   // whole warps
+  if (head >= n_heads) return;  // whole warps
   x += blockIdx.x * row_stride + static_cast<int64_t>(head) * head_dim;
   float sum = 0;
   for (int i = lane_id(); i < head_dim; i += kWarp) sum = fmaf(x[i], x[i], sum);
@@ -174,8 +173,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // Four numbers of a row of `dim`, gated; zeros beyond its end. Kept in `out`, unless that is null.
-MONOLITH_DEVICE Floats4 gated_quad(const Gating& gating, const Floats4* gate, const Floats4* up, int64_t row,
-                                   int quads, int at, Floats4* out) {
+MONOLITH_DEVICE Floats4 gated_quad(const Gating& gating, const Floats4* gate, const Floats4* up, int64_t row, int quads,
+                                   int at, Floats4* out) {
   if (at >= quads) return {0, 0, 0, 0};
   const int64_t place = row * quads + at;
   const Floats4 result = gate_with(gating, gate[place], up[place]);
@@ -186,34 +185,31 @@ MONOLITH_DEVICE Floats4 gated_quad(const Gating& gating, const Floats4* gate, co
 // bfloat16, a thread per 8 numbers: a warp reads 128 bytes of each of 8 rows and writes 4 runs of 128 bytes.
 constexpr int kPieces = kThreads / 8;
 __global__ void __launch_bounds__(kThreads)
-    gated_pieces_kernel(Gating gating, const Floats4* gate, const Floats4* up, int n_rows, int quads,
-                        Floats4* out, ProductInput input) {
+    gated_pieces_kernel(Gating gating, const Floats4* gate, const Floats4* up, int n_rows, int quads, Floats4* out,
+                        ProductInput input) {
   start_after_inputs();
   const int64_t row = static_cast<int64_t>(blockIdx.x) * 8 + threadIdx.x % 8;
   const int piece = static_cast<int>(blockIdx.y * kPieces + threadIdx.x / 8);
   if (row >= n_rows || 2 * piece >= filled_quads<InputForm::kBf16>(input)) return;
   const Words2 low = pack_quad<InputForm::kBf16>(gated_quad(gating, gate, up, row, quads, 2 * piece, out), 1.0f);
-  const Words2 high =
-      pack_quad<InputForm::kBf16>(gated_quad(gating, gate, up, row, quads, 2 * piece + 1, out), 1.0f);
+  const Words2 high = pack_quad<InputForm::kBf16>(gated_quad(gating, gate, up, row, quads, 2 * piece + 1, out), 1.0f);
   *piece_place(input.data, input.column_groups, row, piece) = {low.x, low.y, high.x, high.y};
 }
 
 // 8 bits, a thread per four numbers.
-__global__ void __launch_bounds__(kThreads)
-    gated_blocks_kernel(Gating gating, const Floats4* gate, const Floats4* up, int quads, Floats4* out,
-                        ProductInput input) {
+__global__ void __launch_bounds__(kThreads) gated_blocks_kernel(Gating gating, const Floats4* gate, const Floats4* up,
+                                                                int quads, Floats4* out, ProductInput input) {
   start_after_inputs();
   const int64_t row = blockIdx.x;
   const int at = static_cast<int>(blockIdx.y * kThreads + threadIdx.x);
-  if (at - lane_id() >= filled_quads<InputForm::kInt8>(input)) return;   // a whole warp
+  if (at - lane_id() >= filled_quads<InputForm::kInt8>(input)) return;  // a whole warp
   const Floats4 result = gated_quad(gating, gate, up, row, quads, at, out);
   put_quad<InputForm::kInt8>(input, row, at, result, 1.0f);
 }
 
 // binary16, a block per row, whose largest number comes first: all are computed twice.
-__global__ void __launch_bounds__(kRowThreads)
-    gated_row_kernel(Gating gating, const Floats4* gate, const Floats4* up, int quads, Floats4* out,
-                     ProductInput input) {
+__global__ void __launch_bounds__(kRowThreads) gated_row_kernel(Gating gating, const Floats4* gate, const Floats4* up,
+                                                                int quads, Floats4* out, ProductInput input) {
   start_after_inputs();
   Sums& shared = shared_memory<Sums>();
   const int64_t row = blockIdx.x;
@@ -242,8 +238,7 @@ __global__ void __launch_bounds__(kThreads) xielu_kernel(Xielu params, float* x,
   x[i] = fmaf(params.linear, v, 0.0f < v ? v * v * params.positive : (expm1f(least) - v) * params.negative);
 }
 
-__global__ void __launch_bounds__(kThreads)
-    gate_heads_kernel(float* x, const float* gate, int head_dim, int64_t dim) {
+__global__ void __launch_bounds__(kThreads) gate_heads_kernel(float* x, const float* gate, int head_dim, int64_t dim) {
   start_after_inputs();
   const int64_t row = blockIdx.y, i = thread_number();
   if (i < dim) x[row * dim + i] *= sigmoid(gate[row * (dim / head_dim) + i / head_dim]);
@@ -255,8 +250,8 @@ __global__ void __launch_bounds__(kThreads) scale_columns_kernel(float* x, const
   if (i < dim) x[row * dim + i] *= factors[i];
 }
 
-__global__ void __launch_bounds__(kThreads)
-    add_weighted_kernel(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, int64_t dim) {
+__global__ void __launch_bounds__(kThreads) add_weighted_kernel(float* x, const float* y, const float* weights,
+                                                                int64_t weight_stride, float offset, int64_t dim) {
   start_after_inputs();
   const int64_t row = blockIdx.y, i = thread_number();
   if (i < dim) x[row * dim + i] = fmaf(weights[row * weight_stride] + offset, y[row * dim + i], x[row * dim + i]);
@@ -273,7 +268,7 @@ __global__ void __launch_bounds__(kRowThreads) match_length_kernel(float* x, con
     found = fmaf(x[i], x[i], found);
   }
   wanted = block_sum(wanted, shared);
-  __syncthreads();   // read by all
+  __syncthreads();  // read by all
   found = block_sum(found, shared);
   const float factor = sqrtf(wanted) / sqrtf(found < 1e-30f ? 1e-30f : found);
   for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) x[i] *= factor;
@@ -288,7 +283,7 @@ __global__ void __launch_bounds__(kRowThreads) keep_outliers_kernel(float* x, fl
   const float mean = block_sum(sum, shared) / static_cast<float>(dim);
   float rest = 0;
   for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) rest = fmaf(x[i] - mean, x[i] - mean, rest);
-  __syncthreads();   // the mean has been read by all
+  __syncthreads();  // the mean has been read by all
   const float deviation = sqrtf(block_sum(rest, shared) / static_cast<float>(dim > 1 ? dim - 1 : 1));
   const float cut = mean + deviation * deviations;
   for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) {
@@ -297,7 +292,8 @@ __global__ void __launch_bounds__(kRowThreads) keep_outliers_kernel(float* x, fl
   }
 }
 
-__global__ void __launch_bounds__(kThreads) copy_rows_kernel(const float* x, int64_t x_stride, int64_t dim, float* out) {
+__global__ void __launch_bounds__(kThreads)
+    copy_rows_kernel(const float* x, int64_t x_stride, int64_t dim, float* out) {
   start_after_inputs();
   const int64_t row = blockIdx.y, i = thread_number();
   if (i < dim) out[row * dim + i] = x[row * x_stride + i];
@@ -387,7 +383,8 @@ void rms_norm_heads(Runtime& runtime, float* x, int64_t row_stride, const float*
   launch(runtime, rms_norm_heads_kernel, grid, kHeadWarps * kWarp, 0, x, row_stride, weight, 0, eps, n_heads, head_dim);
 }
 
-void rms_norm_groups(Runtime& runtime, float* x, const float* weight, float eps, int n_rows, int n_groups, int64_t dim) {
+void rms_norm_groups(Runtime& runtime, float* x, const float* weight, float eps, int n_rows, int n_groups,
+                     int64_t dim) {
   if (n_rows == 0) return;
   const dim3 grid{static_cast<unsigned>(n_rows), static_cast<unsigned>((n_groups + kHeadWarps - 1) / kHeadWarps), 1};
   launch(runtime, rms_norm_heads_kernel, grid, kHeadWarps * kWarp, 0, x, n_groups * dim, weight, dim, eps, n_groups,
@@ -422,7 +419,8 @@ void gate_heads(Runtime& runtime, float* x, const float* gate, int n_rows, int n
   const int64_t dim = int64_t{n_heads} * head_dim;
   for (int64_t row = 0; row < n_rows; row += kMostGridRows) {
     const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMostGridRows));
-    launch(runtime, gate_heads_kernel, grid_for(dim, n), kThreads, 0, x + row * dim, gate + row * n_heads, head_dim, dim);
+    launch(runtime, gate_heads_kernel, grid_for(dim, n), kThreads, 0, x + row * dim, gate + row * n_heads, head_dim,
+           dim);
   }
 }
 
@@ -456,15 +454,16 @@ void keep_outliers(Runtime& runtime, float* x, float deviations, int n_rows, int
 void copy_rows(Runtime& runtime, const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) {
   for (int64_t row = 0; row < n_rows; row += kMostGridRows) {
     const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMostGridRows));
-    launch(runtime, copy_rows_kernel, grid_for(dim, n), kThreads, 0, x + row * x_stride, x_stride, dim, out + row * dim);
+    launch(runtime, copy_rows_kernel, grid_for(dim, n), kThreads, 0, x + row * x_stride, x_stride, dim,
+           out + row * dim);
   }
 }
 
 void gated(Runtime& runtime, const Gating& gating, const float* gate, const float* up, int64_t count, float* out) {
   if (count == 0) return;
   if (count % 4 == 0 && in_quads(gate) && in_quads(up) && in_quads(out))
-    launch(runtime, gated_kernel<Floats4>, grid_for(count / 4), kThreads, 0, gating, quads(gate), quads(up),
-           count / 4, quads(out));
+    launch(runtime, gated_kernel<Floats4>, grid_for(count / 4), kThreads, 0, gating, quads(gate), quads(up), count / 4,
+           quads(out));
   else
     launch(runtime, gated_kernel<float>, grid_for(count), kThreads, 0, gating, gate, up, count, out);
 }

@@ -12,8 +12,8 @@ namespace monolith::cuda {
 
 // How a row's squares are summed.
 enum class NormForm : uint8_t {
-  kPlain,   // number by number, any length
-  kQuads,   // four at a time, the row kept in registers
+  kPlain,  // number by number, any length
+  kQuads,  // four at a time, the row kept in registers
 };
 NormForm norm_form(int64_t dim);
 

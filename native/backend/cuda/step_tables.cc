@@ -12,13 +12,13 @@ namespace {
 constexpr size_t kMostPageNumbers = size_t{8} << 20;
 
 struct Sizes {
-  size_t fixed;   // tokens, logit rows, and each list's header, segments and rows
-  size_t pages;   // page tables and the lists of attention's work
+  size_t fixed;  // tokens, logit rows, and each list's header, segments and rows
+  size_t pages;  // page tables and the lists of attention's work
 };
 
 constexpr size_t kHeaderNumbers = sizeof(AttentionHeader) / sizeof(int32_t);
 constexpr size_t kSegmentNumbers = sizeof(DeviceSegment) / sizeof(int32_t);
-constexpr size_t kRopeNumbers = sizeof(RopePosition) / sizeof(int32_t);   // of a row, where it brings its own
+constexpr size_t kRopeNumbers = sizeof(RopePosition) / sizeof(int32_t);  // of a row, where it brings its own
 // Every part begins at a multiple of 16 bytes.
 constexpr size_t aligned(size_t numbers) { return (numbers + 3) / 4 * 4; }
 // A list's header, segments, segment of each row.
@@ -46,7 +46,9 @@ Sizes sizes_for(int max_rows, int max_context, size_t n_lists) {
 
 // Row numbers that operations name beside the step's own (Operations::gather_rows): of one operation, and in flight at once.
 constexpr size_t kNumbersOfRow = 16, kLeastNumbers = 256;
-size_t extra_numbers(int max_rows) { return std::max(kNumbersOfRow * aligned(static_cast<size_t>(max_rows)), kLeastNumbers); }
+size_t extra_numbers(int max_rows) {
+  return std::max(kNumbersOfRow * aligned(static_cast<size_t>(max_rows)), kLeastNumbers);
+}
 
 size_t numbers_for(int max_rows, int max_context, size_t n_lists) {
   const Sizes sizes = sizes_for(max_rows, max_context, n_lists);
@@ -58,16 +60,17 @@ size_t numbers_for(int max_rows, int max_context, size_t n_lists) {
 struct StepTables::Cursor {
   int32_t* host;
   const int32_t* device;
-  size_t at;             // of the list's place
+  size_t at;  // of the list's place
   size_t pages_begin;
-  size_t n_pages = 0;    // used so far
+  size_t n_pages = 0;  // used so far
   size_t capacity;
-  std::vector<Table>& known;   // lists of one step mostly share their tables, in the same order
+  std::vector<Table>& known;  // lists of one step mostly share their tables, in the same order
   size_t next_known = 0;
 };
 
 size_t StepTables::bytes_for(int max_rows, int max_context) {
-  return (numbers_for(max_rows, max_context, kMostSegmentLists) + numbers_for(max_rows, max_context, 1) + extra_numbers(max_rows)) *
+  return (numbers_for(max_rows, max_context, kMostSegmentLists) + numbers_for(max_rows, max_context, 1) +
+          extra_numbers(max_rows)) *
          sizeof(int32_t);
 }
 
@@ -123,7 +126,8 @@ void StepTables::put_work(Cursor& cursor, std::span<const DeviceSegment> segment
 
 RowList StepTables::put_list(Cursor& cursor, std::span<const Segment> segments, int padded_rows, int32_t spare_page) {
   const size_t own_at = cursor.at + aligned(kHeaderNumbers);
-  const size_t of_row_at = own_at + aligned(std::max(segments.size(), static_cast<size_t>(padded_rows)) * kSegmentNumbers);
+  const size_t of_row_at =
+      own_at + aligned(std::max(segments.size(), static_cast<size_t>(padded_rows)) * kSegmentNumbers);
   auto* const header = reinterpret_cast<AttentionHeader*>(cursor.host + cursor.at);
   auto* const own = reinterpret_cast<DeviceSegment*>(cursor.host + own_at);
   int32_t* const of_row = cursor.host + of_row_at;
@@ -191,7 +195,10 @@ void StepTables::send(const StepInput& input, int padded_rows, int32_t spare_pag
     return list_numbers(std::max(segments.size(), padding), std::max(rows_of(segments), padding));
   };
   const size_t lists_at = logit_rows_at + aligned(std::max(input.logit_rows.size(), least));
-  Cursor cursor{.host = staging_, .device = numbers_, .at = lists_at, .pages_begin = lists_at,
+  Cursor cursor{.host = staging_,
+                .device = numbers_,
+                .at = lists_at,
+                .pages_begin = lists_at,
                 .capacity = sizes_for(max_rows_, max_context_, input.segment_lists.size()).pages,
                 .known = tables_};
   for (const std::span<const Segment> segments : input.segment_lists) cursor.pages_begin += places_of(segments);
@@ -203,7 +210,7 @@ void StepTables::send(const StepInput& input, int padded_rows, int32_t spare_pag
   }
   const std::span<Sent> sent = std::span(sent_).first(n_sent_);
   has_splits_ = std::ranges::any_of(sent, [](const Sent& one) { return one.list.has_splits; });
-  for (Sent& one : sent) one.list.has_splits = has_splits_;   // what a recorded step does depends on one answer
+  for (Sent& one : sent) one.list.has_splits = has_splits_;  // what a recorded step does depends on one answer
   runtime_.upload(numbers_, staging_, (cursor.pages_begin + cursor.n_pages) * sizeof(int32_t));
 }
 
@@ -214,12 +221,15 @@ const RowList* StepTables::find(std::span<const Segment> segments) const {
 }
 
 RowList StepTables::send_list(std::span<const Segment> segments) {
-  runtime_.synchronize();   // the last one sent this way may still be on its way
+  runtime_.synchronize();  // the last one sent this way may still be on its way
   extra_tables_.clear();
-  const size_t at = extra_numbers(max_rows_);   // behind what send_numbers() sends
-  Cursor cursor{.host = extra_staging_, .device = extra_, .at = at,
+  const size_t at = extra_numbers(max_rows_);  // behind what send_numbers() sends
+  Cursor cursor{.host = extra_staging_,
+                .device = extra_,
+                .at = at,
                 .pages_begin = at + list_numbers(segments.size(), rows_of(segments)),
-                .capacity = sizes_for(max_rows_, max_context_, 1).pages, .known = extra_tables_};
+                .capacity = sizes_for(max_rows_, max_context_, 1).pages,
+                .known = extra_tables_};
   const RowList list = put_list(cursor, segments, 0, 0);
   runtime_.upload(extra_ + at, extra_staging_ + at, (cursor.pages_begin - at + cursor.n_pages) * sizeof(int32_t));
   return list;
@@ -227,8 +237,9 @@ RowList StepTables::send_list(std::span<const Segment> segments) {
 
 const int32_t* StepTables::send_numbers(const int32_t* host, int n) {
   const size_t count = aligned(static_cast<size_t>(n)), room = extra_numbers(max_rows_);
-  if (count > room) throw std::runtime_error("an operation names " + std::to_string(n) + " rows, more than " + std::to_string(room));
-  if (n_numbers_ + count > room) {   // those before may still be on their way, or be read
+  if (count > room)
+    throw std::runtime_error("an operation names " + std::to_string(n) + " rows, more than " + std::to_string(room));
+  if (n_numbers_ + count > room) {  // those before may still be on their way, or be read
     runtime_.synchronize();
     n_numbers_ = 0;
   }

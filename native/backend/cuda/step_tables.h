@@ -16,10 +16,10 @@ namespace monolith::cuda {
 
 // One list of segments: what rope, attention and the cache's writes work on.
 struct RowList {
-  const DeviceSegment* segments = nullptr;   // device
-  const int32_t* segment_of_row = nullptr;   // device: [n_rows]
-  const int32_t* pages = nullptr;            // device: tables of all segments, and the lists of attention's work
-  const AttentionHeader* work = nullptr;     // device
+  const DeviceSegment* segments = nullptr;  // device
+  const int32_t* segment_of_row = nullptr;  // device: [n_rows]
+  const int32_t* pages = nullptr;           // device: tables of all segments, and the lists of attention's work
+  const AttentionHeader* work = nullptr;    // device
   int n_segments = 0;
   int n_rows = 0;
   // Of attention's work; recorded steps have no tiles. has_splits: some list of the step has rows that are split.
@@ -43,7 +43,7 @@ class StepTables {
 
   // Whether attention of the step that was sent last splits rows in any of its lists.
   bool has_splits() const { return has_splits_; }
-  const int32_t* tokens() const { return tokens_; }            // device
+  const int32_t* tokens() const { return tokens_; }  // device
   // The device's copy of a list that was sent, known by its address; null: it was not.
   const RowList* find(std::span<const Segment> segments) const;
   const int32_t* find_tokens(const int32_t* host) const { return host == host_tokens_ ? tokens_ : nullptr; }
@@ -74,9 +74,9 @@ class StepTables {
 
   Runtime& runtime_;
   int max_rows_ = 0;
-  int32_t* staging_ = nullptr;                // pinned
-  int32_t* numbers_ = nullptr;                // device
-  int32_t* extra_staging_ = nullptr;          // for what was not sent with the step
+  int32_t* staging_ = nullptr;        // pinned
+  int32_t* numbers_ = nullptr;        // device
+  int32_t* extra_staging_ = nullptr;  // for what was not sent with the step
   int32_t* extra_ = nullptr;
   const int32_t* tokens_ = nullptr;
   const int32_t* logit_rows_ = nullptr;

@@ -10,22 +10,20 @@ namespace monolith {
 namespace {
 
 constexpr int kMaxBatchTokens = 1 << 14;
-constexpr int kMaxLogitRows = 16;  // of one step; a piece with more is cut shorter
+constexpr int kMaxLogitRows = 16;                       // of one step; a piece with more is cut shorter
 constexpr int64_t kMaxAnswerFloats = int64_t{1} << 28;  // 1 GiB of logits in one answer
 
 Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
-Status check_arguments(const HyperParams& params, const DebugLogitsOptions& options,
-                       std::span<const int32_t> ids, std::span<const int32_t> positions,
-                       int continue_tokens) {
+Status check_arguments(const HyperParams& params, const DebugLogitsOptions& options, std::span<const int32_t> ids,
+                       std::span<const int32_t> positions, int continue_tokens) {
   if (options.max_batch_tokens < 1 || options.max_batch_tokens > kMaxBatchTokens) {
-    return invalid("max_batch_tokens is " + std::to_string(options.max_batch_tokens) +
-                   ", expected 1 to " + std::to_string(kMaxBatchTokens));
+    return invalid("max_batch_tokens is " + std::to_string(options.max_batch_tokens) + ", expected 1 to " +
+                   std::to_string(kMaxBatchTokens));
   }
   if (ids.empty()) return invalid("ids is empty, expected at least one token");
   if (continue_tokens < 0)
-    return invalid("continue_tokens is " + std::to_string(continue_tokens) +
-                   ", expected 0 or more");
+    return invalid("continue_tokens is " + std::to_string(continue_tokens) + ", expected 0 or more");
   if (options.max_context < 0)
     return invalid("max_context is " + std::to_string(options.max_context) + ", expected 0 or more");
   const bool is_asked = options.max_context > 0 && options.max_context < params.context_length;
@@ -33,24 +31,24 @@ Status check_arguments(const HyperParams& params, const DebugLogitsOptions& opti
   if (ids.size() + static_cast<size_t>(continue_tokens) > static_cast<size_t>(context)) {
     return Error{ErrorCode::kTooLong, std::to_string(ids.size()) + " ids and " + std::to_string(continue_tokens) +
                                           " tokens of continuation exceed " +
-                                          (is_asked ? "max_context, " : "the model's context of ") + std::to_string(context)};
+                                          (is_asked ? "max_context, " : "the model's context of ") +
+                                          std::to_string(context)};
   }
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < 0 || ids[i] >= params.n_vocab) {
-      return invalid("ids[" + std::to_string(i) + "] is " + std::to_string(ids[i]) +
-                     ", expected 0 to " + std::to_string(params.n_vocab - 1));
+      return invalid("ids[" + std::to_string(i) + "] is " + std::to_string(ids[i]) + ", expected 0 to " +
+                     std::to_string(params.n_vocab - 1));
     }
   }
   for (size_t i = 0; i < positions.size(); ++i) {
     if (positions[i] < 0 || static_cast<size_t>(positions[i]) >= ids.size()) {
-      return invalid("positions[" + std::to_string(i) + "] is " + std::to_string(positions[i]) +
-                     ", expected 0 to " + std::to_string(ids.size() - 1));
+      return invalid("positions[" + std::to_string(i) + "] is " + std::to_string(positions[i]) + ", expected 0 to " +
+                     std::to_string(ids.size() - 1));
     }
   }
   if (static_cast<int64_t>(positions.size()) > kMaxAnswerFloats / params.n_vocab) {
     return invalid("positions asks for " + std::to_string(positions.size()) + " times " +
-                   std::to_string(params.n_vocab) + " logits, more than " +
-                   std::to_string(kMaxAnswerFloats));
+                   std::to_string(params.n_vocab) + " logits, more than " + std::to_string(kMaxAnswerFloats));
   }
   return {};
 }
@@ -58,8 +56,7 @@ Status check_arguments(const HyperParams& params, const DebugLogitsOptions& opti
 // One sequence: feeds tokens in order and hands out the logits asked for.
 class SingleSequence {
  public:
-  SingleSequence(Model& model)
-      : model_(model), pages_(static_cast<size_t>(model.limits().n_pages)) {
+  SingleSequence(Model& model) : model_(model), pages_(static_cast<size_t>(model.limits().n_pages)) {
     std::iota(pages_.begin(), pages_.end(), 0);
   }
 
@@ -81,12 +78,10 @@ class SingleSequence {
 
 Status check_finite(std::span<const float> logits, int position) {
   if (std::ranges::all_of(logits, [](float x) { return std::isfinite(x); })) return {};
-  return Error{ErrorCode::kInternal,
-               "a logit at position " + std::to_string(position) + " is not finite"};
+  return Error{ErrorCode::kInternal, "a logit at position " + std::to_string(position) + " is not finite"};
 }
 
-DebugLogits::Continuation continue_greedily(SingleSequence& sequence, std::vector<float> logits,
-                                            int n_tokens) {
+DebugLogits::Continuation continue_greedily(SingleSequence& sequence, std::vector<float> logits, int n_tokens) {
   DebugLogits::Continuation result;
   for (int i = 0;; ++i) {
     const auto best = std::ranges::max_element(logits);
@@ -102,13 +97,12 @@ DebugLogits::Continuation continue_greedily(SingleSequence& sequence, std::vecto
   return result;
 }
 
-Result<DebugLogits> compute_logits(const GgufFile& file, Backend& backend,
-                                   const DebugLogitsOptions& options, std::span<const int32_t> ids,
-                                   std::span<const int32_t> positions, int continue_tokens) {
+Result<DebugLogits> compute_logits(const GgufFile& file, Backend& backend, const DebugLogitsOptions& options,
+                                   std::span<const int32_t> ids, std::span<const int32_t> positions,
+                                   int continue_tokens) {
   auto params = HyperParams::read(file);
   if (!params) return params.error();
-  if (Status s = check_arguments(*params, options, ids, positions, continue_tokens); !s)
-    return s.error();
+  if (Status s = check_arguments(*params, options, ids, positions, continue_tokens); !s) return s.error();
 
   ModelLimits limits;
   limits.max_batch_tokens = options.max_batch_tokens;
@@ -143,8 +137,7 @@ Result<DebugLogits> compute_logits(const GgufFile& file, Backend& backend,
       }
       rows.push_back(wanted[i] - begin);
     }
-    const float* logits =
-        sequence.feed(ids.subspan(static_cast<size_t>(begin), static_cast<size_t>(n_tokens)), rows);
+    const float* logits = sequence.feed(ids.subspan(static_cast<size_t>(begin), static_cast<size_t>(n_tokens)), rows);
     for (size_t i = 0; i < rows.size(); ++i) {
       const std::span<const float> row(logits + i * n_vocab, n_vocab);
       if (Status s = check_finite(row, begin + rows[i]); !s) return s.error();
@@ -159,9 +152,7 @@ Result<DebugLogits> compute_logits(const GgufFile& file, Backend& backend,
   }
   if (continue_tokens > 0) {
     result.continuation = continue_greedily(sequence, found.back().logits, continue_tokens);
-    if (Status s =
-            check_finite(result.continuation->last.logits, result.continuation->last.position);
-        !s) {
+    if (Status s = check_finite(result.continuation->last.logits, result.continuation->last.position); !s) {
       return s.error();
     }
   }

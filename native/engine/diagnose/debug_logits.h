@@ -45,11 +45,9 @@ struct DebugLogits {
 // the file's context or options.max_context; kInternal if a logit is not finite; and those of open_model_file and
 // Model::load. All begin with the path, but those of the backend's options.
 Result<DebugLogits> debug_logits(const std::string& path, const DebugLogitsOptions& options,
-                                 std::span<const int32_t> ids, std::span<const int32_t> positions,
-                                 int continue_tokens);
+                                 std::span<const int32_t> ids, std::span<const int32_t> positions, int continue_tokens);
 // The same on `backend`; options.backend is not looked at.
 Result<DebugLogits> debug_logits(const std::string& path, Backend& backend, const DebugLogitsOptions& options,
-                                 std::span<const int32_t> ids, std::span<const int32_t> positions,
-                                 int continue_tokens);
+                                 std::span<const int32_t> ids, std::span<const int32_t> positions, int continue_tokens);
 
 }  // namespace monolith

@@ -76,7 +76,8 @@ class Sequence {
     for (const std::string& marker : markers) {
       const TokenId id = pair_.markers.id(marker);
       if (id == kNoToken)
-        return Error{ErrorCode::kInvalidArgument, "the vocabulary has no token \"" + marker + "\", which this picture needs"};
+        return Error{ErrorCode::kInvalidArgument,
+                     "the vocabulary has no token \"" + marker + "\", which this picture needs"};
       tokens_.push_back(id);
     }
     return {};
@@ -99,7 +100,8 @@ Error of_file(const std::string& path, const Error& error) {
   return error.message.starts_with(path) ? error : Error{error.code, path + ": " + error.message};
 }
 
-Result<Pair> open_pair(const std::string& text_path, const ModelFileOptions& text_file, const std::string& vision_path, Backend& backend, std::optional<VisionResize> resize) {
+Result<Pair> open_pair(const std::string& text_path, const ModelFileOptions& text_file, const std::string& vision_path,
+                       Backend& backend, std::optional<VisionResize> resize) {
   Pair pair;
   auto file = open_vision_file(vision_path);
   if (!file) return of_file(vision_path, file.error());
@@ -126,12 +128,14 @@ Result<Pair> open_pair(const std::string& text_path, const ModelFileOptions& tex
 
 }  // namespace
 
-Result<DebugVision> debug_vision(const std::string& text_path, const ModelFileOptions& text_file, const std::string& vision_path,
-                                 Backend& backend, const std::string& prompt, const std::vector<DebugImage>& images, std::optional<VisionResize> resize) {
+Result<DebugVision> debug_vision(const std::string& text_path, const ModelFileOptions& text_file,
+                                 const std::string& vision_path, Backend& backend, const std::string& prompt,
+                                 const std::vector<DebugImage>& images, std::optional<VisionResize> resize) {
   const std::vector<std::string_view> text = stretches(prompt);
   if (text.size() != images.size() + 1)
-    return Error{ErrorCode::kInvalidArgument, "the prompt has " + std::to_string(text.size() - 1) + " times " + std::string(kPlace) +
-                                                  ", and there are " + std::to_string(images.size()) + " images"};
+    return Error{ErrorCode::kInvalidArgument, "the prompt has " + std::to_string(text.size() - 1) + " times " +
+                                                  std::string(kPlace) + ", and there are " +
+                                                  std::to_string(images.size()) + " images"};
   Result<Pair> pair = open_pair(text_path, text_file, vision_path, backend, resize);
   if (!pair) return pair.error();
   DebugVision result;

@@ -22,20 +22,20 @@ struct DebugImage {
 
 // Tokens of the decoder's input, or one piece of a picture.
 struct DebugVisionEntry {
-  int position = 0;                // of the position counter before it
-  std::vector<int32_t> tokens;     // empty: a piece
+  int position = 0;             // of the position counter before it
+  std::vector<int32_t> tokens;  // empty: a piece
   int image = 0;
   ImagePiece piece;
   ContentHash hash;
   std::string pixels_u8_sha256, pixels_f32_sha256;
-  std::vector<float> embeddings;   // [piece.n_rows][row_width]
+  std::vector<float> embeddings;  // [piece.n_rows][row_width]
 };
 
 struct DebugVision {
   struct Grid {
     int columns, rows;
   };
-  std::vector<Grid> grids;         // of each image
+  std::vector<Grid> grids;  // of each image
   std::vector<DebugVisionEntry> sequence;
   int64_t row_width = 0;
   int n_tokens = 0, next_position = 0;
@@ -46,8 +46,9 @@ struct DebugVision {
 // `resize`: whose way of making pieces; nothing: as resize_of() says.
 // Errors: kInvalidArgument (pictures and their places differ in number, or the pair does not fit), and those of the files,
 // which begin with the path.
-Result<DebugVision> debug_vision(const std::string& text_path, const ModelFileOptions& text_file, const std::string& vision_path,
-                                 Backend& backend, const std::string& prompt, const std::vector<DebugImage>& images,
+Result<DebugVision> debug_vision(const std::string& text_path, const ModelFileOptions& text_file,
+                                 const std::string& vision_path, Backend& backend, const std::string& prompt,
+                                 const std::vector<DebugImage>& images,
                                  std::optional<VisionResize> resize = std::nullopt);
 
 }  // namespace monolith

@@ -11,7 +11,8 @@ namespace {
 
 class VisionSequence {
  public:
-  VisionSequence(Model& model, int max_batch) : model_(model), max_batch_(max_batch), pages_(static_cast<size_t>(model.limits().n_pages)) {
+  VisionSequence(Model& model, int max_batch)
+      : model_(model), max_batch_(max_batch), pages_(static_cast<size_t>(model.limits().n_pages)) {
     std::iota(pages_.begin(), pages_.end(), 0);
   }
 
@@ -47,14 +48,15 @@ class VisionSequence {
   }
 
  private:
-  const float* feed(std::span<const int32_t> tokens, std::span<const EmbeddedRows> embedded, const std::vector<RopePosition>& positions,
-                    int seen_end, bool wants_logits) {
+  const float* feed(std::span<const int32_t> tokens, std::span<const EmbeddedRows> embedded,
+                    const std::vector<RopePosition>& positions, int seen_end, bool wants_logits) {
     Segment segment{0, static_cast<int>(tokens.size()), position_, pages_.data(), position_ > 0 ? 0 : kNoSlot, 0};
     if (model_.params().turns_by_three()) segment.rope_positions = positions.data();
     segment.seen_end = seen_end;
     position_ += segment.n_tokens;
     const int32_t last = segment.n_tokens - 1;
-    return model_.forward({.tokens = tokens, .segments = {&segment, 1},
+    return model_.forward({.tokens = tokens,
+                           .segments = {&segment, 1},
                            .logit_rows = wants_logits ? std::span<const int32_t>(&last, 1) : std::span<const int32_t>(),
                            .embedded = embedded});
   }
@@ -71,12 +73,14 @@ Result<DebugVisionLogits> compute(const GgufFile& file, Backend& backend, const 
   if (!params) return params.error();
   const int n_positions = vision.n_tokens + continue_tokens;
   if (n_positions > params->context_length)
-    return Error{ErrorCode::kTooLong, std::to_string(vision.n_tokens) + " tokens and " + std::to_string(continue_tokens) +
-                                          " of continuation exceed the model's context of " + std::to_string(params->context_length)};
+    return Error{ErrorCode::kTooLong,
+                 std::to_string(vision.n_tokens) + " tokens and " + std::to_string(continue_tokens) +
+                     " of continuation exceed the model's context of " + std::to_string(params->context_length)};
   ModelLimits limits;
   limits.max_batch_tokens = options.max_batch_tokens;
   for (const DebugVisionEntry& entry : vision.sequence)
-    if (entry.tokens.empty() && entry.piece.bidirectional) limits.max_batch_tokens = std::max(limits.max_batch_tokens, entry.piece.n_rows);
+    if (entry.tokens.empty() && entry.piece.bidirectional)
+      limits.max_batch_tokens = std::max(limits.max_batch_tokens, entry.piece.n_rows);
   limits.max_logit_rows = 1;
   limits.max_context = n_positions;
   limits.n_pages = (n_positions + kPageTokens - 1) / kPageTokens;
@@ -90,7 +94,8 @@ Result<DebugVisionLogits> compute(const GgufFile& file, Backend& backend, const 
   const float* logits = nullptr;
   for (const DebugVisionEntry& entry : vision.sequence) {
     const bool last = &entry == &vision.sequence.back();
-    logits = entry.tokens.empty() ? sequence.piece(entry, vision.row_width, last) : sequence.tokens(entry.tokens, entry.position, last);
+    logits = entry.tokens.empty() ? sequence.piece(entry, vision.row_width, last)
+                                  : sequence.tokens(entry.tokens, entry.position, last);
   }
   if (logits == nullptr) return Error{ErrorCode::kInvalidArgument, "the prompt is empty"};
   const auto n_vocab = static_cast<size_t>(params->n_vocab);
@@ -114,8 +119,9 @@ Result<DebugVisionLogits> compute(const GgufFile& file, Backend& backend, const 
 
 }  // namespace
 
-Result<DebugVisionLogits> debug_vision_logits(const std::string& text_path, Backend& backend, const DebugVisionLogitsOptions& options,
-                                              const DebugVision& vision, int continue_tokens) {
+Result<DebugVisionLogits> debug_vision_logits(const std::string& text_path, Backend& backend,
+                                              const DebugVisionLogitsOptions& options, const DebugVision& vision,
+                                              int continue_tokens) {
   return read_model_file(text_path, options.file, [&](const GgufFile& file) {
     return compute(file, backend, options, vision, continue_tokens);
   });

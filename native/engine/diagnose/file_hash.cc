@@ -24,9 +24,7 @@ uint64_t multiply_mix(uint64_t a, uint64_t b) {
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
-uint64_t hash_number(uint64_t number, uint64_t seed) {
-  return hash_bytes(std::as_bytes(std::span(&number, 1)), seed);
-}
+uint64_t hash_number(uint64_t number, uint64_t seed) { return hash_bytes(std::as_bytes(std::span(&number, 1)), seed); }
 
 uint64_t hash_sampled(std::span<const std::byte> data, uint64_t seed) {
   if (data.size() <= kSamples * kSampleBytes) return hash_bytes(data, seed);
@@ -46,8 +44,7 @@ uint64_t hash_bytes(std::span<const std::byte> bytes, uint64_t seed) {
   for (size_t at = 0; at < bytes.size(); at += 16) {
     std::array<uint64_t, 2> words{};
     std::memcpy(words.data(), bytes.data() + at, std::min<size_t>(16, bytes.size() - at));
-    state =
-        multiply_mix(words[0] ^ kFirst ^ state, words[1] ^ kSecond ^ (state >> 32 | state << 32));
+    state = multiply_mix(words[0] ^ kFirst ^ state, words[1] ^ kSecond ^ (state >> 32 | state << 32));
   }
   return multiply_mix(state ^ bytes.size() ^ kFirst, kSecond);
 }
@@ -57,15 +54,13 @@ uint64_t file_hash(const GgufFile& file) {
   uint64_t hash = 0;
   for (const auto& [key, value] : file.metadata()) {
     hash = hash_bytes(std::as_bytes(std::span(key)), hash);
-    hash = hash_number(
-        static_cast<uint64_t>(value.type) << 32 | static_cast<uint64_t>(value.element_type), hash);
+    hash = hash_number(static_cast<uint64_t>(value.type) << 32 | static_cast<uint64_t>(value.element_type), hash);
     hash = hash_bytes(value.payload, hash);
   }
   for (const GgufTensor& tensor : file.tensors()) {
     hash = hash_bytes(std::as_bytes(std::span(tensor.name)), hash);
     hash = hash_number(static_cast<uint64_t>(tensor.type), hash);
-    for (const int64_t length : tensor.shape)
-      hash = hash_number(static_cast<uint64_t>(length), hash);
+    for (const int64_t length : tensor.shape) hash = hash_number(static_cast<uint64_t>(length), hash);
     const auto add = [&](std::span<const std::byte> data) {
       hash = whole ? hash_bytes(data, hash) : hash_sampled(data, hash);
     };

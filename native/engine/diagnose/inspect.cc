@@ -13,9 +13,7 @@ namespace {
 InspectedValue inspect_value(const GgufFile& file, std::string_view key, const GgufValue& value) {
   InspectedValue result{std::string(key), std::string(gguf_type_name(value.type)), {}, value.count};
   switch (value.type) {
-    case GgufValueType::kArray:
-      result.type = "array of " + std::string(gguf_type_name(value.element_type));
-      break;
+    case GgufValueType::kArray: result.type = "array of " + std::string(gguf_type_name(value.element_type)); break;
     case GgufValueType::kString:
       if (auto text = file.string(key); text && *text) result.value = std::string(**text);
       break;
@@ -47,8 +45,8 @@ uint64_t kept_bytes(const GgufTensor& tensor) {
 }
 
 // Everything a load would check, without allocating for it; fills model and plan.
-Status inspect_model(const GgufFile& file, const Backend& backend, const ModelLimits& wanted,
-                     int max_context, uint64_t kv_bytes, Inspection& result) {
+Status inspect_model(const GgufFile& file, const Backend& backend, const ModelLimits& wanted, int max_context,
+                     uint64_t kv_bytes, Inspection& result) {
   auto params = HyperParams::read(file);
   if (!params) return params.error();
   auto tokenizer = Tokenizer::load(file);
@@ -66,8 +64,7 @@ Status inspect_model(const GgufFile& file, const Backend& backend, const ModelLi
 
 }  // namespace
 
-Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params,
-                             const Tokenizer& tokenizer) {
+Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, const Tokenizer& tokenizer) {
   ModelInfo info;
   info.architecture = params.architecture_name;
   info.name = optional_string(file, "general.name");
@@ -78,8 +75,7 @@ Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params,
     values_by_type[tensor.kept_as()] += tensor.n_values();
   }
   if (!values_by_type.empty()) {
-    const auto most = std::ranges::max_element(values_by_type, {},
-                                               [](const auto& entry) { return entry.second; });
+    const auto most = std::ranges::max_element(values_by_type, {}, [](const auto& entry) { return entry.second; });
     info.quantization = traits_of(most->first).name;
   }
   info.context_length = params.context_length;
@@ -109,17 +105,15 @@ Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params,
   return info;
 }
 
-Result<Inspection> inspect(const std::string& path, const Backend& backend,
-                           const ModelLimits& limits, int max_context, uint64_t kv_bytes,
-                           const ModelFileOptions& options) {
+Result<Inspection> inspect(const std::string& path, const Backend& backend, const ModelLimits& limits, int max_context,
+                           uint64_t kv_bytes, const ModelFileOptions& options) {
   auto opened = open_model_file(path, options);
   if (!opened) return opened.error();
   const GgufFile& file = **opened;
   Inspection result;
   result.file_bytes = file.file_bytes();
   result.file_hash = hash_text(file_hash(file));
-  for (const auto& [key, value] : file.metadata())
-    result.metadata.push_back(inspect_value(file, key, value));
+  for (const auto& [key, value] : file.metadata()) result.metadata.push_back(inspect_value(file, key, value));
   for (const GgufTensor& tensor : file.tensors()) {
     result.tensors.push_back({std::string(tensor.name),
                               std::string(traits_of(tensor.kept_as()).name),

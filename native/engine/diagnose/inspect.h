@@ -34,15 +34,13 @@ struct ModelInfo {
                                             // that begin with '<' or '['
 };
 
-Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params,
-                             const Tokenizer& tokenizer);
+Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, const Tokenizer& tokenizer);
 
 struct InspectedValue {
   std::string key;
-  std::string type;  // "uint32", "string", "array of float32", ...
-  std::variant<std::monostate, std::string, double, bool>
-      value;           // monostate for arrays and what does not decode
-  uint64_t count = 1;  // of arrays
+  std::string type;                                               // "uint32", "string", "array of float32", ...
+  std::variant<std::monostate, std::string, double, bool> value;  // monostate for arrays and what does not decode
+  uint64_t count = 1;                                             // of arrays
 };
 
 struct InspectedTensor {
@@ -55,9 +53,9 @@ struct InspectedTensor {
 struct InspectedPlan {
   MemoryPlan memory;
   int64_t pages = 0;
-  int slots = 0;   // of recurrent state; 0: the model has none
+  int slots = 0;  // of recurrent state; 0: the model has none
   int context = 0;
-  double filled = 1;   // what of the pages' bytes layers keep something in
+  double filled = 1;  // what of the pages' bytes layers keep something in
 
   // Of a model with these limits, planned or loaded.
   static InspectedPlan of(const MemoryPlan& memory, const ModelLimits& limits, const HyperParams& params) {
@@ -82,8 +80,7 @@ struct Inspection {
 // `limits` gives batch size, logit rows and KV type; context and pages are chosen from
 // `max_context` and `kv_bytes` by choose_limits(). Reads the file, allocates no model. Errors:
 // those of open_model_file.
-Result<Inspection> inspect(const std::string& path, const Backend& backend,
-                           const ModelLimits& limits, int max_context, uint64_t kv_bytes,
-                           const ModelFileOptions& options = {});
+Result<Inspection> inspect(const std::string& path, const Backend& backend, const ModelLimits& limits, int max_context,
+                           uint64_t kv_bytes, const ModelFileOptions& options = {});
 
 }  // namespace monolith

@@ -10,14 +10,16 @@
 namespace monolith {
 namespace {
 
-double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
 
 size_t pages_for(int n_tokens) { return static_cast<size_t>((n_tokens + kPageTokens - 1) / kPageTokens); }
 
 }  // namespace
 
 Result<ModelLimits> DraftModel::choose_limits(const GgufFile& file, const Backend& backend, const ModelLimits& limits,
-                                               uint64_t kv_bytes) {
+                                              uint64_t kv_bytes) {
   auto params = HyperParams::read(file);
   if (!params) return params.error();
   ModelLimits own;
@@ -52,7 +54,10 @@ Status DraftModel::check_vocabulary(const Tokenizer& model, const Tokenizer& dra
 }
 
 DraftModel::DraftModel(Model& model, int n_vocab)
-    : model_(model), sampler_(model.backend(), model.backend(), n_vocab, kMostSequences), pool_(model.limits().n_pages), slots_(kMostSequences) {
+    : model_(model),
+      sampler_(model.backend(), model.backend(), n_vocab, kMostSequences),
+      pool_(model.limits().n_pages),
+      slots_(kMostSequences) {
   assert(n_vocab <= model.params().n_vocab && model.limits().max_batch_tokens >= 2 * kMostSequences);
   const size_t pages = std::min(pages_for(model.limits().max_context), static_cast<size_t>(pool_.size()));
   for (Slot& slot : slots_) slot.pages.reserve(pages);
@@ -71,8 +76,10 @@ double DraftModel::draft(std::span<DraftWish> wishes, DraftPace& pace) {
   // The first step computes the tokens that the draft has not seen; their last row gives the first guess.
   for (const Task& task : tasks_) {
     const Slot& slot = *task.slot;
-    add_row(slot, task.wish->tokens.subspan(static_cast<size_t>(slot.n_computed), static_cast<size_t>(task.n_tokens)), slot.n_computed);
-    if (slot.n_computed + task.n_tokens == static_cast<int>(task.wish->tokens.size())) logit_rows_.push_back(static_cast<int>(tokens_.size()) - 1);
+    add_row(slot, task.wish->tokens.subspan(static_cast<size_t>(slot.n_computed), static_cast<size_t>(task.n_tokens)),
+            slot.n_computed);
+    if (slot.n_computed + task.n_tokens == static_cast<int>(task.wish->tokens.size()))
+      logit_rows_.push_back(static_cast<int>(tokens_.size()) - 1);
   }
   const size_t n_rows = tokens_.size();
   const float* logits = compute();
@@ -113,7 +120,7 @@ void DraftModel::plan(std::span<DraftWish> wishes) {
   for (const bool near : {true, false}) {
     for (DraftWish& wish : wishes) {
       const auto length = static_cast<int>(wish.tokens.size());
-      const int room = model_.limits().max_context - length;   // the last guess is not computed
+      const int room = model_.limits().max_context - length;  // the last guess is not computed
       if (room < 0 || wish.out.empty() || rows == 0) continue;
       Slot* slot = slot_of(wish.owner);
       if (!slot) continue;
@@ -160,8 +167,10 @@ bool DraftModel::make_room(Slot& slot, int n_tokens) {
     const int64_t touched = pool_.touched();
     const PageId page = pool_.allocate();
     if (pool_.touched() != touched) unused_kv_.set(model_.kv().bytes - model_.kv().bytes_of_first(pool_.touched()));
-    if (page != kNoPage) slot.pages.push_back(page);
-    else if (!take_from_idle(&slot)) return false;
+    if (page != kNoPage)
+      slot.pages.push_back(page);
+    else if (!take_from_idle(&slot))
+      return false;
   }
   return true;
 }
@@ -169,7 +178,9 @@ bool DraftModel::make_room(Slot& slot, int n_tokens) {
 bool DraftModel::take_from_idle(const Slot* but) {
   Slot* oldest = nullptr;
   for (Slot& slot : slots_)
-    if (&slot != but && !slot.pages.empty() && round_ - slot.seen >= kIdleRounds && (!oldest || slot.seen < oldest->seen)) oldest = &slot;
+    if (&slot != but && !slot.pages.empty() && round_ - slot.seen >= kIdleRounds &&
+        (!oldest || slot.seen < oldest->seen))
+      oldest = &slot;
   if (oldest) release(*oldest);
   return oldest != nullptr;
 }
@@ -193,7 +204,7 @@ void DraftModel::add_row(const Slot& slot, std::span<const TokenId> tokens, int 
 const float* DraftModel::compute() {
   const float* logits = model_.forward({tokens_, segments_, logit_rows_, sampler_.samples_on_backend()});
   if (!logits && !logit_rows_.empty()) throw std::runtime_error("the draft's forward pass gave no logits");
-  if (logit_rows_.empty()) model_.backend().wait();   // else its steps would seem shorter than they are
+  if (logit_rows_.empty()) model_.backend().wait();  // else its steps would seem shorter than they are
   tokens_.clear();
   segments_.clear();
   logit_rows_.clear();
@@ -202,7 +213,9 @@ const float* DraftModel::compute() {
 
 // The next guess of each task whose tokens are all computed: a row of `logits` each. Token 0 where these are no numbers.
 void DraftModel::take_best(const float* logits) {
-  const auto has_row = [](const Task& task) { return task.slot->n_computed == static_cast<int>(task.wish->tokens.size()); };
+  const auto has_row = [](const Task& task) {
+    return task.slot->n_computed == static_cast<int>(task.wish->tokens.size());
+  };
   sampler_.clear();
   for (const Task& task : tasks_) {
     if (!has_row(task)) continue;
@@ -215,7 +228,8 @@ void DraftModel::take_best(const float* logits) {
   sampler_.run();
   int row = 0;
   for (const Task& task : tasks_)
-    if (has_row(task)) task.wish->out[static_cast<size_t>(task.wish->n++)] = std::max(sampler_.result(row++)->token, TokenId{0});
+    if (has_row(task))
+      task.wish->out[static_cast<size_t>(task.wish->n++)] = std::max(sampler_.result(row++)->token, TokenId{0});
 }
 
 bool DraftModel::consistent() const {

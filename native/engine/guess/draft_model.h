@@ -28,7 +28,7 @@ namespace monolith {
 
 class DraftModel final : public Drafter {
  public:
-  static constexpr int kMostRows = 64;        // of one step of its own
+  static constexpr int kMostRows = 64;  // of one step of its own
 
   // The draft's limits, given the main model's: as many pages as the main model has, but no more than fit into its
   // `kv_bytes`, nor on a processor than it can use. Errors: those of Model::plan.
@@ -42,27 +42,27 @@ class DraftModel final : public Drafter {
 
   // Less than wanted, or none, where a text's tokens are not all computed yet, or room is short.
   double draft(std::span<DraftWish> wishes, DraftPace& pace) override;
-  void forget(const void* owner) override;   // gives its pages back
+  void forget(const void* owner) override;  // gives its pages back
 
   const PagePool& pool() const { return pool_; }
   // All pages accounted for. O(pages).
   bool consistent() const override;
 
  private:
-  static constexpr int kNear = 4;            // tokens to catch up on that are computed before those of others
-  static constexpr uint64_t kIdleRounds = 64;   // after so many without, others may take a sequence's pages
+  static constexpr int kNear = 4;              // tokens to catch up on that are computed before those of others
+  static constexpr uint64_t kIdleRounds = 64;  // after so many without, others may take a sequence's pages
 
   struct Slot {
     const void* owner = nullptr;
-    uint64_t seen = 0;                       // round
+    uint64_t seen = 0;  // round
     std::vector<PageId> pages;
-    int n_computed = 0, n_drafted = 0;       // drafted: computed behind n_computed, not known to be right
+    int n_computed = 0, n_drafted = 0;  // drafted: computed behind n_computed, not known to be right
     std::array<TokenId, Guesses::kMost> drafted{};
   };
   struct Task {
     DraftWish* wish;
     Slot* slot;
-    int n_tokens;                            // computed in the first step
+    int n_tokens;  // computed in the first step
   };
 
   Slot* slot_of(const void* owner);
@@ -78,10 +78,10 @@ class DraftModel final : public Drafter {
   Model& model_;
   BatchSampler sampler_;
   PagePool pool_;
-  MemoryClaim unused_kv_;                    // of pages that were never used
+  MemoryClaim unused_kv_;  // of pages that were never used
   std::vector<Slot> slots_;
-  std::vector<Task> tasks_;                  // of this call
-  std::vector<int32_t> tokens_, logit_rows_; // the step's batch
+  std::vector<Task> tasks_;                   // of this call
+  std::vector<int32_t> tokens_, logit_rows_;  // the step's batch
   std::vector<Segment> segments_;
   uint64_t round_ = 0;
 };

@@ -35,8 +35,10 @@ double DraftPace::step_ms(int sequences) const {
 void DraftPace::earn(double ms) {
   const double most = kMostSteps * usual_ms_;
   credit_ = std::clamp(credit_ + ms, -most, most);
-  if (credit_ <= 0) open_ = false;
-  else if (credit_ >= std::min(kDraftsToReopen * step_ms(1), most / 2)) open_ = true;
+  if (credit_ <= 0)
+    open_ = false;
+  else if (credit_ >= std::min(kDraftsToReopen * step_ms(1), most / 2))
+    open_ = true;
 }
 
 void DraftPace::settle(int n_right, bool then_wrong) {

@@ -30,15 +30,15 @@ class DraftPace {
  private:
   static constexpr double kShare = 0.02, kTrialShare = 0.2;
   static constexpr int kTrialSteps = 128;
-  static constexpr double kMostSteps = 128;       // worth so many steps of the model may be saved up, or owed
+  static constexpr double kMostSteps = 128;  // worth so many steps of the model may be saved up, or owed
   static constexpr double kDraftsToReopen = 8;
   static constexpr int kMost = GuessPace::kMostDecodes;
 
-  std::array<double, kMost + 1> step_ms_{};       // by sequences
-  double usual_ms_ = 0;                           // of a step of the model
+  std::array<double, kMost + 1> step_ms_{};  // by sequences
+  double usual_ms_ = 0;                      // of a step of the model
   double credit_ = 0;
   double chance_ = 0.6;
-  int trial_ = kTrialSteps;                       // steps left of the beginning
+  int trial_ = kTrialSteps;  // steps left of the beginning
   bool open_ = false;
 };
 

@@ -13,16 +13,16 @@ struct Sequence;
 
 // What one sequence wants to know.
 struct DraftWish {
-  const void* owner = nullptr;            // the sequence
-  std::span<const TokenId> tokens;        // its text: that of the last call and any number of new ones; not empty
-  std::span<TokenId> out;                 // at most Guesses::kMost
-  int n = 0;                              // guesses that have come into `out`
-  const Sequence* sequence = nullptr;     // the same, for who needs its pages
+  const void* owner = nullptr;         // the sequence
+  std::span<const TokenId> tokens;     // its text: that of the last call and any number of new ones; not empty
+  std::span<TokenId> out;              // at most Guesses::kMost
+  int n = 0;                           // guesses that have come into `out`
+  const Sequence* sequence = nullptr;  // the same, for who needs its pages
 };
 
 class Drafter {
  public:
-  static constexpr int kMostSequences = 32;   // of one call
+  static constexpr int kMostSequences = 32;  // of one call
 
   virtual ~Drafter() = default;
   // Guesses for each of the wishes, at most kMostSequences; less than wanted, or none, where it has not all it needs.

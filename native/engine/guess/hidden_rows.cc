@@ -34,7 +34,8 @@ int HiddenRows::row_of(const Sequence& sequence, int position) const {
 
 // As many run as there are places.
 int HiddenRows::place_of(Sequence& sequence) {
-  if (sequence.hidden_place >= 0 && places_[static_cast<size_t>(sequence.hidden_place)].owner == &sequence) return sequence.hidden_place;
+  if (sequence.hidden_place >= 0 && places_[static_cast<size_t>(sequence.hidden_place)].owner == &sequence)
+    return sequence.hidden_place;
   const auto is_free = [](const Place& place) { return !place.owner || place.owner->state != SequenceState::kRunning; };
   const auto at = std::ranges::find_if(places_, is_free);
   assert(at != places_.end());

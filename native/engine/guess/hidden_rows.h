@@ -27,7 +27,7 @@ class HiddenRows {
  private:
   struct Place {
     const Sequence* owner = nullptr;
-    int first = 0, n_rows = 0;   // positions
+    int first = 0, n_rows = 0;  // positions
   };
 
   int place_of(Sequence& sequence);

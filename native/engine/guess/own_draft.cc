@@ -16,7 +16,9 @@ DeviceSampling& no_device() {
   return none;
 }
 
-double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
 
 }  // namespace
 
@@ -40,12 +42,14 @@ double OwnDraft::draft(std::span<DraftWish> wishes, DraftPace& pace) {
   assert(wishes.size() <= kMostSequences);
   const Clock::time_point start = Clock::now();
   tasks_.clear();
-  const auto most = static_cast<size_t>(std::min(model_.limits().max_logit_rows, model_.limits().max_batch_tokens / n_levels_));
+  const auto most =
+      static_cast<size_t>(std::min(model_.limits().max_logit_rows, model_.limits().max_batch_tokens / n_levels_));
   for (DraftWish& wish : wishes) {
     wish.n = 0;
     const Sequence& sequence = *wish.sequence;
     const int position = sequence.length() - 1, hidden = hidden_.row_of(sequence, position - 1);
-    if (hidden >= 0 && !wish.out.empty() && tasks_.size() < most) tasks_.push_back({&wish, wish.tokens.back(), hidden, position});
+    if (hidden >= 0 && !wish.out.empty() && tasks_.size() < most)
+      tasks_.push_back({&wish, wish.tokens.back(), hidden, position});
   }
   for (int pass = 0; !tasks_.empty(); ++pass) {
     const Clock::time_point before = Clock::now();
@@ -60,7 +64,7 @@ double OwnDraft::draft(std::span<DraftWish> wishes, DraftPace& pace) {
 void OwnDraft::add_rows(Task& task, int pass) {
   const int n_rows = pass < n_levels_ ? pass + 1 : 1;
   for (int row = 0; row < n_rows; ++row) {
-    const int behind = pass + 1 - n_rows + row;   // the newest token
+    const int behind = pass + 1 - n_rows + row;  // the newest token
     tokens_.push_back(behind == 0 ? task.token : task.wish->out[static_cast<size_t>(behind) - 1]);
     hidden_of_.push_back(behind == 0 ? task.hidden : -1 - (task.last_row - (n_rows - 1 - row)));
   }
@@ -76,7 +80,8 @@ void OwnDraft::compute(int pass) {
   for (Task& task : tasks_) add_rows(task, pass);
   for (int table = 0; table < n_tables_; ++table)
     for (const Task& task : tasks_)
-      segments_.push_back({task.last_row - n_rows + 1, n_rows, task.position + first, task.wish->sequence->table(table)});
+      segments_.push_back(
+          {task.last_row - n_rows + 1, n_rows, task.position + first, task.wish->sequence->table(table)});
   const float* logits = model_.guess({tokens_, segments_, hidden_of_, pass});
   if (!logits) throw std::runtime_error("the layer that guesses gave no logits");
   sampler_.clear();

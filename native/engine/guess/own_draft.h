@@ -33,10 +33,10 @@ class OwnDraft final : public Drafter {
  private:
   struct Task {
     DraftWish* wish;
-    TokenId token;      // the sequence's newest
-    int hidden;         // the kept row before it
-    int position;       // its own
-    int last_row = 0;   // of the sequence in the last pass
+    TokenId token;     // the sequence's newest
+    int hidden;        // the kept row before it
+    int position;      // its own
+    int last_row = 0;  // of the sequence in the last pass
   };
 
   void compute(int pass);
@@ -44,11 +44,11 @@ class OwnDraft final : public Drafter {
 
   Model& model_;
   const int n_tables_, n_levels_;
-  const std::span<const int32_t> chosen_;   // tokens that the logits are of; empty: all
-  const int n_vocab_, n_logits_;            // tokens there are; logits of a row
+  const std::span<const int32_t> chosen_;  // tokens that the logits are of; empty: all
+  const int n_vocab_, n_logits_;           // tokens there are; logits of a row
   HiddenRows hidden_;
   BatchSampler sampler_;
-  std::vector<Task> tasks_;   // of this call
+  std::vector<Task> tasks_;  // of this call
   std::vector<int32_t> tokens_, hidden_of_;
   std::vector<Segment> segments_;
 };

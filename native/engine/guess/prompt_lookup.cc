@@ -10,7 +10,8 @@ PromptLookup::PromptLookup(int max_tokens)
 
 size_t PromptLookup::slot(const TokenId* end) const {
   uint64_t hash = 0;
-  for (const TokenId* at = end - kGram; at < end; ++at) hash = (hash ^ static_cast<uint32_t>(*at)) * 0x9E3779B97F4A7C15u;
+  for (const TokenId* at = end - kGram; at < end; ++at)
+    hash = (hash ^ static_cast<uint32_t>(*at)) * 0x9E3779B97F4A7C15u;
   return hash >> 32 & (next_.size() - 1);
 }
 

@@ -13,15 +13,15 @@ namespace monolith {
 
 class PromptLookup {
  public:
-  static constexpr int kGram = 3;            // tokens that must be alike
-  static constexpr int kLongestMatch = 16;   // further back is not looked
+  static constexpr int kGram = 3;           // tokens that must be alike
+  static constexpr int kLongestMatch = 16;  // further back is not looked
 
   // For texts of up to `max_tokens`. Beyond kMostSlots places the oldest are forgotten first, by chance.
   explicit PromptLookup(int max_tokens);
 
   struct Match {
-    int length = 0;   // tokens alike before it, from kGram to kLongestMatch; 0: none
-    int next = 0;     // index of what followed
+    int length = 0;  // tokens alike before it, from kGram to kLongestMatch; 0: none
+    int next = 0;    // index of what followed
   };
   // `tokens` are those of the last call and any number of new ones. O(new tokens).
   Match find(std::span<const TokenId> tokens);
@@ -31,10 +31,10 @@ class PromptLookup {
  private:
   static constexpr size_t kMostSlots = 1 << 15;
 
-  size_t slot(const TokenId* end) const;   // of the kGram tokens before `end`
+  size_t slot(const TokenId* end) const;  // of the kGram tokens before `end`
 
-  std::vector<int32_t> next_;   // by slot: index behind such tokens, the newest; 0: none
-  size_t n_read_ = 0;           // places [0, n_read_) are in slots
+  std::vector<int32_t> next_;  // by slot: index behind such tokens, the newest; 0: none
+  size_t n_read_ = 0;          // places [0, n_read_) are in slots
 };
 
 }  // namespace monolith

@@ -14,12 +14,12 @@ void GuessPace::note(int decodes, int guesses, double ms) {
   }
   ++since_plain_;
   if (base == 0) return;
-  if (ms < base) {   // guesses make no step faster: the stored time is out of date
+  if (ms < base) {  // guesses make no step faster: the stored time is out of date
     base = ms;
     since_plain_ = kPlainEvery;
     return;
   }
-  average(row_ms_, std::clamp((ms - base) / guesses, 1e-6, base), 0.1);   // nor does a row take longer than a step
+  average(row_ms_, std::clamp((ms - base) / guesses, 1e-6, base), 0.1);  // nor does a row take longer than a step
 }
 
 double GuessPace::price(int decodes) const {

@@ -23,7 +23,7 @@ namespace monolith {
 // What steps take. One per engine.
 class GuessPace {
  public:
-  static constexpr int kMostDecodes = 16;   // with more, nothing is guessed
+  static constexpr int kMostDecodes = 16;  // with more, nothing is guessed
 
   // A step of `decodes` and nothing else but `guesses` took `ms`.
   void note(int decodes, int guesses, double ms);
@@ -32,16 +32,18 @@ class GuessPace {
   double price(int decodes) const;
   // Whether the next step should go without, so that base(decodes) stays true.
   bool wants_plain(int decodes) const { return since_plain_ >= kPlainEvery || base_ms_[index(decodes)] == 0; }
-  double base_ms(int decodes) const { return base_ms_[index(decodes)]; }   // 0: not measured
+  double base_ms(int decodes) const { return base_ms_[index(decodes)]; }  // 0: not measured
   double row_ms() const { return row_ms_; }
 
  private:
   static constexpr int kPlainEvery = 64;
-  static constexpr double kUnmeasured = 0.3;   // price for one decode
+  static constexpr double kUnmeasured = 0.3;  // price for one decode
   static constexpr double kLeastPrice = 0.02;
 
   static size_t index(int decodes) { return static_cast<size_t>(std::clamp(decodes, 1, kMostDecodes)); }
-  static void average(double& mean, double sample, double share) { mean = mean == 0 ? sample : mean + share * (sample - mean); }
+  static void average(double& mean, double sample, double share) {
+    mean = mean == 0 ? sample : mean + share * (sample - mean);
+  }
 
   std::array<double, kMostDecodes + 1> base_ms_{};
   double row_ms_ = 0;
@@ -51,7 +53,7 @@ class GuessPace {
 // The guesses of one sequence.
 class Guesses {
  public:
-  static constexpr int kMost = 15;   // of one step
+  static constexpr int kMost = 15;  // of one step
 
   // `draft_chance`: of a draft's first guesses here.
   explicit Guesses(int max_tokens, double draft_chance = 0.6) : lookup_(max_tokens) { chance_[kDraft] = draft_chance; }
@@ -61,18 +63,18 @@ class Guesses {
   // Where a draft is to write what may follow: as much as is worth `price`, at most `most`. As valid.
   std::span<TokenId> place_for_draft(double price, int most);
   std::span<const TokenId> last(int n) const { return {tokens_.data(), static_cast<size_t>(n)}; }
-  bool drafted() const { return length_ == kDraft; }   // those of the last call
+  bool drafted() const { return length_ == kDraft; }  // those of the last call
   // Of the last guesses `n_right` were right, and then one was wrong or none was left to tell.
   void settle(int n_right, bool then_wrong);
 
  private:
-  static constexpr size_t kDraft = 4;   // among the lengths of matches
+  static constexpr size_t kDraft = 4;  // among the lengths of matches
   static constexpr int kLeastPause = 8, kMostPause = 512;
 
   static size_t by_length(int match) { return match < 4 ? 0 : match < 6 ? 1 : match < 10 ? 2 : 3; }
 
   struct Pause {
-    int length = kLeastPause;   // chances that are let pass where none pays, before one is tried
+    int length = kLeastPause;  // chances that are let pass where none pays, before one is tried
     int passed = 0;
   };
 
@@ -81,8 +83,8 @@ class Guesses {
 
   PromptLookup lookup_;
   std::array<TokenId, kMost> tokens_{};
-  std::array<double, kDraft + 1> chance_{0.4, 0.5, 0.6, 0.7, 0};   // of a guess, by the length of the match
-  size_t length_ = 0;         // of the last match
+  std::array<double, kDraft + 1> chance_{0.4, 0.5, 0.6, 0.7, 0};  // of a guess, by the length of the match
+  size_t length_ = 0;                                             // of the last match
   Pause of_matches_, of_drafts_;
 };
 

@@ -4,8 +4,8 @@
 
 namespace monolith {
 
-StepGuesses::StepGuesses(const EngineOptions& options, Scheduler& scheduler, Constraints& constraints, EngineCounters& counters,
-                         Model& model, Model* draft, int n_vocab)
+StepGuesses::StepGuesses(const EngineOptions& options, Scheduler& scheduler, Constraints& constraints,
+                         EngineCounters& counters, Model& model, Model* draft, int n_vocab)
     : speculation_(options.speculation),
       drafts_always_(speculation_ == Speculation::kAlways || (!draft && options.own_guesses == Speculation::kAlways)),
       scheduler_(scheduler),
@@ -14,7 +14,7 @@ StepGuesses::StepGuesses(const EngineOptions& options, Scheduler& scheduler, Con
   if (draft) {
     drafter_ = std::make_unique<DraftModel>(*draft, n_vocab);
   } else if (model.guesses() && speculation_ != Speculation::kOff &&
-             (options.own_guesses != Speculation::kOff || !model.limits().guess_layer)) {   // a head was asked for
+             (options.own_guesses != Speculation::kOff || !model.limits().guess_layer)) {  // a head was asked for
     auto own = std::make_unique<OwnDraft>(model, n_vocab);
     own_ = own.get();
     drafter_ = std::move(own);
@@ -28,22 +28,26 @@ void StepGuesses::add_to(const StepPlan& plan) {
   if (speculation_ == Speculation::kOff || static_cast<int>(plan.items.size()) != plan.n_decodes) return;
   const bool always = speculation_ == Speculation::kAlways;
   const bool asks_always = drafter_ && drafts_always_;
-  if (!always && !asks_always && (plan.n_decodes > GuessPace::kMostDecodes || guess_pace_.wants_plain(plan.n_decodes))) return;
+  if (!always && !asks_always && (plan.n_decodes > GuessPace::kMostDecodes || guess_pace_.wants_plain(plan.n_decodes)))
+    return;
   const double price = always ? 0 : guess_pace_.price(plan.n_decodes);
   n_decodes_ = plan.n_decodes;
   const bool drafts = drafter_ && (drafts_always_ || draft_pace_.may_draft());
-  const double draft_price = drafts_always_ ? 0 : price + draft_pace_.step_ms(plan.n_decodes) / guess_pace_.base_ms(plan.n_decodes);
+  const double draft_price =
+      drafts_always_ ? 0 : price + draft_pace_.step_ms(plan.n_decodes) / guess_pace_.base_ms(plan.n_decodes);
   for (const StepPlan::Item& item : plan.items) {
     Sequence& sequence = *item.sequence;
     const int most = std::min(Guesses::kMost, sequence.request.max_length - sequence.length() - 1);
     if (!item.wants_logits || sequence.script.active() || most <= 0) continue;
-    if (!sequence.guesses) sequence.guesses = std::make_unique<Guesses>(sequence.request.max_length, draft_pace_.chance());
+    if (!sequence.guesses)
+      sequence.guesses = std::make_unique<Guesses>(sequence.request.max_length, draft_pace_.chance());
     std::span<const TokenId> guesses = sequence.guesses->guess(sequence.tokens, price, most);
     guesses = guesses.first(constraints_.count_allowed(sequence, guesses));
     if (!guesses.empty()) {
       add(item, guesses);
     } else if (drafts && wishes_.size() < size_t{Drafter::kMostSequences}) {
-      std::span<TokenId> place = sequence.guesses->place_for_draft(draft_price, !always && drafts_always_ ? std::min(most, kMostUnasked) : most);
+      std::span<TokenId> place = sequence.guesses->place_for_draft(
+          draft_price, !always && drafts_always_ ? std::min(most, kMostUnasked) : most);
       if (!place.empty() && drafter_->writes_pages()) {
         const int room = scheduler_.make_guess_room(item, static_cast<int>(place.size()));
         place = place.first(static_cast<size_t>(std::max(room, 0)));
@@ -70,8 +74,10 @@ void StepGuesses::ask_drafter() {
     Sequence& sequence = *wish_items_[i]->sequence;
     const std::span<const TokenId> guesses = wishes_[i].out.first(static_cast<size_t>(wishes_[i].n));
     const size_t n = constraints_.count_allowed(sequence, guesses);
-    if (n > 0) add(*wish_items_[i], guesses.first(n));
-    else if (!guesses.empty()) sequence.guesses->settle(0, true);   // the rule refuses the first
+    if (n > 0)
+      add(*wish_items_[i], guesses.first(n));
+    else if (!guesses.empty())
+      sequence.guesses->settle(0, true);  // the rule refuses the first
   }
   wishes_.clear();
   wish_items_.clear();

@@ -19,11 +19,13 @@ class StepGuesses {
  public:
   // `draft`: null if there is none; then the head that the model was loaded with drafts, or its own layer, where it has one
   // and `options` say so.
-  StepGuesses(const EngineOptions& options, Scheduler& scheduler, Constraints& constraints, EngineCounters& counters, Model& model,
-              Model* draft, int n_vocab);
+  StepGuesses(const EngineOptions& options, Scheduler& scheduler, Constraints& constraints, EngineCounters& counters,
+              Model& model, Model* draft, int n_vocab);
 
   // What the step feeds the model's own layer with, once all its guesses are added; nothing if that does not draft.
-  std::span<const HiddenRun> feed(const StepPlan& plan) { return own_ ? own_->feed(plan) : std::span<const HiddenRun>(); }
+  std::span<const HiddenRun> feed(const StepPlan& plan) {
+    return own_ ? own_->feed(plan) : std::span<const HiddenRun>();
+  }
   // Adds rows of guesses to the decodes of a step that has nothing else to do. Pages that the plan has copied are so
   // already.
   void add_to(const StepPlan& plan);
@@ -31,13 +33,13 @@ class StepGuesses {
   void settle(Sequence& sequence, int n_guesses, int n_right, bool then_wrong);
   // The step took `ms`, without the draft's part.
   void note_step(const StepPlan& plan, double ms);
-  double draft_ms() const { return draft_ms_; }   // of this step, spent on drafts
+  double draft_ms() const { return draft_ms_; }  // of this step, spent on drafts
   // The sequence has ended.
   void forget(const Sequence& sequence);
   bool consistent() const { return !drafter_ || drafter_->consistent(); }
 
  private:
-  static constexpr int kMostUnasked = 4;   // guesses of the own layer, where it is not asked whether they pay
+  static constexpr int kMostUnasked = 4;  // guesses of the own layer, where it is not asked whether they pay
 
   void ask_drafter();
   void add(const StepPlan::Item& item, std::span<const TokenId> guesses);
@@ -50,11 +52,11 @@ class StepGuesses {
   GuessPace guess_pace_;
   DraftPace draft_pace_;
   std::unique_ptr<Drafter> drafter_;
-  OwnDraft* own_ = nullptr;                         // if that is who drafts
-  std::vector<DraftWish> wishes_;                   // of this step
-  std::vector<const StepPlan::Item*> wish_items_;   // parallel
+  OwnDraft* own_ = nullptr;                        // if that is who drafts
+  std::vector<DraftWish> wishes_;                  // of this step
+  std::vector<const StepPlan::Item*> wish_items_;  // parallel
   double draft_ms_ = 0;
-  int n_decodes_ = 1;                               // of the last step with guesses
+  int n_decodes_ = 1;  // of the last step with guesses
 };
 
 }  // namespace monolith

@@ -45,7 +45,7 @@ class EmbeddingCache {
 
   const size_t max_bytes_;
   size_t bytes_ = 0;
-  std::list<Entry> entries_;   // used last first
+  std::list<Entry> entries_;  // used last first
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> places_;
 };
 

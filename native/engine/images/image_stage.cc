@@ -65,7 +65,7 @@ bool ImageStage::has_room(Request& request) {
 
 void ImageStage::take(Request& request, size_t span, EmbeddingCache::Rows rows) {
   request.params.spans[span].rows = std::move(rows);
-  request.waits_since = Clock::now();   // it gets on: what it has waited for so far is behind it
+  request.waits_since = Clock::now();  // it gets on: what it has waited for so far is behind it
 }
 
 // The next piece that has to be computed; what is known is taken on the way.
@@ -110,7 +110,7 @@ bool ImageStage::advance(Clock::duration limit) {
     per_ms_ = per_ms_ == 0 ? rate : per_ms_ + 0.2 * (rate - per_ms_);
     run_.request->tower_time += after - now;
     now = after;
-    run_.request->waits_since = after;   // a piece may take longer than a request may wait
+    run_.request->waits_since = after;  // a piece may take longer than a request may wait
     if (!done) continue;
     Request& request = *run_.request;
     auto rows = std::make_shared<const std::vector<float>>(run_.tower->take_rows());

@@ -55,11 +55,11 @@ class ImageStage {
   const size_t max_bytes_;
   EngineCounters& counters_;
   EmbeddingCache cache_;
-  std::vector<Line> lines_;   // none empty
-  size_t next_ = 0;           // whose turn it is
-  Run run_;                   // request null: none is under way
-  size_t held_bytes_ = 0;     // of requests that are being seen, wait or run
-  double per_ms_ = 0;         // multiplications of the tower, as measured
+  std::vector<Line> lines_;  // none empty
+  size_t next_ = 0;          // whose turn it is
+  Run run_;                  // request null: none is under way
+  size_t held_bytes_ = 0;    // of requests that are being seen, wait or run
+  double per_ms_ = 0;        // multiplications of the tower, as measured
 };
 
 }  // namespace monolith

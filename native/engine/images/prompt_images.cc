@@ -22,13 +22,16 @@ std::shared_ptr<const std::vector<RopePosition>> rope_offsets(const ImagePiece& 
   return std::make_shared<const std::vector<RopePosition>>(std::move(offsets));
 }
 
-void append(std::vector<TokenId>& to, const std::vector<TokenId>& tokens) { to.insert(to.end(), tokens.begin(), tokens.end()); }
+void append(std::vector<TokenId>& to, const std::vector<TokenId>& tokens) {
+  to.insert(to.end(), tokens.begin(), tokens.end());
+}
 
 void place(const PreparedImage& image, GenerationRequest& request) {
   for (size_t i = 0; i < image.pieces.size(); ++i) {
     const ImagePiece& piece = image.plan.pieces[i];
     append(request.prompt, image.before[i]);
-    InputSpan span{.first = static_cast<int>(request.prompt.size()), .n_rows = piece.n_rows, .hash = image.pieces[i]->hash};
+    InputSpan span{
+        .first = static_cast<int>(request.prompt.size()), .n_rows = piece.n_rows, .hash = image.pieces[i]->hash};
     span.piece = image.pieces[i];
     span.bidirectional = piece.bidirectional;
     span.rope_offsets = rope_offsets(piece);
@@ -57,20 +60,22 @@ Status check_markers(const ImagePlan& plan, const MarkerTokens& markers) {
   const auto known = [&](const std::string& name) { return markers.id(name) != kNoToken; };
   for (const ImagePiece& piece : plan.pieces)
     if (const auto at = std::ranges::find_if_not(piece.before, known); at != piece.before.end())
-      return Error{ErrorCode::kInvalidArgument, "a picture of " + std::to_string(plan.source_width) + " x " + std::to_string(plan.source_height) +
-                                                    " needs a token " + *at + ", which the model has not"};
+      return Error{ErrorCode::kInvalidArgument, "a picture of " + std::to_string(plan.source_width) + " x " +
+                                                    std::to_string(plan.source_height) + " needs a token " + *at +
+                                                    ", which the model has not"};
   return {};
 }
 
-Result<PreparedImage> prepare_image(std::shared_ptr<const VisionModel> model, const MarkerTokens& markers, const RgbImage& image,
-                                    const PlanOptions& options) {
+Result<PreparedImage> prepare_image(std::shared_ptr<const VisionModel> model, const MarkerTokens& markers,
+                                    const RgbImage& image, const PlanOptions& options) {
   auto plan = model->plan(image.width, image.height, options);
   if (!plan) return plan.error();
   if (Status status = check_markers(*plan, markers); !status) return status.error();
   auto pieces = model->prepare(*plan, image);
   if (!pieces) return pieces.error();
   PreparedImage prepared;
-  for (PreparedPiece& piece : *pieces) prepared.pieces.push_back(std::make_shared<const PreparedPiece>(std::move(piece)));
+  for (PreparedPiece& piece : *pieces)
+    prepared.pieces.push_back(std::make_shared<const PreparedPiece>(std::move(piece)));
   for (const ImagePiece& piece : plan->pieces) prepared.before.push_back(ids_of(markers, piece.before));
   prepared.after = ids_of(markers, plan->after);
   prepared.plan = std::move(*plan);
@@ -84,7 +89,8 @@ void place_images(std::span<const TokenId> text, std::span<const PlacedImage> im
   request.prompt.reserve(total);
   size_t from = 0;
   for (const PlacedImage& placed : images) {
-    request.prompt.insert(request.prompt.end(), text.begin() + static_cast<ptrdiff_t>(from), text.begin() + static_cast<ptrdiff_t>(placed.at));
+    request.prompt.insert(request.prompt.end(), text.begin() + static_cast<ptrdiff_t>(from),
+                          text.begin() + static_cast<ptrdiff_t>(placed.at));
     from = placed.at;
     place(*placed.image, request);
   }

@@ -15,9 +15,9 @@ namespace monolith {
 struct PreparedImage {
   std::shared_ptr<const VisionModel> model;
   ImagePlan plan;
-  std::vector<std::shared_ptr<const PreparedPiece>> pieces;   // as the plan's
-  std::vector<std::vector<TokenId>> before;                   // of each piece: the tokens in front of its rows
-  std::vector<TokenId> after;                                 // behind the last piece's
+  std::vector<std::shared_ptr<const PreparedPiece>> pieces;  // as the plan's
+  std::vector<std::vector<TokenId>> before;                  // of each piece: the tokens in front of its rows
+  std::vector<TokenId> after;                                // behind the last piece's
 
   size_t bytes() const;
 };
@@ -26,8 +26,8 @@ struct PreparedImage {
 Status check_markers(const ImagePlan& plan, const MarkerTokens& markers);
 
 // `markers`: of the text model that it is for (VisionModel::fit). Errors: those of plan(), check_markers() and prepare().
-Result<PreparedImage> prepare_image(std::shared_ptr<const VisionModel> model, const MarkerTokens& markers, const RgbImage& image,
-                                    const PlanOptions& options);
+Result<PreparedImage> prepare_image(std::shared_ptr<const VisionModel> model, const MarkerTokens& markers,
+                                    const RgbImage& image, const PlanOptions& options);
 
 // Before which token of a prompt's text an image stands.
 struct PlacedImage {

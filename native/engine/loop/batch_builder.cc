@@ -37,7 +37,8 @@ Batch BatchBuilder::build(const StepPlan& plan, bool logits_stay_on_backend) {
     add_embedded(sequence, item.n_tokens, first_row);
     add_segments(plan, item, first_row);
     for (int i = 0; i < item.n_scored; ++i) logit_rows_.push_back(first_row + item.first_scored + i);
-    for (int i = 0; item.wants_logits && i <= item.n_guesses; ++i) logit_rows_.push_back(first_row + item.n_tokens - 1 + i);
+    for (int i = 0; item.wants_logits && i <= item.n_guesses; ++i)
+      logit_rows_.push_back(first_row + item.n_tokens - 1 + i);
     if (!sequence.decoding()) prompt_rows_ += static_cast<uint64_t>(item.n_tokens);
   }
   const size_t of_table = segments_.size();
@@ -47,7 +48,11 @@ Batch BatchBuilder::build(const StepPlan& plan, bool logits_stay_on_backend) {
       segments_.back().pages = owners_[i]->table(table);
     }
   }
-  return {.tokens = tokens_, .segments = segments_, .logit_rows = logit_rows_, .leaves_logits = logits_stay_on_backend, .embedded = embedded_};
+  return {.tokens = tokens_,
+          .segments = segments_,
+          .logit_rows = logit_rows_,
+          .leaves_logits = logits_stay_on_backend,
+          .embedded = embedded_};
 }
 
 // The rows of spans among the next `n_tokens`. Whatever stands for them in the prompt, models that look tokens up a second
@@ -55,7 +60,8 @@ Batch BatchBuilder::build(const StepPlan& plan, bool logits_stay_on_backend) {
 void BatchBuilder::add_embedded(const Sequence& sequence, int n_tokens, int row) {
   const std::span<const InputSpan> spans = sequence.request.params.spans;
   const int begin = sequence.n_computed, end = begin + n_tokens;
-  for (const InputSpan* span = span_from(spans, begin); span && span != spans.data() + spans.size() && span->first < end; ++span) {
+  for (const InputSpan* span = span_from(spans, begin);
+       span && span != spans.data() + spans.size() && span->first < end; ++span) {
     const int from = std::max(begin, span->first), n = std::min(end, span->end()) - from;
     const auto width = static_cast<int64_t>(span->rows->size()) / span->n_rows;
     embedded_.push_back({row + from - begin, n, span->rows->data() + (from - span->first) * width});
@@ -94,7 +100,7 @@ void BatchBuilder::add_segment(const Sequence& sequence, Segment segment) {
     segment.first_row += n_tokens;
     segment.first_position += n_tokens;
     segment.n_tokens -= n_tokens;
-    segment.state_from = segment.state_to;   // where the part before has left it
+    segment.state_from = segment.state_to;  // where the part before has left it
   };
   for (const InputSpan& span : spans) {
     if (!span.bidirectional || span.end() <= segment.first_position) continue;

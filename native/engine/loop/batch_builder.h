@@ -31,9 +31,10 @@ class BatchBuilder {
   const bool turns_by_three_;
   std::vector<int32_t> tokens_, logit_rows_;
   std::vector<Segment> segments_;
-  std::vector<RopePosition> rope_positions_;   // of rows behind and within embedding spans; reserved, so they stay where they are
+  // of rows behind and within embedding spans; reserved, so they stay where they are
+  std::vector<RopePosition> rope_positions_;
   std::vector<EmbeddedRows> embedded_;
-  std::vector<const Sequence*> owners_;   // of the first table's segments
+  std::vector<const Sequence*> owners_;  // of the first table's segments
   uint64_t prompt_rows_ = 0;
 };
 

@@ -47,13 +47,13 @@ class Channel {
   static void remove_records(std::vector<std::byte>& records, std::span<const uint32_t> requests);
   void remove_pending(uint32_t request);
 
-  std::vector<std::byte> step_records_;   // engine thread only
-  std::mutex mutex_;                      // guards what follows
+  std::vector<std::byte> step_records_;  // engine thread only
+  std::mutex mutex_;                     // guards what follows
   std::function<void()> wake_;
   std::vector<std::byte> pending_;
-  Clock::time_point pending_since_;   // while any is pending
-  std::vector<uint32_t> forgotten_;       // cancelled, and not yet ended by the engine
-  bool signalled_ = false;                // wake was called and the consumer has not drained since
+  Clock::time_point pending_since_;  // while any is pending
+  std::vector<uint32_t> forgotten_;  // cancelled, and not yet ended by the engine
+  bool signalled_ = false;           // wake was called and the consumer has not drained since
   bool closed_ = false;
   const size_t bound_;
   std::atomic<size_t> pending_bytes_{0};

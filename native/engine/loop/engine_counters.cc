@@ -17,7 +17,8 @@ EngineStats EngineCounters::snapshot(Clock::time_point now) const {
   stats.pages_cached = get(pages_cached);
   stats.kv_used_bytes = get(kv_used_bytes);
   if (const int64_t progress = get(progress_at_ns); progress != kIdle)
-    stats.last_step_age_ms = static_cast<double>(std::max<int64_t>(0, now.time_since_epoch().count() - progress)) * 1e-6;
+    stats.last_step_age_ms =
+        static_cast<double>(std::max<int64_t>(0, now.time_since_epoch().count() - progress)) * 1e-6;
   stats.max_batch_tokens = get(max_batch_tokens);
   stats.max_sequences = get(max_sequences);
   stats.step_ms = get(step_ms);

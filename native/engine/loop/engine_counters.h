@@ -14,15 +14,17 @@ namespace monolith {
 
 class EngineCounters {
  public:
-  QueueRoom queue;              // submitted and neither started nor ended
+  QueueRoom queue;  // submitted and neither started nor ended
   std::atomic<int> running{0};
   std::atomic<int64_t> pages_total{0}, pages_free{0}, pages_cached{0};
   std::atomic<uint64_t> kv_used_bytes{0};
   static constexpr int64_t kIdle = std::numeric_limits<int64_t>::min();
-  std::atomic<int64_t> progress_at_ns{kIdle};   // Clock of the last step, or of the work's arrival
-  std::atomic<int> max_batch_tokens{0}, max_sequences{0}, step_ms{0}, loaded_batch_tokens{0}, most_batch_tokens{0}, most_sequences{0};
+  std::atomic<int64_t> progress_at_ns{kIdle};  // Clock of the last step, or of the work's arrival
+  std::atomic<int> max_batch_tokens{0}, max_sequences{0}, step_ms{0}, loaded_batch_tokens{0}, most_batch_tokens{0},
+      most_sequences{0};
   std::atomic<bool> failed{false};
-  std::atomic<uint64_t> steps{0}, step_rows{0}, prefill_tokens{0}, decode_tokens{0}, cached_tokens{0}, prompt_tokens{0}, prompt_tokens_cached{0};
+  std::atomic<uint64_t> steps{0}, step_rows{0}, prefill_tokens{0}, decode_tokens{0}, cached_tokens{0}, prompt_tokens{0},
+      prompt_tokens_cached{0};
   std::atomic<uint64_t> guessed_tokens{0}, guessed_right{0}, drafted_tokens{0}, drafted_right{0};
   std::atomic<uint64_t> image_pieces{0}, image_pieces_cached{0};
   std::atomic<uint64_t> requests{0}, finished{0}, failed_requests{0}, preemptions{0};
@@ -32,7 +34,9 @@ class EngineCounters {
   static void add(std::atomic<uint64_t>& counter, uint64_t amount) {
     counter.fetch_add(amount, std::memory_order_relaxed);
   }
-  void note_progress(Clock::time_point now) { progress_at_ns.store(now.time_since_epoch().count(), std::memory_order_relaxed); }
+  void note_progress(Clock::time_point now) {
+    progress_at_ns.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  }
   void note_idle() { progress_at_ns.store(kIdle, std::memory_order_relaxed); }
   EngineStats snapshot(Clock::time_point now) const;
 };

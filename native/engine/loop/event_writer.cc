@@ -26,7 +26,7 @@ void EventWriter::put(T value) {
 
 void EventWriter::put_bytes(std::string_view bytes) {
   if (!bytes.empty()) std::memcpy(at_, bytes.data(), bytes.size());
-  at_ += padded(bytes.size());   // begin() has zeroed the padding
+  at_ += padded(bytes.size());  // begin() has zeroed the padding
 }
 
 void EventWriter::begin(EventKind kind, uint8_t section, uint8_t flags, size_t size) {
@@ -49,8 +49,7 @@ void EventWriter::started(uint32_t prompt_tokens, uint32_t cached_tokens, float 
   put(tower_ms);
 }
 
-void EventWriter::piece(Section section, std::string_view text, int n_tokens,
-                        std::span<const TokenLogprobs> logprobs) {
+void EventWriter::piece(Section section, std::string_view text, int n_tokens, std::span<const TokenLogprobs> logprobs) {
   size_t size = 2 * sizeof(uint32_t) + padded(text.size());
   if (!logprobs.empty()) size += sizeof(uint32_t);
   for (const TokenLogprobs& entry : logprobs) size += entry_size(entry);

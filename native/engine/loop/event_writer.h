@@ -18,8 +18,7 @@ class EventWriter final : public PieceSink {
       : out_(out), request_(request), choice_(choice) {}
 
   void started(uint32_t prompt_tokens, uint32_t cached_tokens, float queue_ms, float tower_ms);
-  void piece(Section section, std::string_view text, int n_tokens,
-             std::span<const TokenLogprobs> logprobs) override;
+  void piece(Section section, std::string_view text, int n_tokens, std::span<const TokenLogprobs> logprobs) override;
   // Of the prompt's tokens from position `first` on.
   void prompt(int first, std::span<const TokenLogprobs* const> logprobs);
   void token(TokenId token);
@@ -30,7 +29,7 @@ class EventWriter final : public PieceSink {
  private:
   // `size`: bytes that will follow the header.
   void begin(EventKind kind, uint8_t section, uint8_t flags, size_t size);
-  void put_bytes(std::string_view bytes);   // padded to 4
+  void put_bytes(std::string_view bytes);  // padded to 4
   void put_entry(const TokenLogprobs& entry);
   template <typename T>
   void put(T value);
@@ -38,7 +37,7 @@ class EventWriter final : public PieceSink {
   std::vector<std::byte>& out_;
   uint32_t request_;
   int choice_;
-  std::byte* at_ = nullptr;   // of the record under way
+  std::byte* at_ = nullptr;  // of the record under way
 };
 
 }  // namespace monolith

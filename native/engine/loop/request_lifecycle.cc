@@ -32,7 +32,8 @@ void RequestLifecycle::start(const StepPlan& plan, Clock::time_point now) {
     request.started_at = std::max(now, request.submitted_at);
     EngineCounters::add(counters_.prompt_tokens, static_cast<uint64_t>(item.sequence->n_prompt));
     EngineCounters::add(counters_.prompt_tokens_cached, static_cast<uint64_t>(item.sequence->n_computed));
-    const Clock::duration waited = *request.started_at - request.submitted_at, seen = std::min(waited, request.tower_time);
+    const Clock::duration waited = *request.started_at - request.submitted_at,
+                          seen = std::min(waited, request.tower_time);
     EventWriter(records_of(request), request.id, 0)
         .started(static_cast<uint32_t>(item.sequence->n_prompt), static_cast<uint32_t>(item.sequence->n_computed),
                  milliseconds(waited - seen), milliseconds(seen));
@@ -57,8 +58,10 @@ void RequestLifecycle::expire(Clock::time_point now) {
     }
   }
   for (Request* request : expired_) {
-    if (request->started()) finish_all_choices(*request, FinishReason::kTimeLimit);
-    else fail(*request, FailureCode::kQueueTimeout, "waited too long for a free place");
+    if (request->started())
+      finish_all_choices(*request, FinishReason::kTimeLimit);
+    else
+      fail(*request, FailureCode::kQueueTimeout, "waited too long for a free place");
   }
 }
 
@@ -177,7 +180,7 @@ std::vector<std::byte>& RequestLifecycle::records_of(Request& request) {
 void RequestLifecycle::publish(bool in_flight) {
   retired_before_.clear();
   if (!in_flight) retired_.clear();
-  gauges_.update();   // before the consumer can learn of an end, its pages are counted as back
+  gauges_.update();  // before the consumer can learn of an end, its pages are counted as back
   for (const auto& channel : touched_) channel->publish();
   touched_.clear();
 }

@@ -20,7 +20,8 @@ namespace monolith {
 
 class RequestLifecycle {
  public:
-  RequestLifecycle(Scheduler& scheduler, StepGuesses& guesses, ImageStage& images, StepGauges& gauges, EngineCounters& counters)
+  RequestLifecycle(Scheduler& scheduler, StepGuesses& guesses, ImageStage& images, StepGauges& gauges,
+                   EngineCounters& counters)
       : scheduler_(scheduler), guesses_(guesses), images_(images), gauges_(gauges), counters_(counters) {}
 
   // Of these see StepLoop.
@@ -62,8 +63,8 @@ class RequestLifecycle {
   // Ended since the last plan was made, and before.
   std::vector<std::unique_ptr<Request>> retired_, retired_before_;
   std::vector<RequestId> ended_;
-  std::vector<std::shared_ptr<Channel>> touched_;   // have records of this step
-  std::vector<Request*> expired_;                   // scratch
+  std::vector<std::shared_ptr<Channel>> touched_;  // have records of this step
+  std::vector<Request*> expired_;                  // scratch
 };
 
 }  // namespace monolith

@@ -14,8 +14,10 @@ void StepGauges::note_step(const StepPlan& plan, Clock::duration duration) {
 }
 
 void StepGauges::note_progress(Clock::time_point now, bool idle) {
-  if (idle) counters_.note_idle();
-  else counters_.note_progress(now);
+  if (idle)
+    counters_.note_idle();
+  else
+    counters_.note_progress(now);
 }
 
 void StepGauges::note_limits() {

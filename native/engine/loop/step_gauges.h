@@ -28,9 +28,9 @@ class StepGauges {
   const Scheduler& scheduler_;
   const PagePool& pages_;
   const KvCache& kv_;
-  MemoryClaim unused_kv_;                               // of pages that were never used
-  int64_t touched_seen_ = -1;                           // of pages_
-  size_t waiting_seen_ = 0, waiting_tokens_seen_ = 0;   // of counters_.queue
+  MemoryClaim unused_kv_;                              // of pages that were never used
+  int64_t touched_seen_ = -1;                          // of pages_
+  size_t waiting_seen_ = 0, waiting_tokens_seen_ = 0;  // of counters_.queue
 };
 
 }  // namespace monolith

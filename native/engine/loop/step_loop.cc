@@ -21,7 +21,8 @@ uint64_t random_seed() {
 int StepLoop::max_context(const Model& model) {
   const ModelLimits& limits = model.limits();
   const int rows = std::min(limits.max_batch_tokens, kLeastRowsAlone);
-  return static_cast<int>(std::min<int64_t>(limits.max_context, model.memory().layout.positions_in(limits.n_pages, rows)));
+  return static_cast<int>(
+      std::min<int64_t>(limits.max_context, model.memory().layout.positions_in(limits.n_pages, rows)));
 }
 
 // Files may pad the embedding table beyond the tokenizer's vocabulary: such tokens are never chosen.
@@ -29,8 +30,8 @@ int StepLoop::vocabulary(const Model& model, const Tokenizer& tokenizer) {
   return std::min(model.params().n_vocab, tokenizer.n_vocab());
 }
 
-StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters, Model* draft,
-                   VisionTower* tower)
+StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters,
+                   Model* draft, VisionTower* tower)
     : model_(model),
       counters_(counters),
       max_context_(max_context(model)),
@@ -77,12 +78,12 @@ void StepLoop::add(std::unique_ptr<Request> request) {
 }
 
 void StepLoop::fail_all(FailureCode code, const std::string& message) {
-  texts_.drop_waiting();   // a step has failed before it came to them
+  texts_.drop_waiting();  // a step has failed before it came to them
   requests_.fail_all(code, message);
 }
 
 bool StepLoop::step() {
-  if (idle()) in_flight_ = {};   // nobody waits for it any more, and a next step comes behind it
+  if (idle()) in_flight_ = {};  // nobody waits for it any more, and a next step comes behind it
   const std::optional<Clock::time_point> completed = complete();
   const Clock::time_point now = completed.value_or(Clock::now());
   if (!completed) requests_.expire(now);
@@ -95,18 +96,20 @@ bool StepLoop::step() {
   if (finds_masks) request_samples();
   if (!overlaps_) complete();
   const Clock::time_point end = Clock::now();
-  if (completed) requests_.expire(end);   // after the plan: the device need not wait for that
-  gauges_.note_progress(end, idle());     // before publishing: whoever learns of the last end finds an idle engine
+  if (completed) requests_.expire(end);  // after the plan: the device need not wait for that
+  gauges_.note_progress(end, idle());    // before publishing: whoever learns of the last end finds an idle engine
   publish();
-  const bool seen = see(end - now);   // whoever waits for a token has it
+  const bool seen = see(end - now);  // whoever waits for a token has it
   return completed || begun || seen;
 }
 
 // A bit of what images are waited for: beside running answers no more than the step has left of its time, half of which
 // prompts leave to it.
 bool StepLoop::see(Clock::duration step) {
-  const bool answers = std::ranges::any_of(scheduler_.running(), [](const Sequence* sequence) { return sequence->decoding(); });
-  sees_ = images_.advance(answers ? pace_.beside_decodes(std::chrono::duration<double, std::milli>(step).count()) : kSeenAlone);
+  const bool answers =
+      std::ranges::any_of(scheduler_.running(), [](const Sequence* sequence) { return sequence->decoding(); });
+  sees_ = images_.advance(answers ? pace_.beside_decodes(std::chrono::duration<double, std::milli>(step).count())
+                                  : kSeenAlone);
   return sees_;
 }
 
@@ -117,11 +120,11 @@ void StepLoop::begin(Clock::time_point now) {
   in_flight_ = {};
   requests_.plan_made();
   if (plan.items.empty()) {
-    constraints_.start_looking_ahead();   // for those that wait
+    constraints_.start_looking_ahead();  // for those that wait
     return;
   }
   requests_.start(plan, now);
-  gauges_.update();   // what hangs in the forward pass is seen to be running
+  gauges_.update();  // what hangs in the forward pass is seen to be running
   for (const StepPlan::PageCopy& copy : plan.copies) model_.backend().copy_page(model_.kv(), copy.from, copy.to);
   guesses_.add_to(plan);
   const bool finds_masks = constraints_.start_looking_ahead();

@@ -37,20 +37,20 @@ namespace monolith {
 class StepLoop {
  public:  // `draft`: of the same vocabulary, guesses what may come next; null: none does.
   // `tower`: computes the rows of images; null: none does.
-  StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters, Model* draft = nullptr,
-           VisionTower* tower = nullptr);
+  StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters,
+           Model* draft = nullptr, VisionTower* tower = nullptr);
 
   // Prompt plus output a sequence may have: what the model's limits allow and its pages can hold.
   static int max_context(const Model& model);
   static int vocabulary(const Model& model, const Tokenizer& tokenizer);
 
   void add(std::unique_ptr<Request> request);
-  void cancel(RequestId id) { requests_.cancel(id); }   // unknown ids are ignored
+  void cancel(RequestId id) { requests_.cancel(id); }  // unknown ids are ignored
   // Ends one choice as kEndOfTurn, before its first token if it has none; unknown ids and ended choices are
   // ignored.
   void finish_choice(RequestId id, int choice) { requests_.finish_choice(id, choice); }
   void cancel_channel(const Channel& channel) { requests_.cancel_channel(channel); }
-  void configure(const EngineTunables& tunables);   // the queue's bounds are not its affair
+  void configure(const EngineTunables& tunables);  // the queue's bounds are not its affair
   // Everything started ends as kTimeLimit, everything waiting fails as kShutdown.
   void drain() { requests_.drain(); }
   // Ends every request with this failure.
@@ -77,11 +77,11 @@ class StepLoop {
  private:
   // A step that was begun. Its plan is valid until the next one is made.
   struct InFlight {
-    const StepPlan* plan = nullptr;   // null: there is none
+    const StepPlan* plan = nullptr;  // null: there is none
     const float* logits = nullptr;
     Clock::time_point begun_at, answered_at;
-    bool answered = false;            // its tokens can be taken
-    bool finds_masks = false;         // on another thread, meanwhile
+    bool answered = false;     // its tokens can be taken
+    bool finds_masks = false;  // on another thread, meanwhile
   };
 
   void begin(Clock::time_point now);
@@ -108,7 +108,7 @@ class StepLoop {
   TextOutput texts_;
   TokenAcceptor acceptor_;
   InFlight in_flight_;
-  bool sees_ = false;   // images were computed behind the last step
+  bool sees_ = false;  // images were computed behind the last step
 };
 
 }  // namespace monolith

@@ -29,7 +29,7 @@ class TextOutput {
   struct Waiting {
     Sequence* sequence;
     TokenId token;
-    int32_t logprobs;   // in logprobs_; -1: none wanted
+    int32_t logprobs;  // in logprobs_; -1: none wanted
   };
   void write(const Waiting& waiting);
 

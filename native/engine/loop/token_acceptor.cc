@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-constexpr int kMostAtOnce = 64;   // tokens written without a step, from which on no more are
+constexpr int kMostAtOnce = 64;  // tokens written without a step, from which on no more are
 
 void append(Sequence& sequence, TokenId token) {
   if (sequence.generated() == 0) sequence.first_token_at = Clock::now();
@@ -31,15 +31,19 @@ bool is_plain(const Sequence& sequence) {
 
 void TokenAcceptor::take(const StepPlan::Item& item, const float* logits, std::span<const int32_t> tasks) {
   Sequence& sequence = *item.sequence;
-  if (sequence.state == SequenceState::kEnded) return;   // a failed choice takes its whole request with it
+  if (sequence.state == SequenceState::kEnded) return;  // a failed choice takes its whole request with it
   Request& request = sequence.request;
   Rows rows{.logits = logits, .tasks = tasks, .guesses = {}};
-  if (item.n_guesses > 0) rows.guesses = sequence.guesses->last(item.n_guesses);
-  else rows.writes_later = writes_later(sequence, tasks.front());
+  if (item.n_guesses > 0)
+    rows.guesses = sequence.guesses->last(item.n_guesses);
+  else
+    rows.writes_later = writes_later(sequence, tasks.front());
   // What other choices have said in this step comes first, as they do in the plan.
   if (!rows.writes_later && request.params.n > 1) parts_.texts.write_waiting_of(request);
-  if (sequence.choice == 0 && static_cast<int>(request.choices.size()) < request.params.n) take_first_tokens(request, logits);
-  else take_tokens(sequence, rows);
+  if (sequence.choice == 0 && static_cast<int>(request.choices.size()) < request.params.n)
+    take_first_tokens(request, logits);
+  else
+    take_tokens(sequence, rows);
 }
 
 void TokenAcceptor::take_scores(const StepPlan::Item& item, std::span<const int32_t> tasks) {
@@ -49,10 +53,12 @@ void TokenAcceptor::take_scores(const StepPlan::Item& item, std::span<const int3
   for (const int32_t task : tasks) {
     const SampleResult* const found = task >= 0 ? parts_.samples.result(task) : nullptr;
     if (!found || found->token == kNoToken)
-      return parts_.requests.fail(sequence.request, FailureCode::kEngineError, "the model computed values that are not finite numbers");
+      return parts_.requests.fail(sequence.request, FailureCode::kEngineError,
+                                  "the model computed values that are not finite numbers");
     scores_.push_back(found);
   }
-  EventWriter(parts_.requests.records_of(sequence.request), sequence.request.id, 0).prompt(sequence.n_scored + 1, scores_);
+  EventWriter(parts_.requests.records_of(sequence.request), sequence.request.id, 0)
+      .prompt(sequence.n_scored + 1, scores_);
   sequence.n_scored += item.n_scored;
 }
 
@@ -89,12 +95,13 @@ void TokenAcceptor::take_tokens(Sequence& sequence, Rows rows) {
 // The sequence's next token, those behind it as long as they are what was guessed, and all that must follow whatever
 // the model says: this is computed together in the next step. False if the sequence has ended, or waits for its rule.
 bool TokenAcceptor::take_all(Sequence& sequence, Rows& rows, EventWriter& writer) {
-  bool is_open = rows.tasks.front() >= 0;   // nothing is forced, and the first row has its task
-  for (const int most = sequence.generated() + kMostAtOnce; rows.logits || sequence.generated() < most; is_open = false) {
+  bool is_open = rows.tasks.front() >= 0;  // nothing is forced, and the first row has its task
+  for (const int most = sequence.generated() + kMostAtOnce; rows.logits || sequence.generated() < most;
+       is_open = false) {
     if (!is_open && !rows.writes_later) {
       TokenDirector::direct(sequence, writer);
       const Constraints::Outcome found = parts_.constraints.find_forced(sequence);
-      if (found == Constraints::Outcome::kSpent && !rows.logits) break;   // it is asked again behind the next step
+      if (found == Constraints::Outcome::kSpent && !rows.logits) break;  // it is asked again behind the next step
       if (found != Constraints::Outcome::kOk) return stop_by_rule(sequence, found), false;
       for (const TokenId token : parts_.constraints.forced())
         if (!accept(sequence, token, nullptr, rows, writer)) return false;
@@ -106,7 +113,8 @@ bool TokenAcceptor::take_all(Sequence& sequence, Rows& rows, EventWriter& writer
     }
     const SampleResult* const chosen = sample(sequence, rows, is_open, writer);
     if (!chosen) return false;
-    if (!accept(sequence, chosen->token, sequence.request.wants_logprobs() ? chosen : nullptr, rows, writer)) return false;
+    if (!accept(sequence, chosen->token, sequence.request.wants_logprobs() ? chosen : nullptr, rows, writer))
+      return false;
   }
   return true;
 }
@@ -132,13 +140,17 @@ const SampleResult* TokenAcceptor::sample(Sequence& sequence, const Rows& rows, 
   if (found == Outcome::kOk && chosen->token != kNoToken && director_.redirect(sequence, chosen->token, writer))
     found = parts_.samples.sample(sequence, rows.logits, nullptr, chosen);
   if (found == Outcome::kOk && chosen->token != kNoToken) return chosen;
-  if (found != Outcome::kOk) stop_by_rule(sequence, found);
-  else parts_.requests.fail(sequence.request, FailureCode::kEngineError, "the model computed values that are not finite numbers");
+  if (found != Outcome::kOk)
+    stop_by_rule(sequence, found);
+  else
+    parts_.requests.fail(sequence.request, FailureCode::kEngineError,
+                         "the model computed values that are not finite numbers");
   return nullptr;
 }
 
 // `token` is the sequence's next one. False if the sequence has ended with it, or waits and has not taken it.
-bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs, Rows& rows, EventWriter& writer) {
+bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs, Rows& rows,
+                           EventWriter& writer) {
   const GenerationRequest& params = sequence.request.params;
   const auto ended = [&](FinishReason reason, int stop_index = -1) {
     parts_.requests.finish(sequence, reason, stop_index);
@@ -153,7 +165,8 @@ bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprob
   const bool ends = !rows.writes_later && !sequence.script.active() && ends_generation(parts_.tokenizer, params, token);
   Constraints::Outcome read = Constraints::Outcome::kOk;
   if (!rows.writes_later && !ends) TokenDirector::settle_marker(sequence, token, writer);
-  if (!rows.writes_later && !sequence.script.active() && !ends) read = TokenDirector::read(sequence, token, parts_.constraints);
+  if (!rows.writes_later && !sequence.script.active() && !ends)
+    read = TokenDirector::read(sequence, token, parts_.constraints);
   if (read == Constraints::Outcome::kSpent) return stop_by_rule(sequence, read, token), false;
   const bool loops = !sequence.script.active() && sequence.repetition.completes(sequence.answer(), token);
   append(sequence, token);

@@ -34,7 +34,11 @@ class TokenAcceptor {
  public:
   // `row_width`: from one row of logits to the next. `writes_later`: texts may wait.
   TokenAcceptor(const AcceptorParts& parts, int max_context, int row_width, bool writes_later)
-      : parts_(parts), director_(parts.tokenizer), max_context_(max_context), row_width_(row_width), may_write_later_(writes_later) {}
+      : parts_(parts),
+        director_(parts.tokenizer),
+        max_context_(max_context),
+        row_width_(row_width),
+        may_write_later_(writes_later) {}
 
   // Takes the tokens of an item that wanted logits: one sequence's, or at the end of the prompt every choice's.
   // `tasks`: what SampleRequests has for each of its rows.
@@ -45,10 +49,10 @@ class TokenAcceptor {
  private:
   // What a sequence takes its tokens from: the row of its newest token, and one behind each guess.
   struct Rows {
-    const float* logits;                 // of the newest token; null: it is not computed
+    const float* logits;  // of the newest token; null: it is not computed
     std::span<const int32_t> tasks;
-    std::span<const TokenId> guesses;    // still to be compared
-    int n_right = 0;                     // guesses that were
+    std::span<const TokenId> guesses;  // still to be compared
+    int n_right = 0;                   // guesses that were
     bool then_wrong = false;
     bool writes_later = false;
   };
@@ -63,7 +67,7 @@ class TokenAcceptor {
 
   const AcceptorParts parts_;
   const TokenDirector director_;
-  std::vector<const TokenLogprobs*> scores_;   // scratch
+  std::vector<const TokenLogprobs*> scores_;  // scratch
   const int max_context_, row_width_;
   const bool may_write_later_;
 };

@@ -17,7 +17,8 @@ constexpr int kMostRows = 65'536;
 constexpr int kMostLogitRows = 4'096;
 
 // Twice or four times the rows, if the buffers for them do not cost too much.
-Result<ModelLimits> with_headroom(const GgufFile& file, const Backend& backend, const ModelLimits& limits, const GgufFile* head) {
+Result<ModelLimits> with_headroom(const GgufFile& file, const Backend& backend, const ModelLimits& limits,
+                                  const GgufFile* head) {
   auto plan = Model::plan(file, backend, limits, head);
   if (!plan) return plan.error();
   ModelLimits roomy = limits;
@@ -39,11 +40,13 @@ Result<ModelLimits> with_headroom(const GgufFile& file, const Backend& backend, 
 Status choose_slots(size_t slot_bytes, PageBudget& budget, ModelLimits& limits) {
   if (slot_bytes == 0) return {};
   constexpr uint64_t kLeast = 2;
-  const uint64_t share = budget.memory / (budget.is_device ? 4 : 16), wanted = 3 * static_cast<uint64_t>(limits.max_logit_rows) + 1;
+  const uint64_t share = budget.memory / (budget.is_device ? 4 : 16),
+                 wanted = 3 * static_cast<uint64_t>(limits.max_logit_rows) + 1;
   const uint64_t slots = budget.memory == 0 ? wanted : std::clamp(share / slot_bytes, kLeast, wanted);
   if (budget.memory > 0 && kLeast * slot_bytes > budget.memory / 2)
     return Error{ErrorCode::kOutOfMemory, "recurrent state of this model takes " + std::to_string(slot_bytes) +
-                                              " bytes a sequence, and there must be room for " + std::to_string(kLeast)};
+                                              " bytes a sequence, and there must be room for " +
+                                              std::to_string(kLeast)};
   limits.n_slots = static_cast<int>(slots);
   if (budget.memory > 0) budget.memory -= slots * slot_bytes;
   budget.free -= std::min(budget.free, slots * slot_bytes);
@@ -54,8 +57,7 @@ Status choose_slots(size_t slot_bytes, PageBudget& budget, ModelLimits& limits) 
 
 Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageBudget& budget) {
   const auto pages_in = [page_bytes](uint64_t bytes) {
-    return static_cast<int64_t>(
-        std::min<uint64_t>(bytes / std::max<size_t>(page_bytes, 1), kMostPages));
+    return static_cast<int64_t>(std::min<uint64_t>(bytes / std::max<size_t>(page_bytes, 1), kMostPages));
   };
   const bool asked = budget.max_context > 0;
   const int context = asked ? std::min(budget.max_context, file_context) : file_context;
@@ -64,11 +66,10 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
   int64_t pages = 0;
   uint64_t room = budget.kv_bytes;
   if (page_bytes == 0) {
-    pages = std::min(wanted, kMostPages);   // layers keep nothing in pages, which then are names for the prefix cache
+    pages = std::min(wanted, kMostPages);  // layers keep nothing in pages, which then are names for the prefix cache
   } else if (budget.kv_bytes > 0) {
     if (budget.memory > 0 && budget.kv_bytes > budget.memory) {
-      return Error{ErrorCode::kInvalidArgument, "a page pool of " +
-                                                    std::to_string(budget.kv_bytes) +
+      return Error{ErrorCode::kInvalidArgument, "a page pool of " + std::to_string(budget.kv_bytes) +
                                                     " bytes is more than the memory there is (" +
                                                     std::to_string(budget.memory) + " bytes)"};
     }
@@ -88,17 +89,19 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
                      std::to_string(page_bytes * static_cast<size_t>(budget.layout.tables())) +
                      " bytes, more than the " + std::to_string(room) + " bytes there are for the page pool"};
   }
-  return PageChoice{static_cast<int>(std::min<int64_t>(context, budget.layout.positions_in(pages, budget.rows))), pages};
+  return PageChoice{static_cast<int>(std::min<int64_t>(context, budget.layout.positions_in(pages, budget.rows))),
+                    pages};
 }
 
-Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits,
-                                  int max_context, uint64_t kv_bytes, const GgufFile* head) {
+Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits, int max_context,
+                                  uint64_t kv_bytes, const GgufFile* head) {
   // What guesses is not worth a refusal: a file may lack parts of it, or have it otherwise than is known.
   if (limits.guess_layer && head == nullptr) {
     ModelLimits without = limits;
     without.guess_layer = false;
     const auto with = HyperParams::read(file, 0, true);
-    if (!with || !with->guess.used || !Model::plan(file, backend, limits)) return choose_limits(file, backend, without, max_context, kv_bytes);
+    if (!with || !with->guess.used || !Model::plan(file, backend, limits))
+      return choose_limits(file, backend, without, max_context, kv_bytes);
   }
   auto params = HyperParams::read(file, 0, limits.guess_layer);
   if (!params) return params.error();
@@ -108,12 +111,16 @@ Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, 
   auto plan = Model::plan(file, backend, limits, head);
   if (!plan) return plan.error();
   const MachineMemory machine = machine_memory();
-  PageBudget budget{.max_context = max_context, .kv_bytes = kv_bytes, .memory = machine.total, .layout = plan->layout,
+  PageBudget budget{.max_context = max_context,
+                    .kv_bytes = kv_bytes,
+                    .memory = machine.total,
+                    .layout = plan->layout,
                     .rows = std::min(limits.max_batch_tokens, kLeastRowsAlone)};
   if (const uint64_t free_bytes = backend.free_memory(); free_bytes > 0) {
     const uint64_t taken = plan->weight_bytes + plan->activation_bytes + plan->overhead_bytes + kHeadroomBytes;
     if (taken >= free_bytes) {
-      return Error{ErrorCode::kOutOfMemory, "the model takes " + std::to_string(taken) + " bytes without its KV cache, the device has " +
+      return Error{ErrorCode::kOutOfMemory, "the model takes " + std::to_string(taken) +
+                                                " bytes without its KV cache, the device has " +
                                                 std::to_string(free_bytes) + " bytes left"};
     }
     budget.memory = free_bytes - taken;

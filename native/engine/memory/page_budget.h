@@ -11,13 +11,14 @@
 namespace monolith {
 
 struct PageBudget {
-  int max_context = 0;    // longest sequence wanted; 0 = the file's own, as far as memory allows
-  uint64_t kv_bytes = 0;  // bytes of the page pool; 0 = by the rule below
-  uint64_t memory = 0;    // machine_memory().total, or what a device has left beside the weights; 0 = unknown
-  bool is_device = false; // `memory` is a device's own
-  uint64_t free = 0;      // on a processor: bytes that nothing has taken or planned, in addition to what the model takes without its pool
+  int max_context = 0;     // longest sequence wanted; 0 = the file's own, as far as memory allows
+  uint64_t kv_bytes = 0;   // bytes of the page pool; 0 = by the rule below
+  uint64_t memory = 0;     // machine_memory().total, or what a device has left beside the weights; 0 = unknown
+  bool is_device = false;  // `memory` is a device's own
+  // on a processor: bytes that nothing has taken or planned, in addition to what the model takes without its pool
+  uint64_t free = 0;
   KvLayout layout = {};
-  int rows = 1;           // of one sequence that a step computes
+  int rows = 1;  // of one sequence that a step computes
 };
 
 struct PageChoice {
@@ -47,7 +48,7 @@ inline constexpr size_t kHeadroomBytes = size_t{128} << 20;
 // The same for a file: `limits` with max_context and n_pages filled in, and with headroom for rows. A layer that guesses
 // is left out where the file has none, or none that can be computed. `head`: as Model::plan has it. Errors: also those of
 // Model::plan.
-Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits,
-                                  int max_context, uint64_t kv_bytes, const GgufFile* head = nullptr);
+Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits, int max_context,
+                                  uint64_t kv_bytes, const GgufFile* head = nullptr);
 
 }  // namespace monolith

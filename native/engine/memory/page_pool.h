@@ -61,10 +61,10 @@ class PagePool {
 
   int64_t n_pages_;
   // Of touched pages:
-  std::vector<int32_t> references_;   // of leads; 0 for the others
-  std::vector<uint8_t> indexed_;      // the same
-  std::vector<PageId> next_;          // of pages that are not free
-  std::vector<PageId> free_;          // a stack: the page released last is the warmest
+  std::vector<int32_t> references_;  // of leads; 0 for the others
+  std::vector<uint8_t> indexed_;     // the same
+  std::vector<PageId> next_;         // of pages that are not free
+  std::vector<PageId> free_;         // a stack: the page released last is the warmest
   int64_t cached_ = 0;
 };
 

@@ -48,7 +48,7 @@ class PageTable {
 
  private:
   size_t capacity_ = 0, size_ = 0;
-  std::vector<PageId> ids_;   // [n_rows][capacity]
+  std::vector<PageId> ids_;  // [n_rows][capacity]
 };
 
 }  // namespace monolith

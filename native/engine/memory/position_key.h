@@ -27,14 +27,16 @@ inline PositionKey row_key(const InputSpan& span, int row, uint64_t seed) {
     return state ^ state >> 32;
   };
   // Where rows see one another, a row depends on how many there are.
-  const uint64_t place = static_cast<uint32_t>(row) | (span.bidirectional ? uint64_t{static_cast<uint32_t>(span.n_rows)} << 32 : 0);
+  const uint64_t place =
+      static_cast<uint32_t>(row) | (span.bidirectional ? uint64_t{static_cast<uint32_t>(span.n_rows)} << 32 : 0);
   return mix(mix(mix(seed ^ span.hash.high) ^ span.hash.low) ^ place) | uint64_t{1} << 63;
 }
 
 // Of the page that begins at `first`: all its positions have tokens.
 inline PageKeys page_keys(std::span<const TokenId> tokens, std::span<const InputSpan> spans, int first, uint64_t seed) {
   PageKeys keys;
-  for (int i = 0; i < kPageTokens; ++i) keys[static_cast<size_t>(i)] = token_key(tokens[static_cast<size_t>(first + i)]);
+  for (int i = 0; i < kPageTokens; ++i)
+    keys[static_cast<size_t>(i)] = token_key(tokens[static_cast<size_t>(first + i)]);
   for (const InputSpan* span = span_from(spans, first); span && span != spans.data() + spans.size(); ++span) {
     if (span->first >= first + kPageTokens) break;
     for (int p = std::max(first, span->first); p < std::min(first + kPageTokens, span->end()); ++p)

@@ -17,7 +17,8 @@ uint64_t mix(uint64_t state, uint64_t value) {
 
 }  // namespace
 
-PrefixCache::PrefixCache(int64_t n_pages, uint64_t seed, uint64_t hash_mask, const KvLayout& layout, int64_t n_names, int n_slots)
+PrefixCache::PrefixCache(int64_t n_pages, uint64_t seed, uint64_t hash_mask, const KvLayout& layout, int64_t n_names,
+                         int n_slots)
     : layout_(layout),
       pool_(n_pages),
       names_(layout.full > 0 ? 0 : n_names),
@@ -39,7 +40,8 @@ void PrefixCache::reach_touched() {
     nodes_.resize(nodes);
     keys_.resize(nodes);
   }
-  if (layout_.windowed > 0 && owners_.size() < static_cast<size_t>(pool_.touched())) owners_.resize(static_cast<size_t>(pool_.touched()), kNoPage);
+  if (layout_.windowed > 0 && owners_.size() < static_cast<size_t>(pool_.touched()))
+    owners_.resize(static_cast<size_t>(pool_.touched()), kNoPage);
 }
 
 // As many contexts as there are windows.
@@ -150,7 +152,10 @@ void PrefixCache::share_window(PageId page) {
 
 void PrefixCache::release_window(PageId page, bool first_to_leave) {
   if (pool_.release(page) > 0 || !pool_.indexed(page)) return;
-  if (first_to_leave) unused_windows_.prepend(page); else unused_windows_.append(page, ++now_);
+  if (first_to_leave)
+    unused_windows_.prepend(page);
+  else
+    unused_windows_.append(page, ++now_);
 }
 
 void PrefixCache::release_all(PageTable& pages, PageTable& window_pages) {
@@ -168,14 +173,16 @@ bool PrefixCache::make_free(int n_pages) {
   while (pool_.free() < n_pages) {
     const PageId page = layout_.full > 0 ? unused_.oldest() : kNoPage, window = unused_windows_.oldest();
     assert(page != kNoPage || window != kNoPage);
-    if (page == kNoPage || (window != kNoPage && unused_windows_.since(window) < unused_.since(page))) evict_window(window);
-    else evict(page);
+    if (page == kNoPage || (window != kNoPage && unused_windows_.since(window) < unused_.since(page)))
+      evict_window(window);
+    else
+      evict(page);
   }
   return true;
 }
 
 void PrefixCache::evict(PageId page) {
-  assert(node(page).n_children == 0);   // see the file's head: the oldest is a leaf
+  assert(node(page).n_children == 0);  // see the file's head: the oldest is a leaf
   if (node(page).window != kNoPage) evict_window(node(page).window);
   slots_.drop(page);
   unused_.remove(page);
@@ -201,7 +208,9 @@ bool PrefixCache::consistent() const {
   if (!pool_.consistent() || !names_.consistent()) return false;
   std::vector<int32_t> children(static_cast<size_t>(n_nodes()), 0);
   int64_t n_indexed = 0, n_hashed = 0, n_unused = 0, n_windows = 0, n_unused_windows = 0;
-  const auto is_node = [&](PageId page) { return pool.indexed(page) && (layout_.full == 0 || !is_indexed_window(page)); };
+  const auto is_node = [&](PageId page) {
+    return pool.indexed(page) && (layout_.full == 0 || !is_indexed_window(page));
+  };
   for (PageId page = 0; page < n_nodes(); ++page) {
     if (!is_node(page)) continue;
     ++n_indexed;
@@ -224,12 +233,15 @@ bool PrefixCache::consistent() const {
     for (PageId page = buckets_[at]; page != kNoPage; page = node(page).next_in_bucket)
       if (!is_node(page) || bucket(node(page).hash) != at || ++n_hashed > n_nodes()) return false;
   }
-  return n_hashed == n_indexed && std::ranges::count_if(owners_, [](PageId page) { return page != kNoPage; }) == n_windows &&
+  return n_hashed == n_indexed &&
+         std::ranges::count_if(owners_, [](PageId page) { return page != kNoPage; }) == n_windows &&
          unused_.consistent(n_unused, [&](PageId page) { return is_node(page) && pool.references(page) == 0; }) &&
-         unused_windows_.consistent(n_unused_windows, [&](PageId page) { return is_indexed_window(page) && pool_.references(page) == 0; });
+         unused_windows_.consistent(
+             n_unused_windows, [&](PageId page) { return is_indexed_window(page) && pool_.references(page) == 0; });
 }
 
-bool PrefixCache::consistent(std::span<const PageTable* const> pages, std::span<const PageTable* const> window_pages) const {
+bool PrefixCache::consistent(std::span<const PageTable* const> pages,
+                             std::span<const PageTable* const> window_pages) const {
   std::vector<int32_t> held(static_cast<size_t>(n_nodes()), 0), held_in_pool(static_cast<size_t>(pool_.touched()), 0);
   const auto count = [](std::span<const PageTable* const> tables, std::vector<int32_t>& counts) {
     for (const PageTable* table : tables)

@@ -92,7 +92,7 @@ class PrefixCache {
 
  private:
   struct Node {
-    uint64_t hash = 0;           // of the whole prefix up to and including this page
+    uint64_t hash = 0;  // of the whole prefix up to and including this page
     uint64_t organization = 0;
     PageId parent = kNoPage;
     PageId next_in_bucket = kNoPage;
@@ -102,7 +102,9 @@ class PrefixCache {
 
   int64_t n_nodes() const { return node_pool().touched(); }
   void reach_touched();
-  bool is_indexed_window(PageId page) const { return !owners_.empty() && owners_[static_cast<size_t>(page)] != kNoPage; }
+  bool is_indexed_window(PageId page) const {
+    return !owners_.empty() && owners_[static_cast<size_t>(page)] != kNoPage;
+  }
   Node& node(PageId page) { return nodes_[static_cast<size_t>(page)]; }
   const Node& node(PageId page) const { return nodes_[static_cast<size_t>(page)]; }
   PagePool& node_pool() { return layout_.full > 0 ? pool_ : names_; }
@@ -116,14 +118,14 @@ class PrefixCache {
 
   const KvLayout layout_;
   PagePool pool_;
-  PagePool names_;                // of nodes without memory; else empty
-  std::vector<Node> nodes_;       // by page, or by name
-  std::vector<PageKeys> keys_;    // by node
-  std::vector<PageId> buckets_;   // a power of two of chain heads
-  std::vector<PageId> owners_;    // by window page that is indexed: its node
+  PagePool names_;               // of nodes without memory; else empty
+  std::vector<Node> nodes_;      // by page, or by name
+  std::vector<PageKeys> keys_;   // by node
+  std::vector<PageId> buckets_;  // a power of two of chain heads
+  std::vector<PageId> owners_;   // by window page that is indexed: its node
   ReleaseOrder unused_, unused_windows_;
   StateSlots slots_;
-  uint64_t now_ = 0;              // counts releases
+  uint64_t now_ = 0;  // counts releases
   uint64_t seed_;
   uint64_t hash_mask_;
 };

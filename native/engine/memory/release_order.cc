@@ -5,21 +5,33 @@ namespace monolith {
 void ReleaseOrder::append(PageId page, uint64_t now) {
   reach(page);
   link(page) = {newest_, kNoPage, now};
-  if (newest_ != kNoPage) link(newest_).newer = page; else oldest_ = page;
+  if (newest_ != kNoPage)
+    link(newest_).newer = page;
+  else
+    oldest_ = page;
   newest_ = page;
 }
 
 void ReleaseOrder::prepend(PageId page) {
   reach(page);
   link(page) = {kNoPage, oldest_, 0};
-  if (oldest_ != kNoPage) link(oldest_).older = page; else newest_ = page;
+  if (oldest_ != kNoPage)
+    link(oldest_).older = page;
+  else
+    newest_ = page;
   oldest_ = page;
 }
 
 void ReleaseOrder::remove(PageId page) {
   const Link& gone = link(page);
-  if (gone.older != kNoPage) link(gone.older).newer = gone.newer; else oldest_ = gone.newer;
-  if (gone.newer != kNoPage) link(gone.newer).older = gone.older; else newest_ = gone.older;
+  if (gone.older != kNoPage)
+    link(gone.older).newer = gone.newer;
+  else
+    oldest_ = gone.newer;
+  if (gone.newer != kNoPage)
+    link(gone.newer).older = gone.older;
+  else
+    newest_ = gone.older;
 }
 
 }  // namespace monolith

@@ -18,7 +18,7 @@ class ReleaseOrder {
   PageId oldest() const { return oldest_; }
   uint64_t since(PageId page) const { return links_[static_cast<size_t>(page)].since; }
   void append(PageId page, uint64_t now);
-  void prepend(PageId page);   // as the oldest
+  void prepend(PageId page);  // as the oldest
   void remove(PageId page);
   // True if the links agree, and `belongs` holds for each of `n` pages.
   template <typename Belongs>

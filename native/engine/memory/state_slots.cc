@@ -5,7 +5,9 @@
 namespace monolith {
 
 StateSlots::StateSlots(int n_slots, int64_t n_nodes)
-    : slots_(static_cast<size_t>(n_slots)), of_nodes_(n_slots > 0 ? static_cast<size_t>(n_nodes) : 0, kNoSlot), unused_(n_slots) {
+    : slots_(static_cast<size_t>(n_slots)),
+      of_nodes_(n_slots > 0 ? static_cast<size_t>(n_nodes) : 0, kNoSlot),
+      unused_(n_slots) {
   free_.reserve(slots_.size());
   for (SlotId slot = n_slots - 1; slot >= 0; --slot) free_.push_back(slot);
 }
@@ -35,7 +37,7 @@ void StateSlots::release(SlotId slot) {
   Slot& released = at(slot);
   assert(released.references > 0);
   if (--released.references == 0) {
-    assert(released.node == kNoPage);   // a node's reference goes with drop()
+    assert(released.node == kNoPage);  // a node's reference goes with drop()
     free_.push_back(slot);
   } else if (released.references == 1 && released.node != kNoPage) {
     unused_.append(slot, ++now_);

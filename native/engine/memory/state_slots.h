@@ -45,7 +45,7 @@ class StateSlots {
 
   // That of the node; kNoSlot: it has none.
   SlotId snapshot_of(PageId node) const { return any() ? of_nodes_[static_cast<size_t>(node)] : kNoSlot; }
-  PageId node_of(SlotId slot) const { return at(slot).node; }   // kNoPage: it is no snapshot
+  PageId node_of(SlotId slot) const { return at(slot).node; }  // kNoPage: it is no snapshot
   // The referenced slot becomes the snapshot of the node, which has none.
   void keep(PageId node, SlotId slot);
   // The node has none any more, if it had one.
@@ -56,7 +56,7 @@ class StateSlots {
 
  private:
   struct Slot {
-    int32_t references = 0;   // the node's included
+    int32_t references = 0;  // the node's included
     PageId node = kNoPage;
   };
   Slot& at(SlotId slot) { return slots_[static_cast<size_t>(slot)]; }
@@ -65,7 +65,7 @@ class StateSlots {
   std::vector<Slot> slots_;
   std::vector<SlotId> free_;
   std::vector<SlotId> of_nodes_;
-  ReleaseOrder unused_;   // snapshots
+  ReleaseOrder unused_;  // snapshots
   int n_unused_ = 0, n_snapshots_ = 0;
   uint64_t now_ = 0;
 };

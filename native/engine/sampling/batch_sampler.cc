@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-constexpr size_t kWorthSharing = 1 << 16;   // logits of all rows together
+constexpr size_t kWorthSharing = 1 << 16;  // logits of all rows together
 
 }  // namespace
 
@@ -34,9 +34,7 @@ void BatchSampler::clear() {
   has_begun_ = false;
 }
 
-int BatchSampler::add(const SampleTask& task) {
-  return place(task, {static_cast<int>(tasks_.size()), 0, kNoToken});
-}
+int BatchSampler::add(const SampleTask& task) { return place(task, {static_cast<int>(tasks_.size()), 0, kNoToken}); }
 
 int BatchSampler::add_behind(int row, TokenId guess, const SampleTask& task) {
   Link& before = links_[static_cast<size_t>(row)];
@@ -49,7 +47,7 @@ int BatchSampler::place(const SampleTask& task, const Link& link) {
   const size_t at = tasks_.size();
   tasks_.push_back(task);
   links_.push_back(link);
-  if (at == results_.size()) {   // more choices of one prompt than a step has rows
+  if (at == results_.size()) {  // more choices of one prompt than a step has rows
     auto departed = std::make_unique<std::atomic<int>[]>(2 * at);
     for (size_t i = 0; i < at; ++i) departed[i] = departed_[i].load(std::memory_order_relaxed);
     departed_ = std::move(departed);
@@ -74,8 +72,10 @@ void BatchSampler::run() {
   if (on_backend_) {
     const std::span<const SampleTask> tasks{tasks_.data() + begin, n};
     const std::span<SampleResult> results{results_.data() + begin, n};
-    if (has_begun_) device_.end_sample(n_vocab_, tasks, results);
-    else device_.sample(n_vocab_, tasks, results);
+    if (has_begun_)
+      device_.end_sample(n_vocab_, tasks, results);
+    else
+      device_.sample(n_vocab_, tasks, results);
     has_begun_ = false;
     std::fill_n(known_.begin() + static_cast<ptrdiff_t>(begin), n, uint8_t{1});
     return;
@@ -90,10 +90,13 @@ void BatchSampler::run() {
     size_t begin;
   };
   const Share share{this, begin};
-  host_.run_on_host(static_cast<int64_t>(n), [](const void* context, int64_t i, int thread) {
-    const auto* mine = static_cast<const Share*>(context);
-    mine->sampler->sample_one(mine->begin + static_cast<size_t>(i), thread);
-  }, &share);
+  host_.run_on_host(
+      static_cast<int64_t>(n),
+      [](const void* context, int64_t i, int thread) {
+        const auto* mine = static_cast<const Share*>(context);
+        mine->sampler->sample_one(mine->begin + static_cast<size_t>(i), thread);
+      },
+      &share);
 }
 
 void BatchSampler::sample_one(size_t task, int thread) {
@@ -104,7 +107,8 @@ void BatchSampler::sample_one(size_t task, int thread) {
   samplers_[static_cast<size_t>(thread)].sample(tasks_[task], results_[task]);
   known_[task] = 1;
   if (link.guess == kNoToken || link.guess == results_[task].token) return;
-  while (link.depth < least && !departed.compare_exchange_weak(least, link.depth, std::memory_order_relaxed)) {}
+  while (link.depth < least && !departed.compare_exchange_weak(least, link.depth, std::memory_order_relaxed)) {
+  }
 }
 
 const SampleResult* BatchSampler::result(int task) const {
@@ -114,8 +118,10 @@ const SampleResult* BatchSampler::result(int task) const {
 }
 
 const SampleResult& BatchSampler::sample(const SampleTask& task) {
-  if (on_backend_) device_.sample(n_vocab_, {&task, 1}, {&single_, 1});
-  else samplers_.front().sample(task, single_);
+  if (on_backend_)
+    device_.sample(n_vocab_, {&task, 1}, {&single_, 1});
+  else
+    samplers_.front().sample(task, single_);
   return single_;
 }
 

@@ -43,9 +43,9 @@ class BatchSampler {
 
  private:
   struct Link {
-    int head;         // first task of its chain
-    int depth;        // rows before it in the chain
-    TokenId guess;    // that a row behind it takes for granted; kNoToken: none does
+    int head;       // first task of its chain
+    int depth;      // rows before it in the chain
+    TokenId guess;  // that a row behind it takes for granted; kNoToken: none does
   };
   int place(const SampleTask& task, const Link& link);
   void sample_one(size_t task, int thread);
@@ -54,14 +54,14 @@ class BatchSampler {
   HostThreads& host_;
   const int n_vocab_;
   const bool on_backend_;
-  std::vector<Sampler> samplers_;     // one for each thread; none if the backend samples
+  std::vector<Sampler> samplers_;  // one for each thread; none if the backend samples
   std::vector<SampleTask> tasks_;
-  std::vector<Link> links_;           // parallel to tasks_
-  std::vector<SampleResult> results_; // places for results: as many as there may be tasks
-  std::vector<uint8_t> known_;        // parallel to results_
-  std::unique_ptr<std::atomic<int>[]> departed_;   // by head: the least depth at which its chain is known to depart
-  size_t n_run_ = 0;                  // tasks of earlier runs
-  bool has_begun_ = false;            // with those behind them
+  std::vector<Link> links_;                       // parallel to tasks_
+  std::vector<SampleResult> results_;             // places for results: as many as there may be tasks
+  std::vector<uint8_t> known_;                    // parallel to results_
+  std::unique_ptr<std::atomic<int>[]> departed_;  // by head: the least depth at which its chain is known to depart
+  size_t n_run_ = 0;                              // tasks of earlier runs
+  bool has_begun_ = false;                        // with those behind them
   SampleResult single_;
 };
 

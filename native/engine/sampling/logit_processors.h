@@ -30,9 +30,9 @@ class PenaltyCounts {
   bool empty() const { return slots_.empty(); }
 
  private:
-  UsedToken& entry(TokenId token);   // adds it with 0 if absent
-  std::vector<UsedToken> entries_;   // in order of first use
-  std::vector<int32_t> slots_;   // open addressing, index into entries_ or -1; a power of two, at most half full
+  UsedToken& entry(TokenId token);  // adds it with 0 if absent
+  std::vector<UsedToken> entries_;  // in order of first use
+  std::vector<int32_t> slots_;      // open addressing, index into entries_ or -1; a power of two, at most half full
 };
 
 // The second step of sampling.h on logits [n_vocab], in place: bias, bans, then for each used token division (positive) or

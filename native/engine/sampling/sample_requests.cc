@@ -12,8 +12,9 @@ namespace {
 SampleTask task_of(const Sequence& sequence, const float* logits, int n_behind, const TokenConstraint& constraint) {
   const GenerationRequest& params = sequence.request.params;
   const SamplingParams& sampling = params.sampling;
-  SampleTask task = sample_task(logits, sampling, sequence.counts, sampling.stream + static_cast<uint32_t>(sequence.choice),
-                                static_cast<uint64_t>(sequence.generated() + n_behind), constraint);
+  SampleTask task =
+      sample_task(logits, sampling, sequence.counts, sampling.stream + static_cast<uint32_t>(sequence.choice),
+                  static_cast<uint64_t>(sequence.generated() + n_behind), constraint);
   const MarkerBans& bans = sequence.generated() + n_behind < params.min_tokens ? params.early_bans : params.marker_bans;
   if (bans.any()) task.banned = sequence.text.banned(bans);
   return task;
@@ -21,7 +22,8 @@ SampleTask task_of(const Sequence& sequence, const float* logits, int n_behind, 
 
 }  // namespace
 
-SampleRequests::SampleRequests(Backend& backend, Constraints& constraints, int n_vocab, int row_width, int max_logit_rows)
+SampleRequests::SampleRequests(Backend& backend, Constraints& constraints, int n_vocab, int row_width,
+                               int max_logit_rows)
     : backend_(backend),
       constraints_(constraints),
       row_width_(static_cast<size_t>(row_width)),
@@ -78,8 +80,9 @@ void SampleRequests::request_behind_guesses(const StepPlan& plan, const float* l
     if (item.n_guesses > 0 && tasks_[at] >= 0 && alike) {
       const std::span<const TokenId> guesses = sequence.guesses->last(item.n_guesses);
       for (size_t i = 1; i <= guesses.size() && !(by_place && is_marker(params, guesses[i - 1])); ++i)
-        tasks_[at + i] = sampler_.add_behind(tasks_[at + i - 1], guesses[i - 1],
-                                             task_of(sequence, logits + (at + i) * row_width_, static_cast<int>(i), {}));
+        tasks_[at + i] =
+            sampler_.add_behind(tasks_[at + i - 1], guesses[i - 1],
+                                task_of(sequence, logits + (at + i) * row_width_, static_cast<int>(i), {}));
     }
     at += static_cast<size_t>(item.logit_rows());
   }
@@ -87,7 +90,8 @@ void SampleRequests::request_behind_guesses(const StepPlan& plan, const float* l
 
 // The task of the sequence's next token, or why there is none.
 int32_t SampleRequests::request_next(Sequence& sequence, const float* logits) {
-  if (sequence.generated() == 0 && sequence.request.finishing[static_cast<size_t>(sequence.choice)]) return kNotRequested;
+  if (sequence.generated() == 0 && sequence.request.finishing[static_cast<size_t>(sequence.choice)])
+    return kNotRequested;
   if (!constraints_.is_open(sequence)) return kNotRequested;
   TokenConstraint constraint;
   if (Constraints::may_hold(sequence)) {
@@ -117,8 +121,10 @@ Constraints::Outcome SampleRequests::sample(Sequence& sequence, const float* log
   TokenConstraint constraint;
   const Constraints::Outcome found = constraints_.constrain(sequence, allowance_, constraint);
   if (found != Constraints::Outcome::kOk) return found;
-  if (known && constraint.allowed.empty() && constraint.mask.empty()) chosen = known;
-  else chosen = &sampler_.sample(task_of(sequence, logits, 0, constraint));
+  if (known && constraint.allowed.empty() && constraint.mask.empty())
+    chosen = known;
+  else
+    chosen = &sampler_.sample(task_of(sequence, logits, 0, constraint));
   return found;
 }
 

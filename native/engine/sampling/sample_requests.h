@@ -38,7 +38,8 @@ class SampleRequests {
   void request_choices(const Request& request, const float* logits, std::span<int32_t> out);
   // The next token, by itself and with the constraint that holds now; `known`: what was found for this row without any,
   // or null. kOk without a token: the logits are not finite.
-  Constraints::Outcome sample(Sequence& sequence, const float* logits, const SampleResult* known, const SampleResult*& chosen);
+  Constraints::Outcome sample(Sequence& sequence, const float* logits, const SampleResult* known,
+                              const SampleResult*& chosen);
 
  private:
   const float* request_scores(const StepPlan::Item& item, const float* row);
@@ -50,9 +51,9 @@ class SampleRequests {
   const size_t row_width_;
   BatchSampler sampler_;
   std::vector<int32_t> tasks_;
-  std::deque<Allowance> allowances_;   // of tasks; grows to the most that a step has had
-  size_t n_allowances_ = 0;            // of this step
-  Allowance allowance_;                // of what is sampled by itself
+  std::deque<Allowance> allowances_;  // of tasks; grows to the most that a step has had
+  size_t n_allowances_ = 0;           // of this step
+  Allowance allowance_;               // of what is sampled by itself
 };
 
 }  // namespace monolith

@@ -78,7 +78,7 @@ void Sampler::sample(const SampleTask& task, SampleResult& result) {
     std::copy(raw, raw + n_vocab_, adjusted_.get());
     apply_logit_processors(task, adjusted_.get());
     logits = adjusted_.get();
-    read_row(logits);   // bans make it not finite: that is fine here
+    read_row(logits);  // bans make it not finite: that is fine here
   }
   TokenId token = only_token(task);
   if (token == kNoToken && task.constrained()) {
@@ -93,7 +93,7 @@ void Sampler::sample(const SampleTask& task, SampleResult& result) {
   }
   if (!std::isfinite(max_)) return;
 
-  double plain_total = 0;   // at temperature 1 over all tokens; 0 = not computed
+  double plain_total = 0;  // at temperature 1 over all tokens; 0 = not computed
   if (wants_logprobs) {
     plain_total = kernels_.sum(logits, n_vocab_, block_max_.data(), {max_, 1.0f}, Cut{}, 0, block_sums_.data());
   }
@@ -130,7 +130,7 @@ TokenId Sampler::choose(const float* logits, const SampleTask& task, double plai
 
   const WeightScale scale{max_, 1.0f / task.temperature};
   Cut cut;
-  double total = 0;   // weight of the tokens `cut` keeps, with block_sums_ to match; 0 = not computed
+  double total = 0;  // weight of the tokens `cut` keeps, with block_sums_ to match; 0 = not computed
   if (cuts_k) {
     cut = top_k_cut(logits, task.top_k);
     if (cuts_p) {
@@ -188,7 +188,7 @@ void Sampler::weigh_candidates(WeightScale scale) {
 // Leaves exactly the k best in candidates_, or all if fewer are not banned.
 Cut Sampler::top_k_cut(const float* logits, int64_t k) {
   collect_top(logits, k, kLeast);
-  if (candidates_.size() < static_cast<size_t>(k)) return {};   // all that have a weight
+  if (candidates_.size() < static_cast<size_t>(k)) return {};  // all that have a weight
   const auto last = candidates_.begin() + (k - 1);
   std::nth_element(candidates_.begin(), last, candidates_.end(), before);
   candidates_.erase(last + 1, candidates_.end());
@@ -204,11 +204,15 @@ Cut Sampler::top_p_cut_of_candidates(double passed, double target) {
     const Candidate& a = *begin;
     const Candidate& b = *middle;
     const Candidate& c = *(end - 1);
-    const Candidate pivot = before(a, b) ? (before(b, c) ? b : before(a, c) ? c : a)
-                                         : (before(a, c) ? a : before(b, c) ? c : b);
+    const Candidate pivot = before(a, b) ? (before(b, c)   ? b
+                                            : before(a, c) ? c
+                                                           : a)
+                                         : (before(a, c)   ? a
+                                            : before(b, c) ? c
+                                                           : b);
     double left = 0;
     const auto split = std::partition(begin, end, [&](const Candidate& candidate) {
-      const bool is_left = !before(pivot, candidate);   // the pivot itself goes left
+      const bool is_left = !before(pivot, candidate);  // the pivot itself goes left
       if (is_left) left += candidate.weight;
       return is_left;
     });
@@ -232,7 +236,7 @@ Cut Sampler::top_p_cut_of_candidates(double passed, double target) {
 Cut Sampler::top_p_cut(const float* logits, WeightScale scale, double target) {
   // Most distributions are peaked: look among a few best tokens first, then among more.
   for (const int64_t count : {int64_t{32}, int64_t{512}}) {
-    if (count * 4 > n_blocks_) break;   // would collect most of the row
+    if (count * 4 > n_blocks_) break;  // would collect most of the row
     collect_top(logits, count, kLeast);
     weigh_candidates(scale);
     double held = 0;
@@ -284,8 +288,7 @@ Cut Sampler::flat_top_p_cut(const float* logits, WeightScale scale, double targe
   return candidates_.empty() ? Cut{} : top_p_cut_of_candidates(passed, target);
 }
 
-TokenId Sampler::draw(const float* logits, WeightScale scale, Cut cut, float min_weight, double total,
-                      uint64_t bits) {
+TokenId Sampler::draw(const float* logits, WeightScale scale, Cut cut, float min_weight, double total, uint64_t bits) {
   // The total is a whole number of quanta: a uniform one of them is chosen, without rounding.
   const auto quanta = static_cast<uint64_t>(total * (1.0 / kQuantum));
   const auto chosen = static_cast<uint64_t>((Wide{bits} * quanta) >> 64);
@@ -307,7 +310,7 @@ TokenId Sampler::draw(const float* logits, WeightScale scale, Cut cut, float min
       if (passed > target) return id;
     }
   }
-  return best(logits);   // only if sums were inexact: more than 2^19 tokens of nearly equal weight
+  return best(logits);  // only if sums were inexact: more than 2^19 tokens of nearly equal weight
 }
 
 void Sampler::fill_logprobs(const float* logits, float log_total, int n_top, TokenId token, SampleResult& out) {

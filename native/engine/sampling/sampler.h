@@ -24,7 +24,7 @@ using TokenLogprobs = SampleResult;
 // What a rule allows next; whoever knows the rule says so before each token. It outranks bias and bans: if
 // those leave nothing of what it allows, they are not applied. Logprobs do not know of it.
 struct TokenConstraint {
-  std::span<const TokenId> allowed;   // ascending, none twice; one is taken without drawing; empty: every token
+  std::span<const TokenId> allowed;  // ascending, none twice; one is taken without drawing; empty: every token
   // Instead of a list: one bit per token, (n_vocab + 63) / 64 words, at least one bit set and none from n_vocab on.
   std::span<const uint64_t> mask = {};
 };
@@ -68,14 +68,14 @@ class Sampler {
 
   const SamplerKernels& kernels_;
   int64_t n_vocab_, n_blocks_;
-  float max_ = 0;                       // of the row being sampled
-  std::unique_ptr<float[]> adjusted_;   // the row after bias and penalties
-  std::unique_ptr<float[]> masked_;     // the row with what a constraint does not allow at minus infinity
+  float max_ = 0;                      // of the row being sampled
+  std::unique_ptr<float[]> adjusted_;  // the row after bias and penalties
+  std::unique_ptr<float[]> masked_;    // the row with what a constraint does not allow at minus infinity
   std::vector<float> block_max_, block_order_;
   std::vector<double> block_sums_;
-  std::vector<Candidate> candidates_;   // capacity n_vocab
-  std::unique_ptr<float[]> gathered_;   // logits, then weights of candidates or of the row
-  std::unique_ptr<uint16_t[]> steps_;   // the row's distances
+  std::vector<Candidate> candidates_;  // capacity n_vocab
+  std::unique_ptr<float[]> gathered_;  // logits, then weights of candidates or of the row
+  std::unique_ptr<uint16_t[]> steps_;  // the row's distances
   std::vector<double> bins_;
 };
 

@@ -10,14 +10,14 @@ constexpr int kLanes = 8;
 #else
 constexpr int kLanes = 4;
 #endif
-constexpr int kTogether = 4;                   // vectors that are weighed in step
-constexpr int kPart = kTogether * kLanes;      // logits of these
+constexpr int kTogether = 4;               // vectors that are weighed in step
+constexpr int kPart = kTogether * kLanes;  // logits of these
 static_assert(kBlock % kPart == 0);
 typedef float Floats __attribute__((vector_size(4 * kLanes)));
 typedef int32_t Ints __attribute__((vector_size(4 * kLanes)));
 typedef uint16_t Shorts __attribute__((vector_size(2 * kLanes)));
 typedef float HalfFloats __attribute__((vector_size(2 * kLanes)));
-typedef double Doubles __attribute__((vector_size(4 * kLanes)));   // half as many as floats
+typedef double Doubles __attribute__((vector_size(4 * kLanes)));  // half as many as floats
 #define MONOLITH_INLINE inline __attribute__((always_inline))
 
 MONOLITH_INLINE void load(const float* from, Floats& lanes) { __builtin_memcpy(&lanes, from, sizeof lanes); }
@@ -27,7 +27,7 @@ MONOLITH_INLINE void load(const float* from, Floats& lanes) { __builtin_memcpy(&
 // schedulers do not hold enough of them to find the next vector's by themselves.
 template <int n>
 MONOLITH_INLINE void weigh_lanes(Floats (&x)[n], const WeightScale& scale) {
-  constexpr float kRound = 12582912.0f;   // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
   constexpr float kFactors[] = {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f};
   // Floats in [2^-11, 2^-10) are multiples of 2^-34: there the addition does the rounding.
   constexpr float kSmall = 1.0f / 2048;
@@ -35,7 +35,7 @@ MONOLITH_INLINE void weigh_lanes(Floats (&x)[n], const WeightScale& scale) {
 #define MONOLITH_EACH _Pragma("GCC unroll 8") for (int i = 0; i < n; ++i)
   MONOLITH_EACH x[i] = x[i] - scale.max;
   MONOLITH_EACH x[i] = x[i] * scale.inverse_temperature;
-  MONOLITH_EACH x[i] = x[i] > -80.0f ? x[i] : Floats{} - 80.0f;   // keeps 2^n below a normal float
+  MONOLITH_EACH x[i] = x[i] > -80.0f ? x[i] : Floats{} - 80.0f;  // keeps 2^n below a normal float
   MONOLITH_EACH shifted[i] = x[i] * 1.44269504f;
   MONOLITH_EACH shifted[i] = shifted[i] + kRound;
   MONOLITH_EACH p[i] = shifted[i] - kRound;
@@ -53,7 +53,7 @@ MONOLITH_INLINE void weigh_lanes(Floats (&x)[n], const WeightScale& scale) {
   MONOLITH_EACH {
     Ints exponent;
     __builtin_memcpy(&exponent, &shifted[i], sizeof exponent);
-    exponent = (exponent << 23) + (127 << 23);   // the bits of kRound above n are shifted out
+    exponent = (exponent << 23) + (127 << 23);  // the bits of kRound above n are shifted out
     __builtin_memcpy(&shifted[i], &exponent, sizeof exponent);
   }
   MONOLITH_EACH p[i] = p[i] * shifted[i];
@@ -93,7 +93,7 @@ MONOLITH_INLINE const float* block_at(const float* logits, int64_t begin, int64_
 }
 
 bool scan(const float* logits, int64_t n, float* block_max) {
-  Floats bad{};   // x - x is 0 for a finite x, NaN otherwise
+  Floats bad{};  // x - x is 0 for a finite x, NaN otherwise
   for (int64_t begin = 0, block = 0; begin < n; begin += kBlock, ++block) {
     float padded[kBlock];
     const float* x = block_at(logits, begin, n, padded);
@@ -155,8 +155,8 @@ void distances(const float* logits, int64_t n, WeightScale scale, uint16_t* out)
 }
 
 template <bool kCuts>
-MONOLITH_INLINE double sum_blocks(const float* logits, int64_t n, const float* block_max, const WeightScale& scale, const Cut& cut,
-                                  float min_weight, double* block_sums) {
+MONOLITH_INLINE double sum_blocks(const float* logits, int64_t n, const float* block_max, const WeightScale& scale,
+                                  const Cut& cut, float min_weight, double* block_sums) {
   Ints ids;
   for (int i = 0; i < kLanes; ++i) ids[i] = i;
   double row_total = 0;
@@ -180,7 +180,8 @@ MONOLITH_INLINE double sum_blocks(const float* logits, int64_t n, const float* b
           Floats logit;
           load(x + at, logit);
           const Ints position = ids + static_cast<int32_t>(begin + at);
-          const Ints kept = ((logit > cut.logit) | ((logit == cut.logit) & (position <= cut.id))) & (w[i] >= min_weight);
+          const Ints kept =
+              ((logit > cut.logit) | ((logit == cut.logit) & (position <= cut.id))) & (w[i] >= min_weight);
           w[i] = kept ? w[i] : Floats{};
         }
         sums.add(w[i]);

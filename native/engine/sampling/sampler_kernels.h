@@ -11,23 +11,21 @@
 
 namespace monolith {
 
-inline constexpr int kBlock = 64;                                // logits per block
-inline constexpr double kQuantum = 1.0 / 17179869184.0;          // 2^-34
+inline constexpr int kBlock = 64;                        // logits per block
+inline constexpr double kQuantum = 1.0 / 17179869184.0;  // 2^-34
 
 inline constexpr int kDistances = 2048;
-inline constexpr float kFarthest = 25.0f;                        // exp(-25) rounds to 0 quanta
+inline constexpr float kFarthest = 25.0f;  // exp(-25) rounds to 0 quanta
 
 // The best tokens, ordered by logit, then by id: everything up to and including (logit, id).
 struct Cut {
   float logit = -std::numeric_limits<float>::infinity();
   int32_t id = std::numeric_limits<int32_t>::max();
-  bool keeps(float other, int32_t other_id) const {
-    return other > logit || (other == logit && other_id <= id);
-  }
+  bool keeps(float other, int32_t other_id) const { return other > logit || (other == logit && other_id <= id); }
 };
 
 struct WeightScale {
-  float max;                   // the row's largest logit
+  float max;  // the row's largest logit
   float inverse_temperature;
 };
 
@@ -42,14 +40,14 @@ struct SamplerKernels {
   void (*distances)(const float* logits, int64_t n, WeightScale scale, uint16_t* out);
   // Sums over the tokens kept by `cut` whose weight is at least `min_weight`: block_sums[i] per block,
   // returns the total.
-  double (*sum)(const float* logits, int64_t n, const float* block_max, WeightScale scale, Cut cut,
-                float min_weight, double* block_sums);
+  double (*sum)(const float* logits, int64_t n, const float* block_max, WeightScale scale, Cut cut, float min_weight,
+                double* block_sums);
   // out[i] = logits[i] where bit i of `words` is set, minus infinity elsewhere; block_max as by scan(). `words`
   // has one word per block.
   void (*select)(const float* logits, int64_t n, const uint64_t* words, float* out, float* block_max);
 };
 
-const SamplerKernels& sampler_kernels();                       // the best this processor runs
+const SamplerKernels& sampler_kernels();                        // the best this processor runs
 const SamplerKernels* sampler_kernels_named(const char* name);  // null if unavailable; for tests
 
 }  // namespace monolith

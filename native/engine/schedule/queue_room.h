@@ -31,7 +31,8 @@ class QueueRoom {
       const uint64_t requests = held >> kTokenBits, tokens = held & kTokens;
       if (requests >= static_cast<uint64_t>(max_requests())) return Taken::kTooManyRequests;
       if (tokens > 0 && tokens + n_tokens > static_cast<uint64_t>(max_tokens())) return Taken::kTooManyTokens;
-      if (held_.compare_exchange_weak(held, held + kRequest + n_tokens, std::memory_order_relaxed)) return Taken::kTaken;
+      if (held_.compare_exchange_weak(held, held + kRequest + n_tokens, std::memory_order_relaxed))
+        return Taken::kTaken;
     }
   }
   void give_back(size_t n_requests, size_t n_tokens) {
@@ -42,10 +43,10 @@ class QueueRoom {
   int64_t tokens() const { return static_cast<int64_t>(held_.load(std::memory_order_relaxed) & kTokens); }
 
  private:
-  static constexpr int kTokenBits = 40;   // far above kQueueTokensMost and one prompt more
+  static constexpr int kTokenBits = 40;  // far above kQueueTokensMost and one prompt more
   static constexpr uint64_t kRequest = uint64_t{1} << kTokenBits, kTokens = kRequest - 1;
 
-  std::atomic<uint64_t> held_{0};   // requests above, tokens below
+  std::atomic<uint64_t> held_{0};  // requests above, tokens below
   std::atomic<int> max_requests_{1}, max_tokens_{kQueueTokensMost};
 };
 

@@ -15,7 +15,7 @@ namespace {
 Error invalid(const std::string& what) { return {ErrorCode::kInvalidArgument, what}; }
 
 Status check_range(const char* field, float value, float least, float most) {
-  if (value >= least && value <= most) return {};   // false for NaN
+  if (value >= least && value <= most) return {};  // false for NaN
   const auto shown = [](float number) {
     std::string text = std::to_string(number);
     text.erase(text.find_last_not_of('0') + 1);
@@ -40,11 +40,11 @@ Status check_sampling(const SamplingParams& params, int n_vocab) {
     const char* field;
     float value, least, most;
   };
-  for (const Range& range : {Range{"temperature", params.temperature, 0, 100}, Range{"top_p", params.top_p, 0, 1},
-                             Range{"min_p", params.min_p, 0, 1},
-                             Range{"repetition_penalty", params.repetition_penalty, 0.01f, 100},
-                             Range{"frequency_penalty", params.frequency_penalty, -100, 100},
-                             Range{"presence_penalty", params.presence_penalty, -100, 100}}) {
+  for (const Range& range :
+       {Range{"temperature", params.temperature, 0, 100}, Range{"top_p", params.top_p, 0, 1},
+        Range{"min_p", params.min_p, 0, 1}, Range{"repetition_penalty", params.repetition_penalty, 0.01f, 100},
+        Range{"frequency_penalty", params.frequency_penalty, -100, 100},
+        Range{"presence_penalty", params.presence_penalty, -100, 100}}) {
     if (Status status = check_range(range.field, range.value, range.least, range.most); !status) return status;
   }
   if (params.top_k < 0) return invalid("top_k must be at least 0 (0 = off)");
@@ -131,12 +131,14 @@ Status check_calls(const CallParams& calls, int n_vocab) {
   if (Status status = check_alternatives("calls.required", calls.required, n_vocab); !status) return status;
   if (Status status = check_alternatives("calls.starts", calls.starts, n_vocab); !status) return status;
   if (Status status = check_alternatives("calls.next", calls.next, n_vocab); !status) return status;
-  for (const auto& [name, tokens] : {std::pair{"calls.answer", &calls.answer}, {"calls.answer_start", &calls.answer_start}}) {
+  for (const auto& [name, tokens] :
+       {std::pair{"calls.answer", &calls.answer}, {"calls.answer_start", &calls.answer_start}}) {
     if (tokens->size() > static_cast<size_t>(kMaxCallTokens))
       return invalid(std::string(name) + " has more than " + std::to_string(kMaxCallTokens) + " tokens");
     if (Status status = check_tokens(name, *tokens, n_vocab); !status) return status;
   }
-  if (calls.answer.empty() != calls.answer_start.empty()) return invalid("calls.answer needs an answer_start, and this that");
+  if (calls.answer.empty() != calls.answer_start.empty())
+    return invalid("calls.answer needs an answer_start, and this that");
   if (calls.end.size() > static_cast<size_t>(kMaxCallTokens))
     return invalid("calls.end has more than " + std::to_string(kMaxCallTokens) + " tokens");
   if (Status status = check_tokens("calls.end", calls.end, n_vocab); !status) return status;
@@ -168,8 +170,10 @@ Status check_output(const GenerationRequest& request) {
       if (request.max_tokens != 0) return invalid("max_tokens must be 0 where nothing is wanted");
       return {};
     case OutputKind::kLogprobs:
-      if (request.max_tokens != 0) return invalid("max_tokens must be 0 where the prompt's log-probabilities alone are wanted");
-      if (request.sampling.prompt_logprobs < 0) return invalid("prompt_logprobs must be at least 0 where nothing else is wanted");
+      if (request.max_tokens != 0)
+        return invalid("max_tokens must be 0 where the prompt's log-probabilities alone are wanted");
+      if (request.sampling.prompt_logprobs < 0)
+        return invalid("prompt_logprobs must be at least 0 where nothing else is wanted");
       return {};
     case OutputKind::kVector: return Error{ErrorCode::kUnsupported, "output: vectors are not supported"};
   }
@@ -185,8 +189,8 @@ Status check_rope_offsets(const InputSpan& span, const std::string& name, const 
     return invalid(name + " has " + std::to_string(span.rope_offsets ? span.rope_offsets->size() : 0) +
                    " rotary positions, expected one for each of its " + std::to_string(span.n_rows) + " rows");
   if (span.n_rope_positions < 1 || span.n_rope_positions > span.n_rows)
-    return invalid(name + " moves the count of positions on by " + std::to_string(span.n_rope_positions) + ", expected 1 to " +
-                   std::to_string(span.n_rows));
+    return invalid(name + " moves the count of positions on by " + std::to_string(span.n_rope_positions) +
+                   ", expected 1 to " + std::to_string(span.n_rows));
   const auto within = [&](const RopePosition& offset) {
     const auto [least, most] = std::minmax({offset.time, offset.height, offset.width});
     return least >= 0 && most < span.n_rope_positions;
@@ -205,19 +209,23 @@ Status check_spans(const GenerationRequest& request, const RequestBounds& bounds
     const std::string name = "spans[" + std::to_string(i) + "]";
     const int64_t length = static_cast<int64_t>(request.prompt.size());
     if (span.n_rows < 1 || span.first < 0 || int64_t{span.first} + span.n_rows > length)
-      return invalid(name + " has " + std::to_string(span.n_rows) + " rows from position " + std::to_string(span.first) +
-                     "; the prompt has " + std::to_string(length) + " positions");
-    if (span.first < end) return invalid(name + " begins at position " + std::to_string(span.first) + ", before the end of the one before it");
+      return invalid(name + " has " + std::to_string(span.n_rows) + " rows from position " +
+                     std::to_string(span.first) + "; the prompt has " + std::to_string(length) + " positions");
+    if (span.first < end)
+      return invalid(name + " begins at position " + std::to_string(span.first) +
+                     ", before the end of the one before it");
     if (!span.rows && span.piece && !bounds.sees)
       return Error{ErrorCode::kUnsupported, name + " is a piece of an image; this engine does not see"};
     if (!span.rows && span.piece) {
       // Its tower says how many rows it has.
-    } else if (!span.rows || span.rows->size() != static_cast<size_t>(span.n_rows) * static_cast<size_t>(bounds.input_width))
+    } else if (!span.rows ||
+               span.rows->size() != static_cast<size_t>(span.n_rows) * static_cast<size_t>(bounds.input_width))
       return invalid(name + " has " + std::to_string(span.rows ? span.rows->size() : 0) + " values, expected " +
                      std::to_string(span.n_rows) + " rows of " + std::to_string(bounds.input_width));
     if (Status status = check_rope_offsets(span, name, bounds); !status) return status;
     if (span.bidirectional && span.n_rows > bounds.most_bidirectional_rows)
-      return invalid(name + " has " + std::to_string(span.n_rows) + " rows that see one another; one step computes at most " +
+      return invalid(name + " has " + std::to_string(span.n_rows) +
+                     " rows that see one another; one step computes at most " +
                      std::to_string(bounds.most_bidirectional_rows));
     end = span.end();
   }
@@ -234,8 +242,7 @@ Status check_request(const GenerationRequest& request, const RequestBounds& boun
                                           " tokens; this model takes at most " + std::to_string(max_context - 1)};
   if (Status status = check_tokens("prompt", request.prompt, n_vocab); !status) return status;
   if (Status status = check_spans(request, bounds); !status) return status;
-  if (request.n < 1 || request.n > kMaxChoices)
-    return invalid("n must be from 1 to " + std::to_string(kMaxChoices));
+  if (request.n < 1 || request.n > kMaxChoices) return invalid("n must be from 1 to " + std::to_string(kMaxChoices));
   if (Status status = check_output(request); !status) return status;
   if (Status status = check_sampling(request.sampling, n_vocab); !status) return status;
   if (Status status = check_stops(request, n_vocab); !status) return status;

@@ -16,7 +16,9 @@ int places_taken(const Sequence& sequence) { return 1 + (sequence.choice == 0 ? 
 bool is_held_up(const Sequence& sequence) { return sequence.rule_due || sequence.request.channel->full(); }
 
 // Of those that wait: where it would go on, and all that it begins with is there.
-bool may_be_admitted(const Sequence& sequence) { return sequence.request.inputs_ready && !sequence.request.channel->full(); }
+bool may_be_admitted(const Sequence& sequence) {
+  return sequence.request.inputs_ready && !sequence.request.channel->full();
+}
 
 // Somebody waits for its first token: not for a prompt that is computed for the prefix cache alone.
 bool awaits_first_token(const Sequence& sequence) {
@@ -36,7 +38,7 @@ Scheduler::Scheduler(PrefixCache& cache, const SchedulerLimits& limits)
   running_.reserve(n);
   prompts_.reserve(n);
   groups_.reserve(n);
-  holders_.reserve(2 * n);   // also those who have just given their places up
+  holders_.reserve(2 * n);  // also those who have just given their places up
   victims_.reserve(kMostDisplaced);
   plan_.items.reserve(n);
   plan_.copies.reserve(n * static_cast<size_t>(cache.layout().tables()));
@@ -71,7 +73,8 @@ const StepPlan& Scheduler::plan(int prompt_tokens_beside_decodes) {
   suspend_held_up();
   extend_windows();
   count_kept_places();
-  score_rows_left_ = std::max(limits_.max_logit_rows, limits_.max_sequences) - std::max(max_sequences_, static_cast<int>(running_.size()));
+  score_rows_left_ = std::max(limits_.max_logit_rows, limits_.max_sequences) -
+                     std::max(max_sequences_, static_cast<int>(running_.size()));
   serve_claims();
   plan_.n_decodes = plan_.n_ahead = 0;
   plan_.first_tokens = plan_first_tokens(std::min(max_batch_tokens_, prompt_tokens_beside_decodes));
@@ -88,7 +91,7 @@ const StepPlan& Scheduler::plan(int prompt_tokens_beside_decodes) {
 void Scheduler::suspend_held_up() {
   for (size_t i = running_.size(); i-- > 0;)
     if (is_held_up(*running_[i])) preempt(*running_[i]);
-  preempted_now_ = false;   // these will not come back before that is over
+  preempted_now_ = false;  // these will not come back before that is over
 }
 
 void Scheduler::count_kept_places() {
@@ -104,8 +107,10 @@ void Scheduler::count_places() {
             [](const Holder& a, const Holder& b) { return a.organization < b.organization; });
   size_t kept = 0;
   for (const Holder& holder : holders_) {
-    if (kept > 0 && holders_[kept - 1].organization == holder.organization) ++holders_[kept - 1].places;
-    else holders_[kept++] = holder;
+    if (kept > 0 && holders_[kept - 1].organization == holder.organization)
+      ++holders_[kept - 1].places;
+    else
+      holders_[kept++] = holder;
   }
   holders_.resize(kept);
 }
@@ -119,8 +124,10 @@ int Scheduler::places_of(uint64_t organization) const {
 void Scheduler::add_places(uint64_t organization, int places) {
   const auto at = std::lower_bound(holders_.begin(), holders_.end(), organization,
                                    [](const Holder& holder, uint64_t id) { return holder.organization < id; });
-  if (at != holders_.end() && at->organization == organization) at->places += places;
-  else holders_.insert(at, {organization, places});
+  if (at != holders_.end() && at->organization == organization)
+    at->places += places;
+  else
+    holders_.insert(at, {organization, places});
 }
 
 // Before the decodes are planned: who gives a place up must not be in the plan.
@@ -140,8 +147,9 @@ bool Scheduler::claim_one() {
     return true;
   }
   if (free_places() <= 0 && !most_dispensable()) return false;
-  return waiting_.admit(may_be_admitted,
-                        [this](Sequence& sequence) { return try_claim(sequence); }, places_taken, has_none) != nullptr;
+  return waiting_.admit(
+             may_be_admitted, [this](Sequence& sequence) { return try_claim(sequence); }, places_taken, has_none) !=
+         nullptr;
 }
 
 Admission Scheduler::try_claim(Sequence& sequence) {
@@ -155,13 +163,12 @@ Admission Scheduler::try_claim(Sequence& sequence) {
 // Takes places of others until `sequence` can be admitted; nobody's if that does not help.
 bool Scheduler::make_way(const Sequence& sequence) {
   int places = free_places();
-  if (places < 0) return false;   // the operator has lowered the limit: others make no way for nothing
+  if (places < 0) return false;  // the operator has lowered the limit: others make no way for nothing
   const KvLayout& layout = cache_.layout();
   const auto held = [&](const Sequence& one) {
     const auto own = std::ranges::count_if(one.pages, [this](PageId page) { return cache_.references(page) == 1; });
-    const auto own_windows = std::ranges::count_if(one.window_pages, [this](PageId page) {
-      return page != kNoPage && cache_.pool().references(page) == 1;
-    });
+    const auto own_windows = std::ranges::count_if(
+        one.window_pages, [this](PageId page) { return page != kNoPage && cache_.pool().references(page) == 1; });
     return layout.full * own + layout.windowed * own_windows;
   };
   int64_t room = cache_.available() - layout.pages_at_once(sequence.length(), max_batch_tokens_) -
@@ -173,7 +180,7 @@ bool Scheduler::make_way(const Sequence& sequence) {
     victims_.push_back(victim);
     add_places(victim->request.params.organization, -1);
     ++places;
-    room += held(*victim) + layout.tables();   // and the pages kept for its next token
+    room += held(*victim) + layout.tables();  // and the pages kept for its next token
   }
   const bool helps = places >= 1 && room >= 0;
   for (Sequence* victim : victims_) {
@@ -208,7 +215,8 @@ Sequence* Scheduler::most_dispensable() const {
 bool Scheduler::is_only_one(const Sequence& sequence) const {
   const uint64_t organization = sequence.request.params.organization;
   return places_of(organization) == 1 && !waiting_.holds_one_of(organization) &&
-         std::ranges::none_of(preempted_, [=](const Sequence* one) { return one->request.params.organization == organization; });
+         std::ranges::none_of(preempted_,
+                              [=](const Sequence* one) { return one->request.params.organization == organization; });
 }
 
 bool Scheduler::plan_first_tokens(int budget) {
@@ -220,7 +228,8 @@ bool Scheduler::plan_first_tokens(int budget) {
   if (std::ranges::all_of(running_, decoding)) return false;
   count_places();
   // Something to be left out: decodes, or a flood's prompts.
-  if (std::ranges::none_of(running_, [&](const Sequence* one) { return one->decoding() || !is_only_one(*one); })) return false;
+  if (std::ranges::none_of(running_, [&](const Sequence* one) { return one->decoding() || !is_only_one(*one); }))
+    return false;
   for (Sequence* sequence : running_) {
     if (!awaits_first_token(*sequence) || !is_only_one(*sequence)) continue;
     go_on_from_cache(*sequence);
@@ -242,7 +251,7 @@ bool Scheduler::plan_item(Sequence& sequence, int n_tokens) {
   item.n_scored = scored_rows(sequence, n_tokens);
   item.first_scored = std::max(sequence.n_scored - sequence.n_computed, 0);
   if (has_slots() && !plan_pieces(sequence, item)) {
-    sequence.n_planned = 0;   // its turn comes when others have left theirs
+    sequence.n_planned = 0;  // its turn comes when others have left theirs
     return false;
   }
   plan_.items.push_back(item);
@@ -328,8 +337,8 @@ void Scheduler::group_prompts() {
     PromptGroup group{begin, begin, oldest.order(), 0, 1};
     for (; group.end < prompts_.size() && prompts_[group.end]->request.params.organization == organization; ++group.end)
       group.demand += prompts_[group.end]->remaining();
-    std::sort(prompts_.begin() + static_cast<ptrdiff_t>(begin) + 1, prompts_.begin() + static_cast<ptrdiff_t>(group.end),
-              [](const Sequence* a, const Sequence* b) {
+    std::sort(prompts_.begin() + static_cast<ptrdiff_t>(begin) + 1,
+              prompts_.begin() + static_cast<ptrdiff_t>(group.end), [](const Sequence* a, const Sequence* b) {
                 return a->remaining() != b->remaining() ? a->remaining() < b->remaining() : a->order() < b->order();
               });
     if (awaits_first_token(oldest) && is_only_one(oldest)) group.shares = kFirstTokenShares;
@@ -344,9 +353,8 @@ int Scheduler::share_out(int budget, bool may_admit) {
   int shares = 0;
   for (const PromptGroup& group : groups_) shares += group.shares;
   if (groups_.size() > 1) {
-    const auto oldest = std::min_element(groups_.begin(), groups_.end(), [](const PromptGroup& a, const PromptGroup& b) {
-      return a.oldest < b.oldest;
-    });
+    const auto oldest = std::min_element(
+        groups_.begin(), groups_.end(), [](const PromptGroup& a, const PromptGroup& b) { return a.oldest < b.oldest; });
     budget -= give(*prompts_[oldest->begin], std::min(budget, std::max(1, budget / (2 * shares))));
     std::sort(groups_.begin(), groups_.end(), [](const PromptGroup& a, const PromptGroup& b) {
       const int64_t of_a = a.demand * b.shares, of_b = b.demand * a.shares;
@@ -369,9 +377,11 @@ int Scheduler::share_out(int budget, bool may_admit) {
 
 // Returns how many of the step's tokens that took: more than `n_tokens` where a span may not be cut.
 int Scheduler::give(Sequence& sequence, int n_tokens) {
-  const int most = std::min({sequence.remaining() - sequence.n_planned, writable(sequence) - sequence.n_planned, rows_left_});
+  const int most =
+      std::min({sequence.remaining() - sequence.n_planned, writable(sequence) - sequence.n_planned, rows_left_});
   const int given = scorable(sequence, whole_spans(sequence, std::min(n_tokens, most), most));
-  score_rows_left_ -= rows_for_scores(sequence, sequence.n_planned + given) - rows_for_scores(sequence, sequence.n_planned);
+  score_rows_left_ -=
+      rows_for_scores(sequence, sequence.n_planned + given) - rows_for_scores(sequence, sequence.n_planned);
   sequence.n_planned += given;
   rows_left_ -= given;
   return given;
@@ -427,8 +437,8 @@ Sequence* Scheduler::admit_one() {
     return sequence;
   }
   if (free_places() <= 0) return nullptr;
-  return waiting_.admit(may_be_admitted,
-                        [this](Sequence& sequence) { return try_admit(sequence); }, places_taken);
+  return waiting_.admit(
+      may_be_admitted, [this](Sequence& sequence) { return try_admit(sequence); }, places_taken);
 }
 
 Admission Scheduler::try_admit(Sequence& sequence) {
@@ -440,7 +450,7 @@ Admission Scheduler::try_admit(Sequence& sequence) {
   const bool wait = next_page_is_being_computed(sequence);
   const int64_t needed = pages_for(sequence.length()) - static_cast<int64_t>(sequence.pages.size());
   int64_t windows = window_end(sequence) - static_cast<int64_t>(sequence.window_pages.size());
-  if (running_.empty()) windows = std::min<int64_t>(windows, 1);   // alone, a sequence goes on with what there is
+  if (running_.empty()) windows = std::min<int64_t>(windows, 1);  // alone, a sequence goes on with what there is
   if (wait || !cache_.has_room(needed + reserve, windows + reserve)) {
     cache_.release_all(sequence.pages, sequence.window_pages);
     release_slots(sequence);
@@ -474,7 +484,7 @@ void Scheduler::keep_guess(Sequence& sequence) {
   if (!has_slots()) {
     ++sequence.n_computed;
   } else {
-    if (--sequence.n_guessed > 0) return;   // its state is behind all guesses or behind none
+    if (--sequence.n_guessed > 0) return;  // its state is behind all guesses or behind none
     cache_.slots().release(sequence.slot);
     sequence.slot = std::exchange(sequence.guess_slot, kNoSlot);
     sequence.n_computed = sequence.length();
@@ -486,14 +496,16 @@ int Scheduler::make_guess_room(const StepPlan::Item& item, int n_guesses) {
   Sequence& sequence = *item.sequence;
   const int end = sequence.n_computed + item.n_tokens;
   const auto held = [&] {
-    return static_cast<int>(has_windows() ? std::min(sequence.pages.size(), sequence.window_pages.size()) : sequence.pages.size());
+    return static_cast<int>(has_windows() ? std::min(sequence.pages.size(), sequence.window_pages.size())
+                                          : sequence.pages.size());
   };
-  const auto others = static_cast<int64_t>(running_.size());   // their next pages
+  const auto others = static_cast<int64_t>(running_.size());  // their next pages
   while (held() < pages_for(end + n_guesses)) {
     if (!cache_.has_room(1 + others, 1 + others)) return held() * kPageTokens - end;
     const auto n_held = static_cast<size_t>(held());
     if (sequence.pages.size() == n_held) sequence.pages.push_back(cache_.allocate(), cache_.pool());
-    if (has_windows() && sequence.window_pages.size() == n_held) sequence.window_pages.push_back(cache_.allocate_window(), cache_.pool());
+    if (has_windows() && sequence.window_pages.size() == n_held)
+      sequence.window_pages.push_back(cache_.allocate_window(), cache_.pool());
   }
   return n_guesses;
 }
@@ -503,7 +515,8 @@ int Scheduler::add_guesses(const StepPlan::Item& planned, int n_guesses) {
   Sequence& sequence = *item.sequence;
   int n_logits = 0;
   for (const StepPlan::Item& other : plan_.items) n_logits += other.logit_rows();
-  int n = std::min({n_guesses, max_batch_tokens_ - plan_.n_rows, std::max(limits_.max_logit_rows, limits_.max_sequences) - n_logits});
+  int n = std::min({n_guesses, max_batch_tokens_ - plan_.n_rows,
+                    std::max(limits_.max_logit_rows, limits_.max_sequences) - n_logits});
   if (n <= 0 || (has_slots() && cache_.slots().available() == 0)) return 0;
   n = make_guess_room(item, n);
   if (n > 0 && has_slots()) {

@@ -62,11 +62,11 @@
 namespace monolith {
 
 struct SchedulerLimits {
-  int max_rows;        // tokens of one step: allocated, never exceeded
-  int max_sequences;   // running at once: allocated logit rows
+  int max_rows;       // tokens of one step: allocated, never exceeded
+  int max_sequences;  // running at once: allocated logit rows
   bool prefix_cache = true;
-  int max_logit_rows = 0;   // of one step, guesses included; at least max_sequences are taken for granted
-  int snapshot_tokens = 1024;   // of recurrent state: distance of a prompt's snapshots, rounded up to whole pages
+  int max_logit_rows = 0;      // of one step, guesses included; at least max_sequences are taken for granted
+  int snapshot_tokens = 1024;  // of recurrent state: distance of a prompt's snapshots, rounded up to whole pages
 };
 
 // One step: segments of decodes, oldest first, then segments of prompts.
@@ -74,13 +74,13 @@ struct StepPlan {
   struct Item {
     Sequence* sequence;
     int n_tokens;
-    bool is_last;        // it reaches the sequence's last token
-    bool wants_logits;   // of that token
-    int n_guesses = 0;   // rows behind it, logits wanted of each
-    int first_piece = 0, n_pieces = 0;   // of `pieces`; none where there is no recurrent state
-    int n_scored = 0;    // rows of the prompt, one behind the other, whose logits are wanted for the token behind each
-    int first_scored = 0;                // the first of these, among its tokens
-    bool ends() const { return is_last && !wants_logits; }   // the sequence is complete with this step
+    bool is_last;                       // it reaches the sequence's last token
+    bool wants_logits;                  // of that token
+    int n_guesses = 0;                  // rows behind it, logits wanted of each
+    int first_piece = 0, n_pieces = 0;  // of `pieces`; none where there is no recurrent state
+    int n_scored = 0;  // rows of the prompt, one behind the other, whose logits are wanted for the token behind each
+    int first_scored = 0;                                   // the first of these, among its tokens
+    bool ends() const { return is_last && !wants_logits; }  // the sequence is complete with this step
     int logit_rows() const { return n_scored + (wants_logits ? 1 + n_guesses : 0); }
   };
   struct PageCopy {
@@ -92,13 +92,13 @@ struct StepPlan {
     SlotId from, to;
   };
   std::vector<Item> items;
-  std::vector<PageCopy> copies;   // to be made in this order before the step
+  std::vector<PageCopy> copies;  // to be made in this order before the step
   std::vector<Piece> pieces;
   int n_rows = 0;
-  int n_decodes = 0;   // items of running decodes
-  int n_ahead = 0;     // rows of theirs beyond one each
-  int n_guesses = 0;   // rows of guesses
-  bool first_tokens = false;   // all else that runs is left out
+  int n_decodes = 0;          // items of running decodes
+  int n_ahead = 0;            // rows of theirs beyond one each
+  int n_guesses = 0;          // rows of guesses
+  bool first_tokens = false;  // all else that runs is left out
 
   std::span<const Piece> pieces_of(const Item& item) const {
     return std::span(pieces).subspan(static_cast<size_t>(item.first_piece), static_cast<size_t>(item.n_pieces));
@@ -107,11 +107,11 @@ struct StepPlan {
 
 class Scheduler {
  public:
-  static constexpr int kLeastRun = 64;          // tokens between two times a sequence gives its place up
-  static constexpr int kMostDisplaced = 4;      // by one claim
-  static constexpr int kMostClaims = 8;         // in one step
-  static constexpr int kStepsBetween = 3;       // two steps for first tokens alone
-  static constexpr int kFirstTokenShares = 3;   // of the prompts' part of a step
+  static constexpr int kLeastRun = 64;         // tokens between two times a sequence gives its place up
+  static constexpr int kMostDisplaced = 4;     // by one claim
+  static constexpr int kMostClaims = 8;        // in one step
+  static constexpr int kStepsBetween = 3;      // two steps for first tokens alone
+  static constexpr int kFirstTokenShares = 3;  // of the prompts' part of a step
 
   Scheduler(PrefixCache& cache, const SchedulerLimits& limits);
 
@@ -120,8 +120,8 @@ class Scheduler {
   void configure(int max_batch_tokens, int max_sequences);
   int max_batch_tokens() const { return max_batch_tokens_; }
   int max_sequences() const { return max_sequences_; }
-  int wanted_sequences() const { return wanted_sequences_; }   // max_sequences() as far as a small batch allows
-  int most_batch_tokens() const { return limits_.max_rows; }   // what configure() clamps to
+  int wanted_sequences() const { return wanted_sequences_; }  // max_sequences() as far as a small batch allows
+  int most_batch_tokens() const { return limits_.max_rows; }  // what configure() clamps to
   int most_sequences() const;
 
   void add(Request& request);
@@ -145,12 +145,12 @@ class Scheduler {
   void remove(Sequence& sequence);
 
   size_t waiting() const { return waiting_.requests(); }
-  size_t waiting_tokens() const { return waiting_.prompt_tokens(); }   // of the prompts of these
+  size_t waiting_tokens() const { return waiting_.prompt_tokens(); }  // of the prompts of these
   const WaitingQueue& waiting_queue() const { return waiting_; }
   const std::vector<Sequence*>& running() const { return running_; }
   const std::vector<Sequence*>& preempted() const { return preempted_; }
   uint64_t preemptions() const { return preemptions_; }
-  uint64_t cached_tokens() const { return cached_tokens_; }   // tokens taken from the prefix cache since start
+  uint64_t cached_tokens() const { return cached_tokens_; }  // tokens taken from the prefix cache since start
   // Every page reference belongs to a running sequence, and pool and cache agree. O(pages).
   bool consistent() const;
 
@@ -163,8 +163,8 @@ class Scheduler {
   // One organization's prompts in `prompts_`, and their part of the step.
   struct PromptGroup {
     size_t begin, end;
-    uint64_t oldest;   // order()
-    int64_t demand;    // tokens
+    uint64_t oldest;  // order()
+    int64_t demand;   // tokens
     int shares;
   };
 
@@ -225,22 +225,23 @@ class Scheduler {
 
   PrefixCache& cache_;
   const SchedulerLimits limits_;
-  const int snapshot_distance_;        // in tokens, whole pages
+  const int snapshot_distance_;  // in tokens, whole pages
   int max_batch_tokens_, max_sequences_;
-  int wanted_sequences_;               // what max_sequences_ was asked to be
+  int wanted_sequences_;  // what max_sequences_ was asked to be
   WaitingQueue waiting_;
-  std::vector<Sequence*> running_;     // oldest first
-  std::vector<Sequence*> preempted_;   // oldest first
-  std::vector<Sequence*> prompts_;     // scratch of plan_prompts, by organization: the oldest, then the shortest
-  std::vector<PromptGroup> groups_;    // scratch of plan_prompts
-  std::vector<Holder> holders_;        // by organization; valid while claims are served and prompts planned
-  std::vector<Sequence*> victims_;     // scratch of make_way
+  std::vector<Sequence*> running_;    // oldest first
+  std::vector<Sequence*> preempted_;  // oldest first
+  std::vector<Sequence*> prompts_;    // scratch of plan_prompts, by organization: the oldest, then the shortest
+  std::vector<PromptGroup> groups_;   // scratch of plan_prompts
+  std::vector<Holder> holders_;       // by organization; valid while claims are served and prompts planned
+  std::vector<Sequence*> victims_;    // scratch of make_way
   StepPlan plan_;
-  int rows_left_ = 0;                  // that the step being planned has room for: bidirectional spans go beyond their share
-  int score_rows_left_ = 0;            // rows of logits in that step beyond one for each sequence that may run
-  int kept_places_ = 0;                // sum over running requests
+  // that the step being planned has room for: bidirectional spans go beyond their share
+  int rows_left_ = 0;
+  int score_rows_left_ = 0;  // rows of logits in that step beyond one for each sequence that may run
+  int kept_places_ = 0;      // sum over running requests
   int steps_since_first_tokens_ = kStepsBetween;
-  bool preempted_now_ = false;         // this step: then nothing is admitted, it would thrash
+  bool preempted_now_ = false;  // this step: then nothing is admitted, it would thrash
   uint64_t next_arrival_ = 0;
   uint64_t preemptions_ = 0, cached_tokens_ = 0;
 };

@@ -31,13 +31,14 @@ bool Scheduler::make_page_writable(Sequence& sequence, size_t index, bool in_win
       Sequence& victim = *running_.back();
       preempt(victim);
       if (&victim == &sequence) return false;
-      continue;   // look again: the victim may have been the one it shared with
+      continue;  // look again: the victim may have been the one it shared with
     }
     if (shared) {
       const PageId old = pages[index];
       pages.set(index, page, pool);
       if (in_windows || cache_.layout().full > 0)
-        for (PageId from = old, to = page; to != kNoPage; from = pool.next(from), to = pool.next(to)) plan_.copies.push_back({from, to});
+        for (PageId from = old, to = page; to != kNoPage; from = pool.next(from), to = pool.next(to))
+          plan_.copies.push_back({from, to});
       in_windows ? cache_.release_window(old) : cache_.release(old);
     } else {
       pages.push_back(page, pool);
@@ -60,7 +61,8 @@ PageKeys Scheduler::keys_of(const Sequence& sequence, int index) const {
 // recurrent state. They end in no bidirectional span.
 int Scheduler::cached_end(const Sequence& sequence) const {
   const std::span<const InputSpan> spans = sequence.request.params.spans;
-  if (!has_windows() && !has_slots() && spans.empty()) return (sequence.length() - 1) / kPageTokens;   // whoever takes them looks which there are
+  // whoever takes them looks which there are
+  if (!has_windows() && !has_slots() && spans.empty()) return (sequence.length() - 1) / kPageTokens;
   int end = sequence.n_indexed, seen_from = sequence.n_unseen;
   PageId parent = end > 0 ? sequence.pages[static_cast<size_t>(end) - 1] : kNoPage;
   for (int index = end; (index + 1) * kPageTokens < sequence.length();) {
@@ -83,7 +85,8 @@ int Scheduler::take_cached_pages(Sequence& sequence) {
   for (; sequence.n_indexed < end; ++sequence.n_indexed) {
     const auto index = static_cast<size_t>(sequence.n_indexed);
     const PageId parent = index > 0 ? sequence.pages[index - 1] : kNoPage;
-    const PageId found = cache_.find(sequence.request.params.organization, parent, keys_of(sequence, sequence.n_indexed));
+    const PageId found =
+        cache_.find(sequence.request.params.organization, parent, keys_of(sequence, sequence.n_indexed));
     if (found == kNoPage) break;
     cache_.share(found);
     if (index < sequence.pages.size()) {
@@ -155,7 +158,9 @@ void Scheduler::extend_windows() {
     Sequence& sequence = *running_[i];
     if (sequence.decoding()) continue;
     extend_window(sequence, static_cast<int64_t>(running_.size()));
-    while (writable(sequence) < least_piece(sequence) && make_page_writable(sequence, sequence.window_pages.size(), true)) continue;
+    while (writable(sequence) < least_piece(sequence) &&
+           make_page_writable(sequence, sequence.window_pages.size(), true))
+      continue;
   }
 }
 
@@ -170,10 +175,11 @@ void Scheduler::index_pages(Sequence& sequence) {
   while ((sequence.n_indexed + 1) * kPageTokens <= sequence.n_computed) {
     const auto index = static_cast<size_t>(sequence.n_indexed);
     const PageId parent = index > 0 ? sequence.pages[index - 1] : kNoPage;
-    const PageId page = cache_.insert(sequence.request.params.organization, parent, keys_of(sequence, sequence.n_indexed),
-                                      sequence.pages[index]);
+    const PageId page = cache_.insert(sequence.request.params.organization, parent,
+                                      keys_of(sequence, sequence.n_indexed), sequence.pages[index]);
     sequence.pages.set(index, page, cache_.pool());
-    if (has_windows()) sequence.window_pages.set(index, cache_.insert_window(page, sequence.window_pages[index]), cache_.pool());
+    if (has_windows())
+      sequence.window_pages.set(index, cache_.insert_window(page, sequence.window_pages[index]), cache_.pool());
     ++sequence.n_indexed;
   }
 }

@@ -9,7 +9,8 @@ namespace monolith {
 // Of the next `n_tokens`, the rows whose logits are wanted for the token behind each.
 int Scheduler::scored_rows(const Sequence& sequence, int n_tokens) {
   if (!sequence.scores()) return 0;
-  const int from = std::max(sequence.n_scored, sequence.n_computed), to = std::min(sequence.n_computed + n_tokens, sequence.n_prompt - 1);
+  const int from = std::max(sequence.n_scored, sequence.n_computed),
+            to = std::min(sequence.n_computed + n_tokens, sequence.n_prompt - 1);
   return std::max(to - from, 0);
 }
 
@@ -25,11 +26,13 @@ int Scheduler::scorable(const Sequence& sequence, int n_tokens) const {
   if (!sequence.scores()) return n_tokens;
   const int planned = sequence.n_planned, before = rows_for_scores(sequence, planned);
   const auto fits = [&](int n) { return rows_for_scores(sequence, planned + n) - before <= score_rows_left_; };
-  int least = 0, most = std::max(n_tokens, 0);   // more tokens never take fewer rows
+  int least = 0, most = std::max(n_tokens, 0);  // more tokens never take fewer rows
   while (least < most) {
     const int middle = most - (most - least) / 2;
-    if (fits(middle)) least = middle;
-    else most = middle - 1;
+    if (fits(middle))
+      least = middle;
+    else
+      most = middle - 1;
   }
   return least;
 }

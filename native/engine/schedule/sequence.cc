@@ -6,7 +6,8 @@ namespace monolith {
 namespace {
 
 // Into the order that scripts want; returns the grammars in that order too.
-std::vector<GrammarRef> sort_alternatives(std::vector<std::vector<TokenId>>& alternatives, const std::vector<GrammarRef>& grammars) {
+std::vector<GrammarRef> sort_alternatives(std::vector<std::vector<TokenId>>& alternatives,
+                                          const std::vector<GrammarRef>& grammars) {
   if (grammars.size() != alternatives.size()) {
     std::sort(alternatives.begin(), alternatives.end());
     return {};
@@ -26,7 +27,9 @@ std::vector<GrammarRef> sort_alternatives(std::vector<std::vector<TokenId>>& alt
 std::vector<TokenId> prompt_tokens(const GenerationRequest& params) {
   std::vector<TokenId> tokens;
   int from = 0;
-  const auto take_to = [&](int end) { tokens.insert(tokens.end(), params.prompt.begin() + from, params.prompt.begin() + end); };
+  const auto take_to = [&](int end) {
+    tokens.insert(tokens.end(), params.prompt.begin() + from, params.prompt.begin() + end);
+  };
   for (const InputSpan& span : params.spans) {
     take_to(span.first);
     from = span.end();
@@ -48,7 +51,7 @@ GenerationRequest prepared(GenerationRequest params, CallRules& rules) {
     rules.headed = sort_alternatives(rules.heads, grammars);
     rules.format_head = static_cast<size_t>(std::ranges::find(rules.heads, params.format_head) - rules.heads.begin());
   }
-  std::vector<GrammarRef> optional = calls.grammars;   // of what need not be a call
+  std::vector<GrammarRef> optional = calls.grammars;  // of what need not be a call
   if (!calls.answer.empty()) {
     if (!optional.empty()) optional.push_back(nullptr);
     if (!calls.prefixes.empty()) calls.prefixes.push_back(calls.answer);
@@ -67,7 +70,8 @@ GenerationRequest prepared(GenerationRequest params, CallRules& rules) {
   if (calls.starts.size() > 1 || calls.open.token == kNoToken) rules.starts = sort_alternatives(calls.starts, optional);
   if (!calls.answer.empty()) {
     rules.prefix_answer = static_cast<size_t>(std::ranges::find(calls.prefixes, calls.answer) - calls.prefixes.begin());
-    rules.start_answer = static_cast<size_t>(std::ranges::find(calls.starts, calls.answer_start) - calls.starts.begin());
+    rules.start_answer =
+        static_cast<size_t>(std::ranges::find(calls.starts, calls.answer_start) - calls.starts.begin());
   }
   return params;
 }
@@ -79,7 +83,8 @@ Sequence::Sequence(Request& owner, int choice_index)
       choice(choice_index),
       n_prompt(static_cast<int>(owner.params.prompt.size())),
       n_scored(choice_index == 0 && owner.params.sampling.prompt_logprobs >= 0 ? 0 : n_prompt),
-      text(owner.params.reasoning, owner.params.calls, owner.params.stop, owner.wants_logprobs(), owner.params.min_tokens),
+      text(owner.params.reasoning, owner.params.calls, owner.params.stop, owner.wants_logprobs(),
+           owner.params.min_tokens),
       repetition(owner.params.max_repeats),
       call_due(!owner.params.calls.required.empty()),
       format_due(owner.params.format != nullptr && !call_due) {
@@ -104,13 +109,13 @@ const PageId* Sequence::table(int number) const {
 
 uint64_t Sequence::order() const { return request.arrival * kMaxChoices + static_cast<uint64_t>(choice); }
 
-Request::Request(RequestId request_id, std::shared_ptr<Channel> events, GenerationRequest generation,
-                 int vocabulary, int max_context, const KvLayout& kv_layout)
+Request::Request(RequestId request_id, std::shared_ptr<Channel> events, GenerationRequest generation, int vocabulary,
+                 int max_context, const KvLayout& kv_layout)
     : id(request_id),
       channel(std::move(events)),
       params(prepared(std::move(generation), call_rules)),
-      max_length(static_cast<int>(std::min<int64_t>(static_cast<int64_t>(params.prompt.size()) + params.max_tokens,
-                                                    max_context))),
+      max_length(static_cast<int>(
+          std::min<int64_t>(static_cast<int64_t>(params.prompt.size()) + params.max_tokens, max_context))),
       n_vocab(vocabulary),
       layout(kv_layout),
       submitted_at(Clock::now()),

@@ -49,17 +49,18 @@ struct Request;
 
 // Where a sequence is in a grammar that holds for it now.
 struct Rule {
-  const GrammarRef* grammar = nullptr;   // null: none holds
+  const GrammarRef* grammar = nullptr;  // null: none holds
   grammar::Grammar::Position position;
-  size_t first = 0;                      // index of the first token it has read
+  size_t first = 0;  // index of the first token it has read
   bool active() const { return grammar != nullptr; }
 };
 
 // Grammars of a request's calls, in the order of the scripts' alternatives; empty: none.
 struct CallRules {
   std::vector<GrammarRef> prefixes, required, starts, next;
-  size_t end = SIZE_MAX;               // which of `next` ends the section
-  size_t prefix_answer = SIZE_MAX, start_answer = SIZE_MAX;   // which of prefixes and starts are no call but the content's header
+  size_t end = SIZE_MAX;  // which of `next` ends the section
+  // which of prefixes and starts are no call but the content's header
+  size_t prefix_answer = SIZE_MAX, start_answer = SIZE_MAX;
   // Of a format with a header: what the content may begin with, calls and that; which of them it is, and what follows each.
   std::vector<std::vector<TokenId>> heads;
   size_t format_head = SIZE_MAX;
@@ -76,36 +77,37 @@ struct Sequence {
   SequenceState state = SequenceState::kWaiting;
   std::vector<TokenId> tokens;
   int n_prompt = 0;
-  int n_computed = 0;         // tokens whose keys and values lie in `pages`
-  int n_indexed = 0;          // leading pages known to the prefix cache
-  int n_unseen = 0;           // window pages before this one are given back: no row sees them any more
-  int n_planned = 0;          // tokens the step being planned computes
-  int n_scored = 0;           // rows of its prompt before this one want no logits for what follows them
+  int n_computed = 0;  // tokens whose keys and values lie in `pages`
+  int n_indexed = 0;   // leading pages known to the prefix cache
+  int n_unseen = 0;    // window pages before this one are given back: no row sees them any more
+  int n_planned = 0;   // tokens the step being planned computes
+  int n_scored = 0;    // rows of its prompt before this one want no logits for what follows them
   // Where the model has recurrent state: the slot of it behind n_computed tokens, and behind the guesses of the step under
   // way. kNoSlot: there is none.
   SlotId slot = kNoSlot, guess_slot = kNoSlot;
-  int n_guessed = 0;          // guesses of that step that are not yet known to be right
-  PageId answer_snapshot = kNoPage;   // of its pages the one behind which it last left a snapshot in its answer
-  int hidden_place = -1;      // where HiddenRows keeps its hidden rows, if the place is still its own
-  int n_ahead = 0;            // of a running decode: tokens written at once with the last one, before it
-  int open_at = -1;           // generated() at which it was last found that only the sampler can tell what comes next
-  int displaced_at = -1;      // generated() when it last gave its place to another organization; -1: never
-  PageTable pages;            // page of position p is pages[p / kPageTokens]
-  PageTable window_pages;     // the same for layers with a window; empty where they have no pages of their own
+  int n_guessed = 0;                 // guesses of that step that are not yet known to be right
+  PageId answer_snapshot = kNoPage;  // of its pages the one behind which it last left a snapshot in its answer
+  int hidden_place = -1;             // where HiddenRows keeps its hidden rows, if the place is still its own
+  int n_ahead = 0;                   // of a running decode: tokens written at once with the last one, before it
+  int open_at = -1;        // generated() at which it was last found that only the sampler can tell what comes next
+  int displaced_at = -1;   // generated() when it last gave its place to another organization; -1: never
+  PageTable pages;         // page of position p is pages[p / kPageTokens]
+  PageTable window_pages;  // the same for layers with a window; empty where they have no pages of their own
   PenaltyCounts counts;
-  std::unique_ptr<Guesses> guesses;   // from the first step on that has any to make
+  std::unique_ptr<Guesses> guesses;  // from the first step on that has any to make
   TextStage text;
   RepetitionGuard repetition;
-  TokenScript script;         // what the engine is writing: the end of the reasoning, or the beginning of a call
-  const std::vector<GrammarRef>* script_rules = nullptr;   // what follows the script's alternatives; null: anything
+  TokenScript script;  // what the engine is writing: the end of the reasoning, or the beginning of a call
+  const std::vector<GrammarRef>* script_rules = nullptr;  // what follows the script's alternatives; null: anything
   Rule rule;
-  bool rule_due = false;      // what its rule allows next is still being found: it is not computed before
-  TokenId due_token = kNoToken;   // if set, the rule's state behind this token is being found, not what is allowed
-  bool call_due;              // the content must begin with a call, and has not begun
-  bool format_due;            // the content must begin with the format, or with a call, and has not begun
-  bool named_content = false; // a header of the content has been written that begins as calls do
-  bool marker_due = false;    // it has just held one: the next token tells a header from text
-  const GrammarRef* after_call = nullptr;   // the grammar of a call that has ended: the turn ends or another call follows
+  bool rule_due = false;         // what its rule allows next is still being found: it is not computed before
+  TokenId due_token = kNoToken;  // if set, the rule's state behind this token is being found, not what is allowed
+  bool call_due;                 // the content must begin with a call, and has not begun
+  bool format_due;               // the content must begin with the format, or with a call, and has not begun
+  bool named_content = false;    // a header of the content has been written that begins as calls do
+  bool marker_due = false;       // it has just held one: the next token tells a header from text
+  // the grammar of a call that has ended: the turn ends or another call follows
+  const GrammarRef* after_call = nullptr;
   int spaces_after_call = 0;  // tokens of white space since
   std::optional<Clock::time_point> first_token_at;
 
@@ -116,7 +118,7 @@ struct Sequence {
   // Rows of its prompt whose logits say what the next token's probability is, as long as somebody wants to know.
   bool scores() const { return n_scored < n_prompt - 1; }
   bool decoding() const { return generated() > 0 && remaining() <= 1 + n_ahead; }
-  uint64_t order() const;     // older first; unique
+  uint64_t order() const;  // older first; unique
   // Of the model's KvLayout.
   const PageId* table(int number) const;
 };
@@ -131,25 +133,25 @@ struct Request {
   Request(RequestId request_id, std::shared_ptr<Channel> events, GenerationRequest generation, int n_vocab,
           int max_context, const KvLayout& kv_layout = {});
 
-  RequestId id;                 // set at submission, before the engine sees it
+  RequestId id;  // set at submission, before the engine sees it
   const std::shared_ptr<Channel> channel;
   CallRules call_rules;
   // Immutable but for the rows of spans, which ImageStage fills in before the request is admitted.
   GenerationRequest params;
-  bool inputs_ready = true;     // all rows are there
-  size_t image_bytes = 0;       // ImageStage's: of rows that it has computed or will
-  Clock::duration tower_time{};   // ... and how long it has computed them; rows that were known took none
-  const int max_length;         // prompt plus output: min(prompt + max_tokens, max_context)
+  bool inputs_ready = true;      // all rows are there
+  size_t image_bytes = 0;        // ImageStage's: of rows that it has computed or will
+  Clock::duration tower_time{};  // ... and how long it has computed them; rows that were known took none
+  const int max_length;          // prompt plus output: min(prompt + max_tokens, max_context)
   const int n_vocab;
   const KvLayout layout;
-  uint64_t arrival = 0;         // set by the scheduler
-  int kept_places = 0;          // the scheduler's: places given at admission to choices not yet forked
+  uint64_t arrival = 0;  // set by the scheduler
+  int kept_places = 0;   // the scheduler's: places given at admission to choices not yet forked
   const Clock::time_point submitted_at;
-  Clock::time_point waits_since;   // submitted, or when the last piece of its images was seen
-  std::optional<Clock::time_point> started_at;   // first step
-  int live_choices;             // not yet ended, unforked ones included
-  std::bitset<kMaxChoices> finishing;   // choices to be ended instead of taking their first token
-  std::vector<std::unique_ptr<Sequence>> choices;   // [0] from the start, the others from the fork on
+  Clock::time_point waits_since;                   // submitted, or when the last piece of its images was seen
+  std::optional<Clock::time_point> started_at;     // first step
+  int live_choices;                                // not yet ended, unforked ones included
+  std::bitset<kMaxChoices> finishing;              // choices to be ended instead of taking their first token
+  std::vector<std::unique_ptr<Sequence>> choices;  // [0] from the start, the others from the fork on
 
   bool started() const { return started_at.has_value(); }
   bool wants_logprobs() const { return params.sampling.top_logprobs >= 0; }

@@ -44,8 +44,8 @@ class StepPace {
   }
 
   static constexpr double kLeastMs = 5, kUnboundMs = 250;
-  static constexpr int kLeast = 16;         // one page
-  static constexpr int kUnmeasured = 64;    // before the first prompt has been computed
+  static constexpr int kLeast = 16;       // one page
+  static constexpr int kUnmeasured = 64;  // before the first prompt has been computed
   static constexpr int kNoBound = 1 << 30;
 
  private:

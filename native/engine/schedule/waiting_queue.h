@@ -24,23 +24,23 @@ namespace monolith {
 
 enum class Admission : uint8_t {
   kAdmitted,
-  kNotNow,   // others may go first
-  kNoRoom,   // pages are lacking: others may go first a bounded number of times
+  kNotNow,  // others may go first
+  kNoRoom,  // pages are lacking: others may go first a bounded number of times
 };
 
 class WaitingQueue {
  public:
   static constexpr int kMostPasses = 16;
-  static constexpr int kMostLacking = 8;   // heads found to lack pages in one look: bounds its cost
+  static constexpr int kMostLacking = 8;  // heads found to lack pages in one look: bounds its cost
 
   bool empty() const { return n_sequences_ == 0; }
   bool holds_one_of(uint64_t organization) const {
     return std::ranges::any_of(ring_, [=](const Organization& o) { return o.id == organization && !o.line.empty(); });
   }
-  size_t requests() const { return n_requests_; }   // those that have not started
-  size_t prompt_tokens() const { return n_tokens_; }   // of these
-  void push(Sequence& sequence);                    // kWaiting or kForked; its order() decides its place
-  void remove(const Sequence& sequence);            // no-op if absent
+  size_t requests() const { return n_requests_; }     // those that have not started
+  size_t prompt_tokens() const { return n_tokens_; }  // of these
+  void push(Sequence& sequence);                      // kWaiting or kForked; its order() decides its place
+  void remove(const Sequence& sequence);              // no-op if absent
 
   // Offers one sequence per organization, in the fair order, to `try_admit` until one is admitted (it leaves
   // the queue; `places` then says how many it took) or nobody may go. `ready` passes over sequences.
@@ -83,22 +83,22 @@ class WaitingQueue {
   template <typename Expired>
   void collect(Expired&& expired, std::vector<Request*>& out) const {
     for (const Organization& organization : ring_)
-      for (const auto& [order, sequence] : organization.line)   // choices of one request are neighbours
+      for (const auto& [order, sequence] : organization.line)  // choices of one request are neighbours
         if (expired(*sequence) && (out.empty() || out.back() != &sequence->request)) out.push_back(&sequence->request);
   }
 
  private:
   struct Organization {
     uint64_t id;
-    std::map<uint64_t, Sequence*> line;   // by age
-    int debt = 0;                         // turns that take nothing
-    int passes = 0;                       // admissions of others since `lacking` was found to lack pages
-    uint64_t lacking = 0;                 // order() of that sequence
-    bool lacks_now = false;               // in the present look
+    std::map<uint64_t, Sequence*> line;  // by age
+    int debt = 0;                        // turns that take nothing
+    int passes = 0;                      // admissions of others since `lacking` was found to lack pages
+    uint64_t lacking = 0;                // order() of that sequence
+    bool lacks_now = false;              // in the present look
   };
   struct Turn {
-    size_t at;         // in the ring
-    size_t distance;   // organizations whose turn is before, in a round
+    size_t at;        // in the ring
+    size_t distance;  // organizations whose turn is before, in a round
     int debt, passes;
   };
 
@@ -109,9 +109,9 @@ class WaitingQueue {
   void drop_finished();
   size_t distance(size_t at) const { return (at + ring_.size() - next_ % ring_.size()) % ring_.size(); }
 
-  std::vector<Organization> ring_;   // those that wait or owe
-  std::vector<Turn> turns_;          // scratch of admit
-  size_t next_ = 0;                  // whose turn it is
+  std::vector<Organization> ring_;  // those that wait or owe
+  std::vector<Turn> turns_;         // scratch of admit
+  size_t next_ = 0;                 // whose turn it is
   size_t n_sequences_ = 0, n_requests_ = 0, n_tokens_ = 0;
 };
 

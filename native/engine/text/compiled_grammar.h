@@ -14,9 +14,9 @@ struct SchemaProblem;
 }
 
 struct CompiledGrammar {
-  std::shared_ptr<grammar::Grammar> grammar;          // null: refused
+  std::shared_ptr<grammar::Grammar> grammar;  // null: refused
   std::vector<grammar::SchemaProblem> problems;
-  int64_t ns = 0;                                     // of a thread's time; 0: it was known
+  int64_t ns = 0;  // of a thread's time; 0: it was known
 };
 
 // Takes it, once, on the caller's thread or another; it must not block.

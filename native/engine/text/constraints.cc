@@ -63,19 +63,23 @@ void Constraints::see_to_due(const std::vector<Sequence*>& preempted) {
   std::ranges::rotate(due_, due_.begin() + static_cast<ptrdiff_t>(first_due_++ % due_.size()));
   for (size_t i = 0; i < due_.size(); ++i) {
     const uint64_t organization = due_[i].first->request.params.organization;
-    due_[i].second = std::count_if(due_.begin(), due_.begin() + static_cast<ptrdiff_t>(i),
-                                   [&](const auto& one) { return one.first->request.params.organization == organization; });
+    due_[i].second = std::count_if(due_.begin(), due_.begin() + static_cast<ptrdiff_t>(i), [&](const auto& one) {
+      return one.first->request.params.organization == organization;
+    });
   }
   std::ranges::stable_sort(due_, {}, &std::pair<Sequence*, ptrdiff_t>::second);
   for (const auto& [sequence, turn] : due_) {
     Rule rule = rule_of(*sequence);
-    const std::span<const TokenId> read = sequence->rule.active() ? read_by(rule, *sequence) : std::span<const TokenId>{};
+    const std::span<const TokenId> read =
+        sequence->rule.active() ? read_by(rule, *sequence) : std::span<const TokenId>{};
     const Outcome found = by_rule([&](grammar::Fuel* fuel) {
       return (*rule.grammar)->prepared(rule.position, read, tokenizer_for(*sequence), fuel, sequence->due_token);
     });
     if (sequence->rule.active()) sequence->rule.position = rule.position;
-    if (found == Outcome::kSpent) mask_ahead_.add_due(rule, tokenizer_for(*sequence), sequence->due_token);
-    else sequence->rule_due = false;
+    if (found == Outcome::kSpent)
+      mask_ahead_.add_due(rule, tokenizer_for(*sequence), sequence->due_token);
+    else
+      sequence->rule_due = false;
   }
 }
 
@@ -99,8 +103,9 @@ Constraints::Outcome Constraints::constrain(Sequence& sequence, Allowance& into,
   const Request& request = sequence.request;
   const TextStage& text = sequence.text;
   if (Rule& rule = sequence.rule; rule.active()) {
-    const Outcome found =
-        by_rule([&](grammar::Fuel* fuel) { return (*rule.grammar)->allowed(rule.position, read_by(rule, sequence), mask, fuel); });
+    const Outcome found = by_rule([&](grammar::Fuel* fuel) {
+      return (*rule.grammar)->allowed(rule.position, read_by(rule, sequence), mask, fuel);
+    });
     if (found != Outcome::kOk) return found;
     allow_ends(request, rule.position.accepts, mask);
   } else if (sequence.format_due && (text.in_content() || text.undecided())) {
@@ -150,11 +155,14 @@ Constraints::Outcome Constraints::constrain_beginning(Sequence& sequence, gramma
 // The end of the turn, where the text may end, and nowhere else.
 void Constraints::allow_ends(const Request& request, bool allowed, grammar::TokenMask& mask) const {
   for (const TokenId token : request.params.stop_tokens) {
-    if (allowed) mask.set(static_cast<uint32_t>(token));
-    else mask.reset(static_cast<uint32_t>(token));
+    if (allowed)
+      mask.set(static_cast<uint32_t>(token));
+    else
+      mask.reset(static_cast<uint32_t>(token));
   }
   if (request.params.ignore_eos) return;
-  if (allowed) mask.add(ends_);
+  if (allowed)
+    mask.add(ends_);
   else
     for (const TokenId token : plain_ends_) mask.reset(static_cast<uint32_t>(token));
 }
@@ -195,7 +203,8 @@ Constraints::Outcome Constraints::find_forced(Sequence& sequence) {
     found = by_rule([&](grammar::Fuel* fuel) { return format->forced(position, {}, tokenizer_, forced_, fuel); });
   }
   if (found != Outcome::kOk) return found;
-  forced_.erase(std::ranges::find_if(forced_, [&](TokenId token) { return !may_be_forced(request, token); }), forced_.end());
+  forced_.erase(std::ranges::find_if(forced_, [&](TokenId token) { return !may_be_forced(request, token); }),
+                forced_.end());
   return Outcome::kOk;
 }
 
@@ -209,7 +218,9 @@ bool Constraints::may_be_forced(const Request& request, TokenId token) const {
 }
 
 Constraints::Outcome Constraints::advance(Rule& rule, const Sequence& sequence, TokenId token) {
-  return by_rule([&](grammar::Fuel* fuel) { return (*rule.grammar)->advance(rule.position, read_by(rule, sequence), token, fuel); });
+  return by_rule([&](grammar::Fuel* fuel) {
+    return (*rule.grammar)->advance(rule.position, read_by(rule, sequence), token, fuel);
+  });
 }
 
 size_t Constraints::count_allowed(Sequence& sequence, std::span<const TokenId> guesses) {
@@ -219,7 +230,7 @@ size_t Constraints::count_allowed(Sequence& sequence, std::span<const TokenId> g
   size_t n = 0;
   for (; n < guesses.size(); ++n) {
     if (advance(rule, sequence, guesses[n]) != Outcome::kOk) break;
-    sequence.tokens.push_back(guesses[n]);   // what the rule has read, should it have to begin anew
+    sequence.tokens.push_back(guesses[n]);  // what the rule has read, should it have to begin anew
     mask_ahead_.add(rule, nullptr);
   }
   sequence.tokens.resize(length);

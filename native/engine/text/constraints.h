@@ -16,8 +16,8 @@ namespace monolith {
 // What a constraint refers to.
 struct Allowance {
   explicit Allowance(int n_vocab) : mask(static_cast<size_t>(n_vocab)) { list.reserve(kMaxCallPrefixes); }
-  std::vector<TokenId> list;   // by a script; empty: every token
-  grammar::TokenMask mask;     // by a rule
+  std::vector<TokenId> list;  // by a script; empty: every token
+  grammar::TokenMask mask;    // by a rule
 };
 
 class Constraints {
@@ -72,15 +72,15 @@ class Constraints {
   const Tokenizer& tokenizer_;
   const int n_vocab_;
   const uint64_t rule_steps_;
-  const bool forces_rules_;           // the tokenizer cuts what a rule leaves no choice about
-  grammar::TokenMask ends_;           // end-of-generation tokens
-  std::vector<TokenId> plain_ends_;   // of these, those a grammar takes for text
+  const bool forces_rules_;          // the tokenizer cuts what a rule leaves no choice about
+  grammar::TokenMask ends_;          // end-of-generation tokens
+  std::vector<TokenId> plain_ends_;  // of these, those a grammar takes for text
   std::vector<TokenId> forced_;
-  std::vector<TokenId> scripted_;     // scratch
+  std::vector<TokenId> scripted_;  // scratch
   MaskAhead mask_ahead_;
-  grammar::Fuel rule_fuel_;           // of this step
-  std::vector<std::pair<Sequence*, ptrdiff_t>> due_;   // scratch of see_to_due, with their turns
-  size_t first_due_ = 0;              // whose turn it is, by then
+  grammar::Fuel rule_fuel_;                           // of this step
+  std::vector<std::pair<Sequence*, ptrdiff_t>> due_;  // scratch of see_to_due, with their turns
+  size_t first_due_ = 0;                              // whose turn it is, by then
 };
 
 }  // namespace monolith

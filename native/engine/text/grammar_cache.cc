@@ -19,10 +19,15 @@ void give_back_free_memory() {
 
 }  // namespace
 
-GrammarCache::GrammarCache(const Tokenizer& tokenizer, int n_tokens, const grammar::GrammarLimits& limits, size_t most_bytes,
-                           size_t most_entries, size_t most_live_bytes)
-    : tokenizer_(tokenizer), n_tokens_(n_tokens), limits_(limits), most_bytes_(most_bytes), most_entries_(most_entries),
-      most_live_bytes_(most_live_bytes), trim_at_(most_live_bytes) {}
+GrammarCache::GrammarCache(const Tokenizer& tokenizer, int n_tokens, const grammar::GrammarLimits& limits,
+                           size_t most_bytes, size_t most_entries, size_t most_live_bytes)
+    : tokenizer_(tokenizer),
+      n_tokens_(n_tokens),
+      limits_(limits),
+      most_bytes_(most_bytes),
+      most_entries_(most_entries),
+      most_live_bytes_(most_live_bytes),
+      trim_at_(most_live_bytes) {}
 
 std::shared_ptr<const grammar::GrammarVocabulary> GrammarCache::vocabulary() {
   std::call_once(once_, [&] {
@@ -58,7 +63,7 @@ CompiledGrammar GrammarCache::compile(const grammar::GrammarOptions& options, in
   std::string key = options.key();
   if (compiled.grammar) compiled.grammar->count_in(memory_);
   const std::lock_guard lock(mutex_);
-  if (const auto known = by_key_.find(key); known != by_key_.end()) return known->second->compiled;   // meanwhile
+  if (const auto known = by_key_.find(key); known != by_key_.end()) return known->second->compiled;  // meanwhile
   if (compiled.grammar) {
     if (live_.size() >= live_prune_at_) {
       std::erase_if(live_, [](const auto& grammar) { return grammar.expired(); });

@@ -31,7 +31,9 @@ class GrammarCache {
   // no longer than that: then `*is_long` is set, and the refusal is worth nothing.
   CompiledGrammar compile(const grammar::GrammarOptions& options, int short_ms = 0, bool* is_long = nullptr);
   // Whether a grammar is of this cache's vocabulary.
-  bool owns(const grammar::Grammar& grammar) const { return &grammar.vocabulary() == vocabulary_.load(std::memory_order_acquire); }
+  bool owns(const grammar::Grammar& grammar) const {
+    return &grammar.vocabulary() == vocabulary_.load(std::memory_order_acquire);
+  }
   // Those being compiled are refused, as too large.
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
@@ -57,13 +59,13 @@ class GrammarCache {
   const grammar::GrammarLimits limits_;
   const size_t most_bytes_, most_entries_, most_live_bytes_;
   const std::shared_ptr<grammar::GrammarMemory> memory_ = std::make_shared<grammar::GrammarMemory>();
-  std::atomic<size_t> trim_at_;                       // grows with what cannot be given up
+  std::atomic<size_t> trim_at_;  // grows with what cannot be given up
   std::atomic<bool> cancelled_{false};
   std::once_flag once_;
   std::shared_ptr<const grammar::GrammarVocabulary> built_;
   std::atomic<const grammar::GrammarVocabulary*> vocabulary_{nullptr};
-  std::mutex mutex_;                                  // guards what follows
-  std::list<Entry> entries_;                          // the most recent first
+  std::mutex mutex_;          // guards what follows
+  std::list<Entry> entries_;  // the most recent first
   std::unordered_map<std::string, std::list<Entry>::iterator> by_key_;
   std::vector<std::weak_ptr<grammar::Grammar>> live_;
   size_t live_prune_at_ = 64;

@@ -11,7 +11,7 @@
 namespace monolith {
 namespace {
 
-constexpr int kShortMs = 20;   // enough for all but a few of the schemas met in the wild
+constexpr int kShortMs = 20;  // enough for all but a few of the schemas met in the wild
 
 CompiledGrammar refused(const char* what) {
   return {nullptr, {{grammar::SchemaProblem::Kind::kTooLarge, "", "", what}}};
@@ -43,8 +43,10 @@ void GrammarCompiler::compile(grammar::GrammarOptions options, Done done) {
   } catch (const std::system_error&) {
     known = refused("there is no thread to compile it");
   }
-  if (known) wanted.done(std::move(*known));
-  else wake_.notify_all();
+  if (known)
+    wanted.done(std::move(*known));
+  else
+    wake_.notify_all();
 }
 
 // Takes `wanted` only if it does not throw.
@@ -74,7 +76,7 @@ void GrammarCompiler::run(std::deque<Wanted>& queue, int short_ms) {
       lock.unlock();
       try {
         cache_.trim();
-      } catch (const std::bad_alloc&) {   // it is asked for again
+      } catch (const std::bad_alloc&) {  // it is asked for again
       }
       lock.lock();
       continue;
@@ -85,7 +87,7 @@ void GrammarCompiler::run(std::deque<Wanted>& queue, int short_ms) {
     CompiledGrammar compiled;
     bool is_long = false;
     try {
-      compiled = cache_.compile(wanted.options, short_ms, &is_long);   // or it is known meanwhile
+      compiled = cache_.compile(wanted.options, short_ms, &is_long);  // or it is known meanwhile
     } catch (const std::exception&) {
       compiled = refused("there is not enough memory to compile it");
     }

@@ -17,7 +17,7 @@ class GrammarCompiler {
   using Done = GrammarDone;
 
   explicit GrammarCompiler(GrammarCache& cache) : cache_(cache) {}
-  ~GrammarCompiler();   // what still waits is refused
+  ~GrammarCompiler();  // what still waits is refused
 
   // `done` is called once: at once if the grammar is known, else on the compiling thread. It must not block, nor
   // destroy this.
@@ -34,7 +34,7 @@ class GrammarCompiler {
   void run(std::deque<Wanted>& queue, int short_ms);
 
   GrammarCache& cache_;
-  std::mutex mutex_;    // guards what follows
+  std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;
   std::deque<Wanted> fresh_, long_;
   bool closing_ = false, trim_ = false;

@@ -13,7 +13,8 @@ MarkerBans make_marker_bans(const GenerationRequest& request, const Tokenizer& t
     markers.insert(markers.end(), {result_open, result_close});
     std::vector<TokenId> banned = request.sampling.banned;
     for (const TokenId token : markers)
-      if (token != kNoToken && !tokenizer.is_end_of_generation(token) && std::ranges::find(banned, token) == banned.end())
+      if (token != kNoToken && !tokenizer.is_end_of_generation(token) &&
+          std::ranges::find(banned, token) == banned.end())
         banned.push_back(token);
     return banned;
   };
@@ -31,7 +32,8 @@ MarkerBans make_early_bans(const GenerationRequest& request, const Tokenizer& to
   const auto list = [&](const std::vector<TokenId>& of_place) {
     std::vector<TokenId> banned = bans.any() ? of_place : request.sampling.banned;
     banned.insert(banned.end(), request.stop_tokens.begin(), request.stop_tokens.end());
-    if (!request.ignore_eos) banned.insert(banned.end(), tokenizer.end_of_generation().begin(), tokenizer.end_of_generation().end());
+    if (!request.ignore_eos)
+      banned.insert(banned.end(), tokenizer.end_of_generation().begin(), tokenizer.end_of_generation().end());
     return banned;
   };
   return {list(bans.undecided), list(bans.reasoning), list(bans.content), list(bans.call)};

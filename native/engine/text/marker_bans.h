@@ -16,8 +16,8 @@ MarkerBans make_early_bans(const GenerationRequest& request, const Tokenizer& to
 
 // Whether what comes behind this token may be in another list than what comes before it.
 inline bool is_marker(const GenerationRequest& request, TokenId token) {
-  return token == request.reasoning.open.token || token == request.reasoning.close.token || token == request.calls.open.token ||
-         token == request.calls.close.token;
+  return token == request.reasoning.open.token || token == request.reasoning.close.token ||
+         token == request.calls.open.token || token == request.calls.close.token;
 }
 
 }  // namespace monolith

@@ -8,8 +8,8 @@
 namespace monolith {
 namespace {
 
-constexpr int64_t kTurnNs = 2'000'000;   // of the thread's time
-constexpr size_t kUsual = 256;           // wanted at once
+constexpr int64_t kTurnNs = 2'000'000;  // of the thread's time
+constexpr size_t kUsual = 256;          // wanted at once
 
 }  // namespace
 
@@ -33,7 +33,7 @@ bool MaskAhead::Worker::start() {
     try {
       for (auto* list : {&gathered, &wanted_, &again_}) list->reserve(kUsual);
       thread_ = std::thread([this] { run(); });
-    } catch (const std::system_error&) {   // then nothing is found ahead
+    } catch (const std::system_error&) {  // then nothing is found ahead
       gathered.clear();
       return false;
     }
@@ -67,7 +67,7 @@ void MaskAhead::Worker::run() {
     try {
       const grammar::Fuel turn(UINT64_MAX, turn_ends);
       outcome = wanted.grammar->prepare(wanted.position, wanted.tokenizer, turn, wanted.token);
-    } catch (const std::exception&) {   // no memory: the engine will meet that itself
+    } catch (const std::exception&) {  // no memory: the engine will meet that itself
     }
     if (outcome == Outcome::kSpent) std::this_thread::yield();
     // Who made room for the engine thread has not had its turn.

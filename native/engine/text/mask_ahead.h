@@ -21,9 +21,13 @@ class MaskAhead {
   MaskAhead& operator=(const MaskAhead&) = delete;
 
   // This rule's next mask is wanted after the next step; with a tokenizer also what it leaves no choice about.
-  void add(const Rule& rule, const Tokenizer* tokenizer) { soon_.gathered.push_back({*rule.grammar, rule.position, tokenizer}); }
+  void add(const Rule& rule, const Tokenizer* tokenizer) {
+    soon_.gathered.push_back({*rule.grammar, rule.position, tokenizer});
+  }
   // The same for a sequence that waits; with a token, the state that the token leads to.
-  void add_due(const Rule& rule, const Tokenizer* tokenizer, TokenId token) { due_.gathered.push_back({*rule.grammar, rule.position, tokenizer, token}); }
+  void add_due(const Rule& rule, const Tokenizer* tokenizer, TokenId token) {
+    due_.gathered.push_back({*rule.grammar, rule.position, tokenizer, token});
+  }
   // Starts work on everything added since the last call, and drops older work that is not done. False: nothing was added
   // for the step after the next.
   bool start();
@@ -46,11 +50,11 @@ class MaskAhead {
     void run();
 
     const bool many_turns_;
-    std::mutex mutex_;                     // guards what follows
+    std::mutex mutex_;  // guards what follows
     std::condition_variable wake_;
-    std::vector<Wanted> wanted_, again_;   // those that had a turn and are not done
+    std::vector<Wanted> wanted_, again_;  // those that had a turn and are not done
     size_t next_ = 0;
-    uint64_t batch_ = 0;                   // calls of start()
+    uint64_t batch_ = 0;  // calls of start()
     bool closing_ = false;
     std::thread thread_;
   };

@@ -42,12 +42,14 @@ class RepetitionGuard {
 
  private:
   static size_t index(int length) { return static_cast<size_t>(length) - 1; }
-  static TokenId at(std::span<const TokenId> generated, int back) { return generated[generated.size() - static_cast<size_t>(back)]; }
+  static TokenId at(std::span<const TokenId> generated, int back) {
+    return generated[generated.size() - static_cast<size_t>(back)];
+  }
   // The first time a run stands there none of its tokens agrees with one before it.
   int wanted(int length) const { return std::max((repeats_ - 1) * length, kLeast - length); }
 
   int repeats_;
-  std::array<int32_t, kLongest> agreeing_{};   // by length: newest tokens that are each what stood so far before it
+  std::array<int32_t, kLongest> agreeing_{};  // by length: newest tokens that are each what stood so far before it
 };
 
 }  // namespace monolith

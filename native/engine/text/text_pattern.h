@@ -43,7 +43,7 @@ class TextPattern {
 
  private:
   std::string text_;
-  std::vector<uint16_t> failure_;   // longest proper border of each prefix
+  std::vector<uint16_t> failure_;  // longest proper border of each prefix
   size_t matched_ = 0;
 };
 

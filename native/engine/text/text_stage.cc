@@ -25,7 +25,7 @@ TextStage::TextStage(const ReasoningParams& reasoning, const CallParams& calls, 
                      bool with_logprobs, int stops_behind)
     : stops_behind_(stops_behind), with_logprobs_(with_logprobs) {
   const auto exists = [](const Marker& marker) { return marker.token != kNoToken || !marker.text.empty(); };
-  const auto trimmed = [](const std::string& text) {   // of white space that is skipped anyway
+  const auto trimmed = [](const std::string& text) {  // of white space that is skipped anyway
     return text.substr(std::min(text.find_first_not_of(kSpaces), text.size()));
   };
   phase_ = exists(reasoning.open) ? Phase::kUndecided : Phase::kContent;
@@ -66,7 +66,7 @@ bool TextStage::would_begin_content(TokenId token, std::string_view bytes) const
 
 bool TextStage::would_spill_into_content(std::string_view bytes) const {
   if (phase_ != Phase::kReasoning || close_text_.empty()) return false;
-  size_t matched = close_text_.matched();   // all of text_ is scanned
+  size_t matched = close_text_.matched();  // all of text_ is scanned
   for (size_t i = 0; i < bytes.size(); ++i) {
     matched = close_text_.after(matched, bytes[i]);
     if (matched == close_text_.size()) return bytes.find_first_not_of("\r\n", i + 1) != bytes.npos;
@@ -85,7 +85,7 @@ int TextStage::take(TokenId token, std::string_view bytes, std::string_view spel
     if (phase_ == Phase::kCall) return -1;
   }
   if (phase_ == Phase::kUndecided && token == open_token_ && utf8_.pending() > 0) {
-    utf8_.finish(text_);   // half a character before the marker is text: the answer has begun
+    utf8_.finish(text_);  // half a character before the marker is text: the answer has begun
     if (const int stop = scan(sink); stop >= 0) return stop;
   }
   if (take_marker(token, sink)) return -1;
@@ -125,7 +125,7 @@ int TextStage::take_in_call(TokenId token, std::string_view spelling, const Toke
 
 // The text of one token.
 void TextStage::append(std::string_view bytes, const TokenLogprobs* logprobs) {
-  token_starts_.push_back(released_ + text_.size());   // of the character it begins in
+  token_starts_.push_back(released_ + text_.size());  // of the character it begins in
   utf8_.push(bytes, text_);
   if (with_logprobs_) {
     assert(logprobs != nullptr);
@@ -143,7 +143,7 @@ void TextStage::enter(Phase phase) {
 // Acts on a marker that is one token; true if `token` was one here.
 bool TextStage::take_marker(TokenId token, PieceSink& sink) {
   if (phase_ == Phase::kUndecided && token == open_token_) {
-    discard(text_.size());   // white space
+    discard(text_.size());  // white space
     reasoning_tokens_ = undecided_tokens_ + 1;
     enter(Phase::kReasoning);
     return true;
@@ -190,7 +190,7 @@ int TextStage::finish(PieceSink& sink) {
   if (phase_ == Phase::kStopped) return -1;
   utf8_.finish(text_);
   int stop = scan(sink);
-  if (phase_ == Phase::kUndecided) {   // no marker will come: it was content
+  if (phase_ == Phase::kUndecided) {  // no marker will come: it was content
     phase_ = Phase::kContent;
     scanned_ = 0;
     stop = scan(sink);
@@ -212,7 +212,7 @@ Section TextStage::section() const {
 int TextStage::scan(PieceSink& sink) {
   if (phase_ == Phase::kUndecided && !scan_undecided()) return -1;
   if (phase_ == Phase::kReasoning && !scan_reasoning(sink)) return -1;
-  for (;;) {   // one token may hold several calls
+  for (;;) {  // one token may hold several calls
     if (phase_ == Phase::kCall && !scan_call(sink)) return -1;
     const int stop = scan_content(sink);
     if (phase_ != Phase::kCall) return stop;
@@ -286,7 +286,7 @@ bool TextStage::opens_call(char byte) {
   const size_t before = call_open_text_.matched();
   if (before == 0 && scanned_ <= kMaxLeadingSpace && kSpaces.find(byte) != kSpaces.npos) return false;
   const bool whole = call_open_text_.advance(byte);
-  at_start_ = call_open_text_.matched() == before + 1;   // it begins at the start, or it does not count
+  at_start_ = call_open_text_.matched() == before + 1;  // it begins at the start, or it does not count
   return whole;
 }
 
@@ -344,7 +344,7 @@ void TextStage::emit(size_t length, Section section, PieceSink& sink) {
 // Returns how many tokens went.
 int TextStage::discard(size_t length) {
   const uint64_t end = released_ + length;
-  const bool goes_on = length < text_.size() || utf8_.pending() > 0;   // the newest token, that is
+  const bool goes_on = length < text_.size() || utf8_.pending() > 0;  // the newest token, that is
   int n = 0;
   while (first_token_ < token_starts_.size() && token_starts_[first_token_] < end) {
     const bool newest = first_token_ + 1 == token_starts_.size();

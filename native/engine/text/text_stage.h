@@ -41,8 +41,7 @@ namespace monolith {
 // valid during the call of piece() only.
 class PieceSink {
  public:
-  virtual void piece(Section section, std::string_view text, int n_tokens,
-                     std::span<const TokenLogprobs> logprobs) = 0;
+  virtual void piece(Section section, std::string_view text, int n_tokens, std::span<const TokenLogprobs> logprobs) = 0;
 
  protected:
   ~PieceSink() = default;
@@ -74,9 +73,9 @@ class TextStage {
   // Releases all that is held; returns as push() does (a broken character's U+FFFD may end a stop string).
   int finish(PieceSink& sink);
 
-  bool undecided() const { return phase_ == Phase::kUndecided; }   // nothing but white space so far
+  bool undecided() const { return phase_ == Phase::kUndecided; }  // nothing but white space so far
   bool in_reasoning() const { return phase_ == Phase::kReasoning; }
-  bool in_content() const { return phase_ == Phase::kContent; }    // and in no call
+  bool in_content() const { return phase_ == Phase::kContent; }  // and in no call
   bool in_call() const { return phase_ == Phase::kCall; }
   // Of these, what may not be sampled as the next token.
   const std::vector<TokenId>& banned(const MarkerBans& bans) const {
@@ -100,7 +99,7 @@ class TextStage {
   char next_of_open_marker() const { return open_matched_ < open_text_.size() ? open_text_[open_matched_] : '\0'; }
   // Whether this token, were it the next of the reasoning, would be the beginning of content too.
   bool would_spill_into_content(std::string_view bytes) const;
-  int reasoning_tokens() const { return reasoning_tokens_; }   // markers included
+  int reasoning_tokens() const { return reasoning_tokens_; }  // markers included
 
  private:
   enum class Phase : uint8_t { kUndecided, kReasoning, kContent, kCall, kStopped };
@@ -128,31 +127,31 @@ class TextStage {
   void drop_front(size_t length);
 
   Phase phase_;
-  bool skips_line_breaks_ = false;     // nothing but line breaks was read of this section
-  int skipped_tokens_ = 0;             // were nothing else; the next piece counts them
+  bool skips_line_breaks_ = false;  // nothing but line breaks was read of this section
+  int skipped_tokens_ = 0;          // were nothing else; the next piece counts them
   TokenId open_token_ = kNoToken, close_token_ = kNoToken;
-  std::string open_text_;              // empty unless the open marker is found by spelling
+  std::string open_text_;  // empty unless the open marker is found by spelling
   size_t open_matched_ = 0;
-  TextPattern close_text_;             // the same for the close marker
+  TextPattern close_text_;  // the same for the close marker
   std::vector<TextPattern> stops_;
-  int stops_behind_;                   // tokens still to be read before these are looked for
-  bool stops_held_ = false;            // the token that was read last is one of them
+  int stops_behind_;         // tokens still to be read before these are looked for
+  bool stops_held_ = false;  // the token that was read last is one of them
   TokenId call_open_token_ = kNoToken, call_close_token_ = kNoToken;
-  TextPattern call_open_text_, call_close_text_;   // empty unless found by spelling
-  bool only_at_start_ = false;         // a call opens there or nowhere
-  bool call_held_ = false;             // of the open call no close marker is looked for
+  TextPattern call_open_text_, call_close_text_;  // empty unless found by spelling
+  bool only_at_start_ = false;                    // a call opens there or nowhere
+  bool call_held_ = false;                        // of the open call no close marker is looked for
   bool has_content_ = false;
   bool at_open_end_ = false;
-  bool at_start_ = false;              // of such content all is white space, or the marker as far as it is read
+  bool at_start_ = false;  // of such content all is white space, or the marker as far as it is read
   Utf8Stream utf8_;
-  std::string text_;                   // whole characters not yet released
-  size_t scanned_ = 0;                 // bytes of text_ the patterns have read
-  uint64_t released_ = 0;              // bytes of text that were before text_
+  std::string text_;       // whole characters not yet released
+  size_t scanned_ = 0;     // bytes of text_ the patterns have read
+  uint64_t released_ = 0;  // bytes of text that were before text_
   int undecided_tokens_ = 0, reasoning_tokens_ = 0;
   bool with_logprobs_;
   // For each token with no text released yet, where its text starts in the stream. A queue in vectors.
   std::vector<uint64_t> token_starts_;
-  std::vector<TokenLogprobs> token_logprobs_;   // parallel, if wanted
+  std::vector<TokenLogprobs> token_logprobs_;  // parallel, if wanted
   size_t first_token_ = 0;
 };
 

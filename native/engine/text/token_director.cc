@@ -41,8 +41,10 @@ bool is_beginning_due(const Sequence& sequence) {
 }
 
 void write_beginning(Sequence& sequence) {
-  if (sequence.call_due) write_call(sequence);
-  else write_head(sequence);
+  if (sequence.call_due)
+    write_call(sequence);
+  else
+    write_head(sequence);
 }
 
 }  // namespace
@@ -61,13 +63,15 @@ bool TokenDirector::redirect(Sequence& sequence, TokenId token, PieceSink& sink)
   if (sequence.script.active()) return false;
   const GenerationRequest& params = sequence.request.params;
   if (sequence.format_due && sequence.text.in_reasoning() &&
-      (ends_generation(tokenizer_, params, token) || sequence.text.would_spill_into_content(rendered(tokenizer_, token)))) {
+      (ends_generation(tokenizer_, params, token) ||
+       sequence.text.would_spill_into_content(rendered(tokenizer_, token)))) {
     close_reasoning(sequence, sink);
     if (is_beginning_due(sequence)) write_beginning(sequence);
     return true;
   }
   if (!sequence.call_due) return false;
-  if (!ends_generation(tokenizer_, params, token) && !sequence.text.would_begin_content(token, rendered(tokenizer_, token)))
+  if (!ends_generation(tokenizer_, params, token) &&
+      !sequence.text.would_begin_content(token, rendered(tokenizer_, token)))
     return false;
   if (sequence.text.in_reasoning()) close_reasoning(sequence, sink);
   if (!sequence.script.active()) write_call(sequence);
@@ -93,7 +97,7 @@ grammar::Grammar::Outcome TokenDirector::read(Sequence& sequence, TokenId token,
     const auto begins = [&](const std::vector<TokenId>& start) { return start.front() == token; };
     if (const auto& heads = sequence.request.call_rules.heads; !heads.empty()) {
       if (std::ranges::any_of(heads, begins)) write_head(sequence);
-      return Outcome::kOk;   // otherwise a marker begins
+      return Outcome::kOk;  // otherwise a marker begins
     }
     Rule rule{&params.format, params.format->start(), sequence.tokens.size()};
     const Outcome read = constraints.advance(rule, sequence, token);
@@ -107,7 +111,7 @@ grammar::Grammar::Outcome TokenDirector::read(Sequence& sequence, TokenId token,
         return read;
       case Outcome::kRefused: break;
     }
-    if (text.undecided() && std::ranges::none_of(params.calls.starts, begins)) return Outcome::kOk;   // a marker begins
+    if (text.undecided() && std::ranges::none_of(params.calls.starts, begins)) return Outcome::kOk;  // a marker begins
     sequence.format_due = false;
     begin_call(sequence);
   } else if (sequence.after_call != nullptr && text.in_content()) {
@@ -190,7 +194,8 @@ bool TokenDirector::close_call(Sequence& sequence, PieceSink& sink) {
 void TokenDirector::follow(Sequence& sequence, TokenId token, const Before& before) {
   if (sequence.script.active()) return;
   const GenerationRequest& params = sequence.request.params;
-  const bool opens = params.calls.open.token == kNoToken ? sequence.text.at_open_end() : token == params.calls.open.token;
+  const bool opens =
+      params.calls.open.token == kNoToken ? sequence.text.at_open_end() : token == params.calls.open.token;
   if (opens && sequence.text.in_call() && !before.in_call && !sequence.rule.active()) {
     const bool in_answer = sequence.named_content || sequence.text.has_content();
     sequence.marker_due = in_answer && !params.calls.answer.empty() && params.calls.open.token == kNoToken;

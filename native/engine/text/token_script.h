@@ -51,7 +51,7 @@ class TokenScript {
     left_ = {};
   }
 
-  std::span<const std::vector<TokenId>> left_;   // that agree with what was written
+  std::span<const std::vector<TokenId>> left_;  // that agree with what was written
   std::span<const std::vector<TokenId>> all_;
   size_t written_ = 0, completed_ = 0;
 };

@@ -33,9 +33,7 @@ TensorType stored_as(TensorType type, bool decides, int64_t cols) {
 
 AssembledFile::AssembledFile() : file_(new GgufFile()) {}
 
-bool AssembledFile::has(std::string_view key) const {
-  return std::ranges::find(keys_, key) != keys_.end();
-}
+bool AssembledFile::has(std::string_view key) const { return std::ranges::find(keys_, key) != keys_.end(); }
 
 void AssembledFile::key(std::string_view key, GgufValueType type) {
   keys_.emplace_back(key);
@@ -116,7 +114,7 @@ void AssembledFile::own(std::vector<MappedFile> files, size_t other_bytes) {
   file_->file_bytes_ += other_bytes;
   for (MappedFile& file : files) {
     file_->file_bytes_ += file.bytes().size();
-    file_->files_.push_back(std::move(file));   // the pages stay where they are
+    file_->files_.push_back(std::move(file));  // the pages stay where they are
   }
 }
 
@@ -163,7 +161,7 @@ Result<std::unique_ptr<GgufFile>> AssembledFile::build() && {
   auto parsed = GgufParser(image).parse();
   if (!parsed) return parsed.error();
   GgufFile& head = **parsed;
-  file_->image_ = std::move(image);   // what the views point to stays where it is
+  file_->image_ = std::move(image);  // what the views point to stays where it is
   file_->bytes_ = file_->image_;
   file_->metadata_ = std::move(head.metadata_);
   file_->metadata_by_name_ = std::move(head.metadata_by_name_);
@@ -173,10 +171,9 @@ Result<std::unique_ptr<GgufFile>> AssembledFile::build() && {
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto name_of = [this](uint32_t i) { return file_->tensors_[i].name; };
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return name_of(a) < name_of(b); });
-  const auto twin = std::adjacent_find(order.begin(), order.end(),
-                                       [&](uint32_t a, uint32_t b) { return name_of(a) == name_of(b); });
-  if (twin != order.end())
-    return Error{ErrorCode::kInvalidFile, "tensor " + quoted(name_of(*twin)) + " occurs twice"};
+  const auto twin =
+      std::adjacent_find(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return name_of(a) == name_of(b); });
+  if (twin != order.end()) return Error{ErrorCode::kInvalidFile, "tensor " + quoted(name_of(*twin)) + " occurs twice"};
   return std::move(file_);
 }
 

@@ -20,8 +20,8 @@ class AssembledFile {
   // Metadata; each key once. A key that is there already: the first stays.
   void string(std::string_view key, std::string_view value);
   void boolean(std::string_view key, bool value);
-  void integer(std::string_view key, uint64_t value);   // as uint32 where it fits
-  void number(std::string_view key, double value);      // as float32
+  void integer(std::string_view key, uint64_t value);  // as uint32 where it fits
+  void number(std::string_view key, double value);     // as float32
   void strings(std::string_view key, const std::vector<std::string>& values);
   void integers(std::string_view key, const std::vector<int32_t>& values);
   void numbers(std::string_view key, const std::vector<float>& values);
@@ -55,7 +55,7 @@ class AssembledFile {
   GgufTensor& add(std::string_view name, const std::vector<int64_t>& shape, TensorType type);
 
   std::unique_ptr<GgufFile> file_;
-  std::vector<std::byte> entries_;      // metadata as in a file
+  std::vector<std::byte> entries_;  // metadata as in a file
   std::vector<std::string> keys_;
 };
 

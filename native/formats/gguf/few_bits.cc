@@ -8,15 +8,16 @@ namespace {
 
 // A scale d in F16, then the values' bits, the lowest first: bit b of a byte is value b, or bits 2 b and 2 b + 1.
 constexpr std::array kTypes = {
-    FewBits{41, "Q1_0", 1, 128, 18},   // d or -d
-    FewBits{42, "Q2_0", 2, 64, 18},    // -d, 0, d, 2 d
+    FewBits{41, "Q1_0", 1, 128, 18},  // d or -d
+    FewBits{42, "Q2_0", 2, 64, 18},   // -d, 0, d, 2 d
 };
 constexpr int64_t kScaleBytes = 2;
 
 template <int kBits>
 class FewBitsRows final : public RowMaker {
  public:
-  FewBitsRows(const FewBits& type, std::span<const std::byte> data, int64_t cols) : type_(type), data_(data), cols_(cols) {}
+  FewBitsRows(const FewBits& type, std::span<const std::byte> data, int64_t cols)
+      : type_(type), data_(data), cols_(cols) {}
 
   int64_t rows() const override { return static_cast<int64_t>(data_.size()) / row_bytes(); }
   int64_t cols() const override { return cols_; }
@@ -33,7 +34,8 @@ class FewBitsRows final : public RowMaker {
         std::memcpy(out, from, kScaleBytes);
         out += kScaleBytes;
         const auto code = [&](int64_t i) { return static_cast<unsigned>(stored_code(from + kScaleBytes, at + i)); };
-        for (int64_t i = 0; i < kStored.block_values / 2; ++i) *out++ = static_cast<std::byte>(code(i) | code(i + kStored.block_values / 2) << 4);
+        for (int64_t i = 0; i < kStored.block_values / 2; ++i)
+          *out++ = static_cast<std::byte>(code(i) | code(i + kStored.block_values / 2) << 4);
       }
   }
   void add_places(std::vector<std::span<const std::byte>>& places) const override { places.push_back(data_); }
@@ -42,7 +44,7 @@ class FewBitsRows final : public RowMaker {
   struct Stored {
     int64_t block_values, block_bytes;
   };
-  static constexpr Stored kStored = {32, 18};   // Q4_0: d, then nibbles; a value is d times its nibble less 8
+  static constexpr Stored kStored = {32, 18};  // Q4_0: d, then nibbles; a value is d times its nibble less 8
 
   int64_t row_bytes() const { return cols_ / type_.block_values * type_.block_bytes; }
   static int stored_code(const std::byte* codes, int64_t i) {

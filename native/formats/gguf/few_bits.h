@@ -12,9 +12,9 @@
 namespace monolith {
 
 struct FewBits {
-  uint32_t ggml_type;       // its number in files
+  uint32_t ggml_type;  // its number in files
   std::string_view name;
-  int bits;                 // of a value
+  int bits;  // of a value
   int64_t block_values, block_bytes;
 };
 

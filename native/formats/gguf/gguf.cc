@@ -42,16 +42,11 @@ bool visit_number(GgufValueType type, const std::byte* at, Visit&& visit) {
   return false;
 }
 
-bool is_float(GgufValueType type) {
-  return type == GgufValueType::kFloat32 || type == GgufValueType::kFloat64;
-}
+bool is_float(GgufValueType type) { return type == GgufValueType::kFloat32 || type == GgufValueType::kFloat64; }
 bool is_number(GgufValueType type) {
-  return type != GgufValueType::kBool && type != GgufValueType::kString &&
-         type != GgufValueType::kArray;
+  return type != GgufValueType::kBool && type != GgufValueType::kString && type != GgufValueType::kArray;
 }
-bool is_integer(GgufValueType type) {
-  return is_number(type) && !is_float(type);
-}
+bool is_integer(GgufValueType type) { return is_number(type) && !is_float(type); }
 
 std::string type_of(const GgufValue& value) {
   if (value.type != GgufValueType::kArray) return std::string(gguf_type_name(value.type));
@@ -59,13 +54,13 @@ std::string type_of(const GgufValue& value) {
 }
 
 Error wrong_type(std::string_view key, const GgufValue& value, std::string_view wanted) {
-  return {ErrorCode::kInvalidFile, "GGUF: metadata key " + quoted(key) + " is of type " +
-                                       type_of(value) + ", expected " + std::string(wanted)};
+  return {ErrorCode::kInvalidFile,
+          "GGUF: metadata key " + quoted(key) + " is of type " + type_of(value) + ", expected " + std::string(wanted)};
 }
 
 Error out_of_range(std::string_view key, const std::string& number, std::string_view wanted) {
-  return {ErrorCode::kInvalidFile, "GGUF: metadata key " + quoted(key) + " is " + number +
-                                       ", expected " + std::string(wanted)};
+  return {ErrorCode::kInvalidFile,
+          "GGUF: metadata key " + quoted(key) + " is " + number + ", expected " + std::string(wanted)};
 }
 
 }  // namespace
@@ -114,7 +109,7 @@ std::span<const std::byte> GgufFile::read(const GgufTensor& tensor, size_t offse
 bool GgufFile::fits_beside(size_t bytes) const {
   const uint64_t total = machine_memory().total;
   if (total == 0) return true;
-  const uint64_t most = total / 10 * 9;   // others need some
+  const uint64_t most = total / 10 * 9;  // others need some
   return bytes <= most && file_bytes_ <= most - bytes;
 }
 
@@ -137,17 +132,14 @@ void GgufFile::give_back(const GgufTensor& tensor, size_t offset, size_t size, b
 }
 
 const GgufValue* GgufFile::find(std::string_view key) const {
-  const auto at =
-      std::lower_bound(metadata_by_name_.begin(), metadata_by_name_.end(), key,
-                       [this](uint32_t i, std::string_view k) { return metadata_[i].first < k; });
-  return at != metadata_by_name_.end() && metadata_[*at].first == key ? &metadata_[*at].second
-                                                                      : nullptr;
+  const auto at = std::lower_bound(metadata_by_name_.begin(), metadata_by_name_.end(), key,
+                                   [this](uint32_t i, std::string_view k) { return metadata_[i].first < k; });
+  return at != metadata_by_name_.end() && metadata_[*at].first == key ? &metadata_[*at].second : nullptr;
 }
 
 const GgufTensor* GgufFile::tensor(std::string_view name) const {
-  const auto at =
-      std::lower_bound(tensors_by_name_.begin(), tensors_by_name_.end(), name,
-                       [this](uint32_t i, std::string_view n) { return tensors_[i].name < n; });
+  const auto at = std::lower_bound(tensors_by_name_.begin(), tensors_by_name_.end(), name,
+                                   [this](uint32_t i, std::string_view n) { return tensors_[i].name < n; });
   return at != tensors_by_name_.end() && tensors_[*at].name == name ? &tensors_[*at] : nullptr;
 }
 
@@ -162,8 +154,7 @@ Result<std::optional<uint64_t>> GgufFile::unsigned_integer(std::string_view key)
     negative = n < decltype(n){0};
     number = static_cast<uint64_t>(n);
   });
-  if (negative)
-    return out_of_range(key, std::to_string(static_cast<int64_t>(number)), "an unsigned integer");
+  if (negative) return out_of_range(key, std::to_string(static_cast<int64_t>(number)), "an unsigned integer");
   return Optional(number);
 }
 
@@ -172,8 +163,7 @@ Result<std::optional<double>> GgufFile::number(std::string_view key) const {
   const GgufValue* value = find(key);
   if (value == nullptr) return Optional();
   double number = 0;
-  if (!visit_number(value->type, value->payload.data(),
-                    [&](auto n) { number = static_cast<double>(n); }))
+  if (!visit_number(value->type, value->payload.data(), [&](auto n) { number = static_cast<double>(n); }))
     return wrong_type(key, *value, "a number");
   if (!std::isfinite(number)) return out_of_range(key, std::to_string(number), "a finite number");
   return Optional(number);
@@ -192,8 +182,7 @@ Result<std::optional<std::string_view>> GgufFile::string(std::string_view key) c
   const GgufValue* value = find(key);
   if (value == nullptr) return Optional();
   if (value->type != GgufValueType::kString) return wrong_type(key, *value, "a string");
-  return Optional(std::string_view(reinterpret_cast<const char*>(value->payload.data()),
-                                   value->payload.size()));
+  return Optional(std::string_view(reinterpret_cast<const char*>(value->payload.data()), value->payload.size()));
 }
 
 Result<std::optional<GgufStrings>> GgufFile::strings(std::string_view key) const {
@@ -205,7 +194,7 @@ Result<std::optional<GgufStrings>> GgufFile::strings(std::string_view key) const
   GgufStrings strings;
   strings.items_.reserve(value->count);
   const std::byte* at = value->payload.data();
-  for (uint64_t i = 0; i < value->count; ++i) {   // the parser has walked these lengths
+  for (uint64_t i = 0; i < value->count; ++i) {  // the parser has walked these lengths
     const auto length = load<uint64_t>(at);
     at += sizeof length;
     strings.items_.emplace_back(reinterpret_cast<const char*>(at), length);
@@ -247,8 +236,7 @@ Result<std::optional<std::vector<int64_t>>> GgufFile::integers(std::string_view 
     });
     at += stride;
   }
-  if (!fits)
-    return out_of_range(key, "an array with an element above 2^63 - 1", "integers of 64 bits");
+  if (!fits) return out_of_range(key, "an array with an element above 2^63 - 1", "integers of 64 bits");
   return Optional(std::move(integers));
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using Bytes = const uint8_t*;
 
-uint16_t load16(Bytes at) {   // weights need not be aligned
+uint16_t load16(Bytes at) {  // weights need not be aligned
   uint16_t bits;
   std::memcpy(&bits, at, sizeof bits);
   return bits;
@@ -113,7 +113,8 @@ void open_block(Bytes block, OpenedBlock& opened) {
         const uint32_t word = load32(block + 6 + 8 * i);
         opened.numbers[i] = odd(word >> 28);
         for (int j = 0; j < 4; ++j, codes += 8)
-          put8(codes, spread_pairs(kIq2xxsLattice[block[2 + 8 * i + j]]) | spread_bits(with_parity(word >> (7 * j) & 127)) << 2);
+          put8(codes, spread_pairs(kIq2xxsLattice[block[2 + 8 * i + j]]) |
+                          spread_bits(with_parity(word >> (7 * j) & 127)) << 2);
       }
       break;
     // d; 32 words of 16 bits: a point of 9 bits, 7 signs; 8 bytes of two s.
@@ -139,7 +140,8 @@ void open_block(Bytes block, OpenedBlock& opened) {
         opened.numbers[i] = odd(word >> 28);
         for (int j = 0; j < 4; ++j, codes += 8) {
           Bytes points = block + 2 + 8 * i + 2 * j;
-          put8(codes, iq3_codes(kIq3xxsLattice[points[0]], kIq3xxsLattice[points[1]], with_parity(word >> (7 * j) & 127)));
+          put8(codes,
+               iq3_codes(kIq3xxsLattice[points[0]], kIq3xxsLattice[points[1]], with_parity(word >> (7 * j) & 127)));
         }
       }
       break;
@@ -150,8 +152,8 @@ void open_block(Bytes block, OpenedBlock& opened) {
         for (int j = 0; j < 4; ++j, codes += 8) {
           Bytes points = block + 2 + 8 * i + 2 * j;
           const int ninth = block[66 + i] >> (2 * j);
-          put8(codes, iq3_codes(kIq3sLattice[points[0] | (ninth & 1) << 8], kIq3sLattice[points[1] | (ninth >> 1 & 1) << 8],
-                                block[74 + 4 * i + j]));
+          put8(codes, iq3_codes(kIq3sLattice[points[0] | (ninth & 1) << 8],
+                                kIq3sLattice[points[1] | (ninth >> 1 & 1) << 8], block[74 + 4 * i + j]));
         }
       }
       break;
@@ -166,26 +168,31 @@ void decode_lattice(Bytes block, float* out) {
   const float d = half_to_float(opened.d);
   for (int i = 0; i < 256; ++i) {
     const uint8_t number = opened.numbers[i / 32], code = opened.codes[i];
-    const float of_pair = d * static_cast<float>(odd(number >> (i / 16 % 2 * 4) & 15));   // two s in a number
+    const float of_pair = d * static_cast<float>(odd(number >> (i / 16 % 2 * 4) & 15));  // two s in a number
     switch (T) {
       case TensorType::kTQ1_0:
       case TensorType::kTQ2_0: out[i] = d * static_cast<float>(code - 1); break;
       case TensorType::kIQ1_S:
-        out[i] = d * static_cast<float>(number & 15) * (static_cast<float>(code - 1) + (number & 0x80 ? -0.125f : 0.125f));
+        out[i] =
+            d * static_cast<float>(number & 15) * (static_cast<float>(code - 1) + (number & 0x80 ? -0.125f : 0.125f));
         break;
       case TensorType::kIQ1_M: out[i] = of_pair * 0.125f * static_cast<float>(kIq1mLevels[code]); break;
       case TensorType::kIQ2_XS:
       case TensorType::kIQ2_S: out[i] = of_pair * 0.125f * static_cast<float>(kIq2Levels[code]); break;
-      case TensorType::kIQ2_XXS: out[i] = d * static_cast<float>(number) * 0.125f * static_cast<float>(kIq2Levels[code]); break;
-      case TensorType::kIQ3_XXS: out[i] = d * static_cast<float>(number) * 0.25f * static_cast<float>(kIq3xxsLevels[code]); break;
+      case TensorType::kIQ2_XXS:
+        out[i] = d * static_cast<float>(number) * 0.125f * static_cast<float>(kIq2Levels[code]);
+        break;
+      case TensorType::kIQ3_XXS:
+        out[i] = d * static_cast<float>(number) * 0.25f * static_cast<float>(kIq3xxsLevels[code]);
+        break;
       case TensorType::kIQ3_S: out[i] = d * static_cast<float>(number) * static_cast<float>(kIq3sLevels[code]); break;
       default: break;
     }
   }
 }
 
-#define FOR_TYPE(T)                                                \
-  template void open_block<TensorType::T>(Bytes, OpenedBlock&);    \
+#define FOR_TYPE(T)                                             \
+  template void open_block<TensorType::T>(Bytes, OpenedBlock&); \
   template void decode_lattice<TensorType::T>(Bytes, float*);
 FOR_TYPE(kIQ1_S)
 FOR_TYPE(kIQ1_M)

@@ -40,7 +40,7 @@ constexpr bool is_lattice_type(TensorType type) {
 //   IQ3_S                   d * (2 s + 1) * level
 // All products are exact in float.
 struct OpenedBlock {
-  uint16_t d;   // binary16
+  uint16_t d;  // binary16
   // For each 32 values. IQ2_XXS, IQ3_XXS, IQ3_S: 2 s + 1. IQ1_S: the same, and the highest bit where delta is negative.
   // IQ1_M, IQ2_XS, IQ2_S: s of the first 16 in the low nibble, of the others in the high one. TQ*: nothing.
   uint8_t numbers[8];

@@ -38,8 +38,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   }
   if (!S_ISREG(status.st_mode) || status.st_size <= 0) {
     ::close(fd);
-    if (S_ISDIR(status.st_mode))
-      return Error{ErrorCode::kIo, path + ": is a directory, not a file"};
+    if (S_ISDIR(status.st_mode)) return Error{ErrorCode::kIo, path + ": is a directory, not a file"};
     if (!S_ISREG(status.st_mode)) return Error{ErrorCode::kIo, path + ": is not a regular file"};
     return Error{ErrorCode::kInvalidFile, path + ": the file is empty"};
   }
@@ -69,7 +68,9 @@ void MappedFile::give_back(std::span<const std::byte> bytes, bool cached_too) co
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : fd_(std::exchange(other.fd_, -1)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(fd_, other.fd_);

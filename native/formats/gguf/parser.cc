@@ -11,18 +11,17 @@
 namespace monolith {
 namespace {
 
-static_assert(std::endian::native == std::endian::little,
-              "GGUF is read in place: little-endian machines only");
+static_assert(std::endian::native == std::endian::little, "GGUF is read in place: little-endian machines only");
 static_assert(sizeof(size_t) == 8, "files larger than 4 GiB are mapped whole");
 
 constexpr uint32_t kVersion = 3;
-constexpr size_t kMaxKeyBytes = 65535;        // the specification's bound
-constexpr size_t kMaxTensorNameBytes = 256;   // it says 64; some converters write longer ones
+constexpr size_t kMaxKeyBytes = 65535;       // the specification's bound
+constexpr size_t kMaxTensorNameBytes = 256;  // it says 64; some converters write longer ones
 // Bounds far above real files (a few hundred keys; up to some 30,000 tensors where experts are
 // separate), so that a huge file of nonsense cannot take more than some tens of MiB of tables.
 constexpr uint64_t kMaxMetadata = 1 << 16, kMaxTensors = 1 << 18;
-constexpr size_t kMinMetadataBytes = 8 + 1 + 4 + 1;         // a key of one byte, a one-byte value
-constexpr size_t kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;   // a name of one byte, one dimension
+constexpr size_t kMinMetadataBytes = 8 + 1 + 4 + 1;        // a key of one byte, a one-byte value
+constexpr size_t kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;  // a name of one byte, one dimension
 constexpr uint64_t kMinAlignment = 8;
 
 // Keys and names end up in messages and look-ups: no control characters, no embedded NUL.
@@ -31,22 +30,17 @@ bool is_plain(std::string_view text) {
                       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
-std::string number(uint64_t n) {
-  return std::to_string(n);
-}
+std::string number(uint64_t n) { return std::to_string(n); }
 
 // What a file that does not begin with "GGUF" might be instead; people do pass these.
 std::string_view guess_format(std::string_view head) {
-  if (head.starts_with("version https://git-lfs"))
-    return " (a Git LFS pointer: fetch the file itself)";
+  if (head.starts_with("version https://git-lfs")) return " (a Git LFS pointer: fetch the file itself)";
   for (std::string_view magic : {"lmgg", "fmgg", "tjgg", "algg"})
     if (head.starts_with(magic)) return " (an old GGML file: convert it to GGUF)";
   if (head.starts_with("FUGG")) return " (big-endian; only little-endian files are read)";
   if (head.starts_with("PK")) return " (a zip archive or PyTorch checkpoint)";
-  if (head.starts_with("<!DOCTYPE") || head.starts_with("<html"))
-    return " (an HTML page: the download failed)";
-  if (head.size() > 8 && head[8] == '{')
-    return " (perhaps safetensors: name the folder it lies in)";
+  if (head.starts_with("<!DOCTYPE") || head.starts_with("<html")) return " (an HTML page: the download failed)";
+  if (head.size() > 8 && head[8] == '{') return " (perhaps safetensors: name the folder it lies in)";
   return "";
 }
 
@@ -70,9 +64,8 @@ std::string quoted(std::string_view text, size_t shown) {
 }
 
 std::string_view gguf_type_name(GgufValueType type) {
-  constexpr std::string_view kTypeNames[] = {"uint8",  "int8",    "uint16",  "int16",  "uint32",
-                                             "int32",  "float32", "boolean", "string", "array",
-                                             "uint64", "int64",   "float64"};
+  constexpr std::string_view kTypeNames[] = {"uint8",   "int8",   "uint16", "int16",  "uint32", "int32",  "float32",
+                                             "boolean", "string", "array",  "uint64", "int64",  "float64"};
   const auto index = static_cast<size_t>(type);
   return index < std::size(kTypeNames) ? kTypeNames[index] : std::string_view("unknown type");
 }
@@ -101,8 +94,8 @@ Error GgufParser::invalid(const std::string& what) const {
 }
 
 Error GgufParser::truncated(const std::string& what) const {
-  return {ErrorCode::kInvalidFile, "GGUF: the file ends inside " + what + " (at byte " +
-                                       number(position_) + " of " + number(bytes_.size()) + ")"};
+  return {ErrorCode::kInvalidFile, "GGUF: the file ends inside " + what + " (at byte " + number(position_) + " of " +
+                                       number(bytes_.size()) + ")"};
 }
 
 template <typename T>
@@ -118,7 +111,7 @@ bool GgufParser::read_string(std::string_view* value) {
   const size_t start = position_;
   if (!read(&length)) return false;
   if (length > remaining()) {
-    position_ = start;   // the message then points at the length
+    position_ = start;  // the message then points at the length
     return false;
   }
   *value = {reinterpret_cast<const char*>(bytes_.data()) + position_, static_cast<size_t>(length)};
@@ -130,9 +123,8 @@ Result<std::unique_ptr<GgufFile>> GgufParser::parse() {
   file_.reset(new GgufFile());
   file_->bytes_ = bytes_;
   file_->file_bytes_ = bytes_.size();
-  for (auto step :
-       {&GgufParser::parse_header, &GgufParser::parse_metadata, &GgufParser::check_general,
-        &GgufParser::parse_tensors, &GgufParser::place_tensors}) {
+  for (auto step : {&GgufParser::parse_header, &GgufParser::parse_metadata, &GgufParser::check_general,
+                    &GgufParser::parse_tensors, &GgufParser::place_tensors}) {
     if (Status status = (this->*step)(); !status) return status.error();
   }
   return std::move(file_);
@@ -140,33 +132,28 @@ Result<std::unique_ptr<GgufFile>> GgufParser::parse() {
 
 Status GgufParser::parse_header() {
   if (bytes_.empty()) return Error{ErrorCode::kInvalidFile, "GGUF: the file is empty"};
-  const std::string_view head(reinterpret_cast<const char*>(bytes_.data()),
-                              std::min<size_t>(bytes_.size(), 32));
+  const std::string_view head(reinterpret_cast<const char*>(bytes_.data()), std::min<size_t>(bytes_.size(), 32));
   if (!head.starts_with("GGUF"))
-    return Error{ErrorCode::kInvalidFile, "not a GGUF file: it begins with " +
-                                              quoted(head.substr(0, 4)) +
-                                              std::string(guess_format(head))};
+    return Error{ErrorCode::kInvalidFile,
+                 "not a GGUF file: it begins with " + quoted(head.substr(0, 4)) + std::string(guess_format(head))};
   position_ = 4;
   uint32_t version;
   if (!read(&version)) return truncated("the header");
   if (version != kVersion) {
     if (__builtin_bswap32(version) <= kVersion && version != 0)
-      return Error{ErrorCode::kUnsupported,
-                   "GGUF: a big-endian file; only little-endian files are read"};
-    return Error{
-        version == 0 || version > 0xffff ? ErrorCode::kInvalidFile : ErrorCode::kUnsupported,
-        "GGUF: version " + number(version) + " of the format; only version 3 is read"};
+      return Error{ErrorCode::kUnsupported, "GGUF: a big-endian file; only little-endian files are read"};
+    return Error{version == 0 || version > 0xffff ? ErrorCode::kInvalidFile : ErrorCode::kUnsupported,
+                 "GGUF: version " + number(version) + " of the format; only version 3 is read"};
   }
   if (!read(&n_tensors_) || !read(&n_metadata_)) return truncated("the header");
   if (n_metadata_ > kMaxMetadata || n_metadata_ > remaining() / kMinMetadataBytes)
     return invalid("the header claims " + number(n_metadata_) + " metadata entries, but only " +
-                   number(std::min<uint64_t>(kMaxMetadata, remaining() / kMinMetadataBytes)) +
-                   " are possible");
-  const uint64_t possible = std::min<uint64_t>(
-      kMaxTensors, (remaining() - n_metadata_ * kMinMetadataBytes) / kMinTensorBytes);
+                   number(std::min<uint64_t>(kMaxMetadata, remaining() / kMinMetadataBytes)) + " are possible");
+  const uint64_t possible =
+      std::min<uint64_t>(kMaxTensors, (remaining() - n_metadata_ * kMinMetadataBytes) / kMinTensorBytes);
   if (n_tensors_ > possible)
-    return invalid("the header claims " + number(n_tensors_) + " tensors, but only " +
-                   number(possible) + " are possible");
+    return invalid("the header claims " + number(n_tensors_) + " tensors, but only " + number(possible) +
+                   " are possible");
   return {};
 }
 
@@ -189,13 +176,11 @@ Status GgufParser::parse_metadata() {
   order.resize(n_metadata_);
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto key_of = [this](uint32_t i) { return file_->metadata_[i].first; };
-  std::sort(order.begin(), order.end(),
-            [&](uint32_t a, uint32_t b) { return key_of(a) < key_of(b); });
-  const auto twin = std::adjacent_find(
-      order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key_of(a) == key_of(b); });
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key_of(a) < key_of(b); });
+  const auto twin =
+      std::adjacent_find(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key_of(a) == key_of(b); });
   if (twin != order.end())
-    return Error{ErrorCode::kInvalidFile,
-                 "GGUF: metadata key " + quoted(key_of(*twin)) + " occurs twice"};
+    return Error{ErrorCode::kInvalidFile, "GGUF: metadata key " + quoted(key_of(*twin)) + " occurs twice"};
   return {};
 }
 
@@ -224,41 +209,35 @@ Status GgufParser::parse_value(std::string_view key, GgufValue* value) {
 
 Status GgufParser::parse_array(std::string_view key, GgufValue* value) {
   uint32_t type;
-  if (!read(&type) || !read(&value->count))
-    return truncated("the array header of metadata key " + quoted(key));
+  if (!read(&type) || !read(&value->count)) return truncated("the array header of metadata key " + quoted(key));
   if (type > static_cast<uint32_t>(GgufValueType::kFloat64))
-    return invalid("the array of metadata key " + quoted(key) + " has unknown element type " +
-                   number(type));
+    return invalid("the array of metadata key " + quoted(key) + " has unknown element type " + number(type));
   value->element_type = static_cast<GgufValueType>(type);
   if (value->element_type == GgufValueType::kArray)
-    return Error{ErrorCode::kUnsupported,
-                 "GGUF: metadata key " + quoted(key) + " is an array of arrays"};
+    return Error{ErrorCode::kUnsupported, "GGUF: metadata key " + quoted(key) + " is an array of arrays"};
   // A string takes at least its length's 8 bytes.
   const size_t scalar_bytes = gguf_scalar_bytes(value->element_type);
   const size_t min_bytes = scalar_bytes != 0 ? scalar_bytes : 8;
   if (value->count > remaining() / min_bytes)
-    return truncated("the array of metadata key " + quoted(key) + ", which claims " +
-                     number(value->count) + " elements of type " +
-                     std::string(gguf_type_name(value->element_type)));
+    return truncated("the array of metadata key " + quoted(key) + ", which claims " + number(value->count) +
+                     " elements of type " + std::string(gguf_type_name(value->element_type)));
   const size_t start = position_;
   if (scalar_bytes != 0) {
     position_ += value->count * scalar_bytes;
   } else {
     std::string_view text;
     for (uint64_t i = 0; i < value->count; ++i)
-      if (!read_string(&text))
-        return truncated("string " + number(i) + " of metadata key " + quoted(key));
+      if (!read_string(&text)) return truncated("string " + number(i) + " of metadata key " + quoted(key));
   }
   value->payload = bytes_.subspan(start, position_ - start);
-  return value->element_type == GgufValueType::kBool ? check_booleans(key, value->payload)
-                                                     : Status();
+  return value->element_type == GgufValueType::kBool ? check_booleans(key, value->payload) : Status();
 }
 
 Status GgufParser::check_booleans(std::string_view key, std::span<const std::byte> payload) const {
   for (std::byte b : payload)
     if (b > std::byte{1})
-      return invalid("metadata key " + quoted(key) + " holds the boolean " +
-                     number(static_cast<uint8_t>(b)) + "; only 0 and 1 are defined");
+      return invalid("metadata key " + quoted(key) + " holds the boolean " + number(static_cast<uint8_t>(b)) +
+                     "; only 0 and 1 are defined");
   return {};
 }
 
@@ -269,8 +248,8 @@ Status GgufParser::check_general() {
   if (*alignment) {
     const uint64_t bytes = **alignment;
     if (!std::has_single_bit(bytes) || bytes < kMinAlignment || bytes > UINT32_MAX)
-      return Error{ErrorCode::kInvalidFile, "GGUF: general.alignment is " + number(bytes) +
-                                                "; it must be a power of two, at least 8"};
+      return Error{ErrorCode::kInvalidFile,
+                   "GGUF: general.alignment is " + number(bytes) + "; it must be a power of two, at least 8"};
     file_->alignment_ = bytes;
   }
   return {};
@@ -295,24 +274,20 @@ Status GgufParser::parse_tensors() {
   order.resize(n_tensors_);
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto name_of = [this](uint32_t i) { return file_->tensors_[i].name; };
-  std::sort(order.begin(), order.end(),
-            [&](uint32_t a, uint32_t b) { return name_of(a) < name_of(b); });
-  const auto twin = std::adjacent_find(
-      order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return name_of(a) == name_of(b); });
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return name_of(a) < name_of(b); });
+  const auto twin =
+      std::adjacent_find(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return name_of(a) == name_of(b); });
   if (twin != order.end())
-    return Error{ErrorCode::kInvalidFile,
-                 "GGUF: tensor " + quoted(name_of(*twin)) + " occurs twice"};
+    return Error{ErrorCode::kInvalidFile, "GGUF: tensor " + quoted(name_of(*twin)) + " occurs twice"};
   return {};
 }
 
 Status GgufParser::parse_tensor(size_t index, GgufTensor* tensor, uint64_t* offset) {
   const size_t start = position_;
   if (!read_string(&tensor->name)) return truncated("the name of tensor " + number(index));
-  if (tensor->name.empty() || tensor->name.size() > kMaxTensorNameBytes ||
-      !is_plain(tensor->name)) {
+  if (tensor->name.empty() || tensor->name.size() > kMaxTensorNameBytes || !is_plain(tensor->name)) {
     position_ = start;
-    return invalid("tensor " + number(index) + " has an invalid name (1 to " +
-                   number(kMaxTensorNameBytes) +
+    return invalid("tensor " + number(index) + " has an invalid name (1 to " + number(kMaxTensorNameBytes) +
                    " bytes, no control characters): " + quoted(tensor->name));
   }
   const std::string name = "tensor " + quoted(tensor->name);
@@ -326,8 +301,7 @@ Status GgufParser::parse_tensor(size_t index, GgufTensor* tensor, uint64_t* offs
   for (uint32_t i = 0; i < n_dims; ++i) {
     uint64_t length;
     if (!read(&length)) return truncated(name);
-    const auto product =
-        length > INT64_MAX ? std::nullopt : checked_mul(n_values, static_cast<int64_t>(length));
+    const auto product = length > INT64_MAX ? std::nullopt : checked_mul(n_values, static_cast<int64_t>(length));
     if (length == 0 || !product)
       return invalid(name + ": dimension " + number(i) + " is " + number(length) +
                      (length == 0 ? "" : ", and the number of values overflows"));
@@ -339,17 +313,18 @@ Status GgufParser::parse_tensor(size_t index, GgufTensor* tensor, uint64_t* offs
   const FewBits* const few = few_bits(type);
   const TensorTypeTraits* traits = tensor_type_traits(few != nullptr ? static_cast<uint32_t>(TensorType::kQ4_0) : type);
   if (traits == nullptr)
-    return Error{ErrorCode::kUnsupported,
-                 "GGUF: " + name + " has type " + std::string(tensor_type_name(type)) +
-                     " (ggml type " + number(type) + "), which this build cannot compute with"};
+    return Error{ErrorCode::kUnsupported, "GGUF: " + name + " has type " + std::string(tensor_type_name(type)) +
+                                              " (ggml type " + number(type) +
+                                              "), which this build cannot compute with"};
   tensor->type = few != nullptr ? TensorType::kQ4_0 : static_cast<TensorType>(type);
   const int64_t block_values = few != nullptr ? few->block_values : traits->block_values;
   if (tensor->shape[0] % block_values != 0)
     return invalid(name + ": rows of " + number(static_cast<uint64_t>(tensor->shape[0])) +
-                   " values do not fill whole blocks of " + std::string(few != nullptr ? few->name : traits->name) + " (" +
-                   number(static_cast<uint64_t>(block_values)) + " values)");
+                   " values do not fill whole blocks of " + std::string(few != nullptr ? few->name : traits->name) +
+                   " (" + number(static_cast<uint64_t>(block_values)) + " values)");
   const auto size = checked_mul(n_values / block_values, few != nullptr ? few->block_bytes : traits->block_bytes);
-  if (!size || !checked_mul(n_values / traits->block_values, traits->block_bytes)) return invalid(name + ": its size in bytes overflows");
+  if (!size || !checked_mul(n_values / traits->block_values, traits->block_bytes))
+    return invalid(name + ": its size in bytes overflows");
   few_.push_back(few);
   // Its bytes' place is known only when the whole table has been read: place_tensors().
   sizes_.push_back(static_cast<uint64_t>(*size));
@@ -360,7 +335,7 @@ Status GgufParser::parse_tensor(size_t index, GgufTensor* tensor, uint64_t* offs
 Status GgufParser::place_tensors() {
   if (n_tensors_ == 0) return {};
   const uint64_t mask = file_->alignment_ - 1;
-  const uint64_t data_start = (position_ + mask) & ~mask;   // no wrap: both are far below 2^63
+  const uint64_t data_start = (position_ + mask) & ~mask;  // no wrap: both are far below 2^63
   if (data_start > bytes_.size()) return truncated("the padding before the tensor data");
   const uint64_t data_bytes = bytes_.size() - data_start;
   std::vector<uint32_t> order(n_tensors_);
@@ -371,26 +346,22 @@ Status GgufParser::place_tensors() {
     const uint64_t offset = offsets_[i], size = sizes_[i];
     if (offset % file_->alignment_ != 0)
       return Error{ErrorCode::kInvalidFile, name + " lies at offset " + number(offset) +
-                                                ", not a multiple of the alignment " +
-                                                number(file_->alignment_)};
+                                                ", not a multiple of the alignment " + number(file_->alignment_)};
     if (size > data_bytes || offset > data_bytes - size)
-      return Error{ErrorCode::kInvalidFile, name + " needs " + number(size) + " bytes at offset " +
-                                                number(offset) + " of the tensor data, which has " +
-                                                number(data_bytes) +
+      return Error{ErrorCode::kInvalidFile, name + " needs " + number(size) + " bytes at offset " + number(offset) +
+                                                " of the tensor data, which has " + number(data_bytes) +
                                                 " bytes: the file is truncated or corrupt"};
     tensor.data = bytes_.subspan(data_start + offset, size);
     if (few_[i] == nullptr) continue;
-    tensor.source = &file_->sources_.emplace_back(
-        TensorSource{.type = tensor.type, .cols = tensor.shape[0], .maker = few_bits_rows(*few_[i], tensor.data, tensor.shape[0])});
+    tensor.source = &file_->sources_.emplace_back(TensorSource{
+        .type = tensor.type, .cols = tensor.shape[0], .maker = few_bits_rows(*few_[i], tensor.data, tensor.shape[0])});
     tensor.data = {};
   }
-  std::sort(order.begin(), order.end(),
-            [&](uint32_t a, uint32_t b) { return offsets_[a] < offsets_[b]; });
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return offsets_[a] < offsets_[b]; });
   for (size_t i = 1; i < order.size(); ++i) {
     const uint32_t before = order[i - 1], after = order[i];
     if (offsets_[before] + sizes_[before] > offsets_[after])
-      return Error{ErrorCode::kInvalidFile, "GGUF: tensors " +
-                                                quoted(file_->tensors_[before].name) + " and " +
+      return Error{ErrorCode::kInvalidFile, "GGUF: tensors " + quoted(file_->tensors_[before].name) + " and " +
                                                 quoted(file_->tensors_[after].name) + " overlap"};
   }
   return {};

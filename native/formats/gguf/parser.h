@@ -50,8 +50,8 @@ class GgufParser {
   std::span<const std::byte> bytes_;
   size_t position_ = 0;
   uint64_t n_tensors_ = 0, n_metadata_ = 0;
-  std::vector<const FewBits*> few_;         // of each tensor: what its bytes are; null: its type
-  std::vector<uint64_t> offsets_, sizes_;   // of each tensor's bytes in the data section
+  std::vector<const FewBits*> few_;        // of each tensor: what its bytes are; null: its type
+  std::vector<uint64_t> offsets_, sizes_;  // of each tensor's bytes in the data section
   std::unique_ptr<GgufFile> file_;
 };
 

@@ -51,8 +51,7 @@ void store_q4_0(const float* x, uint8_t* out) {
     const float shifted = value * inverse + 8.5f;
     return static_cast<uint8_t>(shifted > 0 ? std::min(shifted, 15.0f) : 0.0f);
   };
-  for (int i = 0; i < kBlock / 2; ++i)
-    out[i] = static_cast<uint8_t>(nibble(x[i]) | nibble(x[i + kBlock / 2]) << 4);
+  for (int i = 0; i < kBlock / 2; ++i) out[i] = static_cast<uint8_t>(nibble(x[i]) | nibble(x[i + kBlock / 2]) << 4);
 }
 
 // One block; null for types that are not stored.
@@ -69,9 +68,7 @@ Store store_of(TensorType type) {
 
 }  // namespace
 
-bool can_quantize(TensorType type) {
-  return type == TensorType::kF32 || store_of(type) != nullptr;
-}
+bool can_quantize(TensorType type) { return type == TensorType::kF32 || store_of(type) != nullptr; }
 
 void quantize(TensorType type, const float* values, int64_t count, void* out) {
   assert(can_quantize(type));

@@ -34,7 +34,7 @@ void put_half(float value, uint8_t* out) {
 // The values of a block with those of its parts side by side.
 template <int parts>
 struct Lanes {
-  static constexpr int kCount = kSuperBlock / parts;   // values of a part
+  static constexpr int kCount = kSuperBlock / parts;  // values of a part
   using Row = std::array<float, parts>;
 
   explicit Lanes(const float* values) {
@@ -67,7 +67,7 @@ class Q4Parts : Lanes<kParts4> {
   }
 
   float scale_of(int part) const { return scale[part]; }
-  float minimum_of(int part) const { return -low[part]; }   // how far it lies below 0
+  float minimum_of(int part) const { return -low[part]; }  // how far it lies below 0
   uint8_t number_of(int part, int i) const {
     if (flat(part)) return 0;
     return static_cast<uint8_t>(std::clamp(nearest(chosen_guess[part] * (x[i][part] - chosen_low[part])), 0, 15));
@@ -115,8 +115,7 @@ class Q4Parts : Lanes<kParts4> {
   // Another guess of the numbers, and the line of least squares through them.
   void improve(int step) {
     Row sum_q{}, sum_qq{}, sum_qx{}, new_scale, new_low;
-    for (int p = 0; p < kParts4; ++p)
-      guess[p] = (-1.0f + 0.1f * static_cast<float>(step) + 15.0f) / (high[p] - low[p]);
+    for (int p = 0; p < kParts4; ++p) guess[p] = (-1.0f + 0.1f * static_cast<float>(step) + 15.0f) / (high[p] - low[p]);
     for (int i = 0; i < kCount; ++i)
       for (int p = 0; p < kParts4; ++p) {
         const float q = least(most(rounded(guess[p] * (x[i][p] - low[p])), 0.0f), 15.0f);
@@ -142,7 +141,7 @@ class Q4Parts : Lanes<kParts4> {
       chosen_guess[p] = guess[p];
       chosen_low[p] = low[p];
       scale[p] = new_scale[p];
-      low[p] = new_low[p];   // the next guess starts from here
+      low[p] = new_low[p];  // the next guess starts from here
     }
   }
 
@@ -288,8 +287,8 @@ void store_q6_k(const float* values, uint8_t* out) {
     for (int i = 0; i < 32; ++i) {
       low_bits[half * 64 + i] = static_cast<uint8_t>((from[i] & 15) | (from[i + 64] & 15) << 4);
       low_bits[half * 64 + 32 + i] = static_cast<uint8_t>((from[i + 32] & 15) | (from[i + 96] & 15) << 4);
-      high_bits[half * 32 + i] = static_cast<uint8_t>(from[i] >> 4 | from[i + 32] >> 4 << 2 | from[i + 64] >> 4 << 4 |
-                                                      from[i + 96] >> 4 << 6);
+      high_bits[half * 32 + i] =
+          static_cast<uint8_t>(from[i] >> 4 | from[i + 32] >> 4 << 2 | from[i + 64] >> 4 << 4 | from[i + 96] >> 4 << 6);
     }
   }
 }

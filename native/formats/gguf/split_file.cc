@@ -48,7 +48,8 @@ Status SplitFile::join(const std::string& path, GgufFile& first) {
   const std::string name = path.substr(0, path.size() - suffix.size());
   if (own != 0)
     return Error{ErrorCode::kInvalidArgument, path + ": this is " + part_of(own, *count) +
-                                                  " of a split model; name the first one, " + name + suffix_of(0, *count)};
+                                                  " of a split model; name the first one, " + name +
+                                                  suffix_of(0, *count)};
   for (uint64_t i = 1; i < *count; ++i)
     if (Status status = add(name + suffix_of(i, *count), i, *count, first); !status)
       return Error{status.error().code, path + ": " + status.error().message};
@@ -57,8 +58,8 @@ Status SplitFile::join(const std::string& path, GgufFile& first) {
   if (!wanted) return Error{wanted.error().code, path + ": " + wanted.error().message};
   if (wanted->value_or(first.tensors_.size()) != first.tensors_.size())
     return Error{ErrorCode::kInvalidFile, path + ": its " + std::to_string(*count) + " parts have " +
-                                              std::to_string(first.tensors_.size()) + " tensors, split.tensors.count says " +
-                                              std::to_string(**wanted)};
+                                              std::to_string(first.tensors_.size()) +
+                                              " tensors, split.tensors.count says " + std::to_string(**wanted)};
   auto& order = first.tensors_by_name_;
   order.resize(first.tensors_.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -84,7 +85,7 @@ Status SplitFile::add(const std::string& path, uint64_t number, uint64_t count, 
     if (tensor.source != nullptr) tensor.source = &first.sources_.emplace_back(*tensor.source);
   first.tensors_.insert(first.tensors_.end(), part.tensors_.begin(), part.tensors_.end());
   first.file_bytes_ += part.file_bytes_;
-  first.files_.push_back(std::move(mapped).value());   // the pages stay where they are: every view remains valid
+  first.files_.push_back(std::move(mapped).value());  // the pages stay where they are: every view remains valid
   return {};
 }
 

@@ -41,10 +41,7 @@ void write_floats(const std::vector<float>& values, int64_t count, TensorType ty
 class Reader {
  public:
   Reader(const TensorSource& source, TensorType type)
-      : source_(source),
-        type_(type),
-        row_bytes_(bytes_of_row(source)),
-        copied_(type == source.type) {
+      : source_(source), type_(type), row_bytes_(bytes_of_row(source)), copied_(type == source.type) {
     for (const auto part : source.parts) {
       ends_.push_back((ends_.empty() ? 0 : ends_.back()) + static_cast<int64_t>(part.size() / row_bytes_));
     }
@@ -101,9 +98,7 @@ class Reader {
     const std::byte* scales = source_.scales.data() + static_cast<size_t>(row) * blocks;
     for (size_t block = 0; block < blocks; ++block, pairs += 16) {
       *out++ = scales[block];
-      const auto value = [pairs](size_t i) {
-        return i % 2 == 0 ? pairs[i / 2] & std::byte{15} : pairs[i / 2] >> 4;
-      };
+      const auto value = [pairs](size_t i) { return i % 2 == 0 ? pairs[i / 2] & std::byte{15} : pairs[i / 2] >> 4; };
       for (size_t i = 0; i < 16; ++i) *out++ = value(i) | value(i + 16) << 4;
     }
   }
@@ -119,7 +114,7 @@ class Reader {
   TensorType type_;
   size_t row_bytes_;
   bool copied_;
-  std::vector<int64_t> ends_;   // of each part, in rows
+  std::vector<int64_t> ends_;  // of each part, in rows
 };
 
 }  // namespace
@@ -151,14 +146,13 @@ bool can_store(const TensorSource& source, TensorType type) {
   if (source.maker != nullptr && type == source.type) return source.cols % traits_of(type).block_values == 0;
   if (source.type == TensorType::kMXFP4)
     return type == source.type && source.cols % 32 == 0 && source.parts.size() == 1;
-  if (source.maker != nullptr && source.type == TensorType::kF8Scaled && type == source.maker->float_type()) return true;
+  if (source.maker != nullptr && source.type == TensorType::kF8Scaled && type == source.maker->float_type())
+    return true;
   if (!is_float(source.type)) return false;
-  return type == source.type ||
-         (can_quantize(type) && source.cols % traits_of(type).block_values == 0);
+  return type == source.type || (can_quantize(type) && source.cols % traits_of(type).block_values == 0);
 }
 
-void read_rows(const TensorSource& source, TensorType type, int64_t first, int64_t count, int threads,
-               std::byte* out) {
+void read_rows(const TensorSource& source, TensorType type, int64_t first, int64_t count, int threads, std::byte* out) {
   assert(can_store(source, type));
   assert(first >= 0 && count >= 0 && first + count <= source.rows());
   const Reader reader(source, type);
@@ -173,7 +167,7 @@ void read_rows(const TensorSource& source, TensorType type, int64_t first, int64
     try {
       helpers.emplace_back(take, share);
     } catch (const std::system_error&) {
-      take(share);   // no thread to be had: this one does it
+      take(share);  // no thread to be had: this one does it
     }
   }
   take(0);

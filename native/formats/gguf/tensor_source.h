@@ -28,7 +28,9 @@ class RowMaker {
   // Appends where its bytes lie.
   virtual void add_places(std::vector<std::span<const std::byte>>& places) const = 0;
   // A type of floats (F32, F16, BF16) that holds every value as it is: for those who do not have exact_type().
-  virtual TensorType float_type() const { return traits_of(exact_type()).block_values == 1 ? exact_type() : TensorType::kF32; }
+  virtual TensorType float_type() const {
+    return traits_of(exact_type()).block_values == 1 ? exact_type() : TensorType::kF32;
+  }
   // By what the values that store() writes are multiplied to be these: a scale of the whole matrix, kept beside it.
   virtual float factor() const { return 1; }
 };
@@ -38,7 +40,7 @@ class RowMaker {
 struct TensorSource {
   TensorType type = TensorType::kF32;
   int64_t cols = 0;
-  std::vector<std::span<const std::byte>> parts = {};   // whole rows each
+  std::vector<std::span<const std::byte>> parts = {};  // whole rows each
   // Every so-manieth row from `first_row` on is meant, the others belong to another tensor.
   int64_t row_step = 1, first_row = 0;
   // Of MXFP4 in one part: a byte for each block of 32 values, whose 16 bytes in `parts` hold two neighbours each.

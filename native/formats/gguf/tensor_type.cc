@@ -19,36 +19,48 @@ struct NamedTraits {
   TensorTypeTraits traits;
 };
 constexpr NamedTraits kSupported[] = {
-    {TensorType::kF32, {"F32", 1, 4}},       {TensorType::kF16, {"F16", 1, 2}},
-    {TensorType::kQ4_0, {"Q4_0", 32, 18}},       {TensorType::kQ4_1, {"Q4_1", 32, 20}},
-    {TensorType::kQ5_0, {"Q5_0", 32, 22}},       {TensorType::kQ5_1, {"Q5_1", 32, 24}},
-    {TensorType::kQ8_0, {"Q8_0", 32, 34}},       {TensorType::kQ2_K, {"Q2_K", 256, 84}},
-    {TensorType::kQ3_K, {"Q3_K", 256, 110}},     {TensorType::kQ4_K, {"Q4_K", 256, 144}},
-    {TensorType::kQ5_K, {"Q5_K", 256, 176}},     {TensorType::kQ6_K, {"Q6_K", 256, 210}},
-    {TensorType::kIQ4_NL, {"IQ4_NL", 32, 18}},   {TensorType::kIQ4_XS, {"IQ4_XS", 256, 136}},
-    {TensorType::kBF16, {"BF16", 1, 2}},         {TensorType::kMXFP4, {"MXFP4", 32, 17}},
-    {TensorType::kIQ1_S, {"IQ1_S", 256, 50}},    {TensorType::kIQ1_M, {"IQ1_M", 256, 56}},
-    {TensorType::kIQ2_XXS, {"IQ2_XXS", 256, 66}}, {TensorType::kIQ2_XS, {"IQ2_XS", 256, 74}},
-    {TensorType::kIQ2_S, {"IQ2_S", 256, 82}},    {TensorType::kIQ3_XXS, {"IQ3_XXS", 256, 98}},
-    {TensorType::kIQ3_S, {"IQ3_S", 256, 110}},   {TensorType::kTQ1_0, {"TQ1_0", 256, 54}},
-    {TensorType::kTQ2_0, {"TQ2_0", 256, 66}},    {TensorType::kNVFP4, {"NVFP4", 64, 36}},
-    {TensorType::kI32, {"I32", 1, 4}},       {TensorType::kI64, {"I64", 1, 8}},
+    {TensorType::kF32, {"F32", 1, 4}},
+    {TensorType::kF16, {"F16", 1, 2}},
+    {TensorType::kQ4_0, {"Q4_0", 32, 18}},
+    {TensorType::kQ4_1, {"Q4_1", 32, 20}},
+    {TensorType::kQ5_0, {"Q5_0", 32, 22}},
+    {TensorType::kQ5_1, {"Q5_1", 32, 24}},
+    {TensorType::kQ8_0, {"Q8_0", 32, 34}},
+    {TensorType::kQ2_K, {"Q2_K", 256, 84}},
+    {TensorType::kQ3_K, {"Q3_K", 256, 110}},
+    {TensorType::kQ4_K, {"Q4_K", 256, 144}},
+    {TensorType::kQ5_K, {"Q5_K", 256, 176}},
+    {TensorType::kQ6_K, {"Q6_K", 256, 210}},
+    {TensorType::kIQ4_NL, {"IQ4_NL", 32, 18}},
+    {TensorType::kIQ4_XS, {"IQ4_XS", 256, 136}},
+    {TensorType::kBF16, {"BF16", 1, 2}},
+    {TensorType::kMXFP4, {"MXFP4", 32, 17}},
+    {TensorType::kIQ1_S, {"IQ1_S", 256, 50}},
+    {TensorType::kIQ1_M, {"IQ1_M", 256, 56}},
+    {TensorType::kIQ2_XXS, {"IQ2_XXS", 256, 66}},
+    {TensorType::kIQ2_XS, {"IQ2_XS", 256, 74}},
+    {TensorType::kIQ2_S, {"IQ2_S", 256, 82}},
+    {TensorType::kIQ3_XXS, {"IQ3_XXS", 256, 98}},
+    {TensorType::kIQ3_S, {"IQ3_S", 256, 110}},
+    {TensorType::kTQ1_0, {"TQ1_0", 256, 54}},
+    {TensorType::kTQ2_0, {"TQ2_0", 256, 66}},
+    {TensorType::kNVFP4, {"NVFP4", 64, 36}},
+    {TensorType::kI32, {"I32", 1, 4}},
+    {TensorType::kI64, {"I64", 1, 8}},
 };
 
 // Indexed by ggml_type. Numbers whose type was withdrawn keep the name they had.
 constexpr std::string_view kNames[] = {
-    "F32",   "F16",        "Q4_0",       "Q4_1",       "Q4_2",     "Q4_3",     "Q5_0",
-    "Q5_1",  "Q8_0",       "Q8_1",       "Q2_K",       "Q3_K",     "Q4_K",     "Q5_K",
-    "Q6_K",  "Q8_K",       "IQ2_XXS",    "IQ2_XS",     "IQ3_XXS",  "IQ1_S",    "IQ4_NL",
-    "IQ3_S", "IQ2_S",      "IQ4_XS",     "I8",         "I16",      "I32",      "I64",
-    "F64",   "IQ1_M",      "BF16",       "Q4_0_4_4",   "Q4_0_4_8", "Q4_0_8_8", "TQ1_0",
-    "TQ2_0", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4",      "NVFP4",    "Q1_0",
-    "Q2_0",
+    "F32",        "F16",        "Q4_0",       "Q4_1",  "Q4_2",     "Q4_3",     "Q5_0",     "Q5_1",    "Q8_0",
+    "Q8_1",       "Q2_K",       "Q3_K",       "Q4_K",  "Q5_K",     "Q6_K",     "Q8_K",     "IQ2_XXS", "IQ2_XS",
+    "IQ3_XXS",    "IQ1_S",      "IQ4_NL",     "IQ3_S", "IQ2_S",    "IQ4_XS",   "I8",       "I16",     "I32",
+    "I64",        "F64",        "IQ1_M",      "BF16",  "Q4_0_4_4", "Q4_0_4_8", "Q4_0_8_8", "TQ1_0",   "TQ2_0",
+    "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4", "NVFP4",    "Q1_0",     "Q2_0",
 };
 
 using Bytes = const uint8_t*;
 
-uint16_t load_16(Bytes at) {   // weights need not be aligned
+uint16_t load_16(Bytes at) {  // weights need not be aligned
   uint16_t bits;
   std::memcpy(&bits, at, sizeof bits);
   return bits;
@@ -189,8 +201,7 @@ void decode_q4_k(Bytes block, float* out) {
     const float step = d * static_cast<float>(scale), offset = d_min * static_cast<float>(minimum);
     Bytes q = quants + 32 * (group / 2);
     const int shift = 4 * (group % 2);
-    for (int i = 0; i < 32; ++i)
-      out[32 * group + i] = step * static_cast<float>((q[i] >> shift) & 15) - offset;
+    for (int i = 0; i < 32; ++i) out[32 * group + i] = step * static_cast<float>((q[i] >> shift) & 15) - offset;
   }
 }
 
@@ -278,9 +289,7 @@ void dequantize(TensorType type, const void* data, int64_t count, float* out) {
       decode(bytes + i * traits.block_bytes, out + i * traits.block_values);
   };
   switch (type) {
-    case TensorType::kF32:
-      std::memcpy(out, bytes, static_cast<size_t>(count) * sizeof *out);
-      return;
+    case TensorType::kF32: std::memcpy(out, bytes, static_cast<size_t>(count) * sizeof *out); return;
     case TensorType::kF16:
       for (int64_t i = 0; i < count; ++i) out[i] = half_to_float(load_16(bytes + 2 * i));
       return;

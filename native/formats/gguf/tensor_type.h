@@ -28,7 +28,7 @@ enum class TensorType : uint32_t {
   kIQ3_S = 21,
   kIQ2_S = 22,
   kIQ4_XS = 23,
-  kI32 = 26,   // of tables, never of weights; so is the next
+  kI32 = 26,  // of tables, never of weights; so is the next
   kI64 = 27,
   kIQ1_M = 29,
   kBF16 = 30,
@@ -57,7 +57,8 @@ constexpr float mxfp4_step(uint8_t e) {
 constexpr uint8_t nvfp4_scale_bits(uint8_t scale) { return scale == 0x7f ? 0 : scale & 0x7f; }
 constexpr float nvfp4_step(uint8_t scale) {
   const int bits = nvfp4_scale_bits(scale), exponent = bits >> 3, mantissa = bits & 7;
-  const float power = std::bit_cast<float>(static_cast<uint32_t>(127 + (exponent == 0 ? 1 : exponent) - 7 - 3 - 1) << 23);
+  const float power =
+      std::bit_cast<float>(static_cast<uint32_t>(127 + (exponent == 0 ? 1 : exponent) - 7 - 3 - 1) << 23);
   return static_cast<float>(exponent == 0 ? mantissa : 8 + mantissa) * power;
 }
 

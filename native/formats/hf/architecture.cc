@@ -16,7 +16,7 @@ constexpr Architecture kArchitectures[] = {
     {.name = "Qwen2MoeForCausalLM", .gguf = "qwen2moe"},
     {.name = "Qwen3ForCausalLM", .gguf = "qwen3"},
     {.name = "Qwen3MoeForCausalLM", .gguf = "qwen3moe"},
-    {.name = "Qwen2VLForConditionalGeneration", .gguf = "qwen2vl"},   // as all of this name: its text model
+    {.name = "Qwen2VLForConditionalGeneration", .gguf = "qwen2vl"},  // as all of this name: its text model
     {.name = "Qwen2_5_VLForConditionalGeneration", .gguf = "qwen2vl"},
     {.name = "Qwen3VLForConditionalGeneration", .gguf = "qwen3vl"},
     {.name = "Qwen3VLMoeForConditionalGeneration", .gguf = "qwen3vlmoe"},
@@ -59,7 +59,11 @@ constexpr Architecture kArchitectures[] = {
      .guesses = Guesses::kMtp,
      .guess_key = "mtp_num_hidden_layers",
      .rotated_share = 0.25},
-    {.name = "GemmaForCausalLM", .gguf = "gemma", .norms_from_one = true, .activation = Activation::kGelu, .tied = true},
+    {.name = "GemmaForCausalLM",
+     .gguf = "gemma",
+     .norms_from_one = true,
+     .activation = Activation::kGelu,
+     .tied = true},
     {.name = "Gemma2ForCausalLM",
      .gguf = "gemma2",
      .norms_from_one = true,
@@ -110,7 +114,7 @@ constexpr Architecture kArchitectures[] = {
      .window_pattern = true,
      .tied = true},
     {.name = "Phi3ForCausalLM", .gguf = "phi3", .rms_eps = 1e-5},
-    {.name = "PhiMoEForCausalLM", .gguf = "phimoe", .rms_eps = 1e-5},   // Phi-3.5
+    {.name = "PhiMoEForCausalLM", .gguf = "phimoe", .rms_eps = 1e-5},  // Phi-3.5
     {.name = "SmolLM3ForCausalLM", .gguf = "smollm3", .interleaves_heads = true},
     {.name = "GraniteForCausalLM", .gguf = "granite", .interleaves_heads = true},
     {.name = "GraniteMoeForCausalLM", .gguf = "granitemoe", .interleaves_heads = true},
@@ -144,7 +148,7 @@ constexpr Architecture kArchitectures[] = {
      .guess_key = "num_nextn_predict_layers",
      .yarn_scale = YarnScale::kTenth,
      .router = "softmax"},
-    {.name = "DeepseekV3ForCausalLM",   // R1, Kimi K2
+    {.name = "DeepseekV3ForCausalLM",  // R1, Kimi K2
      .gguf = "deepseek2",
      .family = Family::kLatents,
      .guesses = Guesses::kBehind,
@@ -165,7 +169,7 @@ constexpr Architecture kArchitectures[] = {
      .guess_key = "num_nextn_predict_layers",
      .yarn_scale = YarnScale::kTenth,
      .router = "sigmoid"},
-    {.name = "Glm4MoeLiteForCausalLM",   // GLM 4.7 Flash
+    {.name = "Glm4MoeLiteForCausalLM",  // GLM 4.7 Flash
      .gguf = "deepseek2",
      .family = Family::kLatents,
      .guesses = Guesses::kBehind,
@@ -181,7 +185,7 @@ constexpr Architecture kArchitectures[] = {
      .yarn_scale = YarnScale::kTenth,
      .router = "sigmoid"},
     {.name = "DeepseekV4ForCausalLM", .gguf = "deepseek4", .family = Family::kBlocks},
-    {.name = "GlmMoeDsaForCausalLM",   // GLM 5
+    {.name = "GlmMoeDsaForCausalLM",  // GLM 5
      .gguf = "glm-dsa",
      .family = Family::kLatents,
      .guesses = Guesses::kBehind,
@@ -189,7 +193,11 @@ constexpr Architecture kArchitectures[] = {
      .yarn_scale = YarnScale::kTenth,
      .rms_eps = 1e-5,
      .router = "sigmoid"},
-    {.name = "KimiLinearForCausalLM", .gguf = "kimi-linear", .family = Family::kLatents, .rms_eps = 1e-5, .router = "sigmoid"},
+    {.name = "KimiLinearForCausalLM",
+     .gguf = "kimi-linear",
+     .family = Family::kLatents,
+     .rms_eps = 1e-5,
+     .router = "sigmoid"},
     {.name = "Mistral3ForConditionalGeneration",
      .gguf = "mistral4",
      .family = Family::kLatents,
@@ -276,7 +284,11 @@ constexpr Architecture kArchitectures[] = {
      .interleaves_heads = true,
      .activation = Activation::kReluSquared,
      .rms_eps = 1e-5},
-    {.name = "Llama4ForConditionalGeneration", .gguf = "llama4", .family = Family::kLlama4, .rms_eps = 1e-5, .rope_base = 5e5},
+    {.name = "Llama4ForConditionalGeneration",
+     .gguf = "llama4",
+     .family = Family::kLlama4,
+     .rms_eps = 1e-5,
+     .rope_base = 5e5},
     {.name = "Llama4ForCausalLM", .gguf = "llama4", .family = Family::kLlama4, .rms_eps = 1e-5, .rope_base = 5e5},
     {.name = "ApertusForCausalLM", .gguf = "apertus", .activation = Activation::kXielu, .rms_eps = 1e-5},
     {.name = "Step3p5ForCausalLM",
@@ -293,7 +305,7 @@ constexpr Architecture kArchitectures[] = {
      .guesses = Guesses::kMtp,
      .rms_eps = 1e-5,
      .router = "sigmoid"},
-    {.name = "MiMoV2ForCausalLM",   // V2.5: its text model
+    {.name = "MiMoV2ForCausalLM",  // V2.5: its text model
      .gguf = "mimo2",
      .family = Family::kMiMo2,
      .guesses = Guesses::kMtp,

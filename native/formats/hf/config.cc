@@ -12,7 +12,7 @@
 namespace monolith::hf {
 namespace {
 
-constexpr int64_t kBoundlessContext = 1 << 20;   // of networks whose state does not grow
+constexpr int64_t kBoundlessContext = 1 << 20;  // of networks whose state does not grow
 
 // What `name` is in the text part, or in the whole.
 JsonValue text_setting(const JsonValue& config, std::string_view name) {
@@ -32,7 +32,7 @@ bool is_variant(const JsonValue& config, Variant variant) {
     const auto stated = count.integer();
     return stated && stated->value_or(0) > 0;
   };
-  const auto has_expert_layers = [&] {   // Nemotron H
+  const auto has_expert_layers = [&] {  // Nemotron H
     const JsonValue kinds = text_setting(config, "layers_block_type");
     for (size_t i = 0; i < kinds.items().size(); ++i)
       if (kinds.item(i).text() == "moe") return true;
@@ -49,15 +49,17 @@ bool is_variant(const JsonValue& config, Variant variant) {
 }
 
 // Classes around any text model, by whose type it is known.
-constexpr std::string_view kAroundText[] = {"Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration", "LlavaForConditionalGeneration", "LlavaNextForConditionalGeneration",
+constexpr std::string_view kAroundText[] = {"Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration",
+                                            "LlavaForConditionalGeneration",    "LlavaNextForConditionalGeneration",
                                             "InternVLForConditionalGeneration", "Lfm2VlForConditionalGeneration"};
 struct TextType {
   std::string_view type, architecture;
 };
 constexpr TextType kTextTypes[] = {
-    {"llama", "LlamaForCausalLM"}, {"mistral", "MistralForCausalLM"}, {"qwen2", "Qwen2ForCausalLM"}, {"qwen3", "Qwen3ForCausalLM"},
-    {"qwen3_moe", "Qwen3MoeForCausalLM"}, {"gpt_oss", "GptOssForCausalLM"}, {"lfm2", "Lfm2ForCausalLM"}, {"lfm2_moe", "Lfm2MoeForCausalLM"},
-    {"phi3", "Phi3ForCausalLM"}, {"gemma", "GemmaForCausalLM"}, {"gemma2", "Gemma2ForCausalLM"}, {"smollm3", "SmolLM3ForCausalLM"},
+    {"llama", "LlamaForCausalLM"}, {"mistral", "MistralForCausalLM"},    {"qwen2", "Qwen2ForCausalLM"},
+    {"qwen3", "Qwen3ForCausalLM"}, {"qwen3_moe", "Qwen3MoeForCausalLM"}, {"gpt_oss", "GptOssForCausalLM"},
+    {"lfm2", "Lfm2ForCausalLM"},   {"lfm2_moe", "Lfm2MoeForCausalLM"},   {"phi3", "Phi3ForCausalLM"},
+    {"gemma", "GemmaForCausalLM"}, {"gemma2", "Gemma2ForCausalLM"},      {"smollm3", "SmolLM3ForCausalLM"},
 };
 
 bool is_around_text(std::string_view name) { return std::ranges::find(kAroundText, name) != std::end(kAroundText); }
@@ -68,8 +70,10 @@ Result<const Architecture*> read_architecture(const JsonValue& config) {
   std::string_view name = names.item(0).text();
   if (is_around_text(name)) {
     const JsonValue type = config["text_config"]["model_type"];
-    const auto* const known = std::ranges::find(kTextTypes, type.exists() ? type.text() : usual_text_type(name), &TextType::type);
-    if (known == std::end(kTextTypes)) return type.unsupported("is " + quoted(type.text()) + ": this text model is not read within " + quoted(name));
+    const auto* const known =
+        std::ranges::find(kTextTypes, type.exists() ? type.text() : usual_text_type(name), &TextType::type);
+    if (known == std::end(kTextTypes))
+      return type.unsupported("is " + quoted(type.text()) + ": this text model is not read within " + quoted(name));
     name = known->architecture;
   }
   for (const Architecture& known : architectures())
@@ -86,7 +90,8 @@ void check_activation(Translation& t) {
   };
   switch (t.architecture().activation) {
     case Activation::kSilu: return expect("silu", "swish");
-    case Activation::kGelu: return expect("gelu_pytorch_tanh", "gelu");   // Gemma's first files say "gelu" and mean that
+    // Gemma's first files say "gelu" and mean that
+    case Activation::kGelu: return expect("gelu_pytorch_tanh", "gelu");
     case Activation::kReluSquared: return expect("relu2", "relu_squared");
     case Activation::kXielu: return expect("xielu", "xielu");
   }
@@ -110,7 +115,8 @@ void check_unused(Translation& t) {
   for (const std::string_view name : {"clip_qkv", "sparse_config"})
     if (const JsonValue value = t.find(name); value.exists())
       t.fail(value.unsupported("is set, which is not computed"));
-  if (t.architecture().family != Family::kBlocks && t.number("swiglu_limit", 7) != 7) t.fail(t.find("swiglu_limit").unsupported("is not 7"));
+  if (t.architecture().family != Family::kBlocks && t.number("swiglu_limit", 7) != 7)
+    t.fail(t.find("swiglu_limit").unsupported("is not 7"));
   if (t.boolean("norm_head", false)) t.fail(t.find("norm_head").unsupported("is true, which is not computed"));
 }
 
@@ -169,9 +175,11 @@ Result<Config> translate_config(const JsonValue& config, const std::vector<Safet
   const int64_t head_dim =
       own_head_dim ? t.needed({"head_dim", "attention_head_dim"}) : embedding / std::max<int64_t>(result.heads, 1);
   const int64_t full_head_dim = translate_family(t, result, embedding, head_dim);
-  const int64_t context = attends || t.find("max_position_embeddings").exists() ? t.needed({"max_position_embeddings"})
-                                                                                : kBoundlessContext;
-  const auto size = [&](std::string_view name, int64_t value) { out.integer(t.key(name), static_cast<uint64_t>(value)); };
+  const int64_t context =
+      attends || t.find("max_position_embeddings").exists() ? t.needed({"max_position_embeddings"}) : kBoundlessContext;
+  const auto size = [&](std::string_view name, int64_t value) {
+    out.integer(t.key(name), static_cast<uint64_t>(value));
+  };
   size("context_length", context);
   size("embedding_length", embedding);
   if (!out.has(t.key("feed_forward_length")))
@@ -183,8 +191,7 @@ Result<Config> translate_config(const JsonValue& config, const std::vector<Safet
     size("attention.value_length", head_dim);
   }
   out.number(t.key("attention.layer_norm_rms_epsilon"),
-             t.number("rms_norm_eps",
-                      t.number("layer_norm_epsilon", t.number("norm_eps", (*architecture)->rms_eps))));
+             t.number("rms_norm_eps", t.number("layer_norm_epsilon", t.number("norm_eps", (*architecture)->rms_eps))));
   t.copy_number("layer_norm_eps", "attention.layer_norm_epsilon");
   check_activation(t);
   check_unused(t);

@@ -7,10 +7,12 @@ namespace {
 
 void translate_router(Translation& t, int64_t layers) {
   AssembledFile& out = t.out();
-  if (const JsonValue lead = t.first_of({"first_k_dense_replace", "moe_layer_start_index", "first_last_k_dense_replace"});
+  if (const JsonValue lead =
+          t.first_of({"first_k_dense_replace", "moe_layer_start_index", "first_last_k_dense_replace"});
       lead.exists()) {
     out.integer(t.key("leading_dense_block_count"), static_cast<uint64_t>(t.take(lead.integer(0, kMost), int64_t{0})));
-  } else if (const JsonValue kinds = t.find("mlp_layer_types"); kinds.exists() && t.architecture().family != Family::kBlocks) {
+  } else if (const JsonValue kinds = t.find("mlp_layer_types");
+             kinds.exists() && t.architecture().family != Family::kBlocks) {
     size_t count = 0;
     while (count < kinds.items().size() && kinds.item(count).text() == "dense") ++count;
     for (size_t i = count; i < kinds.items().size(); ++i)
@@ -30,9 +32,11 @@ void translate_router(Translation& t, int64_t layers) {
     t.copy_integer(used, "expert_group_used_count");
   }
   t.copy_number("routed_scaling_factor", "expert_weights_scale");
-  if (const JsonValue score = t.first_of({"scoring_func", "score_function", "moe_router_activation_func"}); score.exists()) {
+  if (const JsonValue score = t.first_of({"scoring_func", "score_function", "moe_router_activation_func"});
+      score.exists()) {
     if (score.text() != "softmax" && score.text() != "sigmoid" && score.text() != "sqrtsoftplus")
-      t.fail(score.unsupported("is " + quoted(score.text()) + ", which is not computed (known: softmax, sigmoid, sqrtsoftplus)"));
+      t.fail(score.unsupported("is " + quoted(score.text()) +
+                               ", which is not computed (known: softmax, sigmoid, sqrtsoftplus)"));
     out.integer(t.key("expert_gating_func"), score.text() == "sigmoid" ? 2 : score.text() == "softmax" ? 1 : 4);
   } else if (!t.architecture().router.empty()) {
     out.integer(t.key("expert_gating_func"), t.architecture().router == "sigmoid" ? 2 : 1);
@@ -51,9 +55,11 @@ void translate_experts(Translation& t, Config& config) {
   AssembledFile& out = t.out();
   out.integer(t.key("expert_count"), static_cast<uint64_t>(config.experts));
   if (!out.has(t.key("expert_used_count")))
-    out.integer(t.key("expert_used_count"),
-                static_cast<uint64_t>(t.needed({"num_experts_per_tok", "num_experts_per_token", "moe_k", "top_k_experts"})));
-  if (!out.has(t.key("expert_feed_forward_length"))) t.copy_integer("moe_intermediate_size", "expert_feed_forward_length");
+    out.integer(
+        t.key("expert_used_count"),
+        static_cast<uint64_t>(t.needed({"num_experts_per_tok", "num_experts_per_token", "moe_k", "top_k_experts"})));
+  if (!out.has(t.key("expert_feed_forward_length")))
+    t.copy_integer("moe_intermediate_size", "expert_feed_forward_length");
   t.copy_integer("shared_expert_intermediate_size", "expert_shared_feed_forward_length");
   t.copy_integer("shared_intermediate_size", "expert_shared_feed_forward_length");
   if (const JsonValue shared = t.first_of({"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"});

@@ -15,9 +15,11 @@ int64_t translate_gemma4(Translation& t, const Config& config, int64_t head_dim)
   constexpr int64_t kUsualGlobalHead = 512;
   const int64_t global_head_dim = t.integer("global_head_dim", kUsualGlobalHead);
   AssembledFile& out = t.out();
-  const auto size = [&](std::string_view name, int64_t value) { out.integer(t.key(name), static_cast<uint64_t>(value)); };
-  if (constexpr std::string_view kCap = "final_logit_softcapping"; !t.find(kCap).exists())   // files that leave it out have one
-    out.number(t.key(kCap), 0.0);
+  const auto size = [&](std::string_view name, int64_t value) {
+    out.integer(t.key(name), static_cast<uint64_t>(value));
+  };
+  // files that leave it out have one
+  if (constexpr std::string_view kCap = "final_logit_softcapping"; !t.find(kCap).exists()) out.number(t.key(kCap), 0.0);
   size("attention.key_length", global_head_dim);
   size("attention.value_length", global_head_dim);
   size("attention.key_length_swa", head_dim);
@@ -58,7 +60,8 @@ void put_kimi_layers(Translation& t, const Config& config) {
     kv_heads[layer - 1] = 1;
   }
   t.out().integers(t.key("attention.head_count_kv"), kv_heads);
-  for (const auto& [from, to] : {std::pair{"short_conv_kernel_size", "ssm.conv_kernel"}, std::pair{"head_dim", "kda.head_dim"}}) {
+  for (const auto& [from, to] :
+       {std::pair{"short_conv_kernel_size", "ssm.conv_kernel"}, std::pair{"head_dim", "kda.head_dim"}}) {
     if (!net[from].exists()) t.fail(net[from].invalid("is missing"));
     t.out().integer(t.key(to), static_cast<uint64_t>(t.take(net[from].integer(1, kMostHeads), int64_t{1})));
   }
@@ -83,9 +86,12 @@ void put_index(Translation& t, const Config& config) {
 // DeepSeek V2 and what follows it. GGUF states what is kept, one head of latents and rotated numbers, and beside it the
 // heads' own lengths.
 int64_t translate_latents(Translation& t, Config& config) {
-  const auto size = [&](std::string_view name, int64_t value) { t.out().integer(t.key(name), static_cast<uint64_t>(value)); };
+  const auto size = [&](std::string_view name, int64_t value) {
+    t.out().integer(t.key(name), static_cast<uint64_t>(value));
+  };
   const int64_t rank = t.needed({"kv_lora_rank"}), turning = t.needed({"qk_rope_head_dim"});
-  config.latents = {.key_dim = t.needed({"qk_nope_head_dim"}, kMostHeads), .value_dim = t.needed({"v_head_dim"}, kMostHeads)};
+  config.latents = {.key_dim = t.needed({"qk_nope_head_dim"}, kMostHeads),
+                    .value_dim = t.needed({"v_head_dim"}, kMostHeads)};
   if (t.architecture().gguf == "kimi-linear") put_kimi_layers(t, config);
   size("attention.head_count_kv", 1);
   size("attention.kv_lora_rank", rank);
@@ -99,11 +105,13 @@ int64_t translate_latents(Translation& t, Config& config) {
   const JsonValue rope = t.first_of({"rope_parameters", "rope_scaling"});
   if (const JsonValue beta = rope["llama_4_scaling_beta"]; beta.exists()) {
     t.out().number(t.key("attention.temperature_scale"), t.take(beta.number(), 0.0));
-    size("attention.temperature_length", t.take(rope["original_max_position_embeddings"].integer(1, kMost), int64_t{1}));
+    size("attention.temperature_length",
+         t.take(rope["original_max_position_embeddings"].integer(1, kMost), int64_t{1}));
   }
   if (!t.boolean("rope_interleave", true))
     t.fail(t.find("rope_interleave").unsupported("is false: only neighbouring pairs are rotated"));
-  if (const JsonValue method = t.find("topk_method"); method.text() == "group_limited_greedy" && t.integer("n_group", 1) > 1)
+  if (const JsonValue method = t.find("topk_method");
+      method.text() == "group_limited_greedy" && t.integer("n_group", 1) > 1)
     t.fail(method.unsupported("is 'group_limited_greedy', which is not computed (known: greedy, noaux_tc)"));
   if (t.integer("moe_layer_freq", 1) != 1)
     t.fail(t.find("moe_layer_freq").unsupported("is not 1: layers without experts are not computed behind the first"));
@@ -125,7 +133,9 @@ int64_t same_of_all_layers(Translation& t, std::string_view name) {
 
 // Several residual streams, inputs of each layer's own, and sparse numbers in the first layers.
 void translate_gemma3n(Translation& t, Config& config) {
-  const auto size = [&](std::string_view name, int64_t value) { t.out().integer(t.key(name), static_cast<uint64_t>(value)); };
+  const auto size = [&](std::string_view name, int64_t value) {
+    t.out().integer(t.key(name), static_cast<uint64_t>(value));
+  };
   size("feed_forward_length", same_of_all_layers(t, "intermediate_size"));
   size("embedding_length_per_layer_input", t.needed({"hidden_size_per_layer_input"}));
   config.streams = t.needed({"altup_num_inputs"}, kMostHeads);
@@ -139,23 +149,26 @@ void translate_gemma3n(Translation& t, Config& config) {
   if (!shares) return t.fail(shares.error());
   for (size_t i = 0; i < shares->size(); ++i)
     if ((*shares)[i] != (i < 10 ? 0.95f : 0.0f))
-      return t.fail(sparse.item(i).unsupported("is not that of the published models: 0.95 of the first ten layers, then 0"));
+      return t.fail(
+          sparse.item(i).unsupported("is not that of the published models: 0.95 of the first ten layers, then 0"));
 }
 
 // Step 3.5: layers with a window have more heads, and turn them whole.
 void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
-  const JsonValue types = t.find("layer_types"), shares = t.find("partial_rotary_factors"), bases = t.find("rope_theta");
+  const JsonValue types = t.find("layer_types"), shares = t.find("partial_rotary_factors"),
+                  bases = t.find("rope_theta");
   const JsonValue other = t.find("attention_other_setting");
   if (static_cast<int64_t>(types.items().size()) < config.layers)
     return t.fail(types.invalid("has not one name for each layer"));
-  const auto layers = static_cast<size_t>(config.layers + config.guess_layers);   // of the latter it may be silent
+  const auto layers = static_cast<size_t>(config.layers + config.guess_layers);  // of the latter it may be silent
   const auto own = [&](std::string_view name, int64_t usual) {
     return static_cast<int32_t>(std::min<int64_t>(t.take(other[name].integer(1, kMostHeads), usual), kMostHeads));
   };
-  const int32_t heads = own("num_attention_heads", config.heads), kv_heads = own("num_attention_groups", config.kv_heads);
+  const int32_t heads = own("num_attention_heads", config.heads),
+                kv_heads = own("num_attention_groups", config.kv_heads);
   std::vector<bool> windowed;
   std::vector<int32_t> all_heads, all_kv_heads;
-  double share[2] = {0.5, 1}, base[2] = {1e4, 1e4};   // without a window, with one
+  double share[2] = {0.5, 1}, base[2] = {1e4, 1e4};  // without a window, with one
   for (size_t i = 0; i < layers; ++i) {
     windowed.push_back(types.item(i).text() == "sliding_attention");
     all_heads.push_back(windowed[i] ? heads : static_cast<int32_t>(std::min(config.heads, kMostHeads)));
@@ -164,7 +177,9 @@ void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
     if (i < shares.items().size()) share[kind] = t.take(shares.item(i).number(), share[kind]);
     if (i < bases.items().size()) base[kind] = t.take(bases.item(i).number(), base[kind]);
   }
-  const auto size = [&](std::string_view name, int64_t value) { t.out().integer(t.key(name), static_cast<uint64_t>(value)); };
+  const auto size = [&](std::string_view name, int64_t value) {
+    t.out().integer(t.key(name), static_cast<uint64_t>(value));
+  };
   t.out().integers(t.key("attention.head_count"), all_heads);
   t.out().integers(t.key("attention.head_count_kv"), all_kv_heads);
   t.out().booleans(t.key("attention.sliding_window_pattern"), windowed);
@@ -181,13 +196,15 @@ void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
   size("expert_used_count", t.needed({"moe_top_k"}));
   t.copy_integer("share_expert_dim", "expert_shared_feed_forward_length");
   t.copy_number("moe_router_scaling_factor", "expert_weights_scale");
-  if (t.find("norm_expert_weight").exists()) t.out().boolean(t.key("expert_weights_norm"), t.boolean("norm_expert_weight", true));
+  if (t.find("norm_expert_weight").exists())
+    t.out().boolean(t.key("expert_weights_norm"), t.boolean("norm_expert_weight", true));
   if (const std::string_view listed = t.find("moe_layers_enum").text(); !listed.empty()) {
     int64_t first = 0;
     std::from_chars(listed.data(), listed.data() + listed.size(), first);
     size("leading_dense_block_count", std::clamp<int64_t>(first, 0, kMostLayers));
   }
-  for (const auto& [from, to] : {std::pair{"swiglu_limits", "swiglu_clamp_exp"}, std::pair{"swiglu_limits_shared", "swiglu_clamp_shexp"}}) {
+  for (const auto& [from, to] :
+       {std::pair{"swiglu_limits", "swiglu_clamp_exp"}, std::pair{"swiglu_limits_shared", "swiglu_clamp_shexp"}}) {
     const JsonValue list = t.find(from);
     if (!list.exists()) continue;
     std::vector<float> limits(layers);
@@ -200,14 +217,16 @@ void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
 // Settings of which a network without a family of its own has some.
 void translate_plain(Translation& t, Config& config) {
   const std::string_view gguf = t.architecture().gguf;
-  const auto size = [&](std::string_view name, int64_t value) { t.out().integer(t.key(name), static_cast<uint64_t>(value)); };
+  const auto size = [&](std::string_view name, int64_t value) {
+    t.out().integer(t.key(name), static_cast<uint64_t>(value));
+  };
   if (gguf == "mistral3") {
     const JsonValue rope = t.first_of({"rope_parameters", "rope_scaling"});
     if (const JsonValue beta = rope["llama_4_scaling_beta"]; beta.exists())
       t.out().number(t.key("attention.temperature_scale"), t.take(beta.number(), 0.0));
   } else if (gguf == "gemma3n") {
     translate_gemma3n(t, config);
-  } else if (gguf == "minimax-m2") {   // all its networks are experts
+  } else if (gguf == "minimax-m2") {  // all its networks are experts
     t.copy_integer("intermediate_size", "expert_feed_forward_length");
     t.copy_integer("rotary_dim", "rope.dimension_count");
     if (!t.boolean("use_qk_norm", true)) t.fail(t.find("use_qk_norm").unsupported("is false, which is not computed"));
@@ -216,9 +235,10 @@ void translate_plain(Translation& t, Config& config) {
   } else if (gguf == "hunyuan-moe") {
     size("expert_used_count", same_of_all_layers(t, "moe_topk"));
     size("expert_feed_forward_length", same_of_all_layers(t, "moe_intermediate_size"));
-    size("expert_shared_feed_forward_length", t.needed({"intermediate_size"}) * same_of_all_layers(t, "num_shared_expert"));
+    size("expert_shared_feed_forward_length",
+         t.needed({"intermediate_size"}) * same_of_all_layers(t, "num_shared_expert"));
     if (!t.boolean("use_qk_norm", true)) t.fail(t.find("use_qk_norm").unsupported("is false, which is not computed"));
-  } else if (gguf.starts_with("qwen3vl")) {   // how many inner layers take something of an image
+  } else if (gguf.starts_with("qwen3vl")) {  // how many inner layers take something of an image
     if (const JsonValue taken = t.find("vision_config")["deepstack_visual_indexes"]; taken.is_array())
       size("n_deepstack_layers", static_cast<int64_t>(taken.items().size()));
   } else if (gguf == "command-r" || gguf == "cohere2") {
@@ -242,7 +262,7 @@ void translate_llama4(Translation& t, const Config& config) {
   expect("attn_scale", 0.1);
   if (const JsonValue tuned = t.find("attn_temperature_tuning"); tuned.is(grammar::JsonDocument::Kind::kFalse))
     t.fail(tuned.unsupported("is false, which is not computed"));
-  constexpr int64_t kUnnormed = 128;   // experts of Maverick
+  constexpr int64_t kUnnormed = 128;  // experts of Maverick
   const bool normed = t.integer("num_local_experts", 0) != kUnnormed;
   if (t.boolean("use_qk_norm", normed) != normed)
     t.fail(t.find("use_qk_norm").unsupported("is not what GGUF knows of so many experts"));
@@ -250,7 +270,8 @@ void translate_llama4(Translation& t, const Config& config) {
   for (size_t i = 0; i < static_cast<size_t>(config.layers); ++i) {
     const bool turns = (i + 1) % 4 != 0;
     if (i < rotates.items().size() && (t.take(rotates.item(i).integer(0, 1), int64_t{0}) == 1) != turns)
-      return t.fail(rotates.item(i).unsupported("breaks the pattern of three layers that rotate and one that does not"));
+      return t.fail(
+          rotates.item(i).unsupported("breaks the pattern of three layers that rotate and one that does not"));
     if (i < types.items().size() && types.item(i).text() != (turns ? "chunked_attention" : "full_attention"))
       return t.fail(types.item(i).unsupported("breaks the pattern of three layers of chunks and one that sees all"));
   }
@@ -268,19 +289,21 @@ void translate_mimo2(Translation& t, Config& config, int64_t head_dim) {
     windowed.push_back(t.take(pattern.item(i).integer(0, 1), int64_t{0}) == 1);
     kv_heads.push_back(windowed.back() ? own : static_cast<int32_t>(config.kv_heads));
   }
-  for (int64_t i = 0; i < config.guess_layers; ++i) {   // they all have a window
+  for (int64_t i = 0; i < config.guess_layers; ++i) {  // they all have a window
     windowed.push_back(true);
     kv_heads.push_back(own);
   }
   if (const JsonValue layout = t.find("attention_projection_layout"); layout.text() == "fused_qkv") {
-    config.sharded = {config.kv_heads, std::min(head_dim, kMostHeads), std::min(t.integer("v_head_dim", head_dim), kMostHeads), kv_heads};
+    config.sharded = {config.kv_heads, std::min(head_dim, kMostHeads),
+                      std::min(t.integer("v_head_dim", head_dim), kMostHeads), kv_heads};
     config.quantization.qkv_shards = config.kv_heads;
   } else if (layout.exists() && layout.text() != "split") {
     t.fail(layout.unsupported("is " + quoted(layout.text()) + " (read: fused_qkv, split)"));
   }
   t.out().booleans(t.key("attention.sliding_window_pattern"), windowed);
   t.out().integers(t.key("attention.head_count_kv"), kv_heads);
-  t.out().integer(t.key("attention.sliding_window"), static_cast<uint64_t>(t.needed({"sliding_window", "sliding_window_size"})));
+  t.out().integer(t.key("attention.sliding_window"),
+                  static_cast<uint64_t>(t.needed({"sliding_window", "sliding_window_size"})));
   t.copy_integer("v_head_dim", "attention.value_length");
   t.copy_number("swa_rope_theta", "rope.freq_base_swa");
   t.copy_number("attention_value_scale", "attention.value_scale");
@@ -298,13 +321,15 @@ int64_t leading_layers(Translation& t, std::string_view list, std::string_view f
   size_t count = 0;
   while (count < kinds.items().size() && kinds.item(count).text() == first) ++count;
   for (size_t i = count; i < kinds.items().size(); ++i)
-    if (kinds.item(i).text() != other) t.fail(kinds.item(i).unsupported("is not " + quoted(other) + ", as all behind the first layers are"));
+    if (kinds.item(i).text() != other)
+      t.fail(kinds.item(i).unsupported("is not " + quoted(other) + ", as all behind the first layers are"));
   return static_cast<int64_t>(count);
 }
 
 // Positions in a block of each layer, 0 without blocks: a list of numbers, of layers that guess, too, or in newer files a name of each.
 std::vector<int32_t> block_lengths(Translation& t, const Config& config) {
-  const JsonValue ratios = t.find("compress_ratios"), list = ratios.exists() ? ratios : t.find("layer_types"), rates = t.find("compress_rates");
+  const JsonValue ratios = t.find("compress_ratios"), list = ratios.exists() ? ratios : t.find("layer_types"),
+                  rates = t.find("compress_rates");
   if (static_cast<int64_t>(list.items().size()) < config.layers) {
     t.fail(list.invalid(ratios.exists() ? "has not one number for each layer" : "has not one name for each layer"));
     return {};
@@ -328,18 +353,23 @@ std::vector<int32_t> block_lengths(Translation& t, const Config& config) {
 
 // DeepSeek V4: a window, and blocks of positions behind it; several residual streams that are mixed.
 void translate_blocks(Translation& t, const Config& config, int64_t head_dim) {
-  const auto size = [&](std::string_view name, int64_t value) { t.out().integer(t.key(name), static_cast<uint64_t>(value)); };
-  const double share = t.take(t.find("rope_parameters")["compress"]["partial_rotary_factor"].number(), t.number("partial_rotary_factor", 0));
+  const auto size = [&](std::string_view name, int64_t value) {
+    t.out().integer(t.key(name), static_cast<uint64_t>(value));
+  };
+  const double share = t.take(t.find("rope_parameters")["compress"]["partial_rotary_factor"].number(),
+                              t.number("partial_rotary_factor", 0));
   const auto turning = static_cast<int64_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(head_dim));
-  size("rope.dimension_count", turning > 0 && !t.find("qk_rope_head_dim").exists() ? turning : t.needed({"qk_rope_head_dim"}));
+  size("rope.dimension_count",
+       turning > 0 && !t.find("qk_rope_head_dim").exists() ? turning : t.needed({"qk_rope_head_dim"}));
   size("attention.q_lora_rank", t.needed({"q_lora_rank"}));
   size("attention.sliding_window", t.needed({"sliding_window"}));
   size("attention.output_group_count", t.needed({"o_groups"}));
   size("attention.output_lora_rank", t.needed({"o_lora_rank"}));
   // Newer files have the angles of layers without blocks and of those with them apart (config_rope.cc).
   const JsonValue kinds = t.find("rope_parameters"), blocked = kinds["compress"]["rope_theta"];
-  t.out().number(t.key("attention.compress_rope_freq_base"),
-                 kinds["main"].exists() && blocked.exists() ? t.take(blocked.number(), 1.0) : t.needed_number("compress_rope_theta"));
+  t.out().number(t.key("attention.compress_rope_freq_base"), kinds["main"].exists() && blocked.exists()
+                                                                 ? t.take(blocked.number(), 1.0)
+                                                                 : t.needed_number("compress_rope_theta"));
   put_index(t, config);
   size("hyper_connection.count", t.needed({"hc_mult"}));
   size("hyper_connection.sinkhorn_iterations", t.needed({"hc_sinkhorn_iters"}));
@@ -347,14 +377,16 @@ void translate_blocks(Translation& t, const Config& config, int64_t head_dim) {
   size("hash_layer_count", t.integer("num_hash_layers", leading_layers(t, "mlp_layer_types", "hash_moe", "moe")));
   const std::vector<int32_t> blocks = block_lengths(t, config);
   t.out().integers(t.key("attention.compress_ratios"), blocks);
-  const std::vector<float> limits(static_cast<size_t>(config.layers), static_cast<float>(t.needed_number("swiglu_limit")));
+  const std::vector<float> limits(static_cast<size_t>(config.layers),
+                                  static_cast<float>(t.needed_number("swiglu_limit")));
   t.out().numbers(t.key("swiglu_clamp_exp"), limits);
   t.out().numbers(t.key("swiglu_clamp_shexp"), limits);
 }
 
 // What it leaves out is the model's, which the folder does not know. Tokens are told by how far they are from their rows.
 void translate_eagle(Translation& t, const Config& config) {
-  if (config.layers != 1) t.fail(t.find("num_hidden_layers").unsupported("is " + std::to_string(config.layers) + ", expected 1"));
+  if (config.layers != 1)
+    t.fail(t.find("num_hidden_layers").unsupported("is " + std::to_string(config.layers) + ", expected 1"));
   t.copy_integer("target_hidden_size", "target_hidden_size");
   const JsonValue own = t.find("eagle_config")["eagle_aux_hidden_state_layer_ids"];
   if (const JsonValue list = own.exists() ? own : t.find("eagle_aux_hidden_state_layer_ids"); list.exists()) {

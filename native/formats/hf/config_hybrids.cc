@@ -8,7 +8,7 @@
 namespace monolith::hf {
 namespace {
 
-enum class Kind : uint8_t { kOther, kAttention, kNetwork };   // of a layer
+enum class Kind : uint8_t { kOther, kAttention, kNetwork };  // of a layer
 
 // What each layer is, from a text of letters or a list of names. Those that are neither of these two are of the kind that
 // keeps a state, by one of `state_names`.
@@ -41,7 +41,9 @@ void put_kv_heads(Translation& t, const Config& config, const std::vector<Kind>&
 }
 
 void put_state_space(Translation& t, const StateSpace& space, int64_t taps) {
-  const auto size = [&](std::string_view name, int64_t value) { t.out().integer(t.key(name), static_cast<uint64_t>(value)); };
+  const auto size = [&](std::string_view name, int64_t value) {
+    t.out().integer(t.key(name), static_cast<uint64_t>(value));
+  };
   size("ssm.conv_kernel", taps);
   size("ssm.inner_size", space.inner);
   size("ssm.state_size", space.state);
@@ -73,7 +75,7 @@ void translate_nemotron(Translation& t, Config& config) {
 
 // A layer is a state space or attention, and has a network besides.
 void translate_granite(Translation& t, Config& config, int64_t embedding) {
-  if (t.integer("num_local_experts", 0) == 0)   // what every row passes is all there is
+  if (t.integer("num_local_experts", 0) == 0)  // what every row passes is all there is
     t.out().integer(t.key("feed_forward_length"), static_cast<uint64_t>(t.needed({"shared_intermediate_size"})));
   if (t.architecture().gguf != "granitehybrid") return;
   put_kv_heads(t, config, read_kinds(t, t.find("layer_types"), config.layers, {"mamba"}));
@@ -162,7 +164,9 @@ void translate_short_convolutions(Translation& t, Config& config) {
 }  // namespace
 
 void translate_delta_nets(Translation& t, Config& config) {
-  const auto size = [&](std::string_view name, int64_t value) { t.out().integer(t.key(name), static_cast<uint64_t>(value)); };
+  const auto size = [&](std::string_view name, int64_t value) {
+    t.out().integer(t.key(name), static_cast<uint64_t>(value));
+  };
   DeltaNetHeads& heads = config.delta_net;
   heads = {.key_heads = t.needed({"linear_num_key_heads"}, kMostHeads),
            .value_heads = t.needed({"linear_num_value_heads"}, kMostHeads),
@@ -188,7 +192,8 @@ void translate_delta_nets(Translation& t, Config& config) {
   }
   size("full_attention_interval", interval);
   // Qwen 3.5's rotation has these parts where it states none.
-  if (t.architecture().gguf != "qwen3next" && !t.first_of({"rope_parameters", "rope_scaling"})["mrope_section"].exists())
+  if (t.architecture().gguf != "qwen3next" &&
+      !t.first_of({"rope_parameters", "rope_scaling"})["mrope_section"].exists())
     t.out().integers(t.key("rope.dimension_sections"), {11, 11, 10, 0});
 }
 

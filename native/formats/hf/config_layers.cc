@@ -45,7 +45,8 @@ void add_guess_windows(Translation& t, int64_t count, std::vector<bool>& windowe
     windowed.push_back(stated ? type.text() == "sliding_attention" : windowed[static_cast<size_t>(i)]);
     if (stated && !windowed.back() && type.text() != "full_attention")
       t.fail(type.unsupported("is " + quoted(type.text()) + ", which is not computed"));
-    if (windowed.back() && size.exists() && t.take(size.integer(0, kMost), int64_t{0}) != t.integer("sliding_window", 0))
+    if (windowed.back() && size.exists() &&
+        t.take(size.integer(0, kMost), int64_t{0}) != t.integer("sliding_window", 0))
       t.fail(size.unsupported("is not 'sliding_window'"));
   }
 }
@@ -54,7 +55,7 @@ void add_guess_windows(Translation& t, int64_t count, std::vector<bool>& windowe
 
 void translate_windows(Translation& t, const Config& config) {
   const int64_t layers = config.layers;
-  const bool optional = t.architecture().gguf.starts_with("qwen");   // states a size and whether it is used
+  const bool optional = t.architecture().gguf.starts_with("qwen");  // states a size and whether it is used
   if (optional && !t.boolean("use_sliding_window", false)) return;
   if (t.integer("sliding_window", 1) == 0) return;
   auto windowed = windowed_layers(t, static_cast<size_t>(layers));

@@ -74,8 +74,7 @@ void add_yarn(Translation& t, const JsonValue& rope) {
   t.out().number(t.key("rope.scaling.factor"), t.take(rope["factor"].number(), 1.0));
   const auto original = rope["original_max_position_embeddings"].integer(1, kMost);
   if (!original) return t.fail(original.error());
-  if (*original)
-    t.out().integer(t.key("rope.scaling.original_context_length"), static_cast<uint64_t>(**original));
+  if (*original) t.out().integer(t.key("rope.scaling.original_context_length"), static_cast<uint64_t>(**original));
   const auto copy = [&](std::string_view from, std::string_view to) {
     if (rope[from].exists()) t.out().number(t.key(to), t.take(rope[from].number(), 0.0));
   };
@@ -127,7 +126,8 @@ void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
   const JsonValue plain = rope["main"];
   if (plain.exists()) rope = rope["compress"];
   if (const JsonValue kind = plain["rope_type"]; kind.exists() && kind.text() != "default")
-    t.fail(kind.unsupported("is " + quoted(kind.text()) + ", expected 'default': layers without blocks are not stretched"));
+    t.fail(kind.unsupported("is " + quoted(kind.text()) +
+                            ", expected 'default': layers without blocks are not stretched"));
   if (rope.exists() && !rope.is_object()) return t.fail(rope.invalid("is no object"));
   if (rope["mrope_section"].exists()) put_sections(t, rope["mrope_section"]);
   const auto value = [&](std::string_view name, double fallback) {
@@ -139,7 +139,8 @@ void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
   const std::string_view kind = kind_value.text();
   // Hunyuan's stretches the base (NTK-aware interpolation: modeling_hunyuan_v1_dense.py).
   const double alpha = kind == "dynamic" ? t.take(rope["alpha"].number(), 0.0) : 0;
-  if (alpha > 0 && head_dim > 2) base *= std::pow(alpha, static_cast<double>(head_dim) / static_cast<double>(head_dim - 2));
+  if (alpha > 0 && head_dim > 2)
+    base *= std::pow(alpha, static_cast<double>(head_dim) / static_cast<double>(head_dim - 2));
   t.out().number(t.key("rope.freq_base"), base);
   const double windowed_base = t.take(windowed["rope_theta"].number(), t.number("rope_local_base_freq", 0));
   if (windowed_base > 0) t.out().number(t.key("rope.freq_base_swa"), windowed_base);

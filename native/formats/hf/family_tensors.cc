@@ -10,7 +10,7 @@
 namespace monolith::hf {
 namespace {
 
-constexpr int64_t kMostNumbers = 1024;   // layers, as the model has it
+constexpr int64_t kMostNumbers = 1024;  // layers, as the model has it
 
 // A_log, of which decays are made.
 float decay_of_log(float value) { return static_cast<float>(-std::exp(static_cast<double>(value))); }
@@ -44,7 +44,7 @@ Result<bool> Translator::add_of_family(const std::string& block, std::string_vie
     }
   }
   if (config_.architecture->family == Family::kFalconH1 && rest == "pre_ff_layernorm.weight")
-    return taken(put(block + "ffn_norm", tensor, type));   // without a suffix, as the model reads it
+    return taken(put(block + "ffn_norm", tensor, type));  // without a suffix, as the model reads it
   if (config_.architecture->family == Family::kShortConvolution && rest == "conv.conv.weight") {
     if (!is_convolution(tensor)) return invalid(tensor, "is no convolution of one channel each");
     put_rows(block + "shortconv.conv.weight", {tensor.shape.back(), tensor.shape[0]}, rows_of(tensor, type));
@@ -73,7 +73,8 @@ Status Translator::add_of_delta_net(const std::string& block, std::string_view p
   const Rows rows = rows_of(tensor, type);
   const std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
   // The value heads of `width` rows each, behind `lead` other rows.
-  const auto put_values = [&](const std::string& name, std::vector<int64_t> to, const Rows& from, int64_t lead, int64_t width) -> Status {
+  const auto put_values = [&](const std::string& name, std::vector<int64_t> to, const Rows& from, int64_t lead,
+                              int64_t width) -> Status {
     const int64_t expected = lead + net.value_heads * width;
     if (tensor.shape[0] != expected || expected > INT32_MAX || from->rows() != expected)
       return misfit(tensor, "the network's heads", expected);
@@ -106,7 +107,7 @@ Status Translator::add_of_delta_net(const std::string& block, std::string_view p
              moved_columns(rows, net.value_dim, dealt_order(net.key_heads, net.value_heads, 1)));
     return {};
   }
-  if (part == "in_proj_qkvz.weight") {   // of each key head: query, key, its values, their gates
+  if (part == "in_proj_qkvz.weight") {  // of each key head: query, key, its values, their gates
     const int64_t run = net.value_heads / net.key_heads * net.value_dim, head = 2 * net.key_dim + 2 * run;
     if (tensor.shape.size() != 2 || tensor.shape[0] != net.key_heads * head)
       return misfit(tensor, "the network's heads", net.key_heads * head);
@@ -122,7 +123,7 @@ Status Translator::add_of_delta_net(const std::string& block, std::string_view p
     put_rows(block + "attn_gate.weight", {shape[0], values}, joined_rows(std::move(gates)));
     return {};
   }
-  return put(tensor.name, tensor, type);   // of which the model says that it has no place for it
+  return put(tensor.name, tensor, type);  // of which the model says that it has no place for it
 }
 
 // transformers, modeling_mamba2.py (Mamba2Mixer). Rates and skips have a dimension of one more in GGUF, and the norm's
@@ -142,8 +143,8 @@ Status Translator::add_of_state_space(const std::string& block, std::string_view
   if (part == "dt_bias") return put(block + "ssm_dt.bias", tensor, type);
   if (part == "norm.weight") {
     if (space.groups < 1 || count % space.groups != 0)
-      return invalid(tensor, "has " + std::to_string(count) + " numbers, which are not " + std::to_string(space.groups) +
-                                 " groups");
+      return invalid(tensor, "has " + std::to_string(count) + " numbers, which are not " +
+                                 std::to_string(space.groups) + " groups");
     put_rows(block + "ssm_norm.weight", {count / space.groups, space.groups}, rows);
     return {};
   }
@@ -187,7 +188,8 @@ Result<bool> Translator::add_of_kimi_net(const std::string& block, std::string_v
 }
 
 // transformers, activations.py (XIELUActivation) of Apertus: a number of each layer, which GGUF keeps as settings.
-Status Translator::add_activation_number(int64_t layer, std::string_view which, const Safetensor& tensor, TensorType type) {
+Status Translator::add_activation_number(int64_t layer, std::string_view which, const Safetensor& tensor,
+                                         TensorType type) {
   const Rows rows = rows_of(tensor, type);
   if (layer >= config_.layers || layer >= kMostNumbers || rows->rows() * rows->cols() != 1)
     return invalid(tensor, "is not one number of one of " + std::to_string(config_.layers) + " layers");
@@ -239,8 +241,9 @@ Rows Translator::multiplied(std::string_view name, const Rows& rows) const {
   if (ends(".ssm_out.weight")) return all(by.ssm_out);
   if (!ends(".ssm_in.weight")) return rows;
   const StateSpace& space = config_.state_space;
-  std::vector<float> factors;   // z, x, B, C, dt
-  const int64_t counts[] = {space.inner, space.inner, space.groups * space.state, space.groups * space.state, space.heads};
+  std::vector<float> factors;  // z, x, B, C, dt
+  const int64_t counts[] = {space.inner, space.inner, space.groups * space.state, space.groups * space.state,
+                            space.heads};
   for (size_t i = 0; i < 5; ++i) {
     const auto before = static_cast<int64_t>(factors.size());
     const int64_t left = rows->rows() - before;

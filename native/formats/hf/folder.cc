@@ -41,7 +41,7 @@ Status add_chat_template(const std::string& folder, const JsonValue& settings, A
 Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
   auto config = JsonFile::read(folder, "config.json");
   if (!config) return config.error();
-  auto shards = open_shards(folder);   // whose error comes after those of config.json
+  auto shards = open_shards(folder);  // whose error comes after those of config.json
   std::vector<MappedFile> mapped;
   std::vector<Safetensor> tensors;
   for (size_t i = 0; shards && i < shards->size(); ++i) {
@@ -59,7 +59,7 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
 
   const std::filesystem::path named = std::filesystem::path(folder).lexically_normal();
   file.string("general.name", (named.has_filename() ? named : named.parent_path()).filename().string());
-  if (translated->architecture->family == Family::kEagle) {   // its tokens are another model's
+  if (translated->architecture->family == Family::kEagle) {  // its tokens are another model's
     file.own(std::move(mapped), config->bytes());
     return std::move(file).build();
   }
@@ -79,8 +79,9 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
   auto generation = JsonFile::read(folder, "generation_config.json", true);
   if (!generation) return generation.error();
   if (Status status = add_chat_template(folder, settings->root(), file); !status) return status.error();
-  if (Status status = translate_tokenizer({tokenizer->root(), settings->root(), generation->root(), config->root(), ranked ? &ranks : nullptr},
-                                          *table_rows, file);
+  if (Status status = translate_tokenizer(
+          {tokenizer->root(), settings->root(), generation->root(), config->root(), ranked ? &ranks : nullptr},
+          *table_rows, file);
       !status)
     return status.error();
   file.own(std::move(mapped), config->bytes() + tokenizer->bytes() + settings->bytes() + generation->bytes());

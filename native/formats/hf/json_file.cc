@@ -132,7 +132,8 @@ Result<JsonFile> JsonFile::read(const std::string& folder, const std::string& na
   auto text = read_text(path, kMostJsonBytes);
   if (!text) return text.error();
   file.bytes_ = text->size();
-  if (text->find("Infinity") != std::string::npos || text->find("NaN") != std::string::npos) replace_python_numbers(*text);
+  if (text->find("Infinity") != std::string::npos || text->find("NaN") != std::string::npos)
+    replace_python_numbers(*text);
   std::string error;
   if (!file.document_->parse(*text, file.root_, error, kMostJsonBytes))
     return Error{ErrorCode::kInvalidFile, name + ": no valid JSON: " + error};

@@ -29,7 +29,7 @@ bool is_file(const std::string& path);
 // null counts as absent.
 class JsonValue {
  public:
-  JsonValue() = default;   // absent
+  JsonValue() = default;  // absent
   JsonValue(const JsonDocument* document, JsonId id, std::string file, std::string path = {})
       : document_(document), id_(id), file_(std::move(file)), path_(std::move(path)) {}
 
@@ -43,7 +43,7 @@ class JsonValue {
   JsonValue operator[](std::string_view name) const;
   // Of an array; none if it is no array.
   std::span<const JsonId> items() const;
-  JsonValue item(size_t i) const;   // absent behind the last
+  JsonValue item(size_t i) const;  // absent behind the last
   std::span<const JsonDocument::Member> members() const;
   JsonValue at(JsonId id, std::string_view name) const { return {document_, id, file_, joined(name)}; }
 
@@ -52,13 +52,13 @@ class JsonValue {
   Result<std::optional<double>> number() const;
   Result<std::optional<bool>> boolean() const;
   Result<std::optional<std::string>> string() const;
-  Result<std::vector<float>> numbers() const;   // empty where absent
+  Result<std::vector<float>> numbers() const;  // empty where absent
   // The text of a string; empty for anything else.
   std::string_view text() const;
 
   std::string where() const { return path_.empty() ? file_ : file_ + ": '" + path_ + "'"; }
-  Error invalid(std::string_view what) const;        // kInvalidFile: where() + what
-  Error unsupported(std::string_view what) const;    // kUnsupported
+  Error invalid(std::string_view what) const;      // kInvalidFile: where() + what
+  Error unsupported(std::string_view what) const;  // kUnsupported
   const JsonDocument* document() const { return document_; }
   JsonId id() const { return id_; }
 

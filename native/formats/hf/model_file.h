@@ -14,7 +14,7 @@ namespace monolith {
 struct ModelFileOptions {
   // Matrices of floats are stored as this type while they are loaded: Q8_0, Q6_K, Q4_K or Q4_0; or kept as F8_E4M3.
   std::optional<TensorType> quantize;
-  int threads = 0;   // that do so; 0: as many as there are processors
+  int threads = 0;  // that do so; 0: as many as there are processors
 };
 
 // Errors are told with the path in front.

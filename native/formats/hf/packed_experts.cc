@@ -14,14 +14,15 @@ Status Translator::add_packed(const Safetensor& tensor) {
     (part == "_blocks" ? packed.numbers : packed.scales) = &tensor;
     return {};
   }
-  return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type 'U8', which is not read"};
+  return Error{ErrorCode::kUnsupported,
+               tensor.file + ": tensor " + quoted(tensor.name) + " has type 'U8', which is not read"};
 }
 
 Status Translator::put_packed(const std::string& name, const Packed& packed) {
   const auto& [numbers, scales] = packed;
   if (numbers == nullptr || scales == nullptr)
-    return Error{ErrorCode::kInvalidFile, "tensor " + quoted(name + (numbers == nullptr ? "_blocks" : "_scales")) +
-                                              " is missing"};
+    return Error{ErrorCode::kInvalidFile,
+                 "tensor " + quoted(name + (numbers == nullptr ? "_blocks" : "_scales")) + " is missing"};
   const std::vector<int64_t>& shape = scales->shape;
   std::vector<int64_t> expected = shape;
   expected.push_back(16);
@@ -46,7 +47,7 @@ Status Translator::put_packed(const std::string& name, const Packed& packed) {
     file_.tensor(block + "ffn_down_exps.weight", {source.cols, shape[1], shape[0]}, source.type, source);
     return {};
   }
-  source.row_step = 2;   // a row of the gate, one of the other, and so on
+  source.row_step = 2;  // a row of the gate, one of the other, and so on
   for (const char* which : {"ffn_gate_exps.weight", "ffn_up_exps.weight"}) {
     file_.tensor(block + which, {source.cols, shape[1] / 2, shape[0]}, source.type, source);
     source.first_row = 1;
@@ -55,14 +56,14 @@ Status Translator::put_packed(const std::string& name, const Packed& packed) {
 }
 
 // [experts, rows]; gate and up in turns.
-Status Translator::add_expert_bias(const std::string& block, std::string_view rest, const Safetensor& tensor, TensorType type) {
+Status Translator::add_expert_bias(const std::string& block, std::string_view rest, const Safetensor& tensor,
+                                   TensorType type) {
   const std::vector<int64_t>& shape = tensor.shape;
-  if (shape.size() == 2 && rest == "mlp.experts.down_proj_bias")
-    return put(block + "ffn_down_exps.bias", tensor, type);
+  if (shape.size() == 2 && rest == "mlp.experts.down_proj_bias") return put(block + "ffn_down_exps.bias", tensor, type);
   if (shape.size() != 2 || shape[1] % 2 != 0 || rest != "mlp.experts.gate_up_proj_bias")
-    return Error{ErrorCode::kUnsupported,
-                 "tensor " + quoted(tensor.name) +
-                     " is not translated: experts are read in MXFP4 ('_blocks' and '_scales')"};
+    return Error{
+        ErrorCode::kUnsupported,
+        "tensor " + quoted(tensor.name) + " is not translated: experts are read in MXFP4 ('_blocks' and '_scales')"};
   TensorSource source{.type = type, .cols = 1, .parts = {tensor.data}, .row_step = 2};
   for (const char* which : {"ffn_gate_exps.bias", "ffn_up_exps.bias"}) {
     file_.tensor(block + which, {shape[1] / 2, shape[0]}, type, source);

@@ -34,7 +34,8 @@ Error misfit(const Safetensor& tensor, const std::vector<int64_t>& expected) {
 // The tensors of a checkpoint by name, and what has been joined of them.
 class Joiner {
  public:
-  Joiner(const Quantization& quantization, std::vector<Safetensor>& tensors) : settings_(quantization), tensors_(tensors) {
+  Joiner(const Quantization& quantization, std::vector<Safetensor>& tensors)
+      : settings_(quantization), tensors_(tensors) {
     for (size_t i = 0; i < tensors.size(); ++i) by_name_.emplace(tensors[i].name, i);
   }
 
@@ -79,7 +80,8 @@ class Joiner {
       grid.type = ScaleGrid::Type::kE8M0;
     else
       return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " +
-                                                quoted(tensor.type) + "; scales are read as F32, F16, BF16 and F8_E8M0"};
+                                                quoted(tensor.type) +
+                                                "; scales are read as F32, F16, BF16 and F8_E8M0"};
     return grid;
   }
   static Status expect_type(const Safetensor& tensor, std::string_view type) {
@@ -96,11 +98,12 @@ class Joiner {
         return {};
       }
     const std::string stem = weight.name.substr(0, weight.name.rfind('.'));
-    if ((weight.type == "I8" || weight.type == "U8") && weight.name.ends_with(".weight")) return join_mxfp4(weight, stem);
+    if ((weight.type == "I8" || weight.type == "U8") && weight.name.ends_with(".weight"))
+      return join_mxfp4(weight, stem);
     if (weight.type != "F8_E4M3") return {};
     const Safetensor* scale = find(weight.name + "_scale_inv");
     if (scale == nullptr) scale = find(weight.name + "_scale");
-    if (scale == nullptr) scale = find(stem + ".scale");   // DeepSeek V4
+    if (scale == nullptr) scale = find(stem + ".scale");  // DeepSeek V4
     if (scale == nullptr) return invalid(weight, "is without its " + quoted(weight.name + "_scale_inv"));
     const size_t n = weight.shape.size();
     if (n < 2 || n > 3 || std::ranges::any_of(weight.shape, [](int64_t length) { return length < 1; }))
@@ -108,14 +111,15 @@ class Joiner {
     auto scales = grid(*scale);
     if (!scales) return scales.error();
     // Each run of rows that has blocks of its own is as a matrix.
-    const bool sharded = n == 2 && settings_.qkv_shards > 1 && stem.ends_with(".qkv_proj") && weight.shape[0] % settings_.qkv_shards == 0;
+    const bool sharded = n == 2 && settings_.qkv_shards > 1 && stem.ends_with(".qkv_proj") &&
+                         weight.shape[0] % settings_.qkv_shards == 0;
     const int64_t matrices = n == 3 ? weight.shape[0] : sharded ? settings_.qkv_shards : 1;
     const int64_t rows = weight.shape[n - 2] / (sharded ? matrices : 1), cols = weight.shape[n - 1];
     const auto blocks = [](int64_t length, int64_t block) { return (length + block - 1) / block; };
     // One for all, one for each row, or one for each block.
     int64_t block_rows = rows, block_cols = cols;
     int64_t count = 1;
-    for (const int64_t length : scale->shape) count *= length;   // no more than the file has bytes
+    for (const int64_t length : scale->shape) count *= length;  // no more than the file has bytes
     if (count != 1) {
       const bool by_row = scale->shape.back() == 1 && n == 2 && !sharded;
       block_rows = by_row ? 1 : settings_.block_rows;
@@ -131,13 +135,17 @@ class Joiner {
     scales->rows = blocks(rows, block_rows);
     scales->cols = blocks(cols, block_cols);
     std::vector<Run> runs;
-    const size_t codes = weight.data.size() / static_cast<size_t>(matrices), cells = scales->data.size() / static_cast<size_t>(matrices);
+    const size_t codes = weight.data.size() / static_cast<size_t>(matrices),
+                 cells = scales->data.size() / static_cast<size_t>(matrices);
     for (int64_t i = 0; i < matrices; ++i) {
       ScaleGrid own = *scales;
       own.data = scales->data.subspan(static_cast<size_t>(i) * cells, cells);
-      runs.push_back({fp8_rows(weight.data.subspan(static_cast<size_t>(i) * codes, codes), cols, own, block_rows, block_cols), 0, rows});
+      runs.push_back(
+          {fp8_rows(weight.data.subspan(static_cast<size_t>(i) * codes, codes), cols, own, block_rows, block_cols), 0,
+           rows});
     }
-    if (matrices > 1 && std::ranges::any_of(runs, [&](const Run& run) { return run.of->exact_type() != runs[0].of->exact_type(); }))
+    if (matrices > 1 &&
+        std::ranges::any_of(runs, [&](const Run& run) { return run.of->exact_type() != runs[0].of->exact_type(); }))
       for (Run& run : runs) run.of = float_rows(run.of);
     weight.rows = matrices == 1 ? runs[0].of : joined_rows(std::move(runs));
     weight.data = {};
@@ -147,7 +155,8 @@ class Joiner {
 
   // DeepSeek V4's experts: two E2M1 codes in a byte, the first lower, and a power of two for each 32.
   Status join_mxfp4(Safetensor& codes, const std::string& stem) {
-    const auto scales = need(stem + (find(stem + ".weight_scale") != nullptr ? ".weight_scale" : ".scale"), codes);   // the former of MiMo V2.5
+    // the former of MiMo V2.5
+    const auto scales = need(stem + (find(stem + ".weight_scale") != nullptr ? ".weight_scale" : ".scale"), codes);
     if (!scales) return scales.error();
     if ((*scales)->type != "U8")
       if (Status status = expect_type(**scales, "F8_E8M0"); !status) return status;
@@ -174,7 +183,8 @@ class Joiner {
     const bool packed = codes.name.ends_with(".weight_packed");
     if (codes.type != "U8" || !(packed || codes.name.ends_with(".weight"))) return {};
     const std::string stem = codes.name.substr(0, codes.name.rfind('.'));
-    const auto scales = need(stem + ".weight_scale", codes), factor = need(stem + (packed ? ".weight_global_scale" : ".weight_scale_2"), codes);
+    const auto scales = need(stem + ".weight_scale", codes),
+               factor = need(stem + (packed ? ".weight_global_scale" : ".weight_scale_2"), codes);
     if (!scales) return scales.error();
     if (!factor) return factor.error();
     if (Status status = expect_type(**scales, "F8_E4M3"); !status) return status;
@@ -206,7 +216,8 @@ class Joiner {
       return invalid(words, "has the shape " + shape_text(words.shape) + ", which is no matrix");
     const auto scale = need(stem + (packed_rows ? ".weight_scale" : ".scales"), words);
     if (!scale) return scale.error();
-    IntegerMatrix matrix{.bits = settings_.bits, .words = words.data, .added_to_zeros = settings_.zeros_less_one ? 1 : 0};
+    IntegerMatrix matrix{
+        .bits = settings_.bits, .words = words.data, .added_to_zeros = settings_.zeros_less_one ? 1 : 0};
     const int64_t n = 32 / settings_.bits;
     const Safetensor* zeros = nullptr;
     const Safetensor* groups = nullptr;
@@ -231,7 +242,8 @@ class Joiner {
     if (Status status = add_scales(**scale, words, matrix); !status) return status;
     if (Status status = add_zeros(zeros, n, matrix); !status) return status;
     if (Status status = add_groups(groups, words, matrix); !status) return status;
-    for (const Safetensor* used : {*scale, zeros, groups, packed_rows ? find(stem + ".weight_shape") : nullptr}) take(used);
+    for (const Safetensor* used : {*scale, zeros, groups, packed_rows ? find(stem + ".weight_shape") : nullptr})
+      take(used);
     words.rows = integer_rows(matrix);
     words.name = stem + ".weight";
     words.shape = {matrix.out, matrix.in};
@@ -256,8 +268,8 @@ class Joiner {
       return invalid(shape, "does not hold two integers");
     }
     if (lengths[0] != words.shape[0] || lengths[1] > most || lengths[1] <= most - n)
-      return invalid(shape, "holds " + std::to_string(lengths[0]) + " and " + std::to_string(lengths[1]) +
-                                ", which " + quoted(words.name) + " of " + shape_text(words.shape) + " is not");
+      return invalid(shape, "holds " + std::to_string(lengths[0]) + " and " + std::to_string(lengths[1]) + ", which " +
+                                quoted(words.name) + " of " + shape_text(words.shape) + " is not");
     return lengths[1];
   }
 
@@ -266,8 +278,8 @@ class Joiner {
     if (!scales) return scales.error();
     const bool by_row = matrix.layout == IntegerMatrix::Layout::kRowsPacked;
     if (scale.shape.size() != 2 || scale.shape[by_row ? 0 : 1] != matrix.out || scale.shape[by_row ? 1 : 0] < 1)
-      return invalid(scale, "has the shape " + shape_text(scale.shape) + ", which does not fit " + quoted(words.name) + " of " +
-                                std::to_string(matrix.out) + " outputs");
+      return invalid(scale, "has the shape " + shape_text(scale.shape) + ", which does not fit " + quoted(words.name) +
+                                " of " + std::to_string(matrix.out) + " outputs");
     matrix.groups = scale.shape[by_row ? 1 : 0];
     scales->rows = scale.shape[0];
     scales->cols = scale.shape[1];
@@ -291,8 +303,8 @@ class Joiner {
   static Status add_groups(const Safetensor* groups, const Safetensor& words, IntegerMatrix& matrix) {
     if (groups == nullptr) {
       if (matrix.in % matrix.groups == 0) return {};
-      return invalid(words, "has " + std::to_string(matrix.in) + " inputs, which are not " + std::to_string(matrix.groups) +
-                                " groups of equal size");
+      return invalid(words, "has " + std::to_string(matrix.in) + " inputs, which are not " +
+                                std::to_string(matrix.groups) + " groups of equal size");
     }
     if (Status status = expect_type(*groups, "I32"); !status) return status;
     if (groups->shape != std::vector<int64_t>{matrix.in}) return misfit(*groups, {matrix.in});
@@ -301,8 +313,8 @@ class Joiner {
       int32_t group;
       std::memcpy(&group, groups->data.data() + static_cast<size_t>(i) * sizeof group, sizeof group);
       if (group < 0 || group >= matrix.groups)
-        return invalid(*groups, "holds " + std::to_string(group) + " at " + std::to_string(i) + ", expected a group below " +
-                                    std::to_string(matrix.groups));
+        return invalid(*groups, "holds " + std::to_string(group) + " at " + std::to_string(i) +
+                                    ", expected a group below " + std::to_string(matrix.groups));
       in_order = in_order && group == i / (matrix.in / matrix.groups);
     }
     if (!in_order) matrix.group_of = groups->data;
@@ -338,7 +350,8 @@ Status read_blocks(const JsonValue& sizes, Quantization& to) {
 Result<Quantization> read_compressed(const JsonValue& settings) {
   Quantization result;
   const JsonValue groups = settings["config_groups"];
-  if (groups.members().size() != 1) return groups.unsupported("has not one member: matrices of several forms are not read");
+  if (groups.members().size() != 1)
+    return groups.unsupported("has not one member: matrices of several forms are not read");
   const auto& [name, id] = groups.members()[0];
   const JsonValue weights = groups.at(id, name)["weights"];
   auto bits = read_bits(weights["num_bits"]);
@@ -356,8 +369,9 @@ Result<Quantization> read_compressed(const JsonValue& settings) {
     return result;
   }
   if (type != "int" || format.text() != "pack-quantized")
-    return format.unsupported("is " + quoted(format.text()) + " of " + quoted(type) +
-                              " numbers (read: pack-quantized of int, float-quantized of 8 bits, nvfp4-pack-quantized)");
+    return format.unsupported(
+        "is " + quoted(format.text()) + " of " + quoted(type) +
+        " numbers (read: pack-quantized of int, float-quantized of 8 bits, nvfp4-pack-quantized)");
   result.method = Method::kPacked;
   return result;
 }
@@ -368,11 +382,12 @@ Result<Quantization> read_quantization(const JsonValue& settings) {
   Quantization result;
   if (!settings.exists()) return result;
   const std::string_view method = settings["quant_method"].text();
-  if (method == "mxfp4") return result;   // gpt-oss: packed_experts.cc
+  if (method == "mxfp4") return result;  // gpt-oss: packed_experts.cc
   if (method == "compressed-tensors") return read_compressed(settings);
   if (method == "fp8") {
     result.method = Method::kFp8;
-    if (const JsonValue form = settings["fmt"]; form.exists() && form.text() != "e4m3" && form.text() != "float8_e4m3fn")
+    if (const JsonValue form = settings["fmt"];
+        form.exists() && form.text() != "e4m3" && form.text() != "float8_e4m3fn")
       return form.unsupported("is " + quoted(form.text()) + " (read: e4m3)");
     if (Status status = read_blocks(settings["weight_block_size"], result); !status) return status.error();
     return result;
@@ -385,7 +400,8 @@ Result<Quantization> read_quantization(const JsonValue& settings) {
     return result;
   }
   if (method != "gptq" && method != "awq")
-    return settings.unsupported("(method " + quoted(method) + ") is not read (known: fp8, gptq, awq, compressed-tensors, modelopt); take "
+    return settings.unsupported("(method " + quoted(method) +
+                                ") is not read (known: fp8, gptq, awq, compressed-tensors, modelopt); take "
                                 "a checkpoint in BF16, F16 or F32, and set the model's 'quantize'");
   result.method = method == "gptq" ? Method::kGptq : Method::kAwq;
   auto bits = read_bits(settings["bits"]);
@@ -401,7 +417,8 @@ Result<Quantization> read_quantization(const JsonValue& settings) {
     return result;
   }
   if (result.bits != 4) return settings["bits"].unsupported("is not 4, which alone is read of AWQ");
-  if (const JsonValue version = settings["version"]; version.exists() && version.text() != "gemm" && version.text() != "GEMM")
+  if (const JsonValue version = settings["version"];
+      version.exists() && version.text() != "gemm" && version.text() != "GEMM")
     return version.unsupported("is " + quoted(version.text()) + " (read: gemm)");
   return result;
 }

@@ -14,12 +14,13 @@
 namespace monolith::hf {
 
 struct Quantization {
-  enum class Method : uint8_t { kNone, kFp8, kFp4, kGptq, kAwq, kPacked };   // kPacked: compressed-tensors' integers
+  enum class Method : uint8_t { kNone, kFp8, kFp4, kGptq, kAwq, kPacked };  // kPacked: compressed-tensors' integers
   Method method = Method::kNone;
   int bits = 4;
-  int64_t block_rows = 0, block_cols = 0;   // of FP8; 0: as its scales' shape has it
-  bool zeros_less_one = false;              // GPTQ's first format
-  int64_t qkv_shards = 1;   // equal runs of rows of "qkv_proj", each with blocks of FP8 from its own first row on (MiMo V2.5)
+  int64_t block_rows = 0, block_cols = 0;  // of FP8; 0: as its scales' shape has it
+  bool zeros_less_one = false;             // GPTQ's first format
+  // equal runs of rows of "qkv_proj", each with blocks of FP8 from its own first row on (MiMo V2.5)
+  int64_t qkv_shards = 1;
 };
 
 // Errors: kUnsupported, naming the setting, for methods and forms that are not read.

@@ -12,8 +12,8 @@
 namespace monolith::hf {
 namespace {
 
-constexpr int kBlock = 32;          // values of Q4_0, Q5_0 and Q8_0
-constexpr int64_t kRowsAtOnce = 16; // words of as many outputs lie in one cache line
+constexpr int kBlock = 32;           // values of Q4_0, Q5_0 and Q8_0
+constexpr int64_t kRowsAtOnce = 16;  // words of as many outputs lie in one cache line
 
 uint32_t word_at(std::span<const std::byte> words, int64_t i) {
   uint32_t word;
@@ -30,7 +30,8 @@ bool is_moderate_power_of_two(float scale) {
 
 class Fp8Rows final : public RowMaker {
  public:
-  Fp8Rows(std::span<const std::byte> codes, int64_t cols, const ScaleGrid& scales, int64_t block_rows, int64_t block_cols)
+  Fp8Rows(std::span<const std::byte> codes, int64_t cols, const ScaleGrid& scales, int64_t block_rows,
+          int64_t block_cols)
       : codes_(codes), cols_(cols), scales_(scales), block_rows_(block_rows), block_cols_(block_cols) {
     bool exact = true, moderate = true;
     for (int64_t row = 0; row < scales.rows && moderate; ++row)
@@ -55,8 +56,10 @@ class Fp8Rows final : public RowMaker {
     for (int64_t row = first; row < first + count; ++row) {
       const std::byte* codes = codes_.data() + row * cols_;
       for (int64_t begin = 0; begin < cols_; begin += kStored, codes += kStored) {
-        const bool numbers = std::none_of(codes, codes + kStored, [](std::byte code) { return (code & std::byte{0x7f}) == std::byte{0x7f}; });
-        const float scale = numbers ? scales_.at(row / block_rows_, begin / block_cols_) : std::numeric_limits<float>::quiet_NaN();
+        const bool numbers = std::none_of(codes, codes + kStored,
+                                          [](std::byte code) { return (code & std::byte{0x7f}) == std::byte{0x7f}; });
+        const float scale =
+            numbers ? scales_.at(row / block_rows_, begin / block_cols_) : std::numeric_limits<float>::quiet_NaN();
         std::memcpy(out, &scale, sizeof scale);
         out = std::copy_n(codes, kStored, out + sizeof scale);
       }
@@ -93,8 +96,9 @@ class Fp4Rows final : public RowMaker {
  public:
   explicit Fp4Rows(const Fp4Matrix& matrix) : m_(matrix) {
     const float factor = m_.divides ? 1 / m_.factor : m_.factor;
-    const bool holds = m_.cols % kStored == 0 && std::isfinite(factor) &&
-                       std::ranges::all_of(m_.scales, [](std::byte scale) { return static_cast<uint8_t>(scale) < kE4m3Nan; });
+    const bool holds =
+        m_.cols % kStored == 0 && std::isfinite(factor) &&
+        std::ranges::all_of(m_.scales, [](std::byte scale) { return static_cast<uint8_t>(scale) < kE4m3Nan; });
     type_ = holds ? TensorType::kNVFP4 : TensorType::kF32;
     factor_ = holds ? factor : 1;
   }
@@ -136,7 +140,7 @@ class Fp4Rows final : public RowMaker {
 
  private:
   static constexpr int64_t kFp4Block = 16, kStored = 64;
-  static constexpr uint8_t kE4m3Nan = 0x7f;   // from there on: that, and what is negative
+  static constexpr uint8_t kE4m3Nan = 0x7f;  // from there on: that, and what is negative
   static float value(int code) { return 0.5f * static_cast<float>(kMxfp4Levels[code]); }
 
   Fp4Matrix m_;
@@ -153,7 +157,8 @@ class Mxfp4Rows final : public RowMaker {
   int64_t cols() const override { return cols_; }
   TensorType exact_type() const override { return TensorType::kMXFP4; }
   void make(int64_t first, int64_t count, float* out) const override {
-    std::vector<std::byte> blocks(static_cast<size_t>(count * cols_ / kBlock * traits_of(TensorType::kMXFP4).block_bytes));
+    std::vector<std::byte> blocks(
+        static_cast<size_t>(count * cols_ / kBlock * traits_of(TensorType::kMXFP4).block_bytes));
     store(first, count, blocks.data());
     dequantize(TensorType::kMXFP4, blocks.data(), count * cols_, out);
   }
@@ -189,7 +194,8 @@ class IntegerRows final : public RowMaker {
     std::vector<float> scales(static_cast<size_t>(m_.groups));
     each(first, count, [&](int64_t row, const int16_t* codes) {
       for (int64_t group = 0; group < m_.groups; ++group) scales[static_cast<size_t>(group)] = scale(group, row);
-      for (int64_t i = 0; i < m_.in; ++i) *out++ = static_cast<float>(codes[i]) * scales[static_cast<size_t>(group_of(i))];
+      for (int64_t i = 0; i < m_.in; ++i)
+        *out++ = static_cast<float>(codes[i]) * scales[static_cast<size_t>(group_of(i))];
     });
   }
 
@@ -221,15 +227,15 @@ class IntegerRows final : public RowMaker {
   }
   // Where in its word an output is, from the lowest bits on.
   int place(int64_t output) const {
-    constexpr int kAwq[8] = {0, 4, 1, 5, 2, 6, 3, 7};   // the way back of 0 2 4 6 1 3 5 7
+    constexpr int kAwq[8] = {0, 4, 1, 5, 2, 6, 3, 7};  // the way back of 0 2 4 6 1 3 5 7
     const auto at = static_cast<int>(output % per_word());
     return (m_.layout == IntegerMatrix::Layout::kOutputsPacked ? kAwq[at] : at) * m_.bits;
   }
   int zero(int64_t group, int64_t output) const {
     if (m_.zeros.empty()) return middle();
     const int64_t n = per_word(), words = (m_.out + n - 1) / n;
-    const int64_t at = m_.layout == IntegerMatrix::Layout::kRowsPacked ? output / n * m_.groups + group
-                                                                        : group * words + output / n;
+    const int64_t at =
+        m_.layout == IntegerMatrix::Layout::kRowsPacked ? output / n * m_.groups + group : group * words + output / n;
     return static_cast<int>(word_at(m_.zeros, at) >> place(output) & mask()) + m_.added_to_zeros;
   }
   int code(int64_t input, int64_t output) const {
@@ -241,7 +247,8 @@ class IntegerRows final : public RowMaker {
         return static_cast<int>(word_at(m_.words, input * (m_.out / n) + output / n) >> place(output) & mask());
       case IntegerMatrix::Layout::kRowsPacked: break;
     }
-    return static_cast<int>(word_at(m_.words, output * ((m_.in + n - 1) / n) + input / n) >> (input % n * m_.bits) & mask());
+    return static_cast<int>(word_at(m_.words, output * ((m_.in + n - 1) / n) + input / n) >> (input % n * m_.bits) &
+                            mask());
   }
 
   TensorType holding_type() const {
@@ -256,7 +263,8 @@ class IntegerRows final : public RowMaker {
     if (m_.scales.type != ScaleGrid::Type::kF16)
       for (int64_t row = 0; row < m_.scales.rows; ++row)
         for (int64_t col = 0; col < m_.scales.cols; ++col)
-          if (const float value = m_.scales.at(row, col); half_to_float(float_to_half(value)) != value) return TensorType::kF32;
+          if (const float value = m_.scales.at(row, col); half_to_float(float_to_half(value)) != value)
+            return TensorType::kF32;
     bool symmetric = true;
     for (int64_t g = 0; g < m_.groups && symmetric && !m_.zeros.empty(); ++g)
       for (int64_t row = 0; row < m_.out && symmetric; ++row) symmetric = zero(g, row) == middle();
@@ -323,7 +331,7 @@ class FloatRows final : public RowMaker {
 
 float ScaleGrid::at(int64_t row, int64_t col) const {
   const auto i = static_cast<size_t>(row * cols + col);
-  if (type == Type::kE8M0) {   // 2^(e - 127); 255 is no number
+  if (type == Type::kE8M0) {  // 2^(e - 127); 255 is no number
     const auto e = static_cast<uint32_t>(data[i]);
     return std::bit_cast<float>(e == 255 ? 0x7fc00000u : e == 0 ? 0x00400000u : e << 23);
   }
@@ -333,7 +341,8 @@ float ScaleGrid::at(int64_t row, int64_t col) const {
   return type == Type::kF16 ? half_to_float(bits) : bfloat16_to_float(bits);
 }
 
-Rows fp8_rows(std::span<const std::byte> codes, int64_t cols, const ScaleGrid& scales, int64_t block_rows, int64_t block_cols) {
+Rows fp8_rows(std::span<const std::byte> codes, int64_t cols, const ScaleGrid& scales, int64_t block_rows,
+              int64_t block_cols) {
   return std::make_shared<Fp8Rows>(codes, cols, scales, block_rows, block_cols);
 }
 
@@ -345,8 +354,6 @@ Rows mxfp4_rows(std::span<const std::byte> codes, int64_t cols, std::span<const 
 
 Rows integer_rows(const IntegerMatrix& matrix) { return std::make_shared<IntegerRows>(matrix); }
 
-Rows float_rows(const Rows& of) {
-  return of->exact_type() == TensorType::kF32 ? of : std::make_shared<FloatRows>(of);
-}
+Rows float_rows(const Rows& of) { return of->exact_type() == TensorType::kF32 ? of : std::make_shared<FloatRows>(of); }
 
 }  // namespace monolith::hf

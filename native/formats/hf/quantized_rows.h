@@ -22,7 +22,8 @@ struct ScaleGrid {
 // E4M3 codes of `cols` a row, each times the scale of its block of block_rows x block_cols: the product in float32.
 // F8_E4M3_128 holds codes and scales where rows are whole blocks of 128 within those of the scales and no scale is extreme;
 // otherwise BF16 holds the products if all scales are powers of two of moderate size, else F32.
-Rows fp8_rows(std::span<const std::byte> codes, int64_t cols, const ScaleGrid& scales, int64_t block_rows, int64_t block_cols);
+Rows fp8_rows(std::span<const std::byte> codes, int64_t cols, const ScaleGrid& scales, int64_t block_rows,
+              int64_t block_cols);
 
 // E2M1 codes of `cols` a row, two in a byte, the first lower, each times a step: the E4M3 scale of its block of 16 times
 // `factor`, or over it. NVFP4 holds codes and scales where rows are whole blocks of 64 and no scale is negative or no number,
@@ -47,11 +48,12 @@ struct IntegerMatrix {
   Layout layout = Layout::kInputsPacked;
   int bits = 4;
   int64_t in = 0, out = 0, groups = 1;
-  std::span<const std::byte> words;   // int32
-  std::span<const std::byte> zeros = {};   // GPTQ, AWQ: int32 [groups, out / n]; compressed-tensors: [out / n, groups]; none: half of the range
-  int added_to_zeros = 0;                  // GPTQ's first format stores them less one
-  ScaleGrid scales = {};                   // [groups, out], or [out, groups] where rows are packed
-  std::span<const std::byte> group_of = {};   // int32 [in], each below `groups`; none: groups follow one another
+  std::span<const std::byte> words;  // int32
+  // GPTQ, AWQ: int32 [groups, out / n]; compressed-tensors: [out / n, groups]; none: half of the range
+  std::span<const std::byte> zeros = {};
+  int added_to_zeros = 0;                    // GPTQ's first format stores them less one
+  ScaleGrid scales = {};                     // [groups, out], or [out, groups] where rows are packed
+  std::span<const std::byte> group_of = {};  // int32 [in], each below `groups`; none: groups follow one another
 };
 // Values that q - z takes with 4 bits are held by Q4_0 where every zero is 8, else by Q5_0; those of 8 bits by Q8_0 where
 // every zero is 128: as long as F16 holds every scale, and blocks of 32 inputs lie within a group. Otherwise by F32.

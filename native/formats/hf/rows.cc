@@ -39,7 +39,8 @@ class PlainRows final : public RowMaker {
 
 class JoinedRows final : public RowMaker {
  public:
-  JoinedRows(std::vector<Run> runs, bool stacked) : runs_(std::move(runs)), factor_(stacked ? 1 : runs_.front().of->factor()) {
+  JoinedRows(std::vector<Run> runs, bool stacked)
+      : runs_(std::move(runs)), factor_(stacked ? 1 : runs_.front().of->factor()) {
     type_ = runs_.front().of->exact_type();
     for (const Run& run : runs_) {
       ends_.push_back(rows() + run.count);
@@ -72,7 +73,7 @@ class JoinedRows final : public RowMaker {
     });
   }
   void add_places(std::vector<std::span<const std::byte>>& places) const override {
-    const RowMaker* last = nullptr;   // runs of one matrix follow one another
+    const RowMaker* last = nullptr;  // runs of one matrix follow one another
     for (const Run& run : runs_) {
       if (run.of.get() != last) run.of->add_places(places);
       last = run.of.get();
@@ -160,7 +161,9 @@ class MovedColumns final : public Derived {
   // Blocks of a quantized type move whole, or the values alone do.
   TensorType exact_type() const override {
     const TensorType type = of().exact_type();
-    return width_ % traits_of(type).block_values == 0 ? type : type == TensorType::kF8Scaled ? of().float_type() : TensorType::kF32;
+    return width_ % traits_of(type).block_values == 0 ? type
+           : type == TensorType::kF8Scaled            ? of().float_type()
+                                                      : TensorType::kF32;
   }
   TensorType float_type() const override { return of().float_type(); }
   void make(int64_t first, int64_t count, float* out) const override {

@@ -13,7 +13,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "tensors are read in place");
 
-constexpr size_t kMaxHeadBytes = size_t{100} << 20;   // the format's own bound
+constexpr size_t kMaxHeadBytes = size_t{100} << 20;  // the format's own bound
 constexpr size_t kMaxTensors = 1 << 18;
 constexpr size_t kMaxNameBytes = 256;
 constexpr size_t kMaxDimensions = 8;
@@ -23,10 +23,10 @@ struct ElementType {
   int64_t bits;
 };
 constexpr ElementType kTypes[] = {
-    {"F64", 64},     {"F32", 32},     {"F16", 16},    {"BF16", 16},       {"I64", 64},        {"I32", 32},
-    {"I16", 16},     {"I8", 8},       {"U64", 64},    {"U32", 32},        {"U16", 16},        {"U8", 8},
-    {"BOOL", 8},     {"F8_E4M3", 8},  {"F8_E5M2", 8}, {"F8_E8M0", 8},     {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},
-    {"F6_E2M3", 6},  {"F6_E3M2", 6},  {"F4", 4},      {"C64", 64},
+    {"F64", 64},    {"F32", 32},    {"F16", 16},    {"BF16", 16},   {"I64", 64},        {"I32", 32},
+    {"I16", 16},    {"I8", 8},      {"U64", 64},    {"U32", 32},    {"U16", 16},        {"U8", 8},
+    {"BOOL", 8},    {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},
+    {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4},      {"C64", 64},
 };
 
 Error invalid(const std::string& file, const std::string& what) {
@@ -67,7 +67,7 @@ Status read_entry(const JsonValue& entry, const std::string& where, size_t data_
     return wrong("lies at bytes " + std::to_string(begin) + " to " + std::to_string(end) + " of the data, which has " +
                  std::to_string(data_bytes) + ": the file is truncated or corrupt");
   const auto type = std::ranges::find(kTypes, tensor.type, &ElementType::name);
-  if (type == std::end(kTypes)) return {};   // refused by name if the model needs it
+  if (type == std::end(kTypes)) return {};  // refused by name if the model needs it
   const auto bits = checked_mul(values, type->bits);
   if (!bits || *bits % 8 != 0 || static_cast<uint64_t>(*bits / 8) != end - begin)
     return wrong("has " + std::to_string(end - begin) + " bytes, which is not what its shape takes in " + tensor.type);
@@ -92,8 +92,7 @@ Result<std::vector<Safetensor>> parse_safetensors(std::span<const std::byte> byt
   JsonDocument document;
   JsonId root = kNoJson;
   std::string error;
-  if (!document.parse(head, root, error, kMaxHeadBytes))
-    return invalid(file, "its head is no valid JSON: " + error);
+  if (!document.parse(head, root, error, kMaxHeadBytes)) return invalid(file, "its head is no valid JSON: " + error);
   if (!document.is(root, JsonDocument::Kind::kObject)) return invalid(file, "its head is no JSON object");
 
   const auto data = bytes.subspan(sizeof head_bytes + head_bytes);
@@ -121,9 +120,8 @@ Result<std::vector<Safetensor>> parse_safetensors(std::span<const std::byte> byt
     extents.push_back({begin, end, tensors.size()});
     tensors.push_back(std::move(tensor));
   }
-  std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) {
-    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
-  });
+  std::sort(extents.begin(), extents.end(),
+            [](const Extent& a, const Extent& b) { return a.begin != b.begin ? a.begin < b.begin : a.end < b.end; });
   uint64_t done = 0;
   for (size_t i = 0; i < extents.size(); ++i) {
     if (extents[i].begin < done)

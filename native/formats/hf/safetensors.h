@@ -18,10 +18,10 @@ namespace monolith::hf {
 
 struct Safetensor {
   std::string name;
-  std::string type;              // as written: "BF16"
-  std::vector<int64_t> shape;    // the row length last
+  std::string type;            // as written: "BF16"
+  std::vector<int64_t> shape;  // the row length last
   std::span<const std::byte> data;
-  std::string file = {};         // the name of the file that it lies in
+  std::string file = {};  // the name of the file that it lies in
   // One that quantized.h joined of several: its data is empty, and the matrix is made of theirs.
   std::shared_ptr<const RowMaker> rows = nullptr;
 };

@@ -11,18 +11,21 @@ struct Name {
 };
 
 constexpr Name kOfModel[] = {
-    {"embed_tokens", "token_embd"}, {"norm", "output_norm"},
-    {"embed_tokens_per_layer", "per_layer_token_embd"},        // Gemma 4
+    {"embed_tokens", "token_embd"},
+    {"norm", "output_norm"},
+    {"embed_tokens_per_layer", "per_layer_token_embd"},  // Gemma 4
     {"per_layer_model_projection", "per_layer_model_proj"},
     {"per_layer_projection_norm", "per_layer_proj_norm"},
-    {"wte", "token_embd"},          {"ln_f", "output_norm"},   // Exaone
-    {"tok_embeddings", "token_embd"},                          // InternLM 2
-    {"word_embeddings", "token_embd"},                         // Ling
-    {"embeddings", "token_embd"},   {"norm_f", "output_norm"}, // Mamba 2, Nemotron H
-    {"embedding_norm", "token_embd_norm"},                     // LFM2
-    {"final_layernorm", "output_norm"},                        // Falcon H1
-    {"input_norm", "enc.output_norm"},                         // EAGLE-3
-    {"embed", "token_embd"},                                   // DeepSeek V4
+    {"wte", "token_embd"},
+    {"ln_f", "output_norm"},            // Exaone
+    {"tok_embeddings", "token_embd"},   // InternLM 2
+    {"word_embeddings", "token_embd"},  // Ling
+    {"embeddings", "token_embd"},
+    {"norm_f", "output_norm"},              // Mamba 2, Nemotron H
+    {"embedding_norm", "token_embd_norm"},  // LFM2
+    {"final_layernorm", "output_norm"},     // Falcon H1
+    {"input_norm", "enc.output_norm"},      // EAGLE-3
+    {"embed", "token_embd"},                // DeepSeek V4
 };
 
 // Of the whole, without the prefix.
@@ -114,7 +117,7 @@ constexpr Name kOfLayer[] = {
     {"self_attn.indexer.wk", "indexer.attn_k"},
     {"self_attn.indexer.k_norm", "indexer.k_norm"},
     {"self_attn.indexer.weights_proj", "indexer.proj"},
-    {"hidden_norm", "attn_norm_2"},   // EAGLE-3
+    {"hidden_norm", "attn_norm_2"},  // EAGLE-3
     // And of layers that guess tokens, behind the others
     {"eh_proj", "nextn.eh_proj"},
     {"enorm", "nextn.enorm"},
@@ -122,9 +125,9 @@ constexpr Name kOfLayer[] = {
     {"embed_tokens", "nextn.embed_tokens"},
     {"shared_head.norm", "nextn.shared_head_norm"},
     {"shared_head.head", "nextn.shared_head_head"},
-    {"transformer.shared_head.norm", "nextn.shared_head_norm"},     // Step 3.5
+    {"transformer.shared_head.norm", "nextn.shared_head_norm"},  // Step 3.5
     {"transformer.shared_head.output", "nextn.shared_head_head"},
-    {"pre_mlp_layernorm", "ffn_norm"},                              // MiMo V2
+    {"pre_mlp_layernorm", "ffn_norm"},  // MiMo V2
     {"final_layernorm", "layer_output_norm"},
     // Mamba 2, Nemotron H
     {"norm", "attn_norm"},
@@ -222,8 +225,8 @@ constexpr Name kOfExpert[] = {
 // Whole names within a layer, without a suffix.
 constexpr Name kPlainOfLayer[] = {
     {"self_attn.sinks", "attn_sinks.weight"},
-    {"self_attn.attention_sink_bias", "attn_sinks.weight"},   // MiMo V2
-    {"self_attn.dt_bias", "ssm_dt.bias"},                     // Kimi Linear
+    {"self_attn.attention_sink_bias", "attn_sinks.weight"},  // MiMo V2
+    {"self_attn.dt_bias", "ssm_dt.bias"},                    // Kimi Linear
     {"layer_scalar", "layer_output_scale.weight"},
     // DeepSeek V4
     {"attn.attn_sink", "attn_sinks.weight"},
@@ -235,7 +238,7 @@ constexpr Name kPlainOfLayer[] = {
     {"hc_ffn_fn", "hc_ffn_fn.weight"},
     {"hc_ffn_base", "hc_ffn_base.weight"},
     {"hc_ffn_scale", "hc_ffn_scale.weight"},
-    {"altup.correct_output_scale", "altup_correct_scale.weight"},   // Gemma 3n
+    {"altup.correct_output_scale", "altup_correct_scale.weight"},  // Gemma 3n
     {"router.scale", "ffn_gate_inp.scale"},
     {"router.per_expert_scale", "ffn_down_exps.scale"},
     {"experts.down_proj", "ffn_down_exps.weight"},
@@ -249,7 +252,9 @@ constexpr std::string_view kChoiceBiases[] = {"mlp.gate.e_score_correction_bias"
                                               "feed_forward.expert_bias",
                                               "block_sparse_moe.e_score_correction_bias",
                                               "block_sparse_moe.gate.e_score_correction_bias",
-                                              "mlp.e_score_correction_bias", "moe.router_bias", "ffn.gate.bias"};
+                                              "mlp.e_score_correction_bias",
+                                              "moe.router_bias",
+                                              "ffn.gate.bias"};
 
 // Where the tensors of one expert are, before its number.
 constexpr std::string_view kExpertPrefixes[] = {"mlp.experts.", "block_sparse_moe.experts.", "mixer.experts.",
@@ -288,11 +293,12 @@ bool is_choice_bias(std::string_view name) { return contains(kChoiceBiases, name
 // Parts of images and sound, which the text model does without, and of guessing tokens; and frequencies, which are
 // derived.
 bool is_left_out(std::string_view name) {
-  for (const std::string_view part : {"vision_tower.", "vision_model.", "visual.", "audio_tower.",
-                                      "multi_modal_projector.", "connector.modality_projection.", "mm_projector.", "embed_vision.", "embed_audio.",
-                                      "model.mtp_", "audio_encoder.", "speech_embeddings.", "sound_encoder.", "sound_projection."})
+  for (const std::string_view part :
+       {"vision_tower.", "vision_model.", "visual.", "audio_tower.", "multi_modal_projector.",
+        "connector.modality_projection.", "mm_projector.", "embed_vision.", "embed_audio.", "model.mtp_",
+        "audio_encoder.", "speech_embeddings.", "sound_encoder.", "sound_projection."})
     if (name.find(part) != std::string_view::npos) return true;
-  if (name == "image_newline" || name == "model.image_newline") return true;   // LLaVA 1.6
+  if (name == "image_newline" || name == "model.image_newline") return true;  // LLaVA 1.6
   if (name.starts_with("mtp.") || name.starts_with("model.mtp.")) return true;
   return name.ends_with(".rotary_emb.inv_freq");
 }

@@ -52,7 +52,8 @@ Status Translator::add(const Safetensor& tensor) {
   const auto guess = may_guess ? mtp_name(tensor.name) : std::nullopt;
   if (is_left_out(tensor.name) && !guess) return {};
   const bool is_head = config_.architecture->family == Family::kEagle;
-  if (config_.architecture->family == Family::kBlocks && tensor.name.ends_with(".tid2eid")) return add_expert_numbers(tensor);
+  if (config_.architecture->family == Family::kBlocks && tensor.name.ends_with(".tid2eid"))
+    return add_expert_numbers(tensor);
   if (is_head && (tensor.name == "d2t" || tensor.name == "t2d")) return add_token_numbers(tensor);
   if (tensor.type == "U8" && config_.architecture->gguf == "gpt-oss") return add_packed(tensor);
   const auto type = type_of(tensor);
@@ -68,8 +69,8 @@ Status Translator::add(const Safetensor& tensor) {
   if (guess) return add_of_guesses(*guess, tensor, *type);
   if (constexpr std::string_view kOnly = "midlayer."; is_head && rest.starts_with(kOnly))
     return add_of_layer(0, rest.substr(kOnly.size()), tensor, *type);
-  for (const std::string_view prefix :
-       {"model.language_model.", "language_model.model.", "model.text_model.", "model.", "transformer.", "ernie.", "backbone."}) {
+  for (const std::string_view prefix : {"model.language_model.", "language_model.model.", "model.text_model.", "model.",
+                                        "transformer.", "ernie.", "backbone."}) {
     if (!rest.starts_with(prefix)) continue;
     rest.remove_prefix(prefix.size());
     break;
@@ -88,22 +89,26 @@ Status Translator::add(const Safetensor& tensor) {
   }
   const auto [stem, suffix] = split_suffix(rest);
   // Gemma 3n: what leads into each residual stream but the first, and out of it.
-  for (const auto& [list, joined] : {std::pair<std::string_view, const char*>{"altup_projections.", "altup_proj.weight"},
-                                     std::pair<std::string_view, const char*>{"altup_unembed_projections.", "altup_unembd_proj.weight"}}) {
+  for (const auto& [list, joined] :
+       {std::pair<std::string_view, const char*>{"altup_projections.", "altup_proj.weight"},
+        std::pair<std::string_view, const char*>{"altup_unembed_projections.", "altup_unembd_proj.weight"}}) {
     if (config_.streams <= 1 || !rest.starts_with(list)) continue;
     std::string_view inner = rest.substr(list.size());
-    if (const int64_t i = take_number(inner); i >= 0 && inner == "weight") return add_expert(joined, i, config_.streams - 1, tensor, *type);
+    if (const int64_t i = take_number(inner); i >= 0 && inner == "weight")
+      return add_expert(joined, i, config_.streams - 1, tensor, *type);
   }
   if (config_.architecture->family == Family::kBlocks)
     for (const std::string_view part : {"fn", "base", "scale"})
-      if (rest == "hc_head_" + std::string(part)) return put("output_hc_" + std::string(part) + ".weight", tensor, *type);
+      if (rest == "hc_head_" + std::string(part))
+        return put("output_hc_" + std::string(part) + ".weight", tensor, *type);
   const std::string_view name = name_of_model(stem);
   if (name.empty()) return put(tensor.name, tensor, *type);
   if (name == "token_embd" && suffix == ".weight" && tensor.shape.size() == 2) {
     table_rows_ = tensor.shape[0];
-    if (config_.table_rows > 0 && config_.table_rows < table_rows_) {   // the others are no tokens
+    if (config_.table_rows > 0 && config_.table_rows < table_rows_) {  // the others are no tokens
       table_rows_ = config_.table_rows;
-      return put_runs("token_embd.weight", {tensor.shape[1], table_rows_}, {{rows_of(tensor, *type), 0, table_rows_}}, tensor);
+      return put_runs("token_embd.weight", {tensor.shape[1], table_rows_}, {{rows_of(tensor, *type), 0, table_rows_}},
+                      tensor);
     }
   }
   return put(std::string(name) + std::string(suffix), tensor, *type);
@@ -122,7 +127,7 @@ Result<int64_t> Translator::finish() {
       runs.push_back({rows_of(*expert, experts.type), 0, shape[1]});
       alike = alike && runs.back().of->exact_type() == experts.type;
     }
-    if (!alike)   // zeros and scales decide what holds a quantized matrix
+    if (!alike)  // zeros and scales decide what holds a quantized matrix
       for (Run& run : runs) run.of = float_rows(run.of);
     std::vector<float> factors;
     for (const Run& run : runs) factors.push_back(run.of->factor());
@@ -184,9 +189,11 @@ Status Translator::add_expert_numbers(const Safetensor& tensor) {
   if (rest.starts_with("layers.")) rest.remove_prefix(7);
   const int64_t layer = take_number(rest);
   if (layer < 0 || rest != "ffn.gate.tid2eid" || (tensor.type != "I64" && tensor.type != "I32"))
-    return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " + quoted(tensor.type) +
+    return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " +
+                                              quoted(tensor.type) +
                                               ", expected I64 or I32, of a layer's 'ffn.gate.tid2eid'"};
-  if (tensor.shape.size() != 2 || tensor.shape[0] < 1 || tensor.shape[1] < 1) return invalid(tensor, "is no table of experts");
+  if (tensor.shape.size() != 2 || tensor.shape[0] < 1 || tensor.shape[1] < 1)
+    return invalid(tensor, "is no table of experts");
   file_.tensor("blk." + std::to_string(layer) + ".ffn_gate_tid2eid.weight", {tensor.shape[1], tensor.shape[0]},
                tensor.type == "I64" ? TensorType::kI64 : TensorType::kI32, tensor.data);
   return {};
@@ -196,7 +203,8 @@ Status Translator::add_expert_numbers(const Safetensor& tensor) {
 Status Translator::add_token_numbers(const Safetensor& tensor) {
   if (tensor.name == "t2d") return {};
   if (tensor.type != "I64" && tensor.type != "I32")
-    return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " + quoted(tensor.type) + ", expected I64 or I32"};
+    return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " +
+                                              quoted(tensor.type) + ", expected I64 or I32"};
   if (tensor.shape.size() != 1 || tensor.shape[0] < 1) return invalid(tensor, "is no list of tokens");
   file_.tensor(tensor.name, tensor.shape, tensor.type == "I64" ? TensorType::kI64 : TensorType::kI32, tensor.data);
   return {};
@@ -212,7 +220,9 @@ Status Translator::add_of_guesses(const GuessName& guess, const Safetensor& tens
   const std::string_view name = name_of_guesses(stem);
   if (name.empty()) return put(tensor.name, tensor, type);
   for (int64_t layer = config_.layers; layer < config_.layers + config_.guess_layers; ++layer)
-    if (Status status = put("blk." + std::to_string(layer) + "." + std::string(name) + std::string(suffix), tensor, type); !status)
+    if (Status status =
+            put("blk." + std::to_string(layer) + "." + std::string(name) + std::string(suffix), tensor, type);
+        !status)
       return status;
   return {};
 }
@@ -231,7 +241,8 @@ Status Translator::add_expert(const std::string& name, int64_t expert, int64_t c
 
 // [experts..., 2 * width, embedding]: the upper half of each is the gate. What all rows of a network without experts pass
 // is its feed-forward network.
-Status Translator::add_fused(const std::string& block, const std::string& kind, const Safetensor& tensor, TensorType type) {
+Status Translator::add_fused(const std::string& block, const std::string& kind, const Safetensor& tensor,
+                             TensorType type) {
   std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
   const size_t dimensions = kind == "exps" ? 3 : 2;
   if (shape.size() != dimensions || shape[1] % 2 != 0)
@@ -249,7 +260,8 @@ Status Translator::add_fused(const std::string& block, const std::string& kind, 
 }
 
 // Queries, key and value head by head: of every key head its query heads, then itself, then its value.
-Status Translator::add_grouped(const std::string& block, std::string_view suffix, const Safetensor& tensor, TensorType type) {
+Status Translator::add_grouped(const std::string& block, std::string_view suffix, const Safetensor& tensor,
+                               TensorType type) {
   const int64_t rows = tensor.shape[0], groups = config_.kv_heads;
   const int64_t queries = groups > 0 ? config_.heads / groups : 0;
   if (tensor.shape.size() > 2 || groups < 1 || config_.heads % groups != 0 || rows % (groups * (queries + 2)) != 0)
@@ -273,11 +285,12 @@ Status Translator::add_grouped(const std::string& block, std::string_view suffix
 // Queries, keys and values shard by shard: as engines that run a shard on each device want it.
 Status Translator::add_sharded(int64_t layer, const Safetensor& tensor, TensorType type) {
   const auto& [shards, key_dim, value_dim, kv_heads] = config_.sharded;
-  const int64_t own = kv_heads[static_cast<size_t>(layer)];   // add_of_layer() has refused those behind
-  const int64_t counts[] = {config_.heads * key_dim, own * key_dim, own * value_dim}, all_rows = counts[0] + counts[1] + counts[2];
+  const int64_t own = kv_heads[static_cast<size_t>(layer)];  // add_of_layer() has refused those behind
+  const int64_t counts[] = {config_.heads * key_dim, own * key_dim, own * value_dim},
+                all_rows = counts[0] + counts[1] + counts[2];
   if (tensor.shape.size() != 2 || tensor.shape[0] != all_rows || config_.heads % shards != 0 || own % shards != 0)
-    return invalid(tensor, "does not hold " + std::to_string(config_.heads) + " heads of queries and " + std::to_string(own) +
-                               " of keys and of values in " + std::to_string(shards) + " shards");
+    return invalid(tensor, "does not hold " + std::to_string(config_.heads) + " heads of queries and " +
+                               std::to_string(own) + " of keys and of values in " + std::to_string(shards) + " shards");
   const Rows all = rows_of(tensor, type);
   int64_t first = 0;
   for (size_t part = 0; part < 3; ++part) {
@@ -286,14 +299,16 @@ Status Translator::add_sharded(int64_t layer, const Safetensor& tensor, TensorTy
     for (int64_t shard = 0; shard < shards; ++shard) runs.push_back({all, shard * (all_rows / shards) + first, share});
     constexpr const char* kNames[] = {"attn_q.weight", "attn_k.weight", "attn_v.weight"};
     const std::string name = "blk." + std::to_string(layer) + "." + kNames[part];
-    if (Status status = put_runs(name, {tensor.shape[1], counts[part]}, std::move(runs), tensor); !status) return status;
+    if (Status status = put_runs(name, {tensor.shape[1], counts[part]}, std::move(runs), tensor); !status)
+      return status;
     first += share;
   }
   return {};
 }
 
 // All heads of queries, then all of keys, then all of values; apart where their rows take another order.
-Status Translator::add_joined(const std::string& block, std::string_view suffix, const Safetensor& tensor, TensorType type) {
+Status Translator::add_joined(const std::string& block, std::string_view suffix, const Safetensor& tensor,
+                              TensorType type) {
   if (!config_.architecture->interleaves_heads) return put(block + "attn_qkv" + std::string(suffix), tensor, type);
   const int64_t rows = tensor.shape[0], heads = config_.heads + 2 * config_.kv_heads;
   if (tensor.shape.size() > 2 || heads < 1 || rows % heads != 0)
@@ -348,7 +363,7 @@ Status Translator::put_runs(const std::string& name, const std::vector<int64_t>&
   if (changed)
     put_rows(name, shape, std::move(rows));
   else
-    file_.tensor(name, shape, rows->exact_type(), tensor.data);   // as it lies there
+    file_.tensor(name, shape, rows->exact_type(), tensor.data);  // as it lies there
   return {};
 }
 

@@ -49,7 +49,8 @@ class Reader {
     for (const JsonValue& step : steps_of(tokenizer_["decoder"], "decoders"))
       if (Status status = decode(step); !status) return status.error();
     if (!steps_.byte_level && !replaces_spaces_)
-      return tokenizer_["pre_tokenizer"].unsupported("leaves spaces as they are: neither ByteLevel nor Metaspace, and no normalizer replaces them by '▁'");
+      return tokenizer_["pre_tokenizer"].unsupported(
+          "leaves spaces as they are: neither ByteLevel nor Metaspace, and no normalizer replaces them by '▁'");
     if (steps_.stages.size() > PreTokenizer::kMaxStages)
       return tokenizer_["pre_tokenizer"].unsupported("has more than " + std::to_string(PreTokenizer::kMaxStages) +
                                                      " steps");
@@ -78,7 +79,8 @@ class Reader {
   Status set_normal_form(const JsonValue& step, NormalForm form) {
     const bool compatible = form == NormalForm::kNfkc || form == NormalForm::kNfkd;
     if ((steps_.normalizes && compatible) || !steps_.charsmap.empty() || steps_.normal_form != NormalForm::kNone)
-      return step["type"].unsupported("is " + quoted(step["type"].text()) + " after another step, which is not supported here");
+      return step["type"].unsupported("is " + quoted(step["type"].text()) +
+                                      " after another step, which is not supported here");
     steps_.normal_form = form;
     return {};
   }
@@ -94,8 +96,8 @@ class Reader {
       steps_.collapses_spaces = true;
       return {};
     }
-    return step["pattern"].unsupported("replaces " + quoted(runs.empty() ? literal(step["pattern"]) : runs) + " by " + quoted(by) +
-                                       ", which is not supported here");
+    return step["pattern"].unsupported("replaces " + quoted(runs.empty() ? literal(step["pattern"]) : runs) + " by " +
+                                       quoted(by) + ", which is not supported here");
   }
 
   Status split_bytes(const JsonValue& step) {
@@ -113,8 +115,10 @@ class Reader {
     if (type == "Digits") {
       auto single = step["individual_digits"].boolean();
       if (!single) return single.error();
-      if (is_bytes_) push(single->value_or(false) ? SplitStage::kEachByteNumber : SplitStage::kByteNumberRuns);
-      else push(single->value_or(false) ? SplitStage::kEachNumber : SplitStage::kNumberRuns);
+      if (is_bytes_)
+        push(single->value_or(false) ? SplitStage::kEachByteNumber : SplitStage::kByteNumberRuns);
+      else
+        push(single->value_or(false) ? SplitStage::kEachNumber : SplitStage::kNumberRuns);
       return {};
     }
     if (type == "Split") return split_by_expression(step);
@@ -149,8 +153,7 @@ class Reader {
     if (type == "Split" && literal(step["pattern"]) == " " && replaces_spaces_) return {};
     if (type != "Metaspace") return not_supported(step);
     const JsonValue replacement = step["replacement"];
-    if (replacement.exists() && replacement.text() != kEscapedSpace)
-      return replacement.unsupported("is not '▁'");
+    if (replacement.exists() && replacement.text() != kEscapedSpace) return replacement.unsupported("is not '▁'");
     auto split = step["split"].boolean();
     if (!split) return split.error();
     replaces_spaces_ = true;
@@ -202,8 +205,8 @@ class Reader {
 
   JsonValue tokenizer_;
   bool unigram_;
-  bool replaces_spaces_ = false;   // by "▁"
-  bool is_bytes_ = false;          // ByteLevel has been
+  bool replaces_spaces_ = false;  // by "▁"
+  bool is_bytes_ = false;         // ByteLevel has been
   TextSteps steps_;
 };
 

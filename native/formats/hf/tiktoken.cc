@@ -13,7 +13,7 @@ namespace monolith::hf {
 namespace {
 
 constexpr size_t kMostTokens = 1 << 22;
-constexpr size_t kMostBytes = 1 << 10;   // of a token: what is made of it takes their square
+constexpr size_t kMostBytes = 1 << 10;  // of a token: what is made of it takes their square
 
 std::string in_alphabet(std::string_view bytes) {
   std::string text;

@@ -11,7 +11,7 @@
 namespace monolith::hf {
 
 struct RankedTokens {
-  std::vector<std::string> texts;    // by rank, in GPT-2's alphabet
+  std::vector<std::string> texts;  // by rank, in GPT-2's alphabet
   // "left right": of each token of several bytes the two it is made of, where merging what ranks before it leaves two.
   std::vector<std::string> merges;
 };

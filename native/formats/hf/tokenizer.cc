@@ -98,14 +98,16 @@ class Translator {
     const JsonValue code = files_.settings["auto_map"]["AutoTokenizer"];
     const std::string_view by = code.is_array() && !code.items().empty() ? code.item(0).text() : code.text();
     if (!by.starts_with("tokenization_kimi."))
-      return files_.settings["auto_map"].unsupported("names " + quoted(by) +
-                                                     " beside a tiktoken.model, which is read as Kimi's (tokenization_kimi)");
+      return files_.settings["auto_map"].unsupported(
+          "names " + quoted(by) + " beside a tiktoken.model, which is read as Kimi's (tokenization_kimi)");
     steps_.byte_level = true;
     steps_.stages = {std::string(split_stage_name(SplitStage::kKimi))};
     ignores_merges_ = true;
     merges_ = ranks.merges;
     for (size_t rank = 0; rank < ranks.texts.size(); ++rank)
-      if (Status status = tokens_.set(static_cast<int64_t>(rank), ranks.texts[rank], TokenKind::kNormal, files_.settings); !status)
+      if (Status status =
+              tokens_.set(static_cast<int64_t>(rank), ranks.texts[rank], TokenKind::kNormal, files_.settings);
+          !status)
         return status;
     const JsonValue added = files_.settings["added_tokens_decoder"];
     if (added.exists() && !added.is_object()) return added.invalid("is no object");
@@ -119,7 +121,8 @@ class Translator {
         return token.invalid("has no id and content");
       auto special = token["special"].boolean();
       if (!special) return special.error();
-      const TokenKind kind = special->value_or(false) || looks_special(**content) ? TokenKind::kControl : TokenKind::kUserDefined;
+      const TokenKind kind =
+          special->value_or(false) || looks_special(**content) ? TokenKind::kControl : TokenKind::kUserDefined;
       if (Status status = tokens_.set(id, **content, kind, token); !status) return status;
     }
     return {};
@@ -133,7 +136,8 @@ class Translator {
     auto steps = read_text_steps(files_.tokenizer);
     if (!steps) return steps.error();
     steps_ = std::move(*steps);
-    if (unigram_ && steps_.byte_level) return files_.tokenizer["pre_tokenizer"].unsupported("is ByteLevel with Unigram");
+    if (unigram_ && steps_.byte_level)
+      return files_.tokenizer["pre_tokenizer"].unsupported("is ByteLevel with Unigram");
     return {};
   }
 
@@ -142,14 +146,17 @@ class Translator {
     if (!fallback) return fallback.error();
     for (const std::string_view name : {"continuing_subword_prefix", "end_of_word_suffix"})
       if (!model_[name].text().empty()) return model_[name].unsupported("is not supported here");
-    if (auto dropout = model_["dropout"].number(); !dropout) return dropout.error();
-    else if (dropout->value_or(0) != 0) return model_["dropout"].unsupported("is not 0: merges at random are not supported here");
+    if (auto dropout = model_["dropout"].number(); !dropout)
+      return dropout.error();
+    else if (dropout->value_or(0) != 0)
+      return model_["dropout"].unsupported("is not 0: merges at random are not supported here");
     auto fuse = model_["fuse_unk"].boolean();
     if (!fuse) return fuse.error();
     fuses_unknown_ = fuse->value_or(false);
     const bool bytes = fallback->value_or(false);
     if (!unigram_ && !bytes && !steps_.byte_level && model_["unk_token"].text().empty())
-      return model_["unk_token"].unsupported("is missing: without it, byte_fallback or ByteLevel unknown characters would vanish");
+      return model_["unk_token"].unsupported(
+          "is missing: without it, byte_fallback or ByteLevel unknown characters would vanish");
     const auto kind_of = [bytes](std::string_view text) {
       return bytes && is_byte_spelling(text) ? TokenKind::kByte : TokenKind::kNormal;
     };
@@ -158,7 +165,8 @@ class Translator {
     if (!vocabulary.is_object()) return vocabulary.invalid("is no object");
     for (const auto& [text, id_value] : vocabulary.members()) {
       // Named by the vocabulary as a whole: a token's text may be anything.
-      const auto id = JsonValue(vocabulary.document(), id_value, "tokenizer.json", "model.vocab").integer(0, kMostTokens);
+      const auto id =
+          JsonValue(vocabulary.document(), id_value, "tokenizer.json", "model.vocab").integer(0, kMostTokens);
       if (!id) return id.error();
       if (!*id) return vocabulary.invalid("holds a token without an id");
       if (Status status = tokens_.set(**id, text, kind_of(text), vocabulary); !status) return status;
@@ -238,9 +246,9 @@ class Translator {
       } else if (piece) {
         raw_.push_back(number);
       }
-      const TokenKind kind = piece                                                ? TokenKind::kNormal
+      const TokenKind kind = piece                                             ? TokenKind::kNormal
                              : special->value_or(false) || looks_special(text) ? TokenKind::kControl
-                                                                                  : TokenKind::kUserDefined;
+                                                                               : TokenKind::kUserDefined;
       if (Status status = tokens_.set(**id, text, kind, token); !status) return status;
     }
     return {};
@@ -344,14 +352,16 @@ class Translator {
     if (!raw_.empty()) out_.integers(kRawTokensKey, raw_);
     if (!normalized_.empty()) out_.integers(kNormalizedTokensKey, normalized_);
     out_.boolean(kLeftmostTokensKey, true);
-    if (steps_.normal_form != NormalForm::kNone) out_.string(kNormalFormKey, std::string(normal_form_name(steps_.normal_form)));
+    if (steps_.normal_form != NormalForm::kNone)
+      out_.string(kNormalFormKey, std::string(normal_form_name(steps_.normal_form)));
     if (unigram_)
       out_.numbers("tokenizer.ggml.scores", scores_);
     else
       out_.strings("tokenizer.ggml.merges", merges_);
     auto ignores = model_["ignore_merges"].boolean();
     if (!ignores) return ignores.error();
-    if (!byte_level && ignores->value_or(false)) return model_["ignore_merges"].unsupported("is true without ByteLevel");
+    if (!byte_level && ignores->value_or(false))
+      return model_["ignore_merges"].unsupported("is true without ByteLevel");
     if (byte_level) {
       ignores_merges_ = ignores->value_or(ignores_merges_);
       out_.strings(kSplitStagesKey, steps_.stages);

@@ -14,11 +14,11 @@ namespace monolith::hf {
 
 // Of a folder with either of them, tokenizer.json or ranks.
 struct TokenizerFiles {
-  JsonValue tokenizer;    // tokenizer.json
-  JsonValue settings;     // tokenizer_config.json; absent if there is none
-  JsonValue generation;   // generation_config.json; the same
-  JsonValue config;       // config.json
-  const RankedTokens* ranks = nullptr;   // tiktoken.model; then tokenizer.json is absent
+  JsonValue tokenizer;                  // tokenizer.json
+  JsonValue settings;                   // tokenizer_config.json; absent if there is none
+  JsonValue generation;                 // generation_config.json; the same
+  JsonValue config;                     // config.json
+  const RankedTokens* ranks = nullptr;  // tiktoken.model; then tokenizer.json is absent
 };
 
 // `rows` of the embedding table: ids beyond the vocabulary's are filled up with tokens that stand for nothing.

@@ -18,9 +18,9 @@
 
 namespace monolith::hf {
 
-inline constexpr int64_t kMost = int64_t{1} << 31;   // of any size; the model checks each more closely
+inline constexpr int64_t kMost = int64_t{1} << 31;  // of any size; the model checks each more closely
 inline constexpr int64_t kMostHeads = 1 << 16;      // and dimensions of a head
-inline constexpr int64_t kMostLayers = 1024;          // as the model has it; Config::layers holds to it
+inline constexpr int64_t kMostLayers = 1024;        // as the model has it; Config::layers holds to it
 
 // Looks keys up as transformers does: in the text part where a checkpoint has several (of a head by vLLM's speculators, in
 // that of its layer), else in the whole, else as the class of the text part has it. Remembers the first error, so that the
@@ -28,8 +28,11 @@ inline constexpr int64_t kMostLayers = 1024;          // as the model has it; Co
 class Translation {
  public:
   Translation(const JsonValue& whole, const Architecture& architecture, AssembledFile& out)
-      : whole_(whole), text_(whole[whole["text_config"].exists() ? "text_config" : "transformer_layer_config"]),
-        usual_(text_defaults(whole)), architecture_(architecture), out_(out) {}
+      : whole_(whole),
+        text_(whole[whole["text_config"].exists() ? "text_config" : "transformer_layer_config"]),
+        usual_(text_defaults(whole)),
+        architecture_(architecture),
+        out_(out) {}
 
   const Architecture& architecture() const { return architecture_; }
   AssembledFile& out() { return out_; }
@@ -49,9 +52,7 @@ class Translation {
       if (const JsonValue value = find(key); value.exists()) return value;
     return find(*keys.begin());
   }
-  std::string key(std::string_view name) const {
-    return std::string(architecture_.gguf) + "." + std::string(name);
-  }
+  std::string key(std::string_view name) const { return std::string(architecture_.gguf) + "." + std::string(name); }
 
   template <typename T>
   T take(Result<std::optional<T>> value, T fallback = {}) {

@@ -30,9 +30,9 @@ class Translator {
  private:
   struct Experts {
     TensorType type;
-    std::vector<int64_t> shape;   // of one
+    std::vector<int64_t> shape;  // of one
     std::map<int64_t, const Safetensor*> parts;
-    int64_t count = 0;            // that there must be
+    int64_t count = 0;  // that there must be
   };
   struct Packed {
     const Safetensor* numbers = nullptr;
@@ -53,7 +53,8 @@ class Translator {
   // `tensor` as it is, but for what the architecture does to all.
   Status put(const std::string& name, const Safetensor& tensor, TensorType type);
   // Likewise `runs` of `tensor`, one below the other, as the tensor `name` of `shape`: the row length first.
-  Status put_runs(const std::string& name, const std::vector<int64_t>& shape, std::vector<Run> runs, const Safetensor& tensor);
+  Status put_runs(const std::string& name, const std::vector<int64_t>& shape, std::vector<Run> runs,
+                  const Safetensor& tensor);
   void put_rows(std::string_view name, const std::vector<int64_t>& shape, Rows rows);
   // `factors` of it, or of each of its matrices, as "x.scale" beside "x.weight"; none if all are 1.
   void put_scale(std::string_view name, const std::vector<float>& factors);
@@ -64,10 +65,12 @@ class Translator {
   Status add_expert_bias(const std::string& block, std::string_view rest, const Safetensor& tensor, TensorType type);
 
   // family_tensors.cc: false if `rest`, the name within a layer, is none of the family's own.
-  Result<bool> add_of_family(const std::string& block, std::string_view rest, const Safetensor& tensor, TensorType type);
+  Result<bool> add_of_family(const std::string& block, std::string_view rest, const Safetensor& tensor,
+                             TensorType type);
   Status add_of_delta_net(const std::string& block, std::string_view part, const Safetensor& tensor, TensorType type);
   Status add_of_state_space(const std::string& block, std::string_view part, const Safetensor& tensor, TensorType type);
-  Result<bool> add_of_kimi_net(const std::string& block, std::string_view rest, const Safetensor& tensor, TensorType type);
+  Result<bool> add_of_kimi_net(const std::string& block, std::string_view rest, const Safetensor& tensor,
+                               TensorType type);
   Status add_activation_number(int64_t layer, std::string_view which, const Safetensor& tensor, TensorType type);
   Status add_turned_experts(const std::string& block, std::string_view part, const Safetensor& tensor, TensorType type);
   Status add_latent_heads(const std::string& block, const Safetensor& tensor, TensorType type);
@@ -78,7 +81,7 @@ class Translator {
   AssembledFile& file_;
   std::map<std::string, Experts> experts_;
   std::map<std::string, Packed> packed_;
-  std::map<std::string, std::vector<float>> activation_numbers_;   // of each layer
+  std::map<std::string, std::vector<float>> activation_numbers_;  // of each layer
   int64_t table_rows_ = 0;
 };
 

@@ -15,21 +15,22 @@
 namespace monolith::hf {
 namespace {
 
-constexpr int64_t kMostSize = int64_t{1} << 20, kMostTowerLayers = 512;   // the tower's room checks each more closely
+constexpr int64_t kMostSize = int64_t{1} << 20, kMostTowerLayers = 512;  // the tower's room checks each more closely
 constexpr int64_t kMostMerge = 16, kMostPatch = 256, kMostKimiPatches = int64_t{1} << 16, kKimiSide = 512;
-constexpr int64_t kWindow = 112;   // Qwen2.5-VL: the only one that a vision file can mean
-constexpr int kLanczos = 1, kBilinear = 2, kBicubic = 3;   // Pillow's numbers
+constexpr int64_t kWindow = 112;                          // Qwen2.5-VL: the only one that a vision file can mean
+constexpr int kLanczos = 1, kBilinear = 2, kBicubic = 3;  // Pillow's numbers
 constexpr double kHalf[] = {0.5, 0.5, 0.5}, kZero[] = {0, 0, 0}, kOne[] = {1, 1, 1};
-constexpr int64_t kLlavaGrids[][2] = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};   // height, width
+constexpr int64_t kLlavaGrids[][2] = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};  // height, width
 constexpr size_t kMostGrids = 4096;
-constexpr int64_t kGemma4Tokens[] = {70, 140, 280, 560, 1120};   // what its processor takes
-constexpr double kClipMean[] = {0.48145466, 0.4578275, 0.40821073}, kClipDeviation[] = {0.26862954, 0.26130258, 0.27577711};
+constexpr int64_t kGemma4Tokens[] = {70, 140, 280, 560, 1120};  // what its processor takes
+constexpr double kClipMean[] = {0.48145466, 0.4578275, 0.40821073},
+                 kClipDeviation[] = {0.26862954, 0.26130258, 0.27577711};
 constexpr double kImageNetMean[] = {0.485, 0.456, 0.406}, kImageNetDeviation[] = {0.229, 0.224, 0.225};
 
 // What a class has where its config.json leaves it out, and by what its pictures are resampled.
 struct Defaults {
   TowerKind kind;
-  const char* projector;   // clip.projector_type
+  const char* projector;  // clip.projector_type
   int64_t width, inner, layers, heads, image, patch;
   const char* activation;
   double eps;
@@ -39,11 +40,15 @@ struct Defaults {
 constexpr Defaults kDefaults[] = {
     {TowerKind::kIdefics3, "idefics3", 1152, 3072, 12, 16, 224, 32, "gelu_pytorch_tanh", 1e-6, kLanczos, kHalf, kHalf},
     {TowerKind::kGemma3, "gemma3", 768, 3072, 12, 12, 224, 16, "gelu_pytorch_tanh", 1e-6, kBilinear, kHalf, kHalf},
-    {TowerKind::kQwen2Vl, "qwen2vl_merger", 1280, 0, 32, 16, 0, 14, "quick_gelu", 1e-6, kBicubic, kClipMean, kClipDeviation},
-    {TowerKind::kQwen25Vl, "qwen2.5vl_merger", 3584, 3420, 32, 16, 0, 14, "silu", 1e-6, kBicubic, kClipMean, kClipDeviation},
-    {TowerKind::kQwen3Vl, "qwen3vl_merger", 1152, 4304, 27, 16, 0, 16, "gelu_pytorch_tanh", 1e-6, kBicubic, kHalf, kHalf},
+    {TowerKind::kQwen2Vl, "qwen2vl_merger", 1280, 0, 32, 16, 0, 14, "quick_gelu", 1e-6, kBicubic, kClipMean,
+     kClipDeviation},
+    {TowerKind::kQwen25Vl, "qwen2.5vl_merger", 3584, 3420, 32, 16, 0, 14, "silu", 1e-6, kBicubic, kClipMean,
+     kClipDeviation},
+    {TowerKind::kQwen3Vl, "qwen3vl_merger", 1152, 4304, 27, 16, 0, 16, "gelu_pytorch_tanh", 1e-6, kBicubic, kHalf,
+     kHalf},
     {TowerKind::kPixtral, "pixtral", 1024, 4096, 24, 16, 1024, 16, "gelu", 1e-5, kBicubic, kClipMean, kClipDeviation},
-    {TowerKind::kInternVl, "internvl", 1024, 4096, 24, 16, 448, 14, "gelu", 1e-6, kBicubic, kImageNetMean, kImageNetDeviation},
+    {TowerKind::kInternVl, "internvl", 1024, 4096, 24, 16, 448, 14, "gelu", 1e-6, kBicubic, kImageNetMean,
+     kImageNetDeviation},
     {TowerKind::kLlava, "mlp", 768, 3072, 12, 12, 224, 32, "quick_gelu", 1e-5, kBicubic, kClipMean, kClipDeviation},
     {TowerKind::kLfm2, "lfm2", 768, 3072, 12, 12, 0, 16, "gelu_pytorch_tanh", 1e-6, kBilinear, kHalf, kHalf},
     {TowerKind::kKimi, "kimik25", 1152, 4304, 27, 16, 0, 14, "gelu_pytorch_tanh", 1e-5, kBicubic, kHalf, kHalf},
@@ -51,10 +56,10 @@ constexpr Defaults kDefaults[] = {
 };
 
 struct Class {
-  std::string_view name;         // config.json's "architectures"
-  std::string_view tower;        // vision_config.model_type; nothing: whatever it says
+  std::string_view name;   // config.json's "architectures"
+  std::string_view tower;  // vision_config.model_type; nothing: whatever it says
   TowerKind kind;
-  bool grids = false;            // LLaVA 1.6: pictures are cut into the best of some grids
+  bool grids = false;  // LLaVA 1.6: pictures are cut into the best of some grids
 };
 constexpr Class kClasses[] = {
     {"Idefics3ForConditionalGeneration", "", TowerKind::kIdefics3},
@@ -79,9 +84,13 @@ constexpr Class kClasses[] = {
 
 class TowerTranslation {
  public:
-  TowerTranslation(const JsonValue& config, const JsonValue& processor, const Defaults& defaults, bool grids, AssembledFile& out)
-      : config_(config), vision_(config["vision_config"]),
-        processor_(processor["media_proc_cfg"].is_object() ? processor["media_proc_cfg"] : processor), defaults_(defaults), out_(out) {
+  TowerTranslation(const JsonValue& config, const JsonValue& processor, const Defaults& defaults, bool grids,
+                   AssembledFile& out)
+      : config_(config),
+        vision_(config["vision_config"]),
+        processor_(processor["media_proc_cfg"].is_object() ? processor["media_proc_cfg"] : processor),
+        defaults_(defaults),
+        out_(out) {
     tower_.ends_rows = grids;
   }
 
@@ -89,7 +98,8 @@ class TowerTranslation {
     out_.string("general.architecture", "clip");
     out_.string("clip.projector_type", defaults_.projector);
     out_.boolean("clip.has_vision_encoder", true);
-    out_.boolean("clip.vision.from_folder", true);   // its pictures are made ready as its makers do it (vision/resize_choice.h)
+    // its pictures are made ready as its makers do it (vision/resize_choice.h)
+    out_.boolean("clip.vision.from_folder", true);
     tower_.kind = defaults_.kind;
     sizes();
     activation();
@@ -118,7 +128,9 @@ class TowerTranslation {
   void fail(Error error) {
     if (status_) status_ = std::move(error);
   }
-  void put(const char* key, int64_t value) { out_.integer(std::string("clip.vision.") + key, static_cast<uint64_t>(value)); }
+  void put(const char* key, int64_t value) {
+    out_.integer(std::string("clip.vision.") + key, static_cast<uint64_t>(value));
+  }
 
   // An integer, or the first of several that are alike, as sides of squares are written.
   int64_t integer(const JsonValue& value, int64_t fallback, int64_t low = 1, int64_t high = kMostSize) {
@@ -151,7 +163,8 @@ class TowerTranslation {
   void expect_boolean(const JsonValue& value, bool expected) {
     const auto found = value.boolean();
     if (!found) return fail(found.error());
-    if (found->value_or(expected) != expected) fail(value.unsupported(expected ? "is false, which is not computed" : "is true, which is not computed"));
+    if (found->value_or(expected) != expected)
+      fail(value.unsupported(expected ? "is false, which is not computed" : "is true, which is not computed"));
   }
   void expect_text(const JsonValue& value, std::string_view expected, std::string_view or_else = {}) {
     if (value.exists() && value.text() != expected && (or_else.empty() || value.text() != or_else))
@@ -161,7 +174,8 @@ class TowerTranslation {
   void sizes() {
     // Of Qwen2-VL's "hidden_size" is the text model's.
     const bool qwen2 = tower_.kind == TowerKind::kQwen2Vl;
-    const int64_t width = qwen2 ? vision_integer({"embed_dim"}, defaults_.width) : vision_integer({"vt_hidden_size", "hidden_size"}, defaults_.width);
+    const int64_t width = qwen2 ? vision_integer({"embed_dim"}, defaults_.width)
+                                : vision_integer({"vt_hidden_size", "hidden_size"}, defaults_.width);
     tower_.layers = vision_integer({"depth", "vt_num_hidden_layers", "num_hidden_layers"}, defaults_.layers);
     tower_.heads = vision_integer({"num_heads", "vt_num_attention_heads", "num_attention_heads"}, defaults_.heads);
     tower_.patch = vision_integer({"patch_size"}, defaults_.patch);
@@ -169,7 +183,8 @@ class TowerTranslation {
     if (tower_.layers > kMostTowerLayers) fail(vision_.invalid("has " + std::to_string(tower_.layers) + " layers"));
     put("patch_size", tower_.patch);
     put("embedding_length", width);
-    put("feed_forward_length", qwen2 ? times_wide(width) : vision_integer({"vt_intermediate_size", "intermediate_size"}, defaults_.inner));
+    put("feed_forward_length",
+        qwen2 ? times_wide(width) : vision_integer({"vt_intermediate_size", "intermediate_size"}, defaults_.inner));
     put("attention.head_count", tower_.heads);
     for (const char* const name : {"num_channels", "in_channels", "in_chans"}) expect(vision_[name], 3, 3);
     const auto eps = vision_[tower_.kind == TowerKind::kGemma4 ? "rms_norm_eps" : "layer_norm_eps"].number();
@@ -205,11 +220,13 @@ class TowerTranslation {
     const auto normalizes = processor_["do_normalize"].boolean();
     if (!normalizes) return fail(normalizes.error());
     const bool none = tower_.kind == TowerKind::kGemma4 && !normalizes->value_or(false);
-    for (const auto& [name, usual] : {std::pair{"image_mean", defaults_.mean}, std::pair{"image_std", defaults_.deviation}}) {
+    for (const auto& [name, usual] :
+         {std::pair{"image_mean", defaults_.mean}, std::pair{"image_std", defaults_.deviation}}) {
       auto stated = processor_[name].numbers();
       if (!stated) return fail(stated.error());
       if (!stated->empty() && stated->size() != 3) return fail(processor_[name].invalid("has not three numbers"));
-      out_.numbers(std::string("clip.vision.") + name, stated->empty() || none ? std::vector<float>(usual.begin(), usual.end()) : *stated);
+      out_.numbers(std::string("clip.vision.") + name,
+                   stated->empty() || none ? std::vector<float>(usual.begin(), usual.end()) : *stated);
     }
   }
 
@@ -228,7 +245,8 @@ class TowerTranslation {
 
   // Of tiles: `side` is what the processor cuts.
   void same_side(const JsonValue& side) {
-    if (integer(side, image_) != image_) fail(side.unsupported("is not the side that the tower has, " + std::to_string(image_)));
+    if (integer(side, image_) != image_)
+      fail(side.unsupported("is not the side that the tower has, " + std::to_string(image_)));
   }
 
   void idefics3() {
@@ -259,14 +277,15 @@ class TowerTranslation {
     expect(vision_["temporal_patch_size"], 2, 2);
     same(processor_["patch_size"], tower_.patch);
     same(processor_["merge_size"], merge);
-    image_ = 20 * merge * tower_.patch;   // says nothing: sizes follow the picture's
+    image_ = 20 * merge * tower_.patch;  // says nothing: sizes follow the picture's
     const JsonValue size = processor_["size"];
     pixels(processor_["min_pixels"].exists() ? processor_["min_pixels"] : size["shortest_edge"],
            processor_["max_pixels"].exists() ? processor_["max_pixels"] : size["longest_edge"]);
     if (tower_.kind == TowerKind::kQwen2Vl) return;
     if (tower_.kind == TowerKind::kQwen25Vl) return windows();
     const JsonValue parts = vision_["deepstack_visual_indexes"];
-    for (size_t i = 0; i < parts.items().size(); ++i) tower_.deepstack.push_back(integer(parts.item(i), 0, 0, tower_.layers - 1));
+    for (size_t i = 0; i < parts.items().size(); ++i)
+      tower_.deepstack.push_back(integer(parts.item(i), 0, 0, tower_.layers - 1));
     if (!std::ranges::is_sorted(tower_.deepstack, std::less_equal<>())) fail(parts.invalid("does not ascend"));
   }
 
@@ -279,14 +298,16 @@ class TowerTranslation {
     // A vision file can say: every so-manieth.
     const int64_t every = full.empty() ? 0 : full.front() + 1;
     for (size_t i = 0; i < full.size(); ++i)
-      if (full[i] + 1 != static_cast<int64_t>(i + 1) * every || full.size() != static_cast<size_t>(tower_.layers / every))
+      if (full[i] + 1 != static_cast<int64_t>(i + 1) * every ||
+          full.size() != static_cast<size_t>(tower_.layers / every))
         return fail(list.unsupported("is not every so-manieth layer"));
     if (every == 0) return fail(list.unsupported("is empty: layers with windows alone are not computed"));
     put("n_wa_pattern", every);
   }
 
   void same(const JsonValue& value, int64_t wanted) {
-    if (integer(value, wanted) != wanted) fail(value.invalid("is not the " + std::to_string(wanted) + " of config.json"));
+    if (integer(value, wanted) != wanted)
+      fail(value.invalid("is not the " + std::to_string(wanted) + " of config.json"));
   }
 
   void pixtral() {
@@ -320,7 +341,7 @@ class TowerTranslation {
 
   void llava() {
     const int64_t layer = integer(config_["vision_feature_layer"], -2, -tower_.layers, -1);
-    tower_.layers += layer + 2;   // of a vision file's the last one is not run
+    tower_.layers += layer + 2;  // of a vision file's the last one is not run
     expect_text(config_["vision_feature_select_strategy"], "default");
     if (processor_["crop_size"].exists()) same_side(processor_["crop_size"]);
     if (tower_.ends_rows) return grids();
@@ -331,7 +352,8 @@ class TowerTranslation {
 
   // LLaVA 1.6. Views have the tower's size before anything is cropped, and padding to the most tiles of several pictures changes none.
   void grids() {
-    if (const JsonValue size = processor_["size"]; size.exists()) same_side(size["shortest_edge"].exists() ? size["shortest_edge"] : size);
+    if (const JsonValue size = processor_["size"]; size.exists())
+      same_side(size["shortest_edge"].exists() ? size["shortest_edge"] : size);
     const std::vector<int32_t> own = pinpoints(config_["image_grid_pinpoints"]);
     if (const JsonValue other = processor_["image_grid_pinpoints"]; other.exists() && pinpoints(other) != own)
       fail(other.invalid("is not that of config.json"));
@@ -342,11 +364,13 @@ class TowerTranslation {
   std::vector<int32_t> pinpoints(const JsonValue& list) {
     std::vector<int32_t> pairs;
     if (!list.exists()) {
-      for (const auto& [height, width] : kLlavaGrids) pairs.insert(pairs.end(), {static_cast<int32_t>(width), static_cast<int32_t>(height)});
+      for (const auto& [height, width] : kLlavaGrids)
+        pairs.insert(pairs.end(), {static_cast<int32_t>(width), static_cast<int32_t>(height)});
       return pairs;
     }
     const size_t count = list.items().size();
-    if (!list.is_array() || count == 0 || count > kMostGrids) return fail(list.invalid("is no list of 1 to " + std::to_string(kMostGrids) + " pairs")), pairs;
+    if (!list.is_array() || count == 0 || count > kMostGrids)
+      return fail(list.invalid("is no list of 1 to " + std::to_string(kMostGrids) + " pairs")), pairs;
     for (size_t i = 0; i < count; ++i) {
       const JsonValue pair = list.item(i);
       if (pair.items().size() != 2) return fail(pair.invalid("is no pair of height and width")), pairs;
@@ -357,7 +381,9 @@ class TowerTranslation {
 
   void lfm2() {
     const int64_t merge = integer(config_["downsample_factor"], 2);
-    if (merge > kMostMerge || tower_.patch > kMostPatch) return fail(vision_.invalid("has squares of " + std::to_string(merge) + " patches of " + std::to_string(tower_.patch)));
+    if (merge > kMostMerge || tower_.patch > kMostPatch)
+      return fail(
+          vision_.invalid("has squares of " + std::to_string(merge) + " patches of " + std::to_string(tower_.patch)));
     const int64_t square = merge * merge * tower_.patch * tower_.patch;
     put("projector.scale_factor", merge);
     last_layer_only();
@@ -373,7 +399,8 @@ class TowerTranslation {
   }
 
   void gemma4() {
-    const int64_t merge = vision_integer({"pooling_kernel_size"}, 3), width = vision_integer({"hidden_size"}, defaults_.width);
+    const int64_t merge = vision_integer({"pooling_kernel_size"}, 3),
+                  width = vision_integer({"hidden_size"}, defaults_.width);
     put("projector.scale_factor", merge);
     expect(vision_["num_key_value_heads"], tower_.heads, tower_.heads);
     if (vision_["head_dim"].exists()) expect(vision_["head_dim"], width / tower_.heads, width / tower_.heads);
@@ -391,15 +418,19 @@ class TowerTranslation {
     const int64_t tokens = integer(most, 280);
     if (std::ranges::find(kGemma4Tokens, tokens) == std::end(kGemma4Tokens))
       fail(most.invalid("is " + std::to_string(tokens) + ", expected 70, 140, 280, 560 or 1120"));
-    if (merge > kMostMerge || tower_.patch > kMostPatch) return fail(vision_.invalid("has squares of " + std::to_string(merge) + " patches of " + std::to_string(tower_.patch)));
-    image_ = 20 * merge * tower_.patch;   // says nothing: sizes follow the picture's
+    if (merge > kMostMerge || tower_.patch > kMostPatch)
+      return fail(
+          vision_.invalid("has squares of " + std::to_string(merge) + " patches of " + std::to_string(tower_.patch)));
+    image_ = 20 * merge * tower_.patch;  // says nothing: sizes follow the picture's
     put("image_max_pixels", tokens * merge * merge * tower_.patch * tower_.patch);
   }
 
   // Kimi K2.5's settings, or those of Kimi-VL, whose tower is the same for a picture that stands still.
   void kimi() {
     const int64_t merge = vision_integer({"merge_kernel_size"}, 2);
-    if (merge > kMostMerge || tower_.patch > kMostPatch) return fail(vision_.invalid("has squares of " + std::to_string(merge) + " patches of " + std::to_string(tower_.patch)));
+    if (merge > kMostMerge || tower_.patch > kMostPatch)
+      return fail(
+          vision_.invalid("has squares of " + std::to_string(merge) + " patches of " + std::to_string(tower_.patch)));
     put("projector.scale_factor", merge);
     expect_text(vision_["pos_emb_type"], "divided_fixed");
     expect_text(vision_["merge_type"], "sd2_tpool");
@@ -413,11 +444,14 @@ class TowerTranslation {
     same(processor_["patch_size"], tower_.patch);
     same(processor_["merge_kernel_size"], merge);
     expect(processor_["patch_limit_on_one_side"], kKimiSide, kKimiSide);
-    if (processor_["fixed_output_tokens"].exists()) fail(processor_["fixed_output_tokens"].unsupported("is set, which is not computed"));
+    if (processor_["fixed_output_tokens"].exists())
+      fail(processor_["fixed_output_tokens"].unsupported("is set, which is not computed"));
     const bool vl = processor_["in_token_limit"].exists() || processor_["pad_input"].exists();
-    if (vl && !flag(processor_["pad_input"])) fail(processor_["pad_input"].unsupported("is not true: pictures that are cut are not computed"));
-    const int64_t patches = vl ? integer(processor_["in_token_limit"], 4096, 1, kMostKimiPatches) : integer(processor_["in_patch_limit"], 16384, 1, kMostKimiPatches);
-    image_ = 20 * merge * tower_.patch;   // says nothing: sizes follow the picture's
+    if (vl && !flag(processor_["pad_input"]))
+      fail(processor_["pad_input"].unsupported("is not true: pictures that are cut are not computed"));
+    const int64_t patches = vl ? integer(processor_["in_token_limit"], 4096, 1, kMostKimiPatches)
+                               : integer(processor_["in_patch_limit"], 16384, 1, kMostKimiPatches);
+    image_ = 20 * merge * tower_.patch;  // says nothing: sizes follow the picture's
     put("image_max_pixels", std::max(patches, merge * merge) * tower_.patch * tower_.patch);
     put("image_min_pixels", std::max(int64_t{8}, merge * merge) * tower_.patch * tower_.patch);
   }
@@ -432,7 +466,7 @@ class TowerTranslation {
   const Defaults& defaults_;
   AssembledFile& out_;
   Tower tower_;
-  int64_t image_ = 0;   // a side, in pixels
+  int64_t image_ = 0;  // a side, in pixels
   Status status_;
 };
 
@@ -444,7 +478,9 @@ Result<Tower> translate_tower(const JsonValue& config, const JsonValue& processo
   const JsonValue names = config["architectures"];
   const std::string_view name = names.items().empty() ? std::string_view() : names.item(0).text();
   const JsonValue type = config["vision_config"]["model_type"];
-  const auto fits = [&](const Class& known) { return known.name == name && (known.tower.empty() || known.tower == type.text()); };
+  const auto fits = [&](const Class& known) {
+    return known.name == name && (known.tower.empty() || known.tower == type.text());
+  };
   const auto* const found = std::ranges::find_if(kClasses, fits);
   if (found == std::end(kClasses)) {
     if (std::ranges::find(kClasses, name, &Class::name) != std::end(kClasses))
@@ -452,7 +488,8 @@ Result<Tower> translate_tower(const JsonValue& config, const JsonValue& processo
     std::string known;
     for (const Class& one : kClasses)
       if (!known.ends_with(one.name)) known += (known.empty() ? "" : ", ") + std::string(one.name);
-    return names.unsupported("is " + quoted(name) + ", whose vision tower is not read of folders (known: " + known + ")");
+    return names.unsupported("is " + quoted(name) + ", whose vision tower is not read of folders (known: " + known +
+                             ")");
   }
   const auto* const defaults = std::ranges::find(kDefaults, found->kind, &Defaults::kind);
   return TowerTranslation(config, processor, *defaults, found->grids, out).translate();

@@ -11,17 +11,29 @@
 
 namespace monolith::hf {
 
-enum class TowerKind : uint8_t { kIdefics3, kGemma3, kQwen2Vl, kQwen25Vl, kQwen3Vl, kPixtral, kInternVl, kLlava, kLfm2, kGemma4, kKimi };
+enum class TowerKind : uint8_t {
+  kIdefics3,
+  kGemma3,
+  kQwen2Vl,
+  kQwen25Vl,
+  kQwen3Vl,
+  kPixtral,
+  kInternVl,
+  kLlava,
+  kLfm2,
+  kGemma4,
+  kKimi
+};
 
 // What the translation of its tensors needs to know.
 struct Tower {
   TowerKind kind{};
-  int64_t layers = 0;   // those that count: tensors of later ones are left out
+  int64_t layers = 0;  // those that count: tensors of later ones are left out
   int64_t heads = 0, patch = 0;
-  std::vector<int64_t> deepstack = {};   // the layer that each deepstack part is taken behind
-  bool clamps = false, standardizes = false;   // Gemma 4: tensors that it has then, and not otherwise
-  bool breaks_rows = false;              // the text model's [IMG_BREAK] stands between rows
-  bool ends_rows = false;                // LLaVA 1.6: grids of tiles, and the tensor image_newline behind each row
+  std::vector<int64_t> deepstack = {};        // the layer that each deepstack part is taken behind
+  bool clamps = false, standardizes = false;  // Gemma 4: tensors that it has then, and not otherwise
+  bool breaks_rows = false;                   // the text model's [IMG_BREAK] stands between rows
+  bool ends_rows = false;                     // LLaVA 1.6: grids of tiles, and the tensor image_newline behind each row
 };
 
 // Whether the folder tells of a tower at all.

@@ -32,7 +32,8 @@ Result<int64_t> added_token(const std::string& folder, std::string_view text) {
 Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
   auto config = JsonFile::read(folder, "config.json");
   if (!config) return config.error();
-  if (!has_tower(config->root())) return config->root()["vision_config"].invalid("is missing: the folder holds no vision tower");
+  if (!has_tower(config->root()))
+    return config->root()["vision_config"].invalid("is missing: the folder holds no vision tower");
   auto apart = JsonFile::read(folder, "preprocessor_config.json", true);
   if (!apart) return apart.error();
   auto whole = JsonFile::read(folder, "processor_config.json", true);
@@ -43,8 +44,9 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
   auto tower = translate_tower(config->root(), processor, file);
   if (!tower) return tower.error();
   if (!processor.is_object())
-    return Error{ErrorCode::kInvalidFile, "holds no preprocessor_config.json, and no processor_config.json with an image_processor: "
-                                          "what becomes of pictures is said nowhere"};
+    return Error{ErrorCode::kInvalidFile,
+                 "holds no preprocessor_config.json, and no processor_config.json with an image_processor: "
+                 "what becomes of pictures is said nowhere"};
   int64_t row_break = 0;
   if (tower->breaks_rows) {
     const auto id = added_token(folder, kRowBreak);
@@ -69,7 +71,8 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
 
 Result<std::unique_ptr<GgufFile>> open_vision_folder(const std::string& path) {
   auto file = open(path);
-  if (!file && !file.error().message.starts_with(path)) return Error{file.error().code, path + ": " + file.error().message};
+  if (!file && !file.error().message.starts_with(path))
+    return Error{file.error().code, path + ": " + file.error().message};
   return file;
 }
 

@@ -19,14 +19,14 @@ struct Name {
 
 // Below what is_of_tower() names. Stems of which there are weights and biases.
 constexpr Name kOfTower[] = {
-    {"embeddings.patch_embedding", "v.patch_embd"},              // SigLIP, CLIP
+    {"embeddings.patch_embedding", "v.patch_embd"},  // SigLIP, CLIP
     {"embeddings.position_embedding", "v.position_embd"},
     {"pre_layrnorm", "v.pre_ln"},
     {"post_layernorm", "v.post_ln"},
     {"embeddings.patch_embeddings.projection", "v.patch_embd"},  // InternVL
     {"patch_conv", "v.patch_embd"},                              // Pixtral
     {"ln_pre", "v.pre_ln"},
-    {"patch_embed.proj", "v.patch_embd"},                        // Qwen
+    {"patch_embed.proj", "v.patch_embd"},  // Qwen
     {"pos_embed", "v.position_embd"},
     {"merger.ln_q", "v.post_ln"},
     {"merger.norm", "v.post_ln"},
@@ -34,46 +34,63 @@ constexpr Name kOfTower[] = {
     {"merger.mlp.2", "mm.2"},
     {"merger.linear_fc1", "mm.0"},
     {"merger.linear_fc2", "mm.2"},
-    {"patch_embedder.input_proj", "v.patch_embd"},               // Gemma 4
+    {"patch_embedder.input_proj", "v.patch_embd"},  // Gemma 4
 };
 // Whole names.
 constexpr Name kWhole[] = {
     {"embeddings.class_embedding", "v.class_embd"},
     {"embeddings.cls_token", "v.class_embd"},
     {"embeddings.position_embeddings", "v.position_embd.weight"},
-    {"patch_embedder.position_embedding_table", "v.position_embd.weight"},   // Gemma 4
+    {"patch_embedder.position_embedding_table", "v.position_embd.weight"},  // Gemma 4
 };
 constexpr Name kOfLayer[] = {
-    {"layer_norm1", "ln1"},          {"layer_norm2", "ln2"},            // SigLIP, CLIP
-    {"self_attn.q_proj", "attn_q"},  {"self_attn.k_proj", "attn_k"},
-    {"self_attn.v_proj", "attn_v"},  {"self_attn.out_proj", "attn_out"},
-    {"mlp.fc1", "ffn_up"},           {"mlp.fc2", "ffn_down"},
-    {"layernorm_before", "ln1"},     {"layernorm_after", "ln2"},        // InternVL
-    {"attention.q_proj", "attn_q"},  {"attention.k_proj", "attn_k"},    // Pixtral, too
-    {"attention.v_proj", "attn_v"},  {"attention.projection_layer", "attn_out"},
+    {"layer_norm1", "ln1"},
+    {"layer_norm2", "ln2"},  // SigLIP, CLIP
+    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},
+    {"self_attn.out_proj", "attn_out"},
+    {"mlp.fc1", "ffn_up"},
+    {"mlp.fc2", "ffn_down"},
+    {"layernorm_before", "ln1"},
+    {"layernorm_after", "ln2"},  // InternVL
+    {"attention.q_proj", "attn_q"},
+    {"attention.k_proj", "attn_k"},  // Pixtral, too
+    {"attention.v_proj", "attn_v"},
+    {"attention.projection_layer", "attn_out"},
     {"attention.o_proj", "attn_out"},
-    {"attention_norm", "ln1"},       {"ffn_norm", "ln2"},
+    {"attention_norm", "ln1"},
+    {"ffn_norm", "ln2"},
     {"feed_forward.gate_proj", "ffn_gate"},
     {"feed_forward.up_proj", "ffn_up"},
     {"feed_forward.down_proj", "ffn_down"},
-    {"norm1", "ln1"},                {"norm2", "ln2"},                  // Qwen
-    {"attn.qkv", "attn_qkv"},        {"attn.proj", "attn_out"},
-    {"mlp.gate_proj", "ffn_gate"},   {"mlp.up_proj", "ffn_up"},         {"mlp.down_proj", "ffn_down"},
-    {"mlp.linear_fc1", "ffn_up"},    {"mlp.linear_fc2", "ffn_down"},
+    {"norm1", "ln1"},
+    {"norm2", "ln2"},  // Qwen
+    {"attn.qkv", "attn_qkv"},
+    {"attn.proj", "attn_out"},
+    {"mlp.gate_proj", "ffn_gate"},
+    {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
+    {"mlp.linear_fc1", "ffn_up"},
+    {"mlp.linear_fc2", "ffn_down"},
 };
 constexpr Name kOfGemma4Layer[] = {
-    {"input_layernorm", "ln1"},            {"post_attention_layernorm", "attn_post_norm"},
-    {"pre_feedforward_layernorm", "ln2"},  {"post_feedforward_layernorm", "ffn_post_norm"},
-    {"self_attn.q_norm", "attn_q_norm"},   {"self_attn.k_norm", "attn_k_norm"},
-    {"self_attn.q_proj", "attn_q"},        {"self_attn.k_proj", "attn_k"},
-    {"self_attn.v_proj", "attn_v"},        {"self_attn.o_proj", "attn_out"},
-    {"mlp.gate_proj", "ffn_gate"},         {"mlp.up_proj", "ffn_up"},         {"mlp.down_proj", "ffn_down"},
+    {"input_layernorm", "ln1"},           {"post_attention_layernorm", "attn_post_norm"},
+    {"pre_feedforward_layernorm", "ln2"}, {"post_feedforward_layernorm", "ffn_post_norm"},
+    {"self_attn.q_norm", "attn_q_norm"},  {"self_attn.k_norm", "attn_k_norm"},
+    {"self_attn.q_proj", "attn_q"},       {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},       {"self_attn.o_proj", "attn_out"},
+    {"mlp.gate_proj", "ffn_gate"},        {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"},
 };
 constexpr Name kOfKimi[] = {
-    {"patch_embed.proj", "v.patch_embd"}, {"patch_embed.pos_emb", "v.position_embd"}, {"encoder.final_layernorm", "v.post_ln"},
+    {"patch_embed.proj", "v.patch_embd"},
+    {"patch_embed.pos_emb", "v.position_embd"},
+    {"encoder.final_layernorm", "v.post_ln"},
 };
 constexpr Name kOfKimiLayer[] = {
-    {"norm0", "ln1"}, {"norm1", "ln2"}, {"wqkv", "attn_qkv"}, {"wo", "attn_out"}, {"mlp.fc0", "ffn_up"}, {"mlp.fc1", "ffn_down"},
+    {"norm0", "ln1"},   {"norm1", "ln2"},      {"wqkv", "attn_qkv"},
+    {"wo", "attn_out"}, {"mlp.fc0", "ffn_up"}, {"mlp.fc1", "ffn_down"},
 };
 // Between what a product's input and output are held: beside "linear.weight", numbers without a dimension.
 constexpr std::string_view kClamps[] = {"input_min", "input_max", "output_min", "output_max"};
@@ -102,17 +119,18 @@ constexpr ProjectorName kOfProjector[] = {
     {TowerKind::kLfm2, "linear_2", "mm.2"},
     {TowerKind::kGemma4, "embedding_projection", "mm.input_projection"},
     {TowerKind::kKimi, "pre_norm", "mm.input_norm"},
-    {TowerKind::kKimi, "linear_1", "mm.1"},   // Kimi-VL
+    {TowerKind::kKimi, "linear_1", "mm.1"},  // Kimi-VL
     {TowerKind::kKimi, "linear_2", "mm.2"},
-    {TowerKind::kKimi, "proj.0", "mm.1"},     // Kimi K2.5
+    {TowerKind::kKimi, "proj.0", "mm.1"},  // Kimi K2.5
     {TowerKind::kKimi, "proj.2", "mm.2"},
 };
 
 // What nothing is computed with here: pooling for other uses, places of masks, and numbers that are derived.
-constexpr std::string_view kUnused[] = {"head.", "embeddings.mask_token", "embeddings.position_ids", "rotary_pos_emb.",
-                                       "patch_embed.pos_emb.time_weight", "encoder.rope_2d."};
+constexpr std::string_view kUnused[] = {"head.",           "embeddings.mask_token",           "embeddings.position_ids",
+                                        "rotary_pos_emb.", "patch_embed.pos_emb.time_weight", "encoder.rope_2d."};
 
-constexpr std::string_view kLayers[] = {"encoder.layers.", "encoder.layer.", "transformer.layers.", "encoder.blocks.", "blocks."};
+constexpr std::string_view kLayers[] = {"encoder.layers.", "encoder.layer.", "transformer.layers.", "encoder.blocks.",
+                                        "blocks."};
 
 template <size_t n>
 std::string_view find(const Name (&names)[n], std::string_view hf) {
@@ -126,7 +144,7 @@ bool take(std::string_view& name, std::string_view prefix) {
   return true;
 }
 
-constexpr std::string_view kNewline = "image_newline";   // LLaVA 1.6: stands behind rows of a picture
+constexpr std::string_view kNewline = "image_newline";  // LLaVA 1.6: stands behind rows of a picture
 
 enum class Part : uint8_t { kNone, kTower, kProjector };
 
@@ -134,7 +152,9 @@ enum class Part : uint8_t { kNone, kTower, kProjector };
 Part part_of(std::string_view& name) {
   take(name, "model.");
   if (name == kNewline) return Part::kProjector;
-  if (take(name, "multi_modal_projector.") || take(name, "connector.") || take(name, "embed_vision.") || take(name, "mm_projector.")) return Part::kProjector;
+  if (take(name, "multi_modal_projector.") || take(name, "connector.") || take(name, "embed_vision.") ||
+      take(name, "mm_projector."))
+    return Part::kProjector;
   const bool inner = take(name, "vision_tower.");
   if (take(name, "vision_model.") || inner || take(name, "visual.")) return Part::kTower;
   return Part::kNone;
@@ -160,15 +180,19 @@ class TowerTensors {
     if (part == Part::kTower && std::ranges::any_of(kUnused, unused)) return {};
     const auto type = type_of(tensor.type);
     if (!type)
-      return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " + quoted(tensor.type) +
+      return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " +
+                                                quoted(tensor.type) +
                                                 ", which is not read of vision towers (known: F32, F16, BF16)"};
-    const bool clamp = tower_.clamps && std::ranges::any_of(kClamps, [&](std::string_view name) { return rest.ends_with(name); });
-    if ((tensor.shape.empty() && !clamp) || tensor.shape.size() > 5 || std::ranges::any_of(tensor.shape, [](int64_t length) { return length < 1; }))
+    const bool clamp =
+        tower_.clamps && std::ranges::any_of(kClamps, [&](std::string_view name) { return rest.ends_with(name); });
+    if ((tensor.shape.empty() && !clamp) || tensor.shape.size() > 5 ||
+        std::ranges::any_of(tensor.shape, [](int64_t length) { return length < 1; }))
       return invalid(tensor, "has a shape that no tensor of a tower has");
     const std::string name = part == Part::kProjector ? projector_name(rest) : tower_name(rest);
     if (name == kPassedOver) return {};
     if (name.empty())
-      return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " is not known of this kind of vision tower"};
+      return Error{ErrorCode::kUnsupported,
+                   tensor.file + ": tensor " + quoted(tensor.name) + " is not known of this kind of vision tower"};
     return put(name, tensor, *type);
   }
 
@@ -178,7 +202,8 @@ class TowerTensors {
     if (!type || table.shape.size() != 2 || token >= table.shape[0])
       return invalid(table, "has no row of floats for the token between rows of a picture, " + std::to_string(token));
     const size_t row = static_cast<size_t>(table.shape[1]) * static_cast<size_t>(traits_of(*type).block_bytes);
-    file_.tensor("v.token_embd.img_break", {table.shape[1]}, *type, table.data.subspan(static_cast<size_t>(token) * row, row));
+    file_.tensor("v.token_embd.img_break", {table.shape[1]}, *type,
+                 table.data.subspan(static_cast<size_t>(token) * row, row));
     return {};
   }
 
@@ -190,26 +215,32 @@ class TowerTensors {
     if (tower_.ends_rows && rest == kNewline) return "model.image_newline";
     const auto [stem, suffix] = split_suffix(rest);
     for (const ProjectorName& name : kOfProjector)
-      if (name.kind == tower_.kind && name.hf == stem && !suffix.empty()) return std::string(name.gguf) + std::string(suffix);
+      if (name.kind == tower_.kind && name.hf == stem && !suffix.empty())
+        return std::string(name.gguf) + std::string(suffix);
     return {};
   }
 
   std::string tower_name(std::string_view rest) const {
     if (const std::string_view whole = find(kWhole, rest); !whole.empty()) return std::string(whole);
-    if (const std::string_view whole = find(kOfStandardization, rest); !whole.empty()) return tower_.standardizes ? std::string(whole) : std::string();
+    if (const std::string_view whole = find(kOfStandardization, rest); !whole.empty())
+      return tower_.standardizes ? std::string(whole) : std::string();
     for (const std::string_view layers : kLayers) {
       std::string_view inner = rest;
       if (!take(inner, layers)) continue;
       const int64_t layer = take_number(inner);
       if (layer >= tower_.layers) return std::string(kPassedOver);
-      if (layer >= 0 && tower_.kind == TowerKind::kGemma4) return gemma4_name("v.blk." + std::to_string(layer) + ".", inner);
-      if (layer >= 0 && tower_.kind == TowerKind::kKimi) return joined("v.blk." + std::to_string(layer) + ".", {}, kOfKimiLayer, inner);
-      return layer < 0 ? std::string() : joined("v.blk." + std::to_string(layer) + ".", find(kWholeOfLayer, inner), kOfLayer, inner);
+      if (layer >= 0 && tower_.kind == TowerKind::kGemma4)
+        return gemma4_name("v.blk." + std::to_string(layer) + ".", inner);
+      if (layer >= 0 && tower_.kind == TowerKind::kKimi)
+        return joined("v.blk." + std::to_string(layer) + ".", {}, kOfKimiLayer, inner);
+      return layer < 0 ? std::string()
+                       : joined("v.blk." + std::to_string(layer) + ".", find(kWholeOfLayer, inner), kOfLayer, inner);
     }
     if (take(rest, "deepstack_merger_list.")) {
       const int64_t part = take_number(rest);
       if (part < 0 || part >= static_cast<int64_t>(tower_.deepstack.size())) return {};
-      return joined("v.deepstack." + std::to_string(tower_.deepstack[static_cast<size_t>(part)]) + ".", {}, kOfDeepstack, rest);
+      return joined("v.deepstack." + std::to_string(tower_.deepstack[static_cast<size_t>(part)]) + ".", {},
+                    kOfDeepstack, rest);
     }
     return tower_.kind == TowerKind::kKimi ? joined({}, {}, kOfKimi, rest) : joined({}, {}, kOfTower, rest);
   }
@@ -227,7 +258,8 @@ class TowerTensors {
   }
 
   template <size_t n>
-  static std::string joined(const std::string& prefix, std::string_view whole, const Name (&names)[n], std::string_view rest) {
+  static std::string joined(const std::string& prefix, std::string_view whole, const Name (&names)[n],
+                            std::string_view rest) {
     if (!whole.empty()) return prefix + std::string(whole);
     const auto [stem, suffix] = split_suffix(rest);
     const std::string_view name = find(names, stem);
@@ -244,10 +276,12 @@ class TowerTensors {
     const size_t dimensions = name == "v.class_embd" ? 1 : positions && !tables ? 2 : shape.size();
     while (shape.size() > dimensions && shape.back() == 1) shape.pop_back();
     if (shape.size() > (tables ? 3 : 2)) return invalid(tensor, "is no matrix");
-    const bool turns = tower_.kind == TowerKind::kPixtral && (name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos);
-    if (tower_.kind == TowerKind::kKimi && name.find(".attn_qkv.") != std::string::npos) return put_by_axis(name, shape, tensor, type);
+    const bool turns = tower_.kind == TowerKind::kPixtral &&
+                       (name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos);
+    if (tower_.kind == TowerKind::kKimi && name.find(".attn_qkv.") != std::string::npos)
+      return put_by_axis(name, shape, tensor, type);
     if (turns) return put_neighbours(name, shape, tensor, type);
-    if (name == "mm.soft_emb_norm.weight") {   // stored less one
+    if (name == "mm.soft_emb_norm.weight") {  // stored less one
       put_rows(name, shape, mapped_rows(plain_rows(type, 1, tensor.data), plus_one));
       return {};
     }
@@ -270,7 +304,8 @@ class TowerTensors {
       return {};
     }
     if (tensor.shape != std::vector<int64_t>{width, 3, 2, p, p})
-      return invalid(tensor, "is of no shape that kernels of patches of " + std::to_string(p) + " x " + std::to_string(p) + " pixels have");
+      return invalid(tensor, "is of no shape that kernels of patches of " + std::to_string(p) + " x " +
+                                 std::to_string(p) + " pixels have");
     const Rows all = plain_rows(type, p * p, tensor.data);
     for (const int32_t frame : {0, 1}) {
       std::vector<int32_t> order;
@@ -281,22 +316,26 @@ class TowerTensors {
   }
 
   // Where halves turn in the checkpoint and neighbours do in a vision file.
-  Status put_neighbours(const std::string& name, const std::vector<int64_t>& shape, const Safetensor& tensor, TensorType type) {
+  Status put_neighbours(const std::string& name, const std::vector<int64_t>& shape, const Safetensor& tensor,
+                        TensorType type) {
     const int64_t n = tensor.shape[0], head = n / tower_.heads;
     if (n % tower_.heads != 0 || head % 2 != 0 || n > INT32_MAX)
-      return invalid(tensor, "has " + std::to_string(n) + " rows, which are not " + std::to_string(tower_.heads) + " heads of even width");
+      return invalid(tensor, "has " + std::to_string(n) + " rows, which are not " + std::to_string(tower_.heads) +
+                                 " heads of even width");
     std::vector<int32_t> order;
-    for (int64_t row = 0; row < n; ++row) order.push_back(static_cast<int32_t>(row / head * head + row % head / 2 + row % 2 * (head / 2)));
+    for (int64_t row = 0; row < n; ++row)
+      order.push_back(static_cast<int32_t>(row / head * head + row % head / 2 + row % 2 * (head / 2)));
     put_rows(name, shape, picked_rows(rows_of(tensor, type), std::move(order)));
     return {};
   }
 
   // Where pairs turn by column and by row in turn in the checkpoint, and those by column stand first in a vision file. Values stay.
-  Status put_by_axis(const std::string& name, const std::vector<int64_t>& shape, const Safetensor& tensor, TensorType type) {
+  Status put_by_axis(const std::string& name, const std::vector<int64_t>& shape, const Safetensor& tensor,
+                     TensorType type) {
     const int64_t n = tensor.shape[0], width = n / 3, head = width / tower_.heads;
     if (n % 3 != 0 || width % tower_.heads != 0 || head % 4 != 0 || head == 0 || n > INT32_MAX)
-      return invalid(tensor, "has " + std::to_string(n) + " rows, which are not three times " + std::to_string(tower_.heads) +
-                                 " heads that turn by row and column");
+      return invalid(tensor, "has " + std::to_string(n) + " rows, which are not three times " +
+                                 std::to_string(tower_.heads) + " heads that turn by row and column");
     std::vector<int32_t> order;
     for (int64_t row = 0; row < n; ++row) {
       const int64_t at = row % head, axis = at / (head / 2), pair = at % (head / 2) / 2;
@@ -316,15 +355,14 @@ class TowerTensors {
   AssembledFile& file_;
 };
 
-bool is_table(std::string_view name) {
-  return name.ends_with("embed_tokens.weight") && !name.starts_with("mtp.");
-}
+bool is_table(std::string_view name) { return name.ends_with("embed_tokens.weight") && !name.starts_with("mtp."); }
 
 }  // namespace
 
 bool is_of_tower(std::string_view name) { return part_of(name) != Part::kNone; }
 
-Status translate_tower_tensors(const std::vector<const Safetensor*>& tensors, const Tower& tower, int64_t row_break, AssembledFile& file) {
+Status translate_tower_tensors(const std::vector<const Safetensor*>& tensors, const Tower& tower, int64_t row_break,
+                               AssembledFile& file) {
   TowerTensors to(tower, file);
   bool broken = false;
   int standards = 0;
@@ -339,8 +377,12 @@ Status translate_tower_tensors(const std::vector<const Safetensor*>& tensors, co
     }
     if (!status) return status;
   }
-  if (tower.standardizes && standards < 2) return Error{ErrorCode::kInvalidFile, "no tensors are the std_bias and std_scale that 'vision_config.standardize' asks for"};
-  if (tower.breaks_rows && !broken) return Error{ErrorCode::kInvalidFile, "no tensor is the embedding table, which the token between rows of a picture is taken of"};
+  if (tower.standardizes && standards < 2)
+    return Error{ErrorCode::kInvalidFile,
+                 "no tensors are the std_bias and std_scale that 'vision_config.standardize' asks for"};
+  if (tower.breaks_rows && !broken)
+    return Error{ErrorCode::kInvalidFile,
+                 "no tensor is the embedding table, which the token between rows of a picture is taken of"};
   return {};
 }
 

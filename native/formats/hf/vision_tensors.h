@@ -17,6 +17,7 @@ bool is_of_tower(std::string_view name);
 // Adds the tower's tensors; others are passed over. Most stay where they lie; kernels of two frames, heads that turn otherwise
 // and norms less one are made as they are read. `row_break`: the token between rows, of a tower that has one. Errors name the
 // tensor: kUnsupported for a type other than F32, F16 or BF16 or a name that is not known, kInvalidFile for a shape that cannot be.
-Status translate_tower_tensors(const std::vector<const Safetensor*>& tensors, const Tower& tower, int64_t row_break, AssembledFile& file);
+Status translate_tower_tensors(const std::vector<const Safetensor*>& tensors, const Tower& tower, int64_t row_break,
+                               AssembledFile& file);
 
 }  // namespace monolith::hf

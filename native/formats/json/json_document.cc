@@ -77,7 +77,9 @@ bool Reader::string(std::string& out) {
     const char e = peek();
     ++at_;
     switch (e) {
-      case '"': case '\\': case '/': out += e; break;
+      case '"':
+      case '\\':
+      case '/': out += e; break;
       case 'b': out += '\b'; break;
       case 'f': out += '\f'; break;
       case 'n': out += '\n'; break;
@@ -168,7 +170,9 @@ JsonId JsonDocument::add_object(std::vector<Member> members) {
   return push(Kind::kObject, objects_.size() - 1);
 }
 
-double JsonDocument::number(JsonId id) const { return is(id, Kind::kNumber) ? std::strtod(text(id).c_str(), nullptr) : 0; }
+double JsonDocument::number(JsonId id) const {
+  return is(id, Kind::kNumber) ? std::strtod(text(id).c_str(), nullptr) : 0;
+}
 
 JsonId JsonDocument::member(JsonId object, std::string_view name) const {
   if (!is(object, Kind::kObject)) return kNoJson;
@@ -236,8 +240,10 @@ bool JsonDocument::parse(std::string_view text, JsonId& root, std::string& error
         return true;
       }
       Open& top = open.back();
-      if (top.is_object) top.members.emplace_back(std::move(top.key), value);
-      else top.items.push_back(value);
+      if (top.is_object)
+        top.members.emplace_back(std::move(top.key), value);
+      else
+        top.items.push_back(value);
       if (in.take(',')) {
         if (top.is_object) {
           in.skip_space();
@@ -288,7 +294,7 @@ struct Significant {
       out.digits.pop_back();
       ++out.power;
     }
-    if (out.digits.empty()) return {};   // 0 and -0 alike
+    if (out.digits.empty()) return {};  // 0 and -0 alike
     return out;
   }
 

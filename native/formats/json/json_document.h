@@ -32,11 +32,15 @@ class JsonDocument {
     static const std::string kNone;
     return is(id, Kind::kString) || is(id, Kind::kNumber) ? strings_[nodes_[id].a] : kNone;
   }
-  double number(JsonId id) const;   // 0 of what is none
-  std::span<const JsonId> items(JsonId id) const { return is(id, Kind::kArray) ? std::span<const JsonId>(arrays_[nodes_[id].a]) : std::span<const JsonId>(); }
+  double number(JsonId id) const;  // 0 of what is none
+  std::span<const JsonId> items(JsonId id) const {
+    return is(id, Kind::kArray) ? std::span<const JsonId>(arrays_[nodes_[id].a]) : std::span<const JsonId>();
+  }
   // In the order written; of members of one name the last counts and stands where the first stood.
-  std::span<const Member> members(JsonId id) const { return is(id, Kind::kObject) ? std::span<const Member>(objects_[nodes_[id].a]) : std::span<const Member>(); }
-  JsonId member(JsonId object, std::string_view name) const;   // kNoJson if absent, or `object` is none
+  std::span<const Member> members(JsonId id) const {
+    return is(id, Kind::kObject) ? std::span<const Member>(objects_[nodes_[id].a]) : std::span<const Member>();
+  }
+  JsonId member(JsonId object, std::string_view name) const;  // kNoJson if absent, or `object` is none
 
   JsonId add(Kind kind) { return push(kind, 0); }
   JsonId add_string(std::string text);

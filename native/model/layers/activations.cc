@@ -76,7 +76,8 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       {&Activations::shared_gate, p.experts.shared_gate ? rows : 0},
       {&Activations::low_q, rows * p.latents.q_rank},
       {&Activations::head_q, rows * most_of_heads(p, p.latents.key_dim)},
-      {&Activations::head_values, rows * std::max(most_of_heads(p, p.latents.value_dim), int64_t{p.blocks.n_groups} * p.blocks.output_rank)},
+      {&Activations::head_values,
+       rows * std::max(most_of_heads(p, p.latents.value_dim), int64_t{p.blocks.n_groups} * p.blocks.output_rank)},
       {&Activations::index_q, rows * index.n_heads * index.key_dim},
       {&Activations::index_k, p.latents.rank > 0 ? rows * index.key_dim : 0},
       {&Activations::block_values, rows * pooled(false)},
@@ -136,9 +137,12 @@ int64_t widest_row(const HyperParams& p) {
   // Likewise of groups of heads.
   const int64_t groups = std::max(p.blocks.n_groups, 1);
   const int64_t grouped = p.blocks.n_groups > 0 ? groups * ((most(p, attended_dim) / groups + 31) / 32 * 32) : 0;
-  const int64_t guessing = p.guess.used ? std::max(2 * guess_dim(p), p.guess.eagle ? p.guess.eagle->sources_dim() : 0) : 0;
-  return std::max({guessing, int64_t{p.n_embd}, int64_t{p.stream_mix.n_streams} * p.n_embd, grouped, groups * p.blocks.output_rank, most(p, q_dim), most(p, attended_dim), dense_ff(p), per_layer_dim(p), most_of_heads(p, head),
-                   int64_t{latents.q_rank}, int64_t{latents.index.n_heads} * latents.index.key_dim, recurrent_channels(p), recurrent_values(p)});
+  const int64_t guessing =
+      p.guess.used ? std::max(2 * guess_dim(p), p.guess.eagle ? p.guess.eagle->sources_dim() : 0) : 0;
+  return std::max({guessing, int64_t{p.n_embd}, int64_t{p.stream_mix.n_streams} * p.n_embd, grouped,
+                   groups * p.blocks.output_rank, most(p, q_dim), most(p, attended_dim), dense_ff(p), per_layer_dim(p),
+                   most_of_heads(p, head), int64_t{latents.q_rank},
+                   int64_t{latents.index.n_heads} * latents.index.key_dim, recurrent_channels(p), recurrent_values(p)});
 }
 
 MixtureShape mixture_shape(const HyperParams& p) {
@@ -150,7 +154,8 @@ MixtureShape mixture_shape(const HyperParams& p) {
 HeadProductShape head_product_shape(const HyperParams& p) {
   const LatentParams& latents = p.latents;
   const auto heads = [](const LayerParams& layer) { return layer.latent() ? layer.n_heads : 0; };
-  if (p.blocks.n_groups > 0) return {p.blocks.n_groups, p.blocks.output_rank, most(p, attended_dim) / p.blocks.n_groups};
+  if (p.blocks.n_groups > 0)
+    return {p.blocks.n_groups, p.blocks.output_rank, most(p, attended_dim) / p.blocks.n_groups};
   const auto n_heads = latents.rank > 0 ? static_cast<int>(most(p, heads)) : 0;
   if (n_heads == 0) return {};
   constexpr int64_t kMultiple = kExpertRowMultiple;

@@ -11,22 +11,22 @@ namespace monolith {
 
 // Rows first. Null where the network has no use for it.
 struct Activations {
-  float* x = nullptr;        // the residual stream
+  float* x = nullptr;  // the residual stream
   float* normed = nullptr;
   float* q = nullptr;
   float* k = nullptr;
   float* v = nullptr;
   float* attended = nullptr;
-  float* mixer_gate = nullptr;   // of what attention or a delta net gives
-  float* decay = nullptr;        // of a delta net, as the following four
+  float* mixer_gate = nullptr;  // of what attention or a delta net gives
+  float* decay = nullptr;       // of a delta net, as the following four
   float* beta = nullptr;
   float* low_decay = nullptr;
   float* low_gate = nullptr;
-  float* branch = nullptr;   // what a part of a layer adds, unless it adds directly
+  float* branch = nullptr;  // what a part of a layer adds, unless it adds directly
   float* gate = nullptr;
   float* up = nullptr;
-  float* router = nullptr;       // [rows][n_experts]
-  float* expert_in = nullptr;    // of ExpertParams::latent: [rows][latent], and what experts make of it
+  float* router = nullptr;     // [rows][n_experts]
+  float* expert_in = nullptr;  // of ExpertParams::latent: [rows][latent], and what experts make of it
   float* expert_out = nullptr;
   float* shared = nullptr;       // result of a gated network beside the experts
   float* shared_gate = nullptr;  // [rows]
@@ -36,36 +36,38 @@ struct Activations {
   float* index_q = nullptr;      // [rows][heads of the index][key_dim]
   float* index_k = nullptr;
   float* index_weights = nullptr;
-  float* block_values = nullptr; // of block attention: [rows][BlockPool::width()], and of its index
+  float* block_values = nullptr;  // of block attention: [rows][BlockPool::width()], and of its index
   float* block_scores = nullptr;
   float* index_values = nullptr;
   float* index_scores = nullptr;
-  float* block_rows = nullptr;   // what stands for the blocks that end in a step
-  float* chosen = nullptr;       // [rows][most], numbers of 32 bits; for the layers that follow too
+  float* block_rows = nullptr;  // what stands for the blocks that end in a step
+  float* chosen = nullptr;      // [rows][most], numbers of 32 bits; for the layers that follow too
   float* last_chosen = nullptr;
-  float* last_q = nullptr;       // the last layer's rows with logits, gathered
+  float* last_q = nullptr;  // the last layer's rows with logits, gathered
   float* last_x = nullptr;
   float* last_gate = nullptr;
   float* last_normed = nullptr;
-  float* head_gates = nullptr;       // [rows][n_heads] of Attention, and gathered like q
+  float* head_gates = nullptr;  // [rows][n_heads] of Attention, and gathered like q
   float* last_head_gates = nullptr;
-  float* per_layer = nullptr;        // [rows][n_layers * dim], see PerLayerInputs; and gathered
+  float* per_layer = nullptr;  // [rows][n_layers * dim], see PerLayerInputs; and gathered
   float* last_per_layer = nullptr;
   float* per_layer_inner = nullptr;  // [rows][dim] twice: the gate, and this layer's input
-  float* streams = nullptr;          // [count][rows][n_embd], see StreamParams; or [rows][count][n_embd], see StreamMixParams
-  float* predicted = nullptr;        // likewise
-  float* mixing = nullptr;           // [rows][count * count] coefficients, and before them [rows][count]
-  float* stream_numbers = nullptr;   // of StreamMixParams, [rows][numbers]; and gathered, as the streams
+  // [count][rows][n_embd], see StreamParams; or [rows][count][n_embd], see StreamMixParams
+  float* streams = nullptr;
+  float* predicted = nullptr;       // likewise
+  float* mixing = nullptr;          // [rows][count * count] coefficients, and before them [rows][count]
+  float* stream_numbers = nullptr;  // of StreamMixParams, [rows][numbers]; and gathered, as the streams
   float* last_streams = nullptr;
   float* last_stream_numbers = nullptr;
-  float* laurel = nullptr;           // [rows][n_embd]
-  float* laurel_inner = nullptr;     // [rows][rank]
-  float* inputs = nullptr;           // [rows][input_width] of rows of embedding spans, where these have further parts
-  float* deepstack = nullptr;        // [rows][n_embd]: one of the parts
-  float* hidden = nullptr;           // of the layer that guesses, see GuessLayer
-  float* guess_inputs = nullptr;     // [rows][2 * n_embd], likewise
-  float* sources = nullptr;          // of an EAGLE-3 head: what it reads of the network, [EagleParams::kSources][rows][n_embd],
-  float* joined = nullptr;           // and of some rows side by side
+  float* laurel = nullptr;        // [rows][n_embd]
+  float* laurel_inner = nullptr;  // [rows][rank]
+  float* inputs = nullptr;        // [rows][input_width] of rows of embedding spans, where these have further parts
+  float* deepstack = nullptr;     // [rows][n_embd]: one of the parts
+  float* hidden = nullptr;        // of the layer that guesses, see GuessLayer
+  float* guess_inputs = nullptr;  // [rows][2 * n_embd], likewise
+  // of an EAGLE-3 head: what it reads of the network, [EagleParams::kSources][rows][n_embd],
+  float* sources = nullptr;
+  float* joined = nullptr;  // and of some rows side by side
   float* logits = nullptr;
 };
 

@@ -31,8 +31,8 @@ void Attention::run(StepRows& rows, bool last) const {
     operations_.gated(Activation::kSigmoid, gate, attended, rows.count, attended_dim(layer_), gate);
     attended = gate;
   }
-  const MatmulTarget target{weights_.output.get(), residual_.target(rows), params_.n_embd,
-                            weights_.output_bias, residual_.is_direct()};
+  const MatmulTarget target{weights_.output.get(), residual_.target(rows), params_.n_embd, weights_.output_bias,
+                            residual_.is_direct()};
   operations_.matmul({&target, 1}, attended, rows.count, InputUse::kLast);
   residual_.add(weights_.post_norm, rows);
 }
@@ -53,7 +53,8 @@ void Attention::project(StepRows& rows) const {
   if (layer_.kv_of < 0) {
     if (layer_.value_is_key) operations_.copy_rows(to.k, k_dim(layer_), rows.count, k_dim(layer_), to.v);
     if (params_.value_norm)
-      operations_.rms_norm_heads(to.v, v_dim(layer_), nullptr, params_.norm_eps, rows.count, layer_.n_kv_heads, layer_.value_dim);
+      operations_.rms_norm_heads(to.v, v_dim(layer_), nullptr, params_.norm_eps, rows.count, layer_.n_kv_heads,
+                                 layer_.value_dim);
   }
   if (params_.qk_norm == QkNorm::kEachHead) {
     operations_.rms_norm_heads(to.q, q_dim(layer_), weights_.q_norm, params_.norm_eps, rows.count, layer_.n_heads,
@@ -70,7 +71,8 @@ void Attention::project(StepRows& rows) const {
     if (layer_.kv_of < 0) norm(to.k, layer_.n_kv_heads, weights_.k_norm);
   } else if (params_.qk_norm == QkNorm::kWholeRow) {
     operations_.rms_norm(to.q, weights_.q_norm, params_.norm_eps, rows.count, q_dim(layer_), to.q);
-    if (layer_.kv_of < 0) operations_.rms_norm(to.k, weights_.k_norm, params_.norm_eps, rows.count, k_dim(layer_), to.k);
+    if (layer_.kv_of < 0)
+      operations_.rms_norm(to.k, weights_.k_norm, params_.norm_eps, rows.count, k_dim(layer_), to.k);
   }
 }
 
@@ -110,7 +112,8 @@ const float* Attention::leave_logit_rows(StepRows& rows) const {
     if (params_.head_gates)
       operations_.gather_rows(buffers_.head_gates, rows.logit_rows.data(), n, layer_.n_heads, buffers_.last_head_gates);
     if (params_.per_layer.dim > 0)
-      operations_.gather_rows(rows.per_layer, rows.logit_rows.data(), n, per_layer_dim(params_), buffers_.last_per_layer);
+      operations_.gather_rows(rows.per_layer, rows.logit_rows.data(), n, per_layer_dim(params_),
+                              buffers_.last_per_layer);
     if (params_.parallel_residual)
       operations_.gather_rows(rows.normed, rows.logit_rows.data(), n, params_.n_embd, buffers_.last_normed);
   }

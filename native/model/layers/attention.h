@@ -8,9 +8,15 @@ namespace monolith {
 class Attention final : public LayerPart {
  public:
   explicit Attention(const LayerContext& context)
-      : params_(context.params), layer_(context.layer), weights_(context.weights.attention),
-        operations_(context.operations), buffers_(context.activations), residual_(context, context.layer.mixer == MixerKind::kAttentionAndMamba2),
-        kv_layer_(context.kv_layer), table_(context.table), cache_(context.cache) {}
+      : params_(context.params),
+        layer_(context.layer),
+        weights_(context.weights.attention),
+        operations_(context.operations),
+        buffers_(context.activations),
+        residual_(context, context.layer.mixer == MixerKind::kAttentionAndMamba2),
+        kv_layer_(context.kv_layer),
+        table_(context.table),
+        cache_(context.cache) {}
 
   void run(StepRows& rows, bool last) const override;
   bool mixes() const override { return true; }

@@ -14,15 +14,15 @@ class WeightList;
 struct AttentionWeights {
   NormWeights norm;
   std::unique_ptr<Matrix> q, k, v, output;
-  std::unique_ptr<Matrix> gate;   // LayerParams::output_gate
+  std::unique_ptr<Matrix> gate;  // LayerParams::output_gate
   const float* q_bias = nullptr;
   const float* k_bias = nullptr;
   const float* v_bias = nullptr;
   const float* output_bias = nullptr;
   const float* q_norm = nullptr;
   const float* k_norm = nullptr;
-  const float* sinks = nullptr;   // [n_heads]
-  std::unique_ptr<Matrix> head_gates;   // [n_heads, n_embd]
+  const float* sinks = nullptr;        // [n_heads]
+  std::unique_ptr<Matrix> head_gates;  // [n_heads, n_embd]
   NormWeights post_norm;
 };
 

@@ -5,9 +5,15 @@
 namespace monolith {
 
 BlockAttention::BlockAttention(const LayerContext& context)
-    : params_(context.params), layer_(context.layer), weights_(context.weights.block_attention),
-      operations_(context.operations), buffers_(context.activations), residual_(context), kv_layer_(context.kv_layer),
-      table_(context.table), cache_(context.cache) {
+    : params_(context.params),
+      layer_(context.layer),
+      weights_(context.weights.block_attention),
+      operations_(context.operations),
+      buffers_(context.activations),
+      residual_(context),
+      kv_layer_(context.kv_layer),
+      table_(context.table),
+      cache_(context.cache) {
   blocks_ = {layer_.pool(layer_.key_dim), context.slots, weights_.pool.norm, block_layer(params_, context.index)};
   blocks_.pool.bias = weights_.pool.bias;
   index_ = {layer_.pool(params_.latents.index.key_dim), context.slots.from(blocks_.pool.state_floats()),
@@ -22,10 +28,12 @@ void BlockAttention::run(StepRows& rows, bool last) const {
   const int most = layer_.chooses ? params_.latents.index.most : 0;
   const float* chosen = buffers_.chosen;
   if (last && rows.logit_rows.size() != static_cast<size_t>(rows.count) && most > 0 && !rows.logit_rows.empty()) {
-    operations_.gather_rows(chosen, rows.logit_rows.data(), static_cast<int>(rows.logit_rows.size()), most, buffers_.last_chosen);
+    operations_.gather_rows(chosen, rows.logit_rows.data(), static_cast<int>(rows.logit_rows.size()), most,
+                            buffers_.last_chosen);
     chosen = buffers_.last_chosen;
   }
-  const float* const q = last ? leave_logit_rows(rows, params_, operations_, buffers_, buffers_.q, q_dim(layer_)) : buffers_.q;
+  const float* const q =
+      last ? leave_logit_rows(rows, params_, operations_, buffers_, buffers_.q, q_dim(layer_)) : buffers_.q;
   if (rows.count == 0) return;
   AttentionParams attention{.scale = layer_.attention_scale, .window = layer_.window, .sinks = weights_.sinks};
   if (layer_.block > 0) {
@@ -35,7 +43,8 @@ void BlockAttention::run(StepRows& rows, bool last) const {
     attention.block_layer = blocks_.layer;
   }
   const int64_t dim = attended_dim(layer_), groups = params_.blocks.n_groups, rank = params_.blocks.output_rank;
-  operations_.attention(segments(rows), q, q_dim(layer_), layer_.n_heads, kv_layer_, cache_, attention, buffers_.attended, dim);
+  operations_.attention(segments(rows), q, q_dim(layer_), layer_.n_heads, kv_layer_, cache_, attention,
+                        buffers_.attended, dim);
   rotate(segments(rows), true, buffers_.attended, layer_.n_heads, layer_.value_dim);
   operations_.matmul_heads({.weight = weights_.output_a.get(),
                             .n_heads = static_cast<int>(groups),
@@ -47,7 +56,8 @@ void BlockAttention::run(StepRows& rows, bool last) const {
                             .out_stride = groups * rank,
                             .out_head_stride = rank},
                            rows.count);
-  const MatmulTarget target{weights_.output_b.get(), residual_.target(rows), params_.n_embd, nullptr, residual_.is_direct()};
+  const MatmulTarget target{weights_.output_b.get(), residual_.target(rows), params_.n_embd, nullptr,
+                            residual_.is_direct()};
   operations_.matmul({&target, 1}, buffers_.head_values, rows.count, InputUse::kLast);
   residual_.add({}, rows);
 }
@@ -75,7 +85,8 @@ void BlockAttention::project(StepRows& rows) const {
   const MatmulTarget from_low[] = {{weights_.q_b.get(), to.q, q_dim(layer_)},
                                    {weights_.index_q.get(), to.index_q, int64_t{index.n_heads} * index.key_dim}};
   operations_.matmul(std::span(from_low).first(layer_.chooses ? 2 : 1), to.low_q, rows.count, InputUse::kLast);
-  operations_.rms_norm_heads(to.q, q_dim(layer_), nullptr, params_.norm_eps, rows.count, layer_.n_heads, layer_.key_dim);
+  operations_.rms_norm_heads(to.q, q_dim(layer_), nullptr, params_.norm_eps, rows.count, layer_.n_heads,
+                             layer_.key_dim);
   operations_.rms_norm(to.k, weights_.kv_norm, params_.norm_eps, rows.count, layer_.key_dim, to.k);
 }
 
@@ -85,7 +96,8 @@ RopeParams BlockAttention::angles(bool back) const {
 }
 
 void BlockAttention::rotate(std::span<const Segment> segments, bool back, float* x, int n_heads, int head_dim) const {
-  operations_.rotate(angles(back), segments, x + head_dim - params_.blocks.n_rotated, int64_t{n_heads} * head_dim, n_heads, head_dim);
+  operations_.rotate(angles(back), segments, x + head_dim - params_.blocks.n_rotated, int64_t{n_heads} * head_dim,
+                     n_heads, head_dim);
 }
 
 // Keeps the rows, and those of the blocks that end with them.
@@ -97,9 +109,14 @@ void BlockAttention::store(const StepRows& rows) const {
   if (layer_.block > 0) store_blocks(rows, blocks_, buffers_.block_values, buffers_.block_scores);
 }
 
-void BlockAttention::store_blocks(const StepRows& rows, const Blocks& blocks, const float* values, const float* scores) const {
+void BlockAttention::store_blocks(const StepRows& rows, const Blocks& blocks, const float* values,
+                                  const float* scores) const {
   operations_.pool_blocks(blocks.pool, segments(rows), blocks.state, values, scores, buffers_.block_rows);
-  operations_.store_blocks({.rope = angles(false), .block = layer_.block, .norm = blocks.norm, .eps = params_.norm_eps, .layer = blocks.layer},
+  operations_.store_blocks({.rope = angles(false),
+                            .block = layer_.block,
+                            .norm = blocks.norm,
+                            .eps = params_.norm_eps,
+                            .layer = blocks.layer},
                            segments(rows), buffers_.block_rows, cache_);
 }
 
@@ -107,8 +124,12 @@ void BlockAttention::choose(const StepRows& rows) const {
   const IndexParams& index = params_.latents.index;
   store_blocks(rows, index_, buffers_.index_values, buffers_.index_scores);
   rotate(segments(rows), false, buffers_.index_q, index.n_heads, index.key_dim);
-  operations_.choose_positions({.q = buffers_.index_q, .weights = buffers_.index_weights, .n_heads = index.n_heads,
-                                .layer = index_.layer, .most = index.most, .block = layer_.block},
+  operations_.choose_positions({.q = buffers_.index_q,
+                                .weights = buffers_.index_weights,
+                                .n_heads = index.n_heads,
+                                .layer = index_.layer,
+                                .most = index.most,
+                                .block = layer_.block},
                                segments(rows), cache_, buffers_.chosen);
 }
 

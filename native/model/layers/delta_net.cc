@@ -3,14 +3,20 @@
 namespace monolith {
 
 DeltaNet::DeltaNet(const LayerContext& context)
-    : params_(context.params), delta_(context.params.delta_net), weights_(context.weights.delta_net),
-      operations_(context.operations), buffers_(context.activations), residual_(context),
-      rule_(delta_.rule(params_.norm_eps)), state_(context.slots) {
+    : params_(context.params),
+      delta_(context.params.delta_net),
+      weights_(context.weights.delta_net),
+      operations_(context.operations),
+      buffers_(context.activations),
+      residual_(context),
+      rule_(delta_.rule(params_.norm_eps)),
+      state_(context.slots) {
   rule_.rate = weights_.rate;
   rule_.decay_bias = weights_.decay_bias;
   int64_t state_at = rule_.state_floats(), first = 0;
   const auto convolve = [&](const float* weight, int64_t n_channels) {
-    const Convolution convolution{.n_channels = static_cast<int>(n_channels), .n_taps = delta_.n_taps, .weight = weight, .silu = true};
+    const Convolution convolution{
+        .n_channels = static_cast<int>(n_channels), .n_taps = delta_.n_taps, .weight = weight, .silu = true};
     convolutions_[n_convolutions_++] = {convolution, context.slots.from(state_at), first};
     state_at += convolution.state_floats();
     first += n_channels;
@@ -26,7 +32,7 @@ DeltaNet::DeltaNet(const LayerContext& context)
 
 void DeltaNet::run(StepRows& rows, bool last) const {
   project(rows);
-  const std::span<const Segment> segments = rows.tables.front();   // slots are the same in all
+  const std::span<const Segment> segments = rows.tables.front();  // slots are the same in all
   const int64_t channels = delta_.channels(), values = delta_.values();
   float* const mixed = buffers_.q;
   for (size_t i = 0; i < n_convolutions_; ++i) {
@@ -35,15 +41,21 @@ void DeltaNet::run(StepRows& rows, bool last) const {
   }
   float* const out = buffers_.attended;
   operations_.delta_rule(rule_, segments, state_,
-                         {.q = mixed, .k = mixed + delta_.keys(), .v = mixed + 2 * delta_.keys(), .stride = channels,
-                          .decay = buffers_.decay, .beta = buffers_.beta},
+                         {.q = mixed,
+                          .k = mixed + delta_.keys(),
+                          .v = mixed + 2 * delta_.keys(),
+                          .stride = channels,
+                          .decay = buffers_.decay,
+                          .beta = buffers_.beta},
                          out);
-  operations_.rms_norm_heads(out, values, weights_.out_norm, params_.norm_eps, rows.count, delta_.n_value_heads, delta_.value_dim);
+  operations_.rms_norm_heads(out, values, weights_.out_norm, params_.norm_eps, rows.count, delta_.n_value_heads,
+                             delta_.value_dim);
   operations_.gated(delta_.gate, buffers_.mixer_gate, out, rows.count, values, buffers_.mixer_gate);
   const float* const gated =
       last ? leave_logit_rows(rows, params_, operations_, buffers_, buffers_.mixer_gate, values) : buffers_.mixer_gate;
   if (rows.count == 0) return;
-  const MatmulTarget target{weights_.output.get(), residual_.target(rows), params_.n_embd, nullptr, residual_.is_direct()};
+  const MatmulTarget target{weights_.output.get(), residual_.target(rows), params_.n_embd, nullptr,
+                            residual_.is_direct()};
   operations_.matmul({&target, 1}, gated, rows.count, InputUse::kLast);
   residual_.add(weights_.post_norm, rows);
 }

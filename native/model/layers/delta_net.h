@@ -25,7 +25,7 @@ class DeltaNet final : public LayerPart {
   const Activations& buffers_;
   const Residual residual_;
   DeltaRule rule_;
-  LayerSlots state_;   // of the rule
+  LayerSlots state_;  // of the rule
   // One over all channels, or one each over queries, keys and values; with their states and first channels.
   struct Convolved {
     Convolution convolution;

@@ -9,13 +9,13 @@
 namespace monolith {
 
 struct ExpertWeights {
-  std::unique_ptr<Matrix> router;        // [n_experts, n_embd]
-  std::unique_ptr<Matrix> to_latent, from_latent;   // ExpertParams::latent
-  const float* router_bias = nullptr;    // [n_experts]
-  const float* choice_bias = nullptr;    // [n_experts]
-  std::vector<int32_t> of_token;         // TokenExperts::of_token
-  NetworkWeights all;                    // see Mixture
-  std::unique_ptr<Matrix> shared_gate;   // [1, n_embd]
+  std::unique_ptr<Matrix> router;                  // [n_experts, n_embd]
+  std::unique_ptr<Matrix> to_latent, from_latent;  // ExpertParams::latent
+  const float* router_bias = nullptr;              // [n_experts]
+  const float* choice_bias = nullptr;              // [n_experts]
+  std::vector<int32_t> of_token;                   // TokenExperts::of_token
+  NetworkWeights all;                              // see Mixture
+  std::unique_ptr<Matrix> shared_gate;             // [1, n_embd]
   // Beside a network (FeedForwardKind::kGatedAndMixture): norms of the experts' input, of both results and of the
   // router's input, which has factors in the place of weights; and factors of what the experts count.
   NormWeights norm, post_norm, network_post_norm;

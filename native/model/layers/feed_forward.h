@@ -8,8 +8,12 @@ namespace monolith {
 class FeedForward : public LayerPart {
  public:
   explicit FeedForward(const LayerContext& context)
-      : params_(context.params), layer_(context.layer), weights_(context.weights), operations_(context.operations),
-        buffers_(context.activations), residual_(context, context.params.parallel_residual, &context.weights.network_mix) {}
+      : params_(context.params),
+        layer_(context.layer),
+        weights_(context.weights),
+        operations_(context.operations),
+        buffers_(context.activations),
+        residual_(context, context.params.parallel_residual, &context.weights.network_mix) {}
 
  protected:
   const HyperParams& params_;

@@ -3,11 +3,11 @@
 namespace monolith {
 
 void run_gated_network(const HyperParams& params, const LayerParams& layer, const NetworkWeights& weights, int64_t n_ff,
-                       Operations& operations, const Activations& activations, const float* x,
-                       int n_rows, float* out, bool add, InputUse use) {
+                       Operations& operations, const Activations& activations, const float* x, int n_rows, float* out,
+                       bool add, InputUse use) {
   float* const gate = activations.gate;
   float* const up = activations.up;
-  if (weights.gate == nullptr) {   // beside experts without one
+  if (weights.gate == nullptr) {  // beside experts without one
     const MatmulTarget inner{weights.up.get(), gate, n_ff, weights.up_bias};
     operations.matmul({&inner, 1}, x, n_rows, use);
     operations.activate(params.activation, gate, int64_t{n_rows} * n_ff);

@@ -7,8 +7,8 @@ namespace monolith {
 
 // out = W_down (activation(W_gate x) * W_up x), or added to it, with the layer's limit and sparsity. `use`: of x.
 void run_gated_network(const HyperParams& params, const LayerParams& layer, const NetworkWeights& weights, int64_t n_ff,
-                       Operations& operations, const Activations& activations, const float* x,
-                       int n_rows, float* out, bool add, InputUse use);
+                       Operations& operations, const Activations& activations, const float* x, int n_rows, float* out,
+                       bool add, InputUse use);
 
 class GatedNetwork final : public FeedForward {
  public:

@@ -13,10 +13,10 @@ class WeightList;
 struct GuessWeights {
   const float* token_norm = nullptr;
   const float* hidden_norm = nullptr;
-  std::unique_ptr<Matrix> projection;   // of both, the token's before the hidden row's
-  std::unique_ptr<Matrix> embedding;    // null: the network's
-  std::unique_ptr<Matrix> head;         // likewise
-  NormWeights head_norm;                // likewise
+  std::unique_ptr<Matrix> projection;  // of both, the token's before the hidden row's
+  std::unique_ptr<Matrix> embedding;   // null: the network's
+  std::unique_ptr<Matrix> head;        // likewise
+  NormWeights head_norm;               // likewise
 };
 
 // In the layer that `list` is in.

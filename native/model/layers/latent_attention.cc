@@ -10,8 +10,7 @@ void LatentAttention::run(StepRows& rows, bool last) const {
   if (last) q = leave_logit_rows(rows);
   if (rows.count == 0) return;
   const LatentParams& latents = params_.latents;
-  const std::span<const Segment> segments =
-      (rows.all ? rows.tables : rows.logit_tables)[static_cast<size_t>(table_)];
+  const std::span<const Segment> segments = (rows.all ? rows.tables : rows.logit_tables)[static_cast<size_t>(table_)];
   operations_.attention(segments, q, q_dim(layer_), layer_.n_heads, kv_layer_, cache_,
                         {.scale = layer_.attention_scale,
                          .window = layer_.window,
@@ -32,7 +31,8 @@ void LatentAttention::run(StepRows& rows, bool last) const {
                             .out_stride = values_dim,
                             .out_head_stride = latents.value_dim},
                            rows.count);
-  const MatmulTarget target{weights_.output.get(), residual_.target(rows), params_.n_embd, nullptr, residual_.is_direct()};
+  const MatmulTarget target{weights_.output.get(), residual_.target(rows), params_.n_embd, nullptr,
+                            residual_.is_direct()};
   operations_.matmul({&target, 1}, buffers_.head_values, rows.count, InputUse::kLast);
   residual_.add(weights_.post_norm, rows);
 }
@@ -47,7 +47,8 @@ void LatentAttention::project(StepRows& rows) const {
   const IndexParams& index = latents.index;
   const MatmulTarget targets[] = {
       {weights_.kv_a.get(), to.k, k_dim(layer_)},
-      low ? MatmulTarget{weights_.q_a.get(), to.low_q, latents.q_rank} : MatmulTarget{weights_.q.get(), to.head_q, head_q_dim},
+      low ? MatmulTarget{weights_.q_a.get(), to.low_q, latents.q_rank}
+          : MatmulTarget{weights_.q.get(), to.head_q, head_q_dim},
       {weights_.index_k.get(), to.index_k, index.key_dim},
       {weights_.index_weights.get(), to.index_weights, index.n_heads},
   };
@@ -82,14 +83,19 @@ void LatentAttention::choose(const StepRows& rows) const {
   const IndexParams& index = params_.latents.index;
   const Activations& to = buffers_;
   const std::span<const Segment> segments = rows.tables[static_cast<size_t>(table_)];
-  operations_.layer_norm(to.index_k, weights_.index_norm, weights_.index_norm_bias, index.norm_eps, rows.count, index.key_dim, to.index_k);
+  operations_.layer_norm(to.index_k, weights_.index_norm, weights_.index_norm_bias, index.norm_eps, rows.count,
+                         index.key_dim, to.index_k);
   RopeParams rope = angles();
   rope.style = index.rope_style;
   const int64_t q_dim = int64_t{index.n_heads} * index.key_dim;
   operations_.rotate(rope, segments, to.index_q, q_dim, index.n_heads, index.key_dim);
   operations_.rotate(rope, segments, to.index_k, index.key_dim, 1, index.key_dim);
   operations_.rope_and_store_latents({}, segments, {}, to.index_k, index.key_dim, index_layer_, cache_);
-  operations_.choose_positions({.q = to.index_q, .weights = to.index_weights, .n_heads = index.n_heads, .layer = index_layer_, .most = index.most},
+  operations_.choose_positions({.q = to.index_q,
+                                .weights = to.index_weights,
+                                .n_heads = index.n_heads,
+                                .layer = index_layer_,
+                                .most = index.most},
                                segments, cache_, to.chosen);
 }
 
@@ -114,7 +120,8 @@ const float* LatentAttention::leave_logit_rows(StepRows& rows) const {
     operations_.gather_rows(buffers_.q, rows.logit_rows.data(), n, q_dim(layer_), buffers_.last_q);
     operations_.gather_rows(rows.x, rows.logit_rows.data(), n, params_.n_embd, buffers_.last_x);
     if (params_.latents.index.most > 0)
-      operations_.gather_rows(buffers_.chosen, rows.logit_rows.data(), n, params_.latents.index.most, buffers_.last_chosen);
+      operations_.gather_rows(buffers_.chosen, rows.logit_rows.data(), n, params_.latents.index.most,
+                              buffers_.last_chosen);
     if (params_.parallel_residual)
       operations_.gather_rows(rows.normed, rows.logit_rows.data(), n, params_.n_embd, buffers_.last_normed);
   }

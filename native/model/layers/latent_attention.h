@@ -13,9 +13,15 @@ namespace monolith {
 class LatentAttention final : public LayerPart {
  public:
   explicit LatentAttention(const LayerContext& context)
-      : params_(context.params), layer_(context.layer), weights_(context.weights.latent_attention),
-        operations_(context.operations), buffers_(context.activations), residual_(context),
-        kv_layer_(context.kv_layer), index_layer_(index_layer(context.params, context.index)), table_(context.table),
+      : params_(context.params),
+        layer_(context.layer),
+        weights_(context.weights.latent_attention),
+        operations_(context.operations),
+        buffers_(context.activations),
+        residual_(context),
+        kv_layer_(context.kv_layer),
+        index_layer_(index_layer(context.params, context.index)),
+        table_(context.table),
         cache_(context.cache) {}
 
   void run(StepRows& rows, bool last) const override;

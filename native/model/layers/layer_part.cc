@@ -4,16 +4,18 @@
 
 namespace monolith {
 
-const float* leave_logit_rows(StepRows& rows, const HyperParams& params, Operations& operations, const Activations& buffers,
-                              const float* mixed, int64_t dim) {
+const float* leave_logit_rows(StepRows& rows, const HyperParams& params, Operations& operations,
+                              const Activations& buffers, const float* mixed, int64_t dim) {
   const int n = static_cast<int>(rows.logit_rows.size());
   if (n == rows.count) return mixed;
   if (n > 0) {
     operations.gather_rows(mixed, rows.logit_rows.data(), n, dim, buffers.last_q);
     operations.gather_rows(rows.x, rows.logit_rows.data(), n, params.n_embd, buffers.last_x);
     if (const StreamMixParams& mix = params.stream_mix; mix.n_streams > 0) {
-      operations.gather_rows(rows.streams, rows.logit_rows.data(), n, mix.n_streams * params.n_embd, buffers.last_streams);
-      operations.gather_rows(rows.stream_numbers, rows.logit_rows.data(), n, mix.mix(false).numbers(), buffers.last_stream_numbers);
+      operations.gather_rows(rows.streams, rows.logit_rows.data(), n, mix.n_streams * params.n_embd,
+                             buffers.last_streams);
+      operations.gather_rows(rows.stream_numbers, rows.logit_rows.data(), n, mix.mix(false).numbers(),
+                             buffers.last_stream_numbers);
     }
     if (params.parallel_residual)
       operations.gather_rows(rows.normed, rows.logit_rows.data(), n, params.n_embd, buffers.last_normed);
@@ -41,7 +43,8 @@ void Residual::add(const NormWeights& post_norm, const StepRows& rows) const {
   if (is_direct()) return;
   float* const branch = buffers_.branch;
   if (params_.stream_mix.n_streams > 0)
-    return operations_.write_streams(params_.stream_mix.mix(false), rows.stream_numbers, branch, rows.count, params_.n_embd, rows.streams);
+    return operations_.write_streams(params_.stream_mix.mix(false), rows.stream_numbers, branch, rows.count,
+                                     params_.n_embd, rows.streams);
   if (params_.post_norm) apply_norm(params_, post_norm, operations_, branch, rows.count, params_.n_embd, branch);
   operations_.add_rows(rows.x, branch, params_.residual_scale, nullptr, rows.count, params_.n_embd);
 }

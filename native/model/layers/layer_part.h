@@ -34,16 +34,16 @@ struct StepRows {
   // Those as segments of one token, by page table; of tables that no part reads any more once only these rows are left,
   // and where all rows have logits, none.
   std::span<const std::span<const Segment>> logit_tables;
-  float* x;           // the residual stream of the rows that are still wanted, [count][n_embd]
+  float* x;  // the residual stream of the rows that are still wanted, [count][n_embd]
   int count;
-  bool all = true;    // these are all of the step's; else those with logits
-  const float* per_layer = nullptr;   // inputs of each layer's own, [count][n_layers * dim]
-  std::span<const int32_t> tokens = {};   // of all rows
+  bool all = true;                       // these are all of the step's; else those with logits
+  const float* per_layer = nullptr;      // inputs of each layer's own, [count][n_layers * dim]
+  std::span<const int32_t> tokens = {};  // of all rows
   // Of StreamMixParams: the streams of the rows that are still wanted, [count][n_streams][n_embd], of which x is what the
   // part reads; and how it does, [count][numbers].
   float* streams = nullptr;
   float* stream_numbers = nullptr;
-  const float* normed = nullptr;   // of x, as the layer's mixer has read it; for parts beside it
+  const float* normed = nullptr;  // of x, as the layer's mixer has read it; for parts beside it
   // What attention reads in the place of x past its norm, of all rows; null: that.
   const float* mixer_input = nullptr;
 };
@@ -51,16 +51,16 @@ struct StepRows {
 // What a layer's parts are made of.
 struct LayerContext {
   const HyperParams& params;
-  const LayerParams& layer;   // what it does otherwise than its neighbours
+  const LayerParams& layer;  // what it does otherwise than its neighbours
   const LayerWeights& weights;
   Operations& operations;
   const Activations& activations;
   KvCache& cache;
-  int index;        // the layer's number
-  int kv_layer;     // of the cache, whose keys and values it attends to
-  int table;        // the pages of these
-  int max_rows;     // of a step
-  LayerSlots slots; // the layer's part of recurrent state
+  int index;         // the layer's number
+  int kv_layer;      // of the cache, whose keys and values it attends to
+  int table;         // the pages of these
+  int max_rows;      // of a step
+  LayerSlots slots;  // the layer's part of recurrent state
 };
 
 class LayerPart {
@@ -77,15 +77,18 @@ class LayerPart {
 
 // For the last part that mixes positions: leaves the rows with logits, and returns `mixed`, dense rows of `dim` numbers
 // that the part has made, of these alone. Nothing is copied where all have logits.
-const float* leave_logit_rows(StepRows& rows, const HyperParams& params, Operations& operations, const Activations& buffers,
-                              const float* mixed, int64_t dim);
+const float* leave_logit_rows(StepRows& rows, const HyperParams& params, Operations& operations,
+                              const Activations& buffers, const float* mixed, int64_t dim);
 
 // How a part reads the residual stream and adds to it, as the network has norms and a scale.
 class Residual {
  public:
   // `beside`: the part reads the norm that the layer's mixer has read before it. `mix`: of a part other than the mixer.
   explicit Residual(const LayerContext& context, bool beside = false, const StreamMixWeights* mix = nullptr)
-      : params_(context.params), operations_(context.operations), buffers_(context.activations), beside_(beside),
+      : params_(context.params),
+        operations_(context.operations),
+        buffers_(context.activations),
+        beside_(beside),
         mix_(mix != nullptr ? *mix : context.weights.mixer_mix) {}
 
   // What a part computes with: x past its norm, if there is one.
@@ -96,7 +99,9 @@ class Residual {
     return params_.pre_norm && (beside_ || !params_.parallel_residual) ? InputUse::kLast : InputUse::kAgain;
   }
   // A part's result goes straight to the residual stream, or to a buffer of its own and through add().
-  bool is_direct() const { return !params_.post_norm && params_.residual_scale == 1.0f && params_.stream_mix.n_streams == 0; }
+  bool is_direct() const {
+    return !params_.post_norm && params_.residual_scale == 1.0f && params_.stream_mix.n_streams == 0;
+  }
   float* target(const StepRows& rows) const { return is_direct() ? rows.x : buffers_.branch; }
   // Of what was written to target(). Nothing if that was direct.
   void add(const NormWeights& post_norm, const StepRows& rows) const;

@@ -7,30 +7,17 @@ namespace monolith {
 void list_weights(const LayerParams& layer, LayerWeights& weights, WeightList& list) {
   const HyperParams& p = list.params();
   switch (layer.mixer) {
-    case MixerKind::kAttention:
-      list_weights(layer, weights.attention, list);
-      break;
-    case MixerKind::kLatentAttention:
-      list_weights(layer, weights.latent_attention, list);
-      break;
-    case MixerKind::kBlockAttention:
-      list_weights(layer, weights.block_attention, list);
-      break;
-    case MixerKind::kDeltaNet:
-      list_weights(layer, weights.delta_net, list);
-      break;
+    case MixerKind::kAttention: list_weights(layer, weights.attention, list); break;
+    case MixerKind::kLatentAttention: list_weights(layer, weights.latent_attention, list); break;
+    case MixerKind::kBlockAttention: list_weights(layer, weights.block_attention, list); break;
+    case MixerKind::kDeltaNet: list_weights(layer, weights.delta_net, list); break;
     case MixerKind::kAttentionAndMamba2:
       list_weights(layer, weights.attention, list);
       list_weights(weights.mamba2, list);
       break;
-    case MixerKind::kMamba2:
-      list_weights(weights.mamba2, list);
-      break;
-    case MixerKind::kShortConvolution:
-      list_weights(weights.short_convolution, list);
-      break;
-    case MixerKind::kNone:
-      break;
+    case MixerKind::kMamba2: list_weights(weights.mamba2, list); break;
+    case MixerKind::kShortConvolution: list_weights(weights.short_convolution, list); break;
+    case MixerKind::kNone: break;
   }
   if (p.stream_mix.n_streams > 0) {
     list_weights("hc_attn", false, weights.mixer_mix, list);

@@ -24,7 +24,7 @@ struct LayerWeights {
   Mamba2Weights mamba2;
   ShortConvolutionWeights short_convolution;
   NormWeights ffn_norm;
-  NetworkWeights network;   // that all rows pass; beside experts too
+  NetworkWeights network;  // that all rows pass; beside experts too
   ExpertWeights experts;
   NormWeights ffn_post_norm;
   PerLayerInputWeights per_layer;

@@ -23,25 +23,13 @@ using Parts = std::vector<std::unique_ptr<LayerPart>>;
 Status add_mixer(const LayerContext& context, Parts& parts) {
   const LayerParams& layer = context.layer;
   switch (layer.mixer) {
-    case MixerKind::kAttention:
-      parts.push_back(std::make_unique<Attention>(context));
-      return {};
-    case MixerKind::kLatentAttention:
-      parts.push_back(std::make_unique<LatentAttention>(context));
-      return {};
-    case MixerKind::kBlockAttention:
-      parts.push_back(std::make_unique<BlockAttention>(context));
-      return {};
-    case MixerKind::kDeltaNet:
-      parts.push_back(std::make_unique<DeltaNet>(context));
-      return {};
-    case MixerKind::kMamba2:
-      parts.push_back(std::make_unique<Mamba2>(context));
-      return {};
-    case MixerKind::kShortConvolution:
-      parts.push_back(std::make_unique<ShortConvolution>(context));
-      return {};
-    case MixerKind::kAttentionAndMamba2:   // the first makes the norm that both read
+    case MixerKind::kAttention: parts.push_back(std::make_unique<Attention>(context)); return {};
+    case MixerKind::kLatentAttention: parts.push_back(std::make_unique<LatentAttention>(context)); return {};
+    case MixerKind::kBlockAttention: parts.push_back(std::make_unique<BlockAttention>(context)); return {};
+    case MixerKind::kDeltaNet: parts.push_back(std::make_unique<DeltaNet>(context)); return {};
+    case MixerKind::kMamba2: parts.push_back(std::make_unique<Mamba2>(context)); return {};
+    case MixerKind::kShortConvolution: parts.push_back(std::make_unique<ShortConvolution>(context)); return {};
+    case MixerKind::kAttentionAndMamba2:  // the first makes the norm that both read
       parts.push_back(std::make_unique<Mamba2>(context));
       parts.push_back(std::make_unique<Attention>(context));
       return {};
@@ -52,12 +40,8 @@ Status add_mixer(const LayerContext& context, Parts& parts) {
 
 Status add_feed_forward(const LayerContext& context, const Loading& backend, Parts& parts) {
   switch (context.layer.feed_forward) {
-    case FeedForwardKind::kGated:
-      parts.push_back(std::make_unique<GatedNetwork>(context));
-      return {};
-    case FeedForwardKind::kPlain:
-      parts.push_back(std::make_unique<PlainNetwork>(context));
-      return {};
+    case FeedForwardKind::kGated: parts.push_back(std::make_unique<GatedNetwork>(context)); return {};
+    case FeedForwardKind::kPlain: parts.push_back(std::make_unique<PlainNetwork>(context)); return {};
     case FeedForwardKind::kMixture: {
       auto experts = std::make_unique<ExpertMixture>(context);
       if (Status status = backend.can_mix(experts->mixture()); !status) return status;
@@ -90,8 +74,10 @@ Result<Parts> make_layer(const LayerContext& context, const Loading& backend) {
   if (Status status = add_mixer(context, parts); !status) return status.error();
   if (streams) parts.push_back(std::make_unique<JoinLaurel>(context));
   if (Status status = add_feed_forward(context, backend, parts); !status) return status.error();
-  if (streams) parts.push_back(std::make_unique<CorrectStreams>(context));
-  else if (context.params.per_layer.dim > 0) parts.push_back(std::make_unique<PerLayerInput>(context));
+  if (streams)
+    parts.push_back(std::make_unique<CorrectStreams>(context));
+  else if (context.params.per_layer.dim > 0)
+    parts.push_back(std::make_unique<PerLayerInput>(context));
   if (context.layer.output_scale != 1.0f) parts.push_back(std::make_unique<OutputScale>(context));
   return parts;
 }

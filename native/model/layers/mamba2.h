@@ -20,10 +20,10 @@ class Mamba2 final : public LayerPart {
   Operations& operations_;
   const Activations& buffers_;
   const Residual residual_;
-  const InputUse use_;   // of the norm: attention beside it reads it again
+  const InputUse use_;  // of the norm: attention beside it reads it again
   StateSpace space_;
   Convolution convolution_;
-  LayerSlots state_, inputs_;   // of the space and of the convolution
+  LayerSlots state_, inputs_;  // of the space and of the convolution
 };
 
 }  // namespace monolith

@@ -12,7 +12,7 @@ namespace monolith {
 class WeightList;
 
 struct NetworkWeights {
-  std::unique_ptr<Matrix> gate, up, down;   // no gate: a plain network
+  std::unique_ptr<Matrix> gate, up, down;  // no gate: a plain network
   const float* gate_bias = nullptr;
   const float* up_bias = nullptr;
   const float* down_bias = nullptr;

@@ -8,11 +8,11 @@ namespace monolith {
 
 struct NormWeights {
   const float* weight = nullptr;
-  const float* bias = nullptr;   // added behind; null: none
+  const float* bias = nullptr;  // added behind; null: none
 };
 
 // out[row] = norm(x[row]). In place allowed.
-void apply_norm(const HyperParams& params, const NormWeights& weights, Operations& operations, const float* x, int n_rows,
-                int64_t dim, float* out);
+void apply_norm(const HyperParams& params, const NormWeights& weights, Operations& operations, const float* x,
+                int n_rows, int64_t dim, float* out);
 
 }  // namespace monolith

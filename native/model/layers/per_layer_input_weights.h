@@ -12,14 +12,14 @@ class WeightList;
 
 // Of all layers.
 struct PerLayerTables {
-  std::unique_ptr<Matrix> embedding;    // [n_vocab, n_layers * dim]
-  std::unique_ptr<Matrix> projection;   // [n_layers * dim, n_embd]
-  const float* norm = nullptr;          // [dim]
+  std::unique_ptr<Matrix> embedding;   // [n_vocab, n_layers * dim]
+  std::unique_ptr<Matrix> projection;  // [n_layers * dim, n_embd]
+  const float* norm = nullptr;         // [dim]
 };
 // Of one.
 struct PerLayerInputWeights {
-  std::unique_ptr<Matrix> gate;         // [dim, n_embd]
-  std::unique_ptr<Matrix> projection;   // [n_embd, dim]
+  std::unique_ptr<Matrix> gate;        // [dim, n_embd]
+  std::unique_ptr<Matrix> projection;  // [n_embd, dim]
   NormWeights post_norm;
 };
 

@@ -12,11 +12,12 @@ void ShortConvolution::run(StepRows& rows, bool last) const {
   operations_.matmul(targets, x, rows.count, residual_.last_use());
   float* gated = to.mixer_gate;
   operations_.gated(Activation::kIdentity, to.q, to.attended, rows.count, n, to.q);
-  operations_.convolve(convolution_, rows.tables.front(), inputs_, to.q, n);   // slots are the same in all tables
+  operations_.convolve(convolution_, rows.tables.front(), inputs_, to.q, n);  // slots are the same in all tables
   operations_.gated(Activation::kIdentity, gated, to.q, rows.count, n, gated);
   const float* const out = last ? leave_logit_rows(rows, params_, operations_, to, gated, n) : gated;
   if (rows.count == 0) return;
-  const MatmulTarget target{weights_.output.get(), residual_.target(rows), params_.n_embd, nullptr, residual_.is_direct()};
+  const MatmulTarget target{weights_.output.get(), residual_.target(rows), params_.n_embd, nullptr,
+                            residual_.is_direct()};
   operations_.matmul({&target, 1}, out, rows.count, InputUse::kLast);
   residual_.add(weights_.post_norm, rows);
 }

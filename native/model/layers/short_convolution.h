@@ -9,8 +9,11 @@ namespace monolith {
 class ShortConvolution final : public LayerPart {
  public:
   explicit ShortConvolution(const LayerContext& context)
-      : params_(context.params), weights_(context.weights.short_convolution), operations_(context.operations),
-        buffers_(context.activations), residual_(context),
+      : params_(context.params),
+        weights_(context.weights.short_convolution),
+        operations_(context.operations),
+        buffers_(context.activations),
+        residual_(context),
         convolution_{.n_channels = params_.n_embd, .n_taps = params_.convolution_taps, .weight = weights_.convolution},
         inputs_(context.slots) {}
 

@@ -12,8 +12,8 @@ class WeightList;
 
 struct ShortConvolutionWeights {
   NormWeights norm;
-  std::unique_ptr<Matrix> before, after, input;   // of one tensor: what scales the input, and the result
-  const float* convolution = nullptr;             // [n_embd][taps]
+  std::unique_ptr<Matrix> before, after, input;  // of one tensor: what scales the input, and the result
+  const float* convolution = nullptr;            // [n_embd][taps]
   std::unique_ptr<Matrix> output;
   NormWeights post_norm;
 };

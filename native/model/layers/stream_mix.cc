@@ -4,7 +4,8 @@ namespace monolith {
 
 void open_mixed_streams(const HyperParams& params, Operations& operations, const Activations& activations,
                         const std::vector<int32_t>& repeated, int n_rows) {
-  operations.gather_rows(activations.x, repeated.data(), n_rows * params.stream_mix.n_streams, params.n_embd, activations.streams);
+  operations.gather_rows(activations.x, repeated.data(), n_rows * params.stream_mix.n_streams, params.n_embd,
+                         activations.streams);
 }
 
 void read_mixed(const HyperParams& params, const StreamMixWeights& weights, bool reads_only, Operations& operations,

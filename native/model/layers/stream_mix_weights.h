@@ -11,9 +11,9 @@ namespace monolith {
 class WeightList;
 
 struct StreamMixWeights {
-  std::unique_ptr<Matrix> numbers;   // [StreamMix::numbers(), n_streams * n_embd]
-  const float* scale = nullptr;      // [3], or where streams are only read [1]
-  const float* base = nullptr;       // [numbers()]
+  std::unique_ptr<Matrix> numbers;  // [StreamMix::numbers(), n_streams * n_embd]
+  const float* scale = nullptr;     // [3], or where streams are only read [1]
+  const float* base = nullptr;      // [numbers()]
 };
 
 // `stem`: of the tensors' names.

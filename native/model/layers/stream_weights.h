@@ -13,17 +13,17 @@ class WeightList;
 
 // Of all layers: from the first stream to each other one, and back.
 struct StreamProjections {
-  std::vector<std::unique_ptr<Matrix>> to, from;   // [n_embd, n_embd] each
+  std::vector<std::unique_ptr<Matrix>> to, from;  // [n_embd, n_embd] each
 };
 // Of one.
 struct StreamWeights {
   const float* router_norm = nullptr;
-  std::unique_ptr<Matrix> router;          // [count, n_embd]
-  std::unique_ptr<Matrix> predict;         // [count * count, count]
-  std::unique_ptr<Matrix> correct;         // [count, count]
-  const float* correct_scale = nullptr;    // [n_embd]
-  std::unique_ptr<Matrix> laurel_down;     // [rank, n_embd]
-  std::unique_ptr<Matrix> laurel_up;       // [n_embd, rank]
+  std::unique_ptr<Matrix> router;        // [count, n_embd]
+  std::unique_ptr<Matrix> predict;       // [count * count, count]
+  std::unique_ptr<Matrix> correct;       // [count, count]
+  const float* correct_scale = nullptr;  // [n_embd]
+  std::unique_ptr<Matrix> laurel_down;   // [rank, n_embd]
+  std::unique_ptr<Matrix> laurel_up;     // [n_embd, rank]
   NormWeights laurel_post_norm;
 };
 

@@ -100,7 +100,7 @@ void CorrectStreams::run(StepRows& rows, bool) const {
   Operations& operations = context_.operations;
   const int n = p.streams.count;
   const float* const weights = coefficients(context_, *context_.weights.streams.correct, rows.x, rows.count);
-  operations.add_rows(rows.x, to.predicted, -1.0f, nullptr, rows.count, p.n_embd);   // what the layer has found out
+  operations.add_rows(rows.x, to.predicted, -1.0f, nullptr, rows.count, p.n_embd);  // what the layer has found out
   for (int s = 0; s < n; ++s) {
     float* const own = stream(to.streams, p, context_.max_rows, s);
     operations.copy_rows(stream(to.predicted, p, context_.max_rows, s), p.n_embd, rows.count, p.n_embd, own);

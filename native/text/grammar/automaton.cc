@@ -9,15 +9,15 @@ namespace {
 
 bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-constexpr uint32_t kMostSpaces = 20;   // in a row: a model in doubt would write them for ever
+constexpr uint32_t kMostSpaces = 20;  // in a row: a model in doubt would write them for ever
 
 }  // namespace
 
 Automaton::Automaton(Schema& schema, const TokenTrie& trie, const AutomatonOptions& options)
     : schema_(schema), pool_(schema.expressions()), trie_(trie), options_(options) {
-  frames_.push_back({false, 0, 0, 0});   // 0: no frame, the value is the whole text
+  frames_.push_back({false, 0, 0, 0});  // 0: no frame, the value is the whole text
   lexes_.push_back({ExpressionPool::kNothing});
-  intern(false);                         // kDead
+  intern(false);  // kDead
   bool accepts = false;
   if (options_.lead.most > 0) {
     put({Phase::kLead, 0, 0, 0});
@@ -39,7 +39,7 @@ StateId Automaton::compute(StateId state, uint8_t byte) {
   const Header header = headers_[state];
   if (!pool_.fuel().spend(1 + header.n_places)) pool_.run_dry();
   for (uint32_t i = 0; i < header.n_places && !failed(); ++i) {
-    const Place place = places_[header.first_place + i];   // a copy: places_ may grow
+    const Place place = places_[header.first_place + i];  // a copy: places_ may grow
     advance(place, byte);
   }
   if (failed()) return kDead;
@@ -64,7 +64,8 @@ StateId Automaton::intern(bool accepts) {
   }
   uint64_t hash = accepts;
   for (const Place& place : next_)
-    hash = mix(mix(hash, uint64_t{static_cast<uint8_t>(place.phase)} << 32 | place.what), uint64_t{place.lex} << 32 | place.frame);
+    hash = mix(mix(hash, uint64_t{static_cast<uint8_t>(place.phase)} << 32 | place.what),
+               uint64_t{place.lex} << 32 | place.frame);
   const auto [first, last] = states_by_hash_.equal_range(hash);
   for (auto at = first; at != last; ++at) {
     const Header& known = headers_[at->second];
@@ -93,13 +94,13 @@ StateId Automaton::intern(bool accepts) {
 }
 
 int Automaton::only_byte(StateId state) {
-  constexpr uint32_t kMostPlaces = 64;   // where a text may be in more, it has hardly one way to go on
+  constexpr uint32_t kMostPlaces = 64;  // where a text may be in more, it has hardly one way to go on
   if (only_bytes_[state] != kUnknownByte) return only_bytes_[state];
   const Header header = headers_[state];
   int only = kNoByte;
   if (!header.accepts && header.free == 0 && header.n_places > 0 && header.n_places <= kMostPlaces) {
     for (int i = 0; i < 256; ++i) {
-      const int byte = (i + 0x20) & 0xFF;   // what is text first: a second one is soon found
+      const int byte = (i + 0x20) & 0xFF;  // what is text first: a second one is soon found
       if (step(state, static_cast<uint8_t>(byte)) == kDead) continue;
       if (only != kNoByte) {
         only = kNoByte;
@@ -130,7 +131,8 @@ bool Automaton::goes_on_in_a_token(std::string_view text, StateId state) {
 }
 
 uint32_t Automaton::intern_lex(const Lex& lex) {
-  const uint64_t hash = mix(mix(lex.expression, uint64_t{lex.sub} << 32 | lex.more), uint64_t{lex.name} << 1 | lex.plain);
+  const uint64_t hash =
+      mix(mix(lex.expression, uint64_t{lex.sub} << 32 | lex.more), uint64_t{lex.name} << 1 | lex.plain);
   const auto [first, last] = lexes_by_hash_.equal_range(hash);
   for (auto at = first; at != last; ++at)
     if (lexes_[at->second] == lex) return at->second;
@@ -140,7 +142,8 @@ uint32_t Automaton::intern_lex(const Lex& lex) {
 }
 
 uint32_t Automaton::intern_frame(const Frame& frame) {
-  const uint64_t hash = mix(mix(frame.is_object, uint64_t{frame.shape} << 32 | frame.progress), uint64_t{frame.open} << 32 | frame.parent);
+  const uint64_t hash = mix(mix(frame.is_object, uint64_t{frame.shape} << 32 | frame.progress),
+                            uint64_t{frame.open} << 32 | frame.parent);
   const auto [first, last] = frames_by_hash_.equal_range(hash);
   for (auto at = first; at != last; ++at)
     if (frames_[at->second] == frame) return at->second;
@@ -166,11 +169,16 @@ uint32_t Automaton::intern_progress(Progress progress) {
 }
 
 void Automaton::complete(uint32_t frame) {
-  if (frame == 0 && options_.suffix.empty()) accepts_next_ = true;
-  else if (frame == 0) put({Phase::kSuffix, 0, 0, 0});
-  else if (frames_[frame].open != 0) begin_literal(Phase::kTagClose, 0, frame);
-  else if (is_spelled(frame)) begin_literal(Phase::kValueClose, 0, frame);
-  else put({frames_[frame].is_object ? Phase::kAfterMember : Phase::kAfterItem, 0, 0, frame});
+  if (frame == 0 && options_.suffix.empty())
+    accepts_next_ = true;
+  else if (frame == 0)
+    put({Phase::kSuffix, 0, 0, 0});
+  else if (frames_[frame].open != 0)
+    begin_literal(Phase::kTagClose, 0, frame);
+  else if (is_spelled(frame))
+    begin_literal(Phase::kValueClose, 0, frame);
+  else
+    put({frames_[frame].is_object ? Phase::kAfterMember : Phase::kAfterItem, 0, 0, frame});
 }
 
 void Automaton::open_value(uint32_t shape_id, uint32_t frame, uint8_t byte) {
@@ -214,7 +222,8 @@ void Automaton::open_value(uint32_t shape_id, uint32_t frame, uint8_t byte) {
 
 void Automaton::put_lex(Phase phase, const Lex& lex, uint32_t frame) {
   if (lex.expression == ExpressionPool::kNothing) return;
-  if (lex.expression == ExpressionPool::kEmpty && (phase == Phase::kScalar || (phase == Phase::kText && lex.between()))) return;
+  if (lex.expression == ExpressionPool::kEmpty && (phase == Phase::kScalar || (phase == Phase::kText && lex.between())))
+    return;
   put({phase, 0, intern_lex(lex), frame});
 }
 
@@ -230,8 +239,10 @@ void Automaton::advance(const Place& place, uint8_t byte) {
     }
     case Phase::kSuffix:
       if (static_cast<uint8_t>(options_.suffix[place.what]) != byte) return;
-      if (place.what + 1 == options_.suffix.size()) accepts_next_ = true;
-      else put({Phase::kSuffix, place.what + 1, 0, 0});
+      if (place.what + 1 == options_.suffix.size())
+        accepts_next_ = true;
+      else
+        put({Phase::kSuffix, place.what + 1, 0, 0});
       return;
     case Phase::kScalar: {
       if (byte >= 0x80) return;
@@ -247,8 +258,10 @@ void Automaton::advance(const Place& place, uint8_t byte) {
       if (lex.name != 0) know_taken(frames_[place.frame].progress);
       if (byte == '"' && lex.between()) {
         if (!pool_.nullable(lex.expression)) return;
-        if (place.phase == Phase::kString) complete(place.frame);
-        else close_key(place);
+        if (place.phase == Phase::kString)
+          complete(place.frame);
+        else
+          close_key(place);
         return;
       }
       if (step_character(lex, byte, at_boundary)) put_lex(place.phase, lex, place.frame);
@@ -315,10 +328,13 @@ void Automaton::advance(const Place& place, uint8_t byte) {
       if (shape == kNoShape) return;
       // Items are counted as far as their number matters.
       uint32_t count = frame.progress + 1;
-      if (array.most == kUnbounded) count = std::min(count, std::max(array.least, static_cast<uint32_t>(array.prefix.size())));
+      if (array.most == kUnbounded)
+        count = std::min(count, std::max(array.least, static_cast<uint32_t>(array.prefix.size())));
       const uint32_t with = intern_frame({false, frame.shape, count, frame.parent});
-      if (byte == ',' && place.phase == Phase::kAfterItem) put({Phase::kValue, shape, 0, with});
-      else open_value(shape, with, byte);
+      if (byte == ',' && place.phase == Phase::kAfterItem)
+        put({Phase::kValue, shape, 0, with});
+      else
+        open_value(shape, with, byte);
       return;
     }
     default: return;
@@ -326,9 +342,10 @@ void Automaton::advance(const Place& place, uint8_t byte) {
 }
 
 size_t Automaton::bytes() const {
-  constexpr size_t kEntry = 48;   // of a hash table
-  return headers_.size() * (sizeof(Header) + 4 + 2 + kEntry) + places_.size() * sizeof(Place) + transitions_.size() * sizeof(StateId) +
-         lexes_.size() * (sizeof(Lex) + kEntry) + frames_.size() * (sizeof(Frame) + kEntry) + progress_.size() * (sizeof(Progress) + kEntry + 32) +
+  constexpr size_t kEntry = 48;  // of a hash table
+  return headers_.size() * (sizeof(Header) + 4 + 2 + kEntry) + places_.size() * sizeof(Place) +
+         transitions_.size() * sizeof(StateId) + lexes_.size() * (sizeof(Lex) + kEntry) +
+         frames_.size() * (sizeof(Frame) + kEntry) + progress_.size() * (sizeof(Progress) + kEntry + 32) +
          known_masks_.size() * (trie_.n_tokens() / 8 + sizeof(KnownMask) + kEntry);
 }
 
@@ -349,7 +366,8 @@ std::unique_ptr<Automaton::Past> Automaton::into_past(std::unique_ptr<Expression
 StateId Automaton::recall(Past& past, StateId state) {
   if (const auto known = past.states.find(state); known != past.states.end()) return known->second;
   const Header header = past.headers[state];
-  std::vector<Place> places(past.places.begin() + header.first_place, past.places.begin() + header.first_place + header.n_places);
+  std::vector<Place> places(past.places.begin() + header.first_place,
+                            past.places.begin() + header.first_place + header.n_places);
   for (Place& place : places) {
     if (has_lex(place.phase)) {
       Lex lex = past.lexes[place.lex];
@@ -406,9 +424,10 @@ uint32_t Automaton::longer_name(uint32_t name, uint32_t code_point) {
 }
 
 size_t Automaton::Past::bytes() const {
-  constexpr size_t kEntry = 48;   // of a hash table
-  return headers.size() * sizeof(Header) + places.size() * sizeof(Place) + lexes.size() * sizeof(Lex) + frames.size() * sizeof(Frame) +
-         progress.size() * (sizeof(Progress) + 32) + (states.size() + recalled_frames.size()) * kEntry + name_origins.size() * 8 + expressions->bytes();
+  constexpr size_t kEntry = 48;  // of a hash table
+  return headers.size() * sizeof(Header) + places.size() * sizeof(Place) + lexes.size() * sizeof(Lex) +
+         frames.size() * sizeof(Frame) + progress.size() * (sizeof(Progress) + 32) +
+         (states.size() + recalled_frames.size()) * kEntry + name_origins.size() * 8 + expressions->bytes();
 }
 
 }  // namespace monolith::grammar

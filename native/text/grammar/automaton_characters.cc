@@ -8,19 +8,19 @@ namespace {
 
 // Within a character of a string: the low four bits of Lex::sub.
 enum Sub : uint32_t {
-  kBetween = 0,      // characters
-  kUtf8 = 1,         // bits 4..7: bytes to come; more: bits so far
-  kEscape = 2,       // behind a backslash
-  kHex = 3,          // bits 4..7: digits so far; more: their value
-  kHigh = 4,         // behind a high surrogate (more)
-  kHighEscape = 5,   // and a backslash
-  kLowHex = 6,       // bits 4..7: digits so far, from bit 8 their value; more: the high surrogate
+  kBetween = 0,     // characters
+  kUtf8 = 1,        // bits 4..7: bytes to come; more: bits so far
+  kEscape = 2,      // behind a backslash
+  kHex = 3,         // bits 4..7: digits so far; more: their value
+  kHigh = 4,        // behind a high surrogate (more)
+  kHighEscape = 5,  // and a backslash
+  kLowHex = 6,      // bits 4..7: digits so far, from bit 8 their value; more: the high surrogate
   // What the character is no longer matters: the expression is that behind it already.
-  kAnyUtf8 = 7,      // bits 4..7: bytes to come
-  kAnyHex = 8,       // bits 4..7: digits so far
-  kAnyHigh = 9,      // behind any high surrogate
+  kAnyUtf8 = 7,  // bits 4..7: bytes to come
+  kAnyHex = 8,   // bits 4..7: digits so far
+  kAnyHigh = 9,  // behind any high surrogate
   kAnyHighEscape = 10,
-  kAnyLowHex = 11,   // bits 4..7: digits so far, from bit 8 the value of the first two
+  kAnyLowHex = 11,  // bits 4..7: digits so far, from bit 8 the value of the first two
 };
 
 int hex_digit(uint8_t c) {
@@ -81,7 +81,8 @@ void Automaton::forget(Lex& lex) {
   switch (kind) {
     case kUtf8:
       // The second byte is not free behind these first ones.
-      if ((count == 2 && (lex.more == 0 || lex.more == 0xD)) || (count == 3 && (lex.more == 0 || lex.more == 4))) return;
+      if ((count == 2 && (lex.more == 0 || lex.more == 0xD)) || (count == 3 && (lex.more == 0 || lex.more == 4)))
+        return;
       first = lex.more << (6 * count);
       last = first | ((1u << (6 * count)) - 1);
       sub = kAnyUtf8 | count << 4;
@@ -136,7 +137,8 @@ bool Automaton::partial_is_alive(const Lex& lex) {
       return low <= high && any_alive(lex, 0x10000 + ((low - 0xD800) << 10), 0x10000 + ((high - 0xD800) << 10) + 0x3FF);
     }
     case kHigh:
-    case kHighEscape: return any_alive(lex, 0x10000 + ((lex.more - 0xD800) << 10), 0x10000 + ((lex.more - 0xD800) << 10) + 0x3FF);
+    case kHighEscape:
+      return any_alive(lex, 0x10000 + ((lex.more - 0xD800) << 10), 0x10000 + ((lex.more - 0xD800) << 10) + 0x3FF);
     case kLowHex: {
       const uint32_t value = lex.sub >> 8;
       uint32_t first = value << (4 * (4 - count)), last = first | ((1u << (4 * (4 - count))) - 1);
@@ -195,12 +197,8 @@ bool Automaton::step_character(Lex& lex, uint8_t byte, bool& at_boundary) {
       if (hex_digit(byte) < 0) return false;
       lex.sub = count == 3 ? uint32_t{kBetween} : kAnyHex | (count + 1) << 4;
       return true;
-    case kAnyHigh:
-      lex.sub = kAnyHighEscape;
-      return byte == '\\';
-    case kAnyHighEscape:
-      lex.sub = kAnyLowHex;
-      return byte == 'u';
+    case kAnyHigh: lex.sub = kAnyHighEscape; return byte == '\\';
+    case kAnyHighEscape: lex.sub = kAnyLowHex; return byte == 'u';
     case kAnyLowHex: {
       const int digit = hex_digit(byte);
       if (digit < 0 || (count == 0 && digit != 0xD) || (count == 1 && digit < 0xC)) return false;
@@ -210,7 +208,8 @@ bool Automaton::step_character(Lex& lex, uint8_t byte, bool& at_boundary) {
     case kEscape:
       at_boundary = true;
       switch (byte) {
-        case '"': case '\\': return read(lex, byte);
+        case '"':
+        case '\\': return read(lex, byte);
         case '/': return !lex.plain && read(lex, byte);
         case 'b': return read(lex, '\b');
         case 'f': return read(lex, '\f');
@@ -226,7 +225,7 @@ bool Automaton::step_character(Lex& lex, uint8_t byte, bool& at_boundary) {
       const uint32_t value = lex.more << 4 | static_cast<uint32_t>(digit);
       if (count < 3) return partial(kHex | (count + 1) << 4, value);
       if (lex.plain && (value > 0x1F || has_short_escape(value))) return false;
-      if (value >= 0xDC00 && value <= 0xDFFF) return false;   // a low surrogate alone is no character
+      if (value >= 0xDC00 && value <= 0xDFFF) return false;  // a low surrogate alone is no character
       if (value >= 0xD800 && value <= 0xDBFF) return partial(kHigh, value);
       return at_boundary = true, read(lex, value);
     }

@@ -6,14 +6,14 @@
 namespace monolith::grammar {
 namespace {
 
-constexpr uint32_t kNodesOfAStep = 16;   // of a tree whose bytes lead to known states
+constexpr uint32_t kNodesOfAStep = 16;  // of a tree whose bytes lead to known states
 
 }  // namespace
 
 void Automaton::walk(const TokenTree& tree, uint32_t first, uint32_t end, StateId state, TokenMask& mask) {
   const auto& nodes = tree.nodes;
   if (first == end) return;
-  const uint32_t base = nodes[first].depth;   // the first node's parent is at `state`
+  const uint32_t base = nodes[first].depth;  // the first node's parent is at `state`
   if (stack_.size() < TokenTrie::kLongest + 2) stack_.resize(TokenTrie::kLongest + 2);
   stack_[base - 1] = state;
   const bool plain = &tree == &trie_.plain();
@@ -37,7 +37,7 @@ void Automaton::walk(const TokenTree& tree, uint32_t first, uint32_t end, StateI
     stack_[node.depth] = next;
     ++i;
   }
-  pool_.fuel().spend(n_seen / kNodesOfAStep);   // used up: whatever is done next stops, and this stays done
+  pool_.fuel().spend(n_seen / kNodesOfAStep);  // used up: whatever is done next stops, and this stays done
 }
 
 // Where most first bytes lead to where anything may follow, all is allowed first and the rest looked at.
@@ -99,7 +99,7 @@ const TokenMask& Automaton::allowed(StateId state) {
   masks_.erase(place.state);
   place.state = kDead;
   find_allowed(state, place.mask);
-  if (failed()) return place.mask;   // the place is free still
+  if (failed()) return place.mask;  // the place is free still
   place.state = state;
   masks_.emplace(state, static_cast<uint32_t>(next_mask_++));
   return place.mask;

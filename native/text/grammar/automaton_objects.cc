@@ -30,25 +30,28 @@ bool Automaton::feasible(const ObjectShape& object, const Progress& progress) {
   for (size_t i = 0; i < n; ++i) {
     const bool seen = has(progress.seen, i);
     must[i] = object.properties[i].required || seen;
-    may[i] = seen || (object.properties[i].shape != kNoShape && (!ordered || (i >= progress.next && progress.others == 0)));
+    may[i] =
+        seen || (object.properties[i].shape != kNoShape && (!ordered || (i >= progress.next && progress.others == 0)));
   }
   const uint64_t counted = remembers_names(object) ? progress.others : std::min(progress.others, 1u);
   if (progress.others > object.most) return false;
   const uint64_t least = object.least - std::min<uint64_t>(object.least, counted), most = object.most - progress.others;
   if (least > most) return false;
-  const auto can = can_have(object, std::move(must), std::move(may), least - std::min(least, others_left(object, progress)), most, pool_.fuel());
+  const auto can = can_have(object, std::move(must), std::move(may),
+                            least - std::min(least, others_left(object, progress)), most, pool_.fuel());
   if (!can) pool_.run_dry();
   return can.value_or(false);
 }
 
 // The names that may come next where properties come in order and none requires another. Counting the properties behind
 // each name answers feasible() for all names in one pass.
-void Automaton::add_next_in_order(const ObjectShape& object, const Progress& now, const std::vector<ExprId>& names, std::vector<ExprId>& ways) {
+void Automaton::add_next_in_order(const ObjectShape& object, const Progress& now, const std::vector<ExprId>& names,
+                                  std::vector<ExprId>& ways) {
   const uint32_t n = static_cast<uint32_t>(object.properties.size());
   if (now.others > 0 || now.next >= n) return;
   if (!pool_.fuel().spend(1 + n / 8)) return pool_.run_dry();
   const uint64_t n_others = others_left(object, now);
-  uint64_t n_seen = 0, required = 0, possible = 0;   // the latter two: behind
+  uint64_t n_seen = 0, required = 0, possible = 0;  // the latter two: behind
   for (const uint64_t word : now.seen) n_seen += static_cast<uint64_t>(__builtin_popcountll(word));
   const size_t first_way = ways.size();
   for (uint32_t i = n; i-- > now.next;) {
@@ -56,11 +59,13 @@ void Automaton::add_next_in_order(const ObjectShape& object, const Progress& now
     const bool available = property.shape != kNoShape;
     const uint64_t counted = n_seen + 1 + required;
     const bool enough = counted + possible + n_others >= object.least;
-    if (property.required) ways.resize(first_way);     // none behind it can come before it
+    if (property.required) ways.resize(first_way);  // none behind it can come before it
     if (available && counted <= object.most && enough) ways.push_back(names[i]);
-    if (property.required && !available) return;       // never to be had, so that none before it leads to an end
-    if (property.required) ++required;
-    else possible += available;
+    if (property.required && !available) return;  // never to be had, so that none before it leads to an end
+    if (property.required)
+      ++required;
+    else
+      possible += available;
   }
 }
 
@@ -75,8 +80,10 @@ void Automaton::know_taken(uint32_t progress_id) {
       auto& next = taken_[static_cast<uint32_t>(name_origins_[name] >> 21)];
       const auto code_point = static_cast<uint32_t>(name_origins_[name] & 0x1FFFFF);
       const auto known = std::ranges::find(next, code_point, &std::pair<uint32_t, uint32_t>::first);
-      if (known == next.end()) next.emplace_back(code_point, 1);
-      else ++known->second;
+      if (known == next.end())
+        next.emplace_back(code_point, 1);
+      else
+        ++known->second;
     }
 }
 
@@ -99,10 +106,11 @@ const Automaton::Progress& Automaton::progress(uint32_t id) {
   if (name_expressions_.size() <= now.object) name_expressions_.resize(now.object + 1);
   std::vector<ExprId>& names = name_expressions_[now.object];
   if (names.empty() && n + object.others.size() > 0) {
-    for (uint32_t i = 0; i < n; ++i) names.push_back(pool_.concat(pool_.literal(object.properties[i].name), pool_.tag(i)));
+    for (uint32_t i = 0; i < n; ++i)
+      names.push_back(pool_.concat(pool_.literal(object.properties[i].name), pool_.tag(i)));
     for (uint32_t i = 0; i < object.others.size(); ++i)
       names.push_back(pool_.concat(other_name(now.object, i), pool_.tag(static_cast<uint32_t>(n) + i)));
-    if (failed()) {   // some of them are not what they should be
+    if (failed()) {  // some of them are not what they should be
       names.clear();
       return progress_[id];
     }
@@ -112,7 +120,8 @@ const Automaton::Progress& Automaton::progress(uint32_t id) {
   const bool counted_at_once = ordered && object.needs.empty() && !simple;
   if (counted_at_once) add_next_in_order(object, now, names, ways);
   for (uint32_t i = 0; i < n && !counted_at_once; ++i) {
-    if (object.properties[i].shape == kNoShape || has(now.seen, i) || (ordered && (i < now.next || now.others > 0))) continue;
+    if (object.properties[i].shape == kNoShape || has(now.seen, i) || (ordered && (i < now.next || now.others > 0)))
+      continue;
     if (!simple) {
       if (!pool_.fuel().spend(n / 8)) pool_.run_dry();
       if (failed()) break;
@@ -175,12 +184,13 @@ void Automaton::close_key(const Place& place) {
   pool_.tags(lex.expression, tags_);
   for (const uint32_t tag : std::vector<uint32_t>(tags_)) {
     const bool is_property = tag < object.properties.size();
-    const ShapeId shape = is_property ? object.properties[tag].shape : object.others[tag - object.properties.size()].shape;
+    const ShapeId shape =
+        is_property ? object.properties[tag].shape : object.others[tag - object.properties.size()].shape;
     uint32_t progress_id = with_member(frame.progress, tag);
     if (!is_property && remembers_names(object)) {
       Progress now = progress_[progress_id];
       const auto at = std::lower_bound(now.names.begin(), now.names.end(), lex.name);
-      if (at != now.names.end() && *at == lex.name) continue;   // the same member twice counts once
+      if (at != now.names.end() && *at == lex.name) continue;  // the same member twice counts once
       now.names.insert(at, lex.name);
       now.known = false;
       progress_id = intern_progress(std::move(now));

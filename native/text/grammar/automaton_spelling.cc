@@ -7,7 +7,8 @@ namespace monolith::grammar {
 
 // The arguments themselves; with `nested` every object.
 bool Automaton::is_spelled(uint32_t frame) const {
-  return options_.spelling && frame != 0 && frames_[frame].is_object && (frames_[frame].parent == 0 || options_.spelling->nested);
+  return options_.spelling && frame != 0 && frames_[frame].is_object &&
+         (frames_[frame].parent == 0 || options_.spelling->nested);
 }
 
 const std::string& Automaton::literal(Phase phase, uint32_t frame) {
@@ -28,37 +29,43 @@ const std::string& Automaton::literal(Phase phase, uint32_t frame) {
 
 // The text of `phase` is to come, if there is any.
 void Automaton::begin_literal(Phase phase, uint32_t what, uint32_t frame) {
-  if (literal(phase, frame).empty()) end_literal({phase, what, 0, frame});
-  else put({phase, what, 0, frame});
+  if (literal(phase, frame).empty())
+    end_literal({phase, what, 0, frame});
+  else
+    put({phase, what, 0, frame});
 }
 
 void Automaton::advance_literal(Place place, uint8_t byte) {
   const std::string& text = literal(place.phase, place.frame);
   if (static_cast<uint8_t>(text[place.lex]) != byte) return;
-  if (++place.lex < text.size()) put(place);
-  else end_literal(place);
+  if (++place.lex < text.size())
+    put(place);
+  else
+    end_literal(place);
 }
 
 void Automaton::end_literal(const Place& place) {
   switch (place.phase) {
     case Phase::kNameOpen: {
       const Lex name{progress(frames_[place.frame].progress).keys};
-      if (pool_.nullable(name.expression)) end_name(place.frame, name);   // a name may be empty
+      if (pool_.nullable(name.expression)) end_name(place.frame, name);  // a name may be empty
       put_lex(Phase::kName, name, place.frame);
       return;
     }
     case Phase::kTextOpen: return begin_text(Phase::kBare, text_of(place.what), place.frame);
     case Phase::kStringOpen: return begin_text(Phase::kMarked, text_of(place.what), place.frame);
     case Phase::kJsonOpen:
-      if (in_tags()) begin_tagged_value(place.what, place.frame);
-      else put({Phase::kValue, place.what, 0, place.frame});
+      if (in_tags())
+        begin_tagged_value(place.what, place.frame);
+      else
+        put({Phase::kValue, place.what, 0, place.frame});
       return;
     case Phase::kItemOpen: return begin_item(place.frame);
     case Phase::kTagClose: return close_tag(place.frame);
     case Phase::kTagEnd: return end_tag(place.frame);
     case Phase::kStringClose: return complete(place.frame);
     case Phase::kValueClose: return end_member(place.frame);
-    default: return begin_literal(Phase::kNameOpen, 0, place.frame);   // a separator
+    default: return begin_literal(Phase::kNameOpen, 0, place.frame);  // a separator
   }
 }
 
@@ -76,8 +83,10 @@ void Automaton::begin_members(uint32_t object, uint32_t parent) {
 
 void Automaton::end_members(uint32_t frame) {
   const uint32_t parent = frames_[frame].parent;
-  if (parent == 0 || in_tags()) complete(parent);
-  else put({Phase::kBraceClose, 0, 0, frame});
+  if (parent == 0 || in_tags())
+    complete(parent);
+  else
+    put({Phase::kBraceClose, 0, 0, frame});
 }
 
 void Automaton::end_member(uint32_t frame) {
@@ -96,8 +105,10 @@ void Automaton::end_name(uint32_t frame_id, const Lex& lex) {
   pool_.tags(lex.expression, tags_);
   for (const uint32_t tag : std::vector<uint32_t>(tags_)) {
     const bool is_property = tag < object.properties.size();
-    const ShapeId shape_id = is_property ? object.properties[tag].shape : object.others[tag - object.properties.size()].shape;
-    const uint32_t with = intern_frame({true, frame.shape, with_member(frame.progress, tag), frame.parent, in_tags() ? tag + 1 : 0});
+    const ShapeId shape_id =
+        is_property ? object.properties[tag].shape : object.others[tag - object.properties.size()].shape;
+    const uint32_t with =
+        intern_frame({true, frame.shape, with_member(frame.progress, tag), frame.parent, in_tags() ? tag + 1 : 0});
     if (in_tags()) {
       begin_literal(Phase::kJsonOpen, shape_id, with);
       continue;
@@ -111,7 +122,8 @@ void Automaton::end_name(uint32_t frame_id, const Lex& lex) {
       const uint32_t text = shape_id * 2 + (kind == Spelling::Kind::kNullable && !told_apart);
       const bool possible = pool_.alive(text_of(text));
       if (possible) begin_literal(Phase::kTextOpen, text, with);
-      const bool has_others = shape.scalar != ExpressionPool::kNothing || !shape.objects.empty() || !shape.arrays.empty();
+      const bool has_others =
+          shape.scalar != ExpressionPool::kNothing || !shape.objects.empty() || !shape.arrays.empty();
       if (possible && !(told_apart && has_others)) continue;
     }
     begin_literal(Phase::kJsonOpen, shape_id, with);
@@ -123,7 +135,8 @@ ExprId Automaton::other_name(uint32_t object, uint32_t index) {
   const ExprId name = schema_.object(object).others[index].name;
   if (!options_.spelling) return name;
   const auto& outermost = schema_.shape(schema_.root()).objects;
-  const bool spelled = options_.spelling->nested || in_tags() || std::ranges::find(outermost, object) != outermost.end();
+  const bool spelled =
+      options_.spelling->nested || in_tags() || std::ranges::find(outermost, object) != outermost.end();
   if (!spelled) return without_end(name);
   return pool_.both(name, pool_.repeat(pool_.set(Spelling::name_characters()), 1, kUnbounded));
 }
@@ -151,7 +164,8 @@ ExprId Automaton::without_end(ExprId text) {
 // What strings within JSON may be: those that are read find the end of the text around them in none. A string that nothing is
 // left of stays as it is.
 ExprId Automaton::json_string_of(ShapeId shape) {
-  if (!options_.spelling || options_.spelling->text_end.empty() || schema_.shape(shape).string == ExpressionPool::kNothing)
+  if (!options_.spelling || options_.spelling->text_end.empty() ||
+      schema_.shape(shape).string == ExpressionPool::kNothing)
     return schema_.shape(shape).string;
   const ExprId text = text_of(shape * 2);
   return pool_.alive(text) ? text : schema_.shape(shape).string;
@@ -164,10 +178,14 @@ void Automaton::begin_text(Phase phase, ExprId text, uint32_t frame) {
 }
 
 void Automaton::end_text(Phase phase, uint32_t frame) {
-  if (phase == Phase::kBare && in_tags()) complete(frame);
-  else if (phase == Phase::kBare) begin_literal(Phase::kValueClose, 0, frame);
-  else if (phase == Phase::kCloseName) begin_literal(Phase::kTagEnd, 0, frame);
-  else begin_literal(Phase::kStringClose, 0, frame);
+  if (phase == Phase::kBare && in_tags())
+    complete(frame);
+  else if (phase == Phase::kBare)
+    begin_literal(Phase::kValueClose, 0, frame);
+  else if (phase == Phase::kCloseName)
+    begin_literal(Phase::kTagEnd, 0, frame);
+  else
+    begin_literal(Phase::kStringClose, 0, frame);
 }
 
 // One more byte of a name, or of a string as it stands. Where it may end, what follows may come too.
@@ -175,15 +193,18 @@ void Automaton::advance_text(const Place& place, uint8_t byte) {
   Lex lex = lexes_[place.lex];
   bool at_boundary;
   if (!step_plain_character(lex, byte, at_boundary)) return;
-  if (lex.between() && place.phase == Phase::kName) end_name(place.frame, lex);
-  else if (lex.between() && pool_.nullable(lex.expression)) end_text(place.phase, place.frame);
+  if (lex.between() && place.phase == Phase::kName)
+    end_name(place.frame, lex);
+  else if (lex.between() && pool_.nullable(lex.expression))
+    end_text(place.phase, place.frame);
   put_lex(place.phase, lex, place.frame);
 }
 
 // Scalars as Python writes them.
 ExprId Automaton::python_scalar(ExprId scalar) {
   if (const auto known = python_.find(scalar); known != python_.end()) return known->second;
-  static constexpr std::pair<const char*, const char*> kWords[] = {{"true", "True"}, {"false", "False"}, {"null", "None"}};
+  static constexpr std::pair<const char*, const char*> kWords[] = {
+      {"true", "True"}, {"false", "False"}, {"null", "None"}};
   std::vector<ExprId> words, ways;
   for (const auto& [json, python] : kWords) {
     if (!pool_.fits(scalar, json)) continue;
@@ -213,8 +234,10 @@ void Automaton::advance_lead(Place place, uint8_t byte) {
 }
 
 void Automaton::begin_lead_close(uint32_t read) {
-  if (read < options_.lead.close.size()) put({Phase::kLeadClose, 0, read, 0});
-  else begin_whole();
+  if (read < options_.lead.close.size())
+    put({Phase::kLeadClose, 0, read, 0});
+  else
+    begin_whole();
 }
 
 void Automaton::begin_whole() {

@@ -21,13 +21,15 @@ ShapeId item_shape(const ArrayShape& array, size_t index) {
 const std::string& Automaton::closing_tag(uint32_t frame_id, bool opens_item) {
   const Frame& frame = frames_[frame_id];
   const Spelling& spelling = *options_.spelling;
-  constexpr uint32_t kItem = UINT32_MAX;   // in an object's place
-  const auto keep = [&](uint32_t object, uint32_t property, const std::string& before, const std::string& name) -> const std::string& {
+  constexpr uint32_t kItem = UINT32_MAX;  // in an object's place
+  const auto keep = [&](uint32_t object, uint32_t property, const std::string& before,
+                        const std::string& name) -> const std::string& {
     const auto [found, is_new] = closing_tags_.try_emplace(uint64_t{object} << 32 | property);
     if (is_new) found->second = before + name + spelling.json_open;
     return found->second;
   };
-  if (!frame.is_object) return keep(kItem, opens_item, opens_item ? spelling.name_open : spelling.value_close, spelling.item);
+  if (!frame.is_object)
+    return keep(kItem, opens_item, opens_item ? spelling.name_open : spelling.value_close, spelling.item);
   const auto& properties = schema_.object(frame.shape).properties;
   if (frame.open > properties.size()) return spelling.value_close;
   return keep(frame.shape, frame.open, spelling.value_close, properties[frame.open - 1].name);
@@ -69,7 +71,8 @@ ExprId Automaton::tagged_text(ShapeId shape_id) {
       for (const std::string_view word : Spelling::kWords) words.push_back(pool_.literal(word));
       // And all that numbers are made of.
       words.push_back(pool_.concat(one_of("-0123456789"), pool_.star(one_of("+-.0123456789eE"))));
-      std::vector<ExprId> json = {pool_.concat(pool_.set(Spelling::json_beginnings()), any), pool_.concat(pool_.either(std::move(words)), spaces)};
+      std::vector<ExprId> json = {pool_.concat(pool_.set(Spelling::json_beginnings()), any),
+                                  pool_.concat(pool_.either(std::move(words)), spaces)};
       text = pool_.both(text, pool_.negate(pool_.concat(spaces, pool_.either(std::move(json)))));
     }
   }
@@ -85,7 +88,8 @@ void Automaton::begin_tagged_value(ShapeId shape_id, uint32_t frame) {
   if (has_text) begin_text(Phase::kBare, text, frame);
   // Numbers, words, and whatever else is written as JSON where a string may be meant.
   const bool has_others = shape.scalar != ExpressionPool::kNothing || !shape.objects.empty() || !shape.arrays.empty();
-  const bool as_json = has_text ? has_others && !is_nullable(shape) : shape.scalar != ExpressionPool::kNothing || shape.string != ExpressionPool::kNothing;
+  const bool as_json = has_text ? has_others && !is_nullable(shape)
+                                : shape.scalar != ExpressionPool::kNothing || shape.string != ExpressionPool::kNothing;
   if (as_json) put({Phase::kValue, shape_id, 0, frame});
   // Nothing at all is a string where one may come, else no items, else no members.
   for (const uint32_t id : shape.objects) {
@@ -111,7 +115,8 @@ void Automaton::begin_item(uint32_t frame_id) {
   const ArrayShape& array = schema_.array(frame.shape);
   const ShapeId shape = item_shape(array, frame.progress);
   uint32_t count = frame.progress + 1;
-  if (array.most == kUnbounded) count = std::min(count, std::max(array.least, static_cast<uint32_t>(array.prefix.size())));
+  if (array.most == kUnbounded)
+    count = std::min(count, std::max(array.least, static_cast<uint32_t>(array.prefix.size())));
   begin_tagged_value(shape, intern_frame({false, frame.shape, count, frame.parent, 1}));
 }
 

@@ -76,11 +76,11 @@ class CharPartition {
   CharClassId wide_class_of(uint32_t code_point) const { return classes_[interval_of(code_point)]; }
 
   std::vector<std::vector<CodePointSet::Range>> sets_;
-  std::vector<uint32_t> starts_;        // of intervals whose code points are alike
-  std::vector<CharClassId> classes_;    // of each interval
+  std::vector<uint32_t> starts_;      // of intervals whose code points are alike
+  std::vector<CharClassId> classes_;  // of each interval
   std::vector<uint32_t> examples_, sizes_;
-  std::vector<uint32_t> points_;        // boundaries gathered
-  std::vector<bool> single_;            // ASCII code points asked for alone
+  std::vector<uint32_t> points_;  // boundaries gathered
+  std::vector<bool> single_;      // ASCII code points asked for alone
   CharClassId ascii_[128] = {};
   size_t n_classes_ = 0;
 };

@@ -46,7 +46,9 @@ ExprId ExpressionPool::intern(Node node, std::span<const uint32_t> list) {
   switch (node.kind) {
     case Kind::kConcat: plain = life_[node.a] == Life::kAlive && life_[node.b] == Life::kAlive; break;
     case Kind::kRepeat: plain = node.b == 0 || life_[node.a] == Life::kAlive; break;
-    case Kind::kEither: plain = std::ranges::any_of(list, [&](uint32_t child) { return life_[child] == Life::kAlive; }); break;
+    case Kind::kEither:
+      plain = std::ranges::any_of(list, [&](uint32_t child) { return life_[child] == Life::kAlive; });
+      break;
     case Kind::kBoth:
     case Kind::kNegate: plain = node.nullable; break;
     default: break;
@@ -61,7 +63,8 @@ ExprId ExpressionPool::set(const CodePointSet& code_points) {
   std::vector<uint64_t> bits(words_per_set_);
   size_t n = 0;
   for (const auto& range : code_points.ranges())
-    partition_.for_each_class(range.first, range.last, [&](CharClassId c, uint32_t) { bits[c / 64] |= uint64_t{1} << (c % 64); });
+    partition_.for_each_class(range.first, range.last,
+                              [&](CharClassId c, uint32_t) { bits[c / 64] |= uint64_t{1} << (c % 64); });
   for (const uint64_t word : bits) n += static_cast<size_t>(__builtin_popcountll(word));
   return n == 0 ? kNothing : set_of_classes(bits);
 }
@@ -137,7 +140,8 @@ ExprId ExpressionPool::repeat(ExprId a, uint32_t least, uint32_t most) {
     if (node.kind == Kind::kRepeat && node.b <= 1) return repeat(node.a, 0, kUnbounded);
     if (node.kind == Kind::kSet) {
       bool whole = true;
-      for (CharClassId c = 0; whole && c < partition_.n_classes(); ++c) whole = set_has(node.a, c) || (partition_.example(c) >= 0xD800 && partition_.example(c) <= 0xDFFF);
+      for (CharClassId c = 0; whole && c < partition_.n_classes(); ++c)
+        whole = set_has(node.a, c) || (partition_.example(c) >= 0xD800 && partition_.example(c) <= 0xDFFF);
       if (whole) return kAnything;
     }
   }
@@ -168,7 +172,9 @@ void ExpressionPool::define(uint32_t index, ExprId definition) {
   definitions_[index] = definition;
 }
 
-ExprId ExpressionPool::non_empty(ExprId rule) { return nodes_[rule].nullable ? intern({Kind::kNonEmpty, false, rule}) : rule; }
+ExprId ExpressionPool::non_empty(ExprId rule) {
+  return nodes_[rule].nullable ? intern({Kind::kNonEmpty, false, rule}) : rule;
+}
 
 ExprId ExpressionPool::tag(uint32_t value) { return intern({Kind::kTag, true, value}); }
 

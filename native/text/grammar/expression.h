@@ -24,10 +24,10 @@ inline constexpr uint32_t kUnbounded = UINT32_MAX;
 
 class ExpressionPool {
  public:
-  static constexpr ExprId kNothing = 0;    // no text
-  static constexpr ExprId kEmpty = 1;      // the empty text
-  static constexpr ExprId kAnything = 2;   // every text
-  static constexpr ExprId kFailed = UINT32_MAX;   // out of fuel
+  static constexpr ExprId kNothing = 0;          // no text
+  static constexpr ExprId kEmpty = 1;            // the empty text
+  static constexpr ExprId kAnything = 2;         // every text
+  static constexpr ExprId kFailed = UINT32_MAX;  // out of fuel
 
   // `partition` is frozen and outlives the pool. `most_nodes` bounds what it may ever hold.
   ExpressionPool(const CharPartition& partition, size_t most_nodes);
@@ -40,8 +40,8 @@ class ExpressionPool {
   ExprId either(std::vector<ExprId> parts);
   ExprId both(ExprId a, ExprId b);
   ExprId both(std::vector<ExprId> parts);
-  ExprId negate(ExprId a);                            // every other text
-  ExprId repeat(ExprId a, uint32_t least, uint32_t most);   // most: or kUnbounded
+  ExprId negate(ExprId a);                                 // every other text
+  ExprId repeat(ExprId a, uint32_t least, uint32_t most);  // most: or kUnbounded
   ExprId star(ExprId a) { return repeat(a, 0, kUnbounded); }
   // Decimal digits whose value, read on behind digits of remainder `value`, is a multiple of `modulus`; the empty
   // text too if `value` is 0. The partition has told the ten digits apart.
@@ -89,7 +89,9 @@ class ExpressionPool {
   // Out of fuel, and nothing else: with more of it what failed can be asked again, and goes on from what was found.
   bool spent() const { return halt_ == Halt::kSpent; }
   void give_up() { halt_ = Halt::kFull; }
-  void run_dry() { if (halt_ == Halt::kNone) halt_ = Halt::kSpent; }
+  void run_dry() {
+    if (halt_ == Halt::kNone) halt_ = Halt::kSpent;
+  }
   // What building and deriving may still cost.
   Fuel& fuel() { return fuel_; }
   void refuel(const Fuel& fuel) {
@@ -109,18 +111,39 @@ class ExpressionPool {
   const CharPartition& partition() const { return partition_; }
 
  private:
-  enum class Kind : uint8_t { kNothing, kEmpty, kAnything, kSet, kConcat, kEither, kBoth, kNegate, kRepeat, kRemainder, kRule, kNonEmpty, kTag };
+  enum class Kind : uint8_t {
+    kNothing,
+    kEmpty,
+    kAnything,
+    kSet,
+    kConcat,
+    kEither,
+    kBoth,
+    kNegate,
+    kRepeat,
+    kRemainder,
+    kRule,
+    kNonEmpty,
+    kTag
+  };
   struct Node {
     Kind kind;
     bool nullable;
-    uint32_t a = 0, b = 0, c = 0;   // children: set index; first, then; [a, b) of lists_; negated; repeated, least, most; modulus, value; rule; rule's expression; tag
+    // children: set index; first, then; [a, b) of lists_; negated; repeated, least, most; modulus, value; rule;
+    // rule's expression; tag
+    uint32_t a = 0, b = 0, c = 0;
   };
   enum class Life : uint8_t { kUnknown, kAlive, kDead };
   enum class Halt : uint8_t { kNone, kSpent, kFull };
-  struct DigitCount { uint32_t least, most; };
+  struct DigitCount {
+    uint32_t least, most;
+  };
   // A search for a text that fits, begun at `root`.
   struct Search {
-    struct Step { ExprId at; CharClassId next; };
+    struct Step {
+      ExprId at;
+      CharClassId next;
+    };
     ExprId root;
     std::vector<Step> path;
     std::vector<ExprId> seen;
@@ -129,8 +152,14 @@ class ExpressionPool {
 
   ExprId set_of_classes(const std::vector<uint64_t>& bits);
   ExprId intern(Node node, std::span<const uint32_t> list = {});
-  ExprId fail() { give_up(); return kNothing; }
-  ExprId dry() { run_dry(); return kNothing; }
+  ExprId fail() {
+    give_up();
+    return kNothing;
+  }
+  ExprId dry() {
+    run_dry();
+    return kNothing;
+  }
   std::span<const uint32_t> list(const Node& node) const { return {lists_.data() + node.a, node.b - node.a}; }
   bool set_has(uint32_t set_index, CharClassId c) const {
     return sets_[set_index * words_per_set_ + c / 64] >> (c % 64) & 1;
@@ -138,7 +167,9 @@ class ExpressionPool {
   ExprId compute(ExprId e, CharClassId c);
   ExprId derive_upwards(ExprId e, CharClassId c);
   bool knows_derivative(ExprId e, CharClassId c) const { return derivatives_.contains(uint64_t{e} << 16 | c); }
-  bool repeats_for_ever(ExprId e) const { return nodes_[e].kind == Kind::kRepeat && nodes_[e].b == 0 && nodes_[e].c == kUnbounded; }
+  bool repeats_for_ever(ExprId e) const {
+    return nodes_[e].kind == Kind::kRepeat && nodes_[e].b == 0 && nodes_[e].c == kUnbounded;
+  }
   void drop_covered(std::vector<ExprId>& ways);
   void drop_narrower(std::vector<ExprId>& ways);
   bool covers(ExprId wide, ExprId narrow) const;
@@ -150,8 +181,8 @@ class ExpressionPool {
   uint32_t shortest(ExprId e, int depth = 0) const;
   bool begins_without_digit(ExprId e) const;
 
-  static constexpr size_t kMostSearches = 8;   // kept
-  static constexpr size_t kMostCounts = 64;    // of digits, compared at once
+  static constexpr size_t kMostSearches = 8;  // kept
+  static constexpr size_t kMostCounts = 64;   // of digits, compared at once
 
   const CharPartition& partition_;
   size_t most_nodes_;
@@ -159,26 +190,28 @@ class ExpressionPool {
   size_t words_per_set_;
   std::vector<Node> nodes_;
   std::vector<uint32_t> lists_;
-  std::vector<uint64_t> sets_;                           // bits of classes
+  std::vector<uint64_t> sets_;  // bits of classes
   std::unordered_multimap<uint64_t, ExprId> by_hash_;
   std::unordered_multimap<uint64_t, uint32_t> sets_by_hash_;
-  std::unordered_map<uint64_t, ExprId> derivatives_;     // e << 16 | class
+  std::unordered_map<uint64_t, ExprId> derivatives_;  // e << 16 | class
   std::vector<Life> life_;
-  std::vector<ExprId> definitions_;                      // of rules
-  int depth_ = 0;                                        // of derivatives within one another
+  std::vector<ExprId> definitions_;  // of rules
+  int depth_ = 0;                    // of derivatives within one another
   Halt halt_ = Halt::kNone;
-  std::vector<Search> searches_;                         // that ran out of fuel, the latest last
+  std::vector<Search> searches_;  // that ran out of fuel, the latest last
   size_t kept_nodes_ = 0, kept_lists_ = 0, kept_sets_ = 0;
 };
 
 struct ExpressionPool::Past {
-  size_t first_node, first_list, first_set;   // what was there before, and still is
+  size_t first_node, first_list, first_set;  // what was there before, and still is
   std::vector<Node> nodes;
   std::vector<Life> life;
   std::vector<uint32_t> lists;
   std::vector<uint64_t> sets;
   std::unordered_map<ExprId, ExprId> recalled;
-  size_t bytes() const { return nodes.size() * (sizeof(Node) + 1) + lists.size() * 4 + sets.size() * 8 + recalled.size() * 48; }
+  size_t bytes() const {
+    return nodes.size() * (sizeof(Node) + 1) + lists.size() * 4 + sets.size() * 8 + recalled.size() * 48;
+  }
 };
 
 }  // namespace monolith::grammar

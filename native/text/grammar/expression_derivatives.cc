@@ -6,7 +6,7 @@
 namespace monolith::grammar {
 namespace {
 
-constexpr int kDeepest = 128;   // derivatives on the thread's stack; deeper ones on a stack of their own
+constexpr int kDeepest = 128;  // derivatives on the thread's stack; deeper ones on a stack of their own
 
 }  // namespace
 
@@ -72,7 +72,7 @@ ExprId ExpressionPool::derive_upwards(ExprId e, CharClassId c) {
 }
 
 ExprId ExpressionPool::compute(ExprId e, CharClassId c) {
-  const Node node = nodes_[e];   // a copy: nodes_ may grow
+  const Node node = nodes_[e];  // a copy: nodes_ may grow
   switch (node.kind) {
     case Kind::kNothing:
     case Kind::kEmpty:
@@ -131,7 +131,7 @@ void ExpressionPool::beginnings(ExprId e, bool rests, std::vector<Beginning>& ou
     const Beginning now = open.back();
     open.pop_back();
     if (!fuel_.spend()) run_dry();
-    const Node node = nodes_[now.first];   // a copy: nodes_ may grow
+    const Node node = nodes_[now.first];  // a copy: nodes_ may grow
     switch (node.kind) {
       case Kind::kSet:
       case Kind::kRule:
@@ -144,7 +144,9 @@ void ExpressionPool::beginnings(ExprId e, bool rests, std::vector<Beginning>& ou
         for (uint32_t i = node.a; i < node.b; ++i) open.push_back({lists_[i], now.rest});
         break;
       case Kind::kRepeat:
-        open.push_back({node.a, behind(repeat(node.a, node.b == 0 ? 0 : node.b - 1, node.c == kUnbounded ? kUnbounded : node.c - 1), now.rest)});
+        open.push_back({node.a, behind(repeat(node.a, node.b == 0 ? 0 : node.b - 1,
+                                              node.c == kUnbounded ? kUnbounded : node.c - 1),
+                                       now.rest)});
         break;
       case Kind::kAnything: out.push_back({set(CodePointSet::all()), behind(kAnything, now.rest)}); break;
       default: break;

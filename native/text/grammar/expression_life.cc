@@ -47,14 +47,14 @@ bool ExpressionPool::alive(ExprId e) {
     search.seen.push_back(to);
     search.path.push_back({to, 0});
   }
-  for (const ExprId id : search.seen) life_[id] = Life::kDead;   // none of them leads anywhere
+  for (const ExprId id : search.seen) life_[id] = Life::kDead;  // none of them leads anywhere
   return false;
 }
 
 // Goes by length. Ways that differ lead to texts that differ, so that each counts before its text has ended. One that is longer
 // than there are expressions has met one of them twice, and goes round for ever.
 uint64_t ExpressionPool::count(ExprId e, uint64_t enough) {
-  std::unordered_map<ExprId, uint64_t> ends;   // of the ways of a length
+  std::unordered_map<ExprId, uint64_t> ends;  // of the ways of a length
   if (enough > 0 && alive(e)) ends.emplace(e, 1);
   std::unordered_set<ExprId> met{e};
   uint64_t texts = 0;
@@ -83,7 +83,8 @@ uint64_t ExpressionPool::count(ExprId e, uint64_t enough) {
 // Where no search is needed: multiples within bounds are too many states to walk through, and arithmetic tells.
 ExpressionPool::Life ExpressionPool::life_at_once(ExprId e) const {
   const Node& node = nodes_[e];
-  if (node.kind == Kind::kConcat) return life_[node.a] == Life::kAlive && nodes_[node.b].nullable ? Life::kAlive : Life::kUnknown;
+  if (node.kind == Kind::kConcat)
+    return life_[node.a] == Life::kAlive && nodes_[node.b].nullable ? Life::kAlive : Life::kUnknown;
   if (node.kind != Kind::kBoth) return Life::kUnknown;
   const Node* multiple = nullptr;
   bool exact = true;
@@ -100,19 +101,23 @@ ExpressionPool::Life ExpressionPool::life_at_once(ExprId e) const {
   }
   if (multiple == nullptr) return Life::kUnknown;
   const std::vector<DigitCount> counts = count_digits(others, 0, exact);
-  if (std::ranges::any_of(counts, [&](const DigitCount& count) { return digits_reach(count, *multiple); })) return Life::kAlive;
+  if (std::ranges::any_of(counts, [&](const DigitCount& count) { return digits_reach(count, *multiple); }))
+    return Life::kAlive;
   return exact ? Life::kDead : Life::kUnknown;
 }
 
 // How many digits all of the parts take, whatever the digits are; not `exact`: some take other texts, too.
-std::vector<ExpressionPool::DigitCount> ExpressionPool::count_digits(std::span<const ExprId> parts, int depth, bool& exact) const {
+std::vector<ExpressionPool::DigitCount> ExpressionPool::count_digits(std::span<const ExprId> parts, int depth,
+                                                                     bool& exact) const {
   std::vector<DigitCount> counts{{0, kUnbounded}}, both;
   for (const ExprId part : parts) {
     const std::vector<DigitCount> of_part = count_digits(part, depth, exact);
     both.clear();
     for (const DigitCount& one : counts)
       for (const DigitCount& other : of_part)
-        if (const DigitCount common{std::max(one.least, other.least), std::min(one.most, other.most)}; common.least <= common.most) both.push_back(common);
+        if (const DigitCount common{std::max(one.least, other.least), std::min(one.most, other.most)};
+            common.least <= common.most)
+          both.push_back(common);
     if (both.size() > kMostCounts) both.resize(kMostCounts), exact = false;
     counts.swap(both);
   }
@@ -130,8 +135,10 @@ std::vector<ExpressionPool::DigitCount> ExpressionPool::count_digits(ExprId e, i
     std::vector<DigitCount> all;
     for (const ExprId way : list(node)) {
       const std::vector<DigitCount> of_way = count_digits(way, depth + 1, exact);
-      if (all.size() < kMostCounts) all.insert(all.end(), of_way.begin(), of_way.end());
-      else exact = false;
+      if (all.size() < kMostCounts)
+        all.insert(all.end(), of_way.begin(), of_way.end());
+      else
+        exact = false;
     }
     return all;
   }
@@ -154,7 +161,9 @@ bool ExpressionPool::begins_without_digit(ExprId e) const {
       return true;
     case Kind::kConcat: return !nodes_[node.a].nullable && begins_without_digit(node.a);
     case Kind::kRepeat: return nodes_[node.a].kind == Kind::kSet && begins_without_digit(node.a);
-    case Kind::kEither: return std::ranges::all_of(list(node), [&](ExprId way) { return nodes_[way].kind != Kind::kEither && begins_without_digit(way); });
+    case Kind::kEither:
+      return std::ranges::all_of(
+          list(node), [&](ExprId way) { return nodes_[way].kind != Kind::kEither && begins_without_digit(way); });
     default: return false;
   }
 }
@@ -162,7 +171,7 @@ bool ExpressionPool::begins_without_digit(ExprId e) const {
 // Whether so many more digits can make the remainder 0.
 bool ExpressionPool::digits_reach(const DigitCount& count, const Node& remainder) const {
   const uint64_t modulus = remainder.a;
-  uint64_t value = remainder.b, reach = 1;   // behind n digits: to value, whatever is below reach may be added
+  uint64_t value = remainder.b, reach = 1;  // behind n digits: to value, whatever is below reach may be added
   for (uint32_t n = 0; n <= count.most; ++n) {
     if (n >= count.least && (value == 0 || reach >= modulus || modulus - value < reach)) return true;
     value = value * 10 % modulus;

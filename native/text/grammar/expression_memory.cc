@@ -32,7 +32,9 @@ std::unique_ptr<ExpressionPool::Past> ExpressionPool::forget_into_past() {
   past->first_node = kept_nodes_;
   past->first_list = kept_lists_;
   past->first_set = kept_sets_;
-  const auto behind = [](const auto& all, size_t kept) { return std::remove_cvref_t<decltype(all)>(all.begin() + static_cast<ptrdiff_t>(kept), all.end()); };
+  const auto behind = [](const auto& all, size_t kept) {
+    return std::remove_cvref_t<decltype(all)>(all.begin() + static_cast<ptrdiff_t>(kept), all.end());
+  };
   past->nodes = behind(nodes_, kept_nodes_);
   past->life = behind(life_, kept_nodes_);
   past->lists = behind(lists_, kept_lists_);
@@ -48,7 +50,8 @@ ExprId ExpressionPool::recall(Past& past, ExprId wanted) {
   const auto is_known = [&](ExprId e) { return e < past.first_node || past.recalled.contains(e); };
   const auto list_of = [&](const Node& node, std::vector<ExprId>& parts) {
     parts.clear();
-    for (uint32_t i = node.a; i < node.b; ++i) parts.push_back(i < past.first_list ? lists_[i] : past.lists[i - past.first_list]);
+    for (uint32_t i = node.a; i < node.b; ++i)
+      parts.push_back(i < past.first_list ? lists_[i] : past.lists[i - past.first_list]);
   };
   std::vector<ExprId> open{wanted}, needed, parts;
   std::unordered_set<ExprId> seen;
@@ -76,7 +79,8 @@ ExprId ExpressionPool::recall(Past& past, ExprId wanted) {
       case Kind::kSet: {
         const size_t first = node.a * words_per_set_;
         std::vector<uint64_t> bits(words_per_set_);
-        for (size_t w = 0; w < words_per_set_; ++w) bits[w] = first + w < past.first_set ? sets_[first + w] : past.sets[first + w - past.first_set];
+        for (size_t w = 0; w < words_per_set_; ++w)
+          bits[w] = first + w < past.first_set ? sets_[first + w] : past.sets[first + w - past.first_set];
         now = set_of_classes(bits);
         break;
       }
@@ -94,16 +98,17 @@ ExprId ExpressionPool::recall(Past& past, ExprId wanted) {
       default: now = intern(node); break;
     }
     if (failed()) return kFailed;
-    if (const Life life = past.life[e - past.first_node]; life != Life::kUnknown && life_[now] == Life::kUnknown) life_[now] = life;
+    if (const Life life = past.life[e - past.first_node]; life != Life::kUnknown && life_[now] == Life::kUnknown)
+      life_[now] = life;
     past.recalled.emplace(e, now);
   }
   return of_now(wanted);
 }
 
 size_t ExpressionPool::bytes() const {
-  constexpr size_t kEntry = 48;   // of a hash table
-  return nodes_.size() * (sizeof(Node) + 1 + kEntry) + lists_.size() * 4 + sets_.size() * 8 + sets_by_hash_.size() * kEntry +
-         derivatives_.size() * kEntry + definitions_.size() * 4;
+  constexpr size_t kEntry = 48;  // of a hash table
+  return nodes_.size() * (sizeof(Node) + 1 + kEntry) + lists_.size() * 4 + sets_.size() * 8 +
+         sets_by_hash_.size() * kEntry + derivatives_.size() * kEntry + definitions_.size() * 4;
 }
 
 }  // namespace monolith::grammar

@@ -39,15 +39,18 @@ uint32_t ExpressionPool::free_before(ExprId e) const {
       for (const uint32_t child : list(node)) {
         // One that may end wherever it is leaves no more to come than the others do.
         const Node& part = nodes_[child];
-        if (part.kind == Kind::kNegate) least = std::min(least, free_before(child));
-        else if (part.kind == Kind::kRepeat && part.b == 0) least = std::min(least, free_characters(child));
-        else return 0;
+        if (part.kind == Kind::kNegate)
+          least = std::min(least, free_before(child));
+        else if (part.kind == Kind::kRepeat && part.b == 0)
+          least = std::min(least, free_characters(child));
+        else
+          return 0;
       }
       return least;
     }
     case Kind::kNegate: {
       const uint32_t length = shortest(node.a);
-      return length == 0 ? 0 : length - 1;   // behind fewer, the empty text is none of those
+      return length == 0 ? 0 : length - 1;  // behind fewer, the empty text is none of those
     }
     default: return free_characters(e);
   }
@@ -79,8 +82,10 @@ void ExpressionPool::tags(ExprId e, std::vector<uint32_t>& out) const {
     if (!node.nullable) continue;
     switch (node.kind) {
       case Kind::kTag: out.push_back(node.a); break;
-      case Kind::kEither: for (const uint32_t child : list(node)) open.push_back(child); break;
-      case Kind::kConcat: open.push_back(node.b); break;   // a tag stands last
+      case Kind::kEither:
+        for (const uint32_t child : list(node)) open.push_back(child);
+        break;
+      case Kind::kConcat: open.push_back(node.b); break;  // a tag stands last
       default: break;
     }
   }

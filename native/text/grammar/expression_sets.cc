@@ -41,7 +41,8 @@ ExprId ExpressionPool::either(std::vector<ExprId> parts) {
   flat.erase(std::unique(flat.begin(), flat.end()), flat.end());
   // The empty text adds nothing to what accepts it already.
   if (flat.size() > 1 && flat.front() == kEmpty) {
-    const bool covered = std::any_of(flat.begin() + 1, flat.end(), [&](ExprId e) { return nodes_[e].nullable && nodes_[e].kind != Kind::kTag; });
+    const bool covered = std::any_of(flat.begin() + 1, flat.end(),
+                                     [&](ExprId e) { return nodes_[e].nullable && nodes_[e].kind != Kind::kTag; });
     if (covered) flat.erase(flat.begin());
   }
   if (!definitions_.empty()) drop_covered(flat);
@@ -63,11 +64,12 @@ void ExpressionPool::drop_covered(std::vector<ExprId>& ways) {
       if (!fuel_.spend()) return;
       if (!std::binary_search(ways.begin(), ways.end(), at)) continue;
       if (free_characters(at) == 0) covered.push_back(at);
-      break;   // what follows in it is looked at when its turn comes
+      break;  // what follows in it is looked at when its turn comes
     }
   }
   std::sort(covered.begin(), covered.end());
-  if (!covered.empty()) std::erase_if(ways, [&](ExprId way) { return std::binary_search(covered.begin(), covered.end(), way); });
+  if (!covered.empty())
+    std::erase_if(ways, [&](ExprId way) { return std::binary_search(covered.begin(), covered.end(), way); });
 }
 
 // Drops every repetition whose counts lie within those of another repetition of the same: nested counts would otherwise
@@ -84,7 +86,8 @@ void ExpressionPool::drop_narrower(std::vector<ExprId>& ways) {
   std::sort(by_repeated.begin(), by_repeated.end());
   std::vector<ExprId> covered;
   for (size_t first = 0, end; first < by_repeated.size(); first = end) {
-    for (end = first + 1; end < by_repeated.size() && by_repeated[end].first == by_repeated[first].first; ++end) continue;
+    for (end = first + 1; end < by_repeated.size() && by_repeated[end].first == by_repeated[first].first; ++end)
+      continue;
     for (size_t i = first; i < end; ++i)
       for (size_t j = first; j < end; ++j) {
         if (i == j) continue;
@@ -108,7 +111,9 @@ bool ExpressionPool::covers(ExprId wide, ExprId narrow) const {
     if (a.kind != Kind::kConcat || b.kind != Kind::kConcat) return false;
     if (a.a != b.a) {
       const Node &head = nodes_[a.a], &of_narrow = nodes_[b.a];
-      if (head.kind != Kind::kRepeat || of_narrow.kind != Kind::kRepeat || head.a != of_narrow.a || head.b > of_narrow.b || head.c < of_narrow.c) return false;
+      if (head.kind != Kind::kRepeat || of_narrow.kind != Kind::kRepeat || head.a != of_narrow.a ||
+          head.b > of_narrow.b || head.c < of_narrow.c)
+        return false;
     }
     wide = a.b;
     narrow = b.b;

@@ -8,10 +8,12 @@ namespace monolith::grammar {
 namespace {
 
 const std::string kDate =
-    "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
+    "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1["
+    "0-9]|2[0-8]))"
     "|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)";
 // A leap second only where it falls at midnight UTC is not checked: without it.
-const std::string kTime = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]+)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
+const std::string kTime =
+    "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]+)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
 const std::string kLabel = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
 const std::string kHostname = kLabel + "(?:\\." + kLabel + ")*";
 const std::string kByte = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
@@ -26,8 +28,10 @@ std::string ipv6() {
   for (int before = 1; before <= 4; ++before) {
     out += "|(?:(?:" + kGroup + ":){0," + std::to_string(before) + "}" + kGroup + ")?::";
     const int after = 4 - before;
-    if (after > 0) out += "(?:" + kGroup + ":){" + std::to_string(after - 0) + "}" + kLast;
-    else out += kLast;
+    if (after > 0)
+      out += "(?:" + kGroup + ":){" + std::to_string(after - 0) + "}" + kLast;
+    else
+      out += kLast;
   }
   out += "|(?:(?:" + kGroup + ":){0,5}" + kGroup + ")?::" + kGroup;
   out += "|(?:(?:" + kGroup + ":){0,6}" + kGroup + ")?::)";
@@ -38,17 +42,21 @@ const std::string kUnreserved = "A-Za-z0-9\\-._~";
 const std::string kSub = "!$&'()*+,;=";
 const std::string kPercent = "%[0-9A-Fa-f]{2}";
 const std::string kPchar = "(?:[" + kUnreserved + kSub + ":@]|" + kPercent + ")";
-const std::string kAuthority = "(?:(?:[" + kUnreserved + kSub + ":]|" + kPercent + ")*@)?(?:\\[(?:" + ipv6() + ")\\]|(?:[" + kUnreserved + kSub + "]|" + kPercent + ")*)(?::[0-9]*)?";
+const std::string kAuthority = "(?:(?:[" + kUnreserved + kSub + ":]|" + kPercent + ")*@)?(?:\\[(?:" + ipv6() +
+                               ")\\]|(?:[" + kUnreserved + kSub + "]|" + kPercent + ")*)(?::[0-9]*)?";
 const std::string kTail = "(?:\\?(?:" + kPchar + "|[/?])*)?(?:#(?:" + kPchar + "|[/?])*)?";
-const std::string kHier = "(?://" + kAuthority + "(?:/" + kPchar + "*)*|/(?:" + kPchar + "+(?:/" + kPchar + "*)*)?|" + kPchar + "+(?:/" + kPchar + "*)*|)";
+const std::string kHier = "(?://" + kAuthority + "(?:/" + kPchar + "*)*|/(?:" + kPchar + "+(?:/" + kPchar + "*)*)?|" +
+                          kPchar + "+(?:/" + kPchar + "*)*|)";
 const std::string kUri = "[A-Za-z][A-Za-z0-9+\\-.]*:" + kHier + kTail;
 const std::string kNoColon = "(?:[" + kUnreserved + kSub + "@]|" + kPercent + ")";
-const std::string kRelative = "(?://" + kAuthority + "(?:/" + kPchar + "*)*|/(?:" + kPchar + "+(?:/" + kPchar + "*)*)?|" + kNoColon + "+(?:/" + kPchar + "*)*|)" + kTail;
+const std::string kRelative = "(?://" + kAuthority + "(?:/" + kPchar + "*)*|/(?:" + kPchar + "+(?:/" + kPchar +
+                              "*)*)?|" + kNoColon + "+(?:/" + kPchar + "*)*|)" + kTail;
 
 // RFC 3987: a URI whose unreserved characters are also those beyond ASCII.
 std::string international(std::string pattern) {
   const std::string wide = kUnreserved + "\\u00A0-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF\\u{10000}-\\u{EFFFD}";
-  for (size_t at = 0; (at = pattern.find(kUnreserved, at)) != std::string::npos; at += wide.size()) pattern.replace(at, kUnreserved.size(), wide);
+  for (size_t at = 0; (at = pattern.find(kUnreserved, at)) != std::string::npos; at += wide.size())
+    pattern.replace(at, kUnreserved.size(), wide);
   return pattern;
 }
 
@@ -61,7 +69,9 @@ const std::vector<std::pair<std::string_view, std::string>>& table() {
       {"date", kDate},
       {"time", kTime},
       {"date-time", kDate + "[Tt]" + kTime},
-      {"duration", "P(?:[0-9]+W|(?:[0-9]+Y(?:[0-9]+M)?(?:[0-9]+D)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)(?:T(?:[0-9]+H(?:[0-9]+M)?(?:[0-9]+S)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))?|T(?:[0-9]+H(?:[0-9]+M)?(?:[0-9]+S)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))"},
+      {"duration",
+       "P(?:[0-9]+W|(?:[0-9]+Y(?:[0-9]+M)?(?:[0-9]+D)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)(?:T(?:[0-9]+H(?:[0-9]+M)?(?:[0-9]+"
+       "S)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))?|T(?:[0-9]+H(?:[0-9]+M)?(?:[0-9]+S)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))"},
       {"email", kEmail},
       {"hostname", kHostname},
       {"ipv4", kIpv4},

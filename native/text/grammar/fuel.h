@@ -51,12 +51,12 @@ class Fuel {
     until_look_ = kLook;
     if ((cancelled_ && cancelled_->load(std::memory_order_relaxed)) ||
         (deadline_ != INT64_MAX && thread_time() >= deadline_))
-      stopped_ = true;   // `left` stays: it still tells how much was spent
+      stopped_ = true;  // `left` stays: it still tells how much was spent
     return !stopped_;
   }
 
  private:
-  static constexpr int64_t kLook = 512;   // steps between looks at the clock
+  static constexpr int64_t kLook = 512;  // steps between looks at the clock
 
   uint64_t steps_ = UINT64_MAX;
   int64_t deadline_ = INT64_MAX;

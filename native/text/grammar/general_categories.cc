@@ -9,25 +9,27 @@ struct Name {
 
 // In the order of the generated table, after Unicode's PropertyValueAliases.
 constexpr Name kNames[] = {
-    {"Lu", "Uppercase_Letter"}, {"Ll", "Lowercase_Letter"}, {"Lt", "Titlecase_Letter"}, {"Lm", "Modifier_Letter"}, {"Lo", "Other_Letter"},
-    {"Mn", "Nonspacing_Mark"}, {"Mc", "Spacing_Mark"}, {"Me", "Enclosing_Mark"},
-    {"Nd", "Decimal_Number"}, {"Nl", "Letter_Number"}, {"No", "Other_Number"},
-    {"Pc", "Connector_Punctuation"}, {"Pd", "Dash_Punctuation"}, {"Ps", "Open_Punctuation"}, {"Pe", "Close_Punctuation"},
+    {"Lu", "Uppercase_Letter"},    {"Ll", "Lowercase_Letter"},  {"Lt", "Titlecase_Letter"},
+    {"Lm", "Modifier_Letter"},     {"Lo", "Other_Letter"},      {"Mn", "Nonspacing_Mark"},
+    {"Mc", "Spacing_Mark"},        {"Me", "Enclosing_Mark"},    {"Nd", "Decimal_Number"},
+    {"Nl", "Letter_Number"},       {"No", "Other_Number"},      {"Pc", "Connector_Punctuation"},
+    {"Pd", "Dash_Punctuation"},    {"Ps", "Open_Punctuation"},  {"Pe", "Close_Punctuation"},
     {"Pi", "Initial_Punctuation"}, {"Pf", "Final_Punctuation"}, {"Po", "Other_Punctuation"},
-    {"Sm", "Math_Symbol"}, {"Sc", "Currency_Symbol"}, {"Sk", "Modifier_Symbol"}, {"So", "Other_Symbol"},
-    {"Zs", "Space_Separator"}, {"Zl", "Line_Separator"}, {"Zp", "Paragraph_Separator"},
-    {"Cc", "Control"}, {"Cf", "Format"}, {"Cs", "Surrogate"}, {"Co", "Private_Use"}, {"Cn", "Unassigned"},
+    {"Sm", "Math_Symbol"},         {"Sc", "Currency_Symbol"},   {"Sk", "Modifier_Symbol"},
+    {"So", "Other_Symbol"},        {"Zs", "Space_Separator"},   {"Zl", "Line_Separator"},
+    {"Zp", "Paragraph_Separator"}, {"Cc", "Control"},           {"Cf", "Format"},
+    {"Cs", "Surrogate"},           {"Co", "Private_Use"},       {"Cn", "Unassigned"},
 };
 
 struct Group {
   const char *brief, *name;
-  uint32_t first, last;   // of kNames
+  uint32_t first, last;  // of kNames
 };
 
 constexpr Group kGroups[] = {
-    {"L", "Letter", 0, 4}, {"LC", "Cased_Letter", 0, 2}, {"M", "Mark", 5, 7}, {"M", "Combining_Mark", 5, 7}, {"N", "Number", 8, 10},
-    {"Nd", "digit", 8, 8}, {"P", "Punctuation", 11, 17}, {"P", "punct", 11, 17}, {"S", "Symbol", 18, 21}, {"Z", "Separator", 22, 24},
-    {"Cc", "cntrl", 25, 25}, {"C", "Other", 25, 29},
+    {"L", "Letter", 0, 4},   {"LC", "Cased_Letter", 0, 2}, {"M", "Mark", 5, 7},          {"M", "Combining_Mark", 5, 7},
+    {"N", "Number", 8, 10},  {"Nd", "digit", 8, 8},        {"P", "Punctuation", 11, 17}, {"P", "punct", 11, 17},
+    {"S", "Symbol", 18, 21}, {"Z", "Separator", 22, 24},   {"Cc", "cntrl", 25, 25},      {"C", "Other", 25, 29},
 };
 
 CodePointSet of_categories(uint32_t first, uint32_t last) {
@@ -35,7 +37,8 @@ CodePointSet of_categories(uint32_t first, uint32_t last) {
   const auto starts = general_category_starts();
   for (size_t i = 0; i < starts.size(); ++i) {
     const uint32_t category = starts[i] % 32;
-    if (category >= first && category <= last) set.add(starts[i] / 32, i + 1 < starts.size() ? starts[i + 1] / 32 - 1 : kLastCodePoint);
+    if (category >= first && category <= last)
+      set.add(starts[i] / 32, i + 1 < starts.size() ? starts[i + 1] / 32 - 1 : kLastCodePoint);
   }
   return set;
 }

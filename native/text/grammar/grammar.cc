@@ -6,7 +6,7 @@
 namespace monolith::grammar {
 namespace {
 
-constexpr uint64_t kStepsOfACut = 64;   // of a short text into tokens
+constexpr uint64_t kStepsOfACut = 64;  // of a short text into tokens
 
 }  // namespace
 
@@ -16,11 +16,13 @@ std::string GrammarOptions::key() const {
   const auto add = [&](const std::string& part) { key += std::to_string(part.size()) + ':' + part; };
   add(text);
   add(suffix);
-  add(std::string(lead.letters ? "a" : "0") + std::to_string(lead.least) + ',' + std::to_string(lead.most) + lead.close);
+  add(std::string(lead.letters ? "a" : "0") + std::to_string(lead.least) + ',' + std::to_string(lead.most) +
+      lead.close);
   if (spelling) {
     key += 's';
-    for (const std::string* part : {&spelling->name_open, &spelling->text_open, &spelling->json_open, &spelling->value_close, &spelling->separator,
-                                    &spelling->text_end, &spelling->string_mark, &spelling->item})
+    for (const std::string* part :
+         {&spelling->name_open, &spelling->text_open, &spelling->json_open, &spelling->value_close,
+          &spelling->separator, &spelling->text_end, &spelling->string_mark, &spelling->item})
       add(*part);
     for (const bool flag : {spelling->nested, spelling->python}) key += static_cast<char>(flag);
     key += static_cast<char>(spelling->others);
@@ -34,7 +36,8 @@ std::string GrammarOptions::key() const {
   return key;
 }
 
-std::shared_ptr<Grammar> Grammar::compile(const GrammarOptions& options, std::shared_ptr<const GrammarVocabulary> vocabulary,
+std::shared_ptr<Grammar> Grammar::compile(const GrammarOptions& options,
+                                          std::shared_ptr<const GrammarVocabulary> vocabulary,
                                           const GrammarLimits& limits, const std::atomic<bool>* cancelled,
                                           std::vector<SchemaProblem>& problems) {
   SchemaOptions of_schema;
@@ -52,7 +55,9 @@ std::shared_ptr<Grammar> Grammar::compile(const GrammarOptions& options, std::sh
 
   std::shared_ptr<Grammar> grammar(new Grammar(std::move(vocabulary), limits));
   switch (options.kind) {
-    case GrammarOptions::Kind::kJsonSchema: grammar->schema_ = Schema::compile(options.text, of_schema, problems); break;
+    case GrammarOptions::Kind::kJsonSchema:
+      grammar->schema_ = Schema::compile(options.text, of_schema, problems);
+      break;
     case GrammarOptions::Kind::kJsonObject: grammar->schema_ = Schema::any_json(true); break;
     case GrammarOptions::Kind::kJson: grammar->schema_ = Schema::any_json(false); break;
     case GrammarOptions::Kind::kRegex: grammar->schema_ = Schema::regex(options.text, of_schema, problems); break;
@@ -74,7 +79,8 @@ std::shared_ptr<Grammar> Grammar::compile(const GrammarOptions& options, std::sh
   of_automaton.lead = options.lead;
   of_automaton.lead.close = grammar->vocabulary_->symbols(options.lead.close);
   if (spelling) {
-    for (std::string* part : {&spelling->name_open, &spelling->text_open, &spelling->json_open, &spelling->value_close, &spelling->separator, &spelling->string_mark})
+    for (std::string* part : {&spelling->name_open, &spelling->text_open, &spelling->json_open, &spelling->value_close,
+                              &spelling->separator, &spelling->string_mark})
       *part = grammar->vocabulary_->symbols(*part);
     of_automaton.spelling = std::move(spelling);
   }
@@ -85,7 +91,8 @@ std::shared_ptr<Grammar> Grammar::compile(const GrammarOptions& options, std::sh
   grammar->begin();
   pool.refuel(Fuel(limits.use_steps, deadline, cancelled));
   const TokenMask& first = grammar->automaton_->allowed(grammar->automaton_->start());
-  if (grammar->automaton_->failed()) return refuse(SchemaProblem::Kind::kTooLarge, "its first token takes too many steps to find");
+  if (grammar->automaton_->failed())
+    return refuse(SchemaProblem::Kind::kTooLarge, "its first token takes too many steps to find");
   if (first.count() == 0 && !grammar->automaton_->accepts(grammar->automaton_->start()))
     return refuse(SchemaProblem::Kind::kImpossible, "the model has no token that such a text begins with");
   grammar->count_bytes();
@@ -127,7 +134,8 @@ void Grammar::shrink() {
 }
 
 void Grammar::count_bytes() {
-  const size_t now = schema_bytes_ + automaton_->bytes() + (past_ ? past_->bytes() : 0) + run_bytes_ + schema_->expressions().bytes();
+  const size_t now =
+      schema_bytes_ + automaton_->bytes() + (past_ ? past_->bytes() : 0) + run_bytes_ + schema_->expressions().bytes();
   const size_t before = bytes_.exchange(now, std::memory_order_relaxed);
   if (memory_ && before != now) memory_->change(before, now);
 }
@@ -154,7 +162,7 @@ Grammar::Outcome Grammar::bounded(Position& position, std::span<const TokenId> b
     left = pool.fuel();
     if (automaton_->failed()) {
       if (automaton_->spent()) return end(fuel ? Outcome::kSpent : Outcome::kFailed);
-      is_new = false;   // it was another state that filled it
+      is_new = false;  // it was another state that filled it
       continue;
     }
     const StateId state = position.state;
@@ -193,7 +201,8 @@ void Grammar::renew(Position& position, std::span<const TokenId> before) {
     if (past_ && position.epoch + 1 == epoch_) {
       const StateId state = automaton_->recall(*past_, position.state);
       if (automaton_->failed()) return;
-      if (const auto spent = spent_before_.find(position.state); spent != spent_before_.end()) spent_[state] = spent->second;
+      if (const auto spent = spent_before_.find(position.state); spent != spent_before_.end())
+        spent_[state] = spent->second;
       settle(position, state, position.n_read);
     } else {
       settle(position, automaton_->start(), 0);
@@ -249,7 +258,7 @@ const std::vector<TokenId>* Grammar::find_run(StateId state, const Tokenizer& to
   if (const auto known = runs_.find(state); known != runs_.end()) return &known->second;
   std::vector<TokenId> run = cut_run(state, tokenizer);
   if (automaton_->failed()) return nullptr;
-  constexpr size_t kEntry = 64;   // of a hash table, with the vector
+  constexpr size_t kEntry = 64;  // of a hash table, with the vector
   if (run_bytes_ > limits_.most_run_bytes) {
     runs_.clear();
     run_bytes_ = 0;
@@ -274,18 +283,20 @@ std::vector<TokenId> Grammar::cut_run(StateId state, const Tokenizer& tokenizer)
     return token == kNoToken ? std::vector<TokenId>{} : std::vector<TokenId>{token};
   }
   while (text.size() < kMostForced && read_on(false)) continue;
-  if (automaton_->failed() || !schema_->expressions().fuel().spend(kStepsOfACut)) return schema_->expressions().run_dry(), std::vector<TokenId>{};
+  if (automaton_->failed() || !schema_->expressions().fuel().spend(kStepsOfACut))
+    return schema_->expressions().run_dry(), std::vector<TokenId>{};
 
   std::vector<TokenId> tokens;
   tokenizer.encode(text, {.continues = true, .verbatim = true}, tokens);
   std::string spelled;
   for (const TokenId token : tokens)
     if (static_cast<size_t>(token) < vocabulary_->trie().n_tokens()) spelled += vocabulary_->bytes(token);
-  if (spelled != text) return {};   // a vocabulary without some byte
+  if (spelled != text) return {};  // a vocabulary without some byte
   // Where a token could begin that ends in what follows, these tokens may end as well as others.
   size_t kept = tokens.size();
   for (size_t at = 0; at < text.size() && kept > 0; ++at) {
-    if (!schema_->expressions().fuel().spend(kStepsOfACut)) return schema_->expressions().run_dry(), std::vector<TokenId>{};
+    if (!schema_->expressions().fuel().spend(kStepsOfACut))
+      return schema_->expressions().run_dry(), std::vector<TokenId>{};
     if (!automaton_->goes_on_in_a_token(std::string_view(text).substr(at), state)) continue;
     kept = std::min(kept, tokens_alike(std::string_view(text).substr(0, at), tokenizer, tokens));
   }
@@ -306,7 +317,8 @@ std::optional<Grammar::Next> Grammar::follow(std::string_view text) {
   Position position;
   settle(position, automaton_->start(), 0);
   const auto step = [&](uint8_t byte, StateId& next) {
-    return bounded(position, {}, nullptr, [&] { return next = automaton_->step(position.state, byte), Outcome::kOk; }) == Outcome::kOk;
+    return bounded(position, {}, nullptr,
+                   [&] { return next = automaton_->step(position.state, byte), Outcome::kOk; }) == Outcome::kOk;
   };
   StateId state = position.state;
   for (const char byte : text) {
@@ -329,14 +341,16 @@ Grammar::Outcome Grammar::prepare(Position position, const Tokenizer* tokenizer,
   if (position.epoch != epoch_ && (!past_ || position.epoch + 1 != epoch_)) return Outcome::kOk;
   Fuel left = fuel.until(urgent_);
   return bounded(position, {}, &left, [&] {
-    if (token == kNoToken) find_out(position.state, tokenizer);
-    else read(position.state, token);
+    if (token == kNoToken)
+      find_out(position.state, tokenizer);
+    else
+      read(position.state, token);
     return Outcome::kOk;
   });
 }
 
-Grammar::Outcome Grammar::prepared(Position& position, std::span<const TokenId> before, const Tokenizer* tokenizer, Fuel* fuel,
-                                   TokenId token) {
+Grammar::Outcome Grammar::prepared(Position& position, std::span<const TokenId> before, const Tokenizer* tokenizer,
+                                   Fuel* fuel, TokenId token) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return Outcome::kSpent;
   return bounded(position, before, fuel, [&] {

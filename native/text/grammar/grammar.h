@@ -26,17 +26,18 @@ namespace monolith::grammar {
 struct GrammarOptions {
   enum class Kind : uint8_t { kJsonSchema, kJsonObject, kJson, kRegex, kChoice, kRules };
   Kind kind = Kind::kJson;
-  std::string text;                   // the schema, the pattern or the rules
+  std::string text;  // the schema, the pattern or the rules
   std::vector<std::string> choices;
-  std::string suffix;                 // literal text behind the value; special tokens' spellings are those tokens
-  Lead lead;                          // before it; in its text and the next one's tokens' spellings are those tokens too
-  std::optional<Spelling> spelling;   // of the value, whose schema is an object's; its mark_text is found from its mark
+  std::string suffix;  // literal text behind the value; special tokens' spellings are those tokens
+  // before it; in its text and the next one's tokens' spellings are those tokens too
+  Lead lead;
+  std::optional<Spelling> spelling;  // of the value, whose schema is an object's; its mark_text is found from its mark
   bool strict = true;
   bool one_of_as_any_of = false;
   PropertyOrder order = PropertyOrder::kSchema;
   WhiteSpace white_space = WhiteSpace::kNone;
 
-  std::string key() const;            // equal if and only if the options are
+  std::string key() const;  // equal if and only if the options are
 };
 
 struct GrammarLimits {
@@ -53,7 +54,8 @@ class Grammar {
  public:
   // Null with the reason as the last of `problems`; else they are what was left out. `cancelled` may be null.
   ~Grammar();
-  static std::shared_ptr<Grammar> compile(const GrammarOptions& options, std::shared_ptr<const GrammarVocabulary> vocabulary,
+  static std::shared_ptr<Grammar> compile(const GrammarOptions& options,
+                                          std::shared_ptr<const GrammarVocabulary> vocabulary,
                                           const GrammarLimits& limits, const std::atomic<bool>* cancelled,
                                           std::vector<SchemaProblem>& problems);
 
@@ -61,9 +63,9 @@ class Grammar {
   struct Position {
     uint32_t epoch = 0;
     StateId state = 0;
-    bool accepts = false;             // it may end here
-    bool ends = false;                // nothing can follow
-    uint32_t n_read = 0;              // tokens since start()
+    bool accepts = false;  // it may end here
+    bool ends = false;     // nothing can follow
+    uint32_t n_read = 0;   // tokens since start()
   };
   // kFailed: past the limits; kSpent: the fuel was used up before that was found out, and nothing has changed.
   enum class Outcome : uint8_t { kOk, kRefused, kFailed, kSpent };
@@ -77,15 +79,16 @@ class Grammar {
   // the vocabulary, cuts the bytes that alone may come, without the last tokens where these could be others once
   // more text stands behind them. At most kMostForced, possibly none. Depends on the text so far and on nothing else.
   // Never kRefused.
-  Outcome forced(Position& position, std::span<const TokenId> before, const Tokenizer& tokenizer, std::vector<TokenId>& out,
-                 Fuel* fuel = nullptr);
+  Outcome forced(Position& position, std::span<const TokenId> before, const Tokenizer& tokenizer,
+                 std::vector<TokenId>& out, Fuel* fuel = nullptr);
   static constexpr size_t kMostForced = 64;
   // Finds in advance what allowed() will need, and forced() too if `tokenizer` is not null. For a thread with nothing
   // better to do; it stops when another wants the grammar. kSpent: there is more to find.
   // With a token, finds what advance() by that token will need.
   Outcome prepare(Position position, const Tokenizer* tokenizer, const Fuel& fuel, TokenId token = kNoToken);
   // Whether that is done: kSpent if not yet. Never waits for it.
-  Outcome prepared(Position& position, std::span<const TokenId> before, const Tokenizer* tokenizer, Fuel* fuel, TokenId token = kNoToken);
+  Outcome prepared(Position& position, std::span<const TokenId> before, const Tokenizer* tokenizer, Fuel* fuel,
+                   TokenId token = kNoToken);
 
   // The bytes that may come next behind `text`, for tests. Null if no text begins so, or past the limits.
   struct Next {
@@ -104,15 +107,17 @@ class Grammar {
 
   const GrammarVocabulary& vocabulary() const { return *vocabulary_; }
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  uint32_t epoch() const { return epoch_; }   // for tests
+  uint32_t epoch() const { return epoch_; }  // for tests
 
  private:
-  Grammar(std::shared_ptr<const GrammarVocabulary> vocabulary, const GrammarLimits& limits) : vocabulary_(std::move(vocabulary)), limits_(limits) {}
+  Grammar(std::shared_ptr<const GrammarVocabulary> vocabulary, const GrammarLimits& limits)
+      : vocabulary_(std::move(vocabulary)), limits_(limits) {}
 
   // Of a thread that serves: whoever prepares makes room for it.
   class Urgent {
    public:
     explicit Urgent(Grammar& grammar);
+
    private:
     std::unique_lock<std::mutex> lock_;
   };
@@ -134,17 +139,17 @@ class Grammar {
   const GrammarLimits limits_;
   std::atomic<size_t> bytes_{0};
   std::atomic<uint64_t> used_{0};
-  std::atomic<bool> urgent_{false};   // somebody waits for the lock who must not wait long
-  std::mutex mutex_;                  // guards what follows
+  std::atomic<bool> urgent_{false};  // somebody waits for the lock who must not wait long
+  std::mutex mutex_;                 // guards what follows
   std::shared_ptr<GrammarMemory> memory_;
   std::unique_ptr<Schema> schema_;
   AutomatonOptions automaton_options_;
   std::unique_ptr<Automaton> automaton_;
-  std::unique_ptr<Automaton::Past> past_;     // the last epoch's; null: there is none
+  std::unique_ptr<Automaton::Past> past_;  // the last epoch's; null: there is none
   // Fuel already spent on states that are not finished, in this epoch and in the last.
   std::unordered_map<StateId, uint64_t> spent_, spent_before_;
   size_t schema_bytes_ = 0, run_bytes_ = 0;
-  std::unordered_map<StateId, std::vector<TokenId>> runs_;   // forced(), where a byte alone may come
+  std::unordered_map<StateId, std::vector<TokenId>> runs_;  // forced(), where a byte alone may come
   uint32_t epoch_ = 0;
 };
 

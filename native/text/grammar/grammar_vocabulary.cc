@@ -11,7 +11,8 @@ constexpr char kSymbol = static_cast<char>(0xFF);
 bool is_special(const Tokenizer& tokenizer, TokenId token) {
   const TokenKind kind = tokenizer.kind(token);
   const std::string_view bytes = tokenizer.bytes(token);
-  return kind == TokenKind::kControl || (kind == TokenKind::kUserDefined && (bytes.starts_with('<') || bytes.starts_with('[')));
+  return kind == TokenKind::kControl ||
+         (kind == TokenKind::kUserDefined && (bytes.starts_with('<') || bytes.starts_with('[')));
 }
 
 std::string symbol(TokenId token) {
@@ -52,9 +53,11 @@ GrammarVocabulary::GrammarVocabulary(const std::vector<std::string>& bytes) : tr
   }
 }
 
-GrammarVocabulary::GrammarVocabulary(const Tokenizer& tokenizer, int n_tokens) : GrammarVocabulary(bytes_of(tokenizer, n_tokens)) {
+GrammarVocabulary::GrammarVocabulary(const Tokenizer& tokenizer, int n_tokens)
+    : GrammarVocabulary(bytes_of(tokenizer, n_tokens)) {
   for (TokenId token = 0; token < n_tokens; ++token)
-    if (is_special(tokenizer, token) && !tokenizer.bytes(token).empty()) special_.emplace_back(tokenizer.bytes(token), token);
+    if (is_special(tokenizer, token) && !tokenizer.bytes(token).empty())
+      special_.emplace_back(tokenizer.bytes(token), token);
   std::sort(special_.begin(), special_.end(), std::greater<>());
 }
 

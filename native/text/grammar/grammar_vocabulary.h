@@ -39,7 +39,7 @@ class GrammarVocabulary {
 
   std::string bytes_;
   std::vector<uint32_t> starts_;
-  std::vector<std::pair<std::string, TokenId>> special_;   // by spelling, descending: a longer one before its beginning
+  std::vector<std::pair<std::string, TokenId>> special_;  // by spelling, descending: a longer one before its beginning
   TokenTrie trie_;
   TokenMask spaces_;
 };

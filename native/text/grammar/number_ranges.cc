@@ -12,7 +12,10 @@ class Ranges {
  public:
   explicit Ranges(ExpressionPool& pool) : pool_(pool) {}
 
-  ExprId digit(char first, char last) { return first > last ? ExpressionPool::kNothing : pool_.set(CodePointSet::of(static_cast<uint32_t>(first), static_cast<uint32_t>(last))); }
+  ExprId digit(char first, char last) {
+    return first > last ? ExpressionPool::kNothing
+                        : pool_.set(CodePointSet::of(static_cast<uint32_t>(first), static_cast<uint32_t>(last)));
+  }
   ExprId digits(uint32_t n) { return pool_.repeat(digit('0', '9'), n, n); }
   ExprId more_digits() { return pool_.star(digit('0', '9')); }
   // 0, or digits without a leading zero.
@@ -23,18 +26,20 @@ class Ranges {
 
   // Digit strings as long as `bound`, at least / at most it.
   ExprId same_length(const std::string& bound, bool at_least) {
-    ExprId e = ExpressionPool::kEmpty;   // the bound itself, from the last digit to the first
+    ExprId e = ExpressionPool::kEmpty;  // the bound itself, from the last digit to the first
     for (size_t i = bound.size(); i-- > 0;) {
       const char d = bound[i];
       const ExprId beyond = at_least ? digit(static_cast<char>(d + 1), '9') : digit('0', static_cast<char>(d - 1));
-      e = pool_.either(pool_.concat(digit(d, d), e), pool_.concat(beyond, digits(static_cast<uint32_t>(bound.size() - i - 1))));
+      e = pool_.either(pool_.concat(digit(d, d), e),
+                       pool_.concat(beyond, digits(static_cast<uint32_t>(bound.size() - i - 1))));
     }
     return e;
   }
 
   // Whole numbers without sign.
   ExprId whole_at_least(const std::string& bound) {
-    const ExprId longer = pool_.concat(digit('1', '9'), pool_.repeat(digit('0', '9'), static_cast<uint32_t>(bound.size()), kUnbounded));
+    const ExprId longer =
+        pool_.concat(digit('1', '9'), pool_.repeat(digit('0', '9'), static_cast<uint32_t>(bound.size()), kUnbounded));
     return pool_.either(pool_.both(same_length(bound, true), whole()), longer);
   }
   ExprId whole_at_most(const std::string& bound) {
@@ -48,8 +53,10 @@ class Ranges {
     const ExprId equal_tail = strict ? ExpressionPool::kNothing : zeros();
     // Behind all of the bound's digits.
     ExprId e;
-    if (at_least) e = strict ? pool_.concat(zeros(), pool_.concat(digit('1', '9'), more_digits())) : more_digits();
-    else e = equal_tail;
+    if (at_least)
+      e = strict ? pool_.concat(zeros(), pool_.concat(digit('1', '9'), more_digits())) : more_digits();
+    else
+      e = equal_tail;
     for (size_t i = bound.size(); i-- > 0;) {
       const char d = bound[i];
       const ExprId beyond = at_least ? digit(static_cast<char>(d + 1), '9') : digit('0', static_cast<char>(d - 1));
@@ -57,7 +64,8 @@ class Ranges {
       way = pool_.either(way, pool_.concat(beyond, more_digits()));
       // The number may end here: what is left out counts as zeros.
       const bool rest_is_zero = bound.find_first_not_of('0', i) == std::string::npos;
-      if (at_least ? (rest_is_zero && !strict) : (!rest_is_zero || !strict)) way = pool_.either(way, ExpressionPool::kEmpty);
+      if (at_least ? (rest_is_zero && !strict) : (!rest_is_zero || !strict))
+        way = pool_.either(way, ExpressionPool::kEmpty);
       e = way;
     }
     return e;
@@ -75,7 +83,8 @@ class Ranges {
     }
     const ExprId same = pool_.literal(whole_part);
     const ExprId point = pool_.character('.');
-    const ExprId tail = pool_.both(fraction_beyond(bound.fraction, at_least, strict), pool_.repeat(digit('0', '9'), 1, kUnbounded));
+    const ExprId tail =
+        pool_.both(fraction_beyond(bound.fraction, at_least, strict), pool_.repeat(digit('0', '9'), 1, kUnbounded));
     e = pool_.either(e, pool_.concat(same, pool_.concat(point, tail)));
     // Without a fraction.
     const bool fits_alone = bound.fraction.empty() ? !strict : !at_least;
@@ -93,7 +102,7 @@ class Ranges {
     }
     return "1" + digits;
   }
-  static std::string minus_one(std::string digits) {   // of a positive number
+  static std::string minus_one(std::string digits) {  // of a positive number
     for (size_t i = digits.size(); i-- > 0;) {
       if (digits[i] != '0') {
         --digits[i];
@@ -118,8 +127,10 @@ std::optional<Decimal> Decimal::parse(const std::string& json) {
   std::string digits;
   long point = -1;
   for (; at < json.size() && json[at] != 'e' && json[at] != 'E'; ++at) {
-    if (json[at] == '.') point = static_cast<long>(digits.size());
-    else digits += json[at];
+    if (json[at] == '.')
+      point = static_cast<long>(digits.size());
+    else
+      digits += json[at];
   }
   if (point < 0) point = static_cast<long>(digits.size());
   if (at < json.size()) {
@@ -143,22 +154,25 @@ std::optional<Decimal> Decimal::parse(const std::string& json) {
 int Decimal::compare(const Decimal& other) const {
   if (negative != other.negative) return negative ? -1 : 1;
   int order;
-  if (whole.size() != other.whole.size()) order = whole.size() < other.whole.size() ? -1 : 1;
-  else if (whole != other.whole) order = whole < other.whole ? -1 : 1;
-  else order = fraction == other.fraction ? 0 : fraction < other.fraction ? -1 : 1;
+  if (whole.size() != other.whole.size())
+    order = whole.size() < other.whole.size() ? -1 : 1;
+  else if (whole != other.whole)
+    order = whole < other.whole ? -1 : 1;
+  else
+    order = fraction == other.fraction ? 0 : fraction < other.fraction ? -1 : 1;
   return negative ? -order : order;
 }
 
 ExprId integers(ExpressionPool& pool, const NumberBounds& bounds) {
   Ranges ranges(pool);
   // Whole bounds, inclusive, by sign.
-  const auto least_whole = [&](const Decimal& bound) {   // of a bound that is not negative: the least magnitude
+  const auto least_whole = [&](const Decimal& bound) {  // of a bound that is not negative: the least magnitude
     return bound.is_whole() && !bounds.above_least ? bound.whole : Ranges::plus_one(bound.whole);
   };
   const ExprId minus = pool.character('-');
   const ExprId any = ranges.whole();
   const ExprId positive_any = pool.concat(ranges.digit('1', '9'), ranges.more_digits());
-  ExprId positive = any, negative = positive_any;   // magnitudes; -0 is not written
+  ExprId positive = any, negative = positive_any;  // magnitudes; -0 is not written
   if (!bounds.least && !bounds.most) return pool.concat(ranges.optional(minus), any);
   if (bounds.least) {
     const Decimal& b = *bounds.least;
@@ -167,8 +181,10 @@ ExprId integers(ExpressionPool& pool, const NumberBounds& bounds) {
       positive = pool.both(positive, ranges.whole_at_least(least_whole(b)));
     } else {
       const bool excluded = b.is_whole() && bounds.above_least;
-      if (excluded && b.whole == "0") negative = ExpressionPool::kNothing;
-      else negative = pool.both(negative, ranges.whole_at_most(excluded ? Ranges::minus_one(b.whole) : b.whole));
+      if (excluded && b.whole == "0")
+        negative = ExpressionPool::kNothing;
+      else
+        negative = pool.both(negative, ranges.whole_at_most(excluded ? Ranges::minus_one(b.whole) : b.whole));
     }
   }
   if (bounds.most) {
@@ -179,8 +195,10 @@ ExprId integers(ExpressionPool& pool, const NumberBounds& bounds) {
       negative = pool.both(negative, ranges.whole_at_least(same ? b.whole : Ranges::plus_one(b.whole)));
     } else {
       const bool excluded = b.is_whole() && bounds.below_most;
-      if (excluded && b.whole == "0") positive = ExpressionPool::kNothing;
-      else positive = pool.both(positive, ranges.whole_at_most(excluded ? Ranges::minus_one(b.whole) : b.whole));
+      if (excluded && b.whole == "0")
+        positive = ExpressionPool::kNothing;
+      else
+        positive = pool.both(positive, ranges.whole_at_most(excluded ? Ranges::minus_one(b.whole) : b.whole));
     }
   }
   return pool.either(positive, pool.concat(minus, negative));
@@ -192,11 +210,14 @@ ExprId decimals(ExpressionPool& pool, const NumberBounds& bounds) {
   e_set.add('E', 'E');
   CodePointSet signs = CodePointSet::of('+');
   signs.add('-', '-');
-  const ExprId exponent = pool.concat(pool.set(e_set), pool.concat(ranges.optional(pool.set(signs)), pool.repeat(ranges.digit('0', '9'), 1, kUnbounded)));
+  const ExprId exponent = pool.concat(pool.set(e_set), pool.concat(ranges.optional(pool.set(signs)),
+                                                                   pool.repeat(ranges.digit('0', '9'), 1, kUnbounded)));
   const ExprId magnitude = pool.concat(ranges.whole(), ranges.optional(ranges.fraction()));
   const ExprId minus = pool.character('-');
-  if (!bounds.least && !bounds.most) return pool.concat(ranges.optional(minus), pool.concat(magnitude, ranges.optional(exponent)));
-  if (bounds.least && bounds.least->is_zero() && !bounds.above_least && !bounds.most) return pool.concat(magnitude, ranges.optional(exponent));
+  if (!bounds.least && !bounds.most)
+    return pool.concat(ranges.optional(minus), pool.concat(magnitude, ranges.optional(exponent)));
+  if (bounds.least && bounds.least->is_zero() && !bounds.above_least && !bounds.most)
+    return pool.concat(magnitude, ranges.optional(exponent));
   ExprId positive = magnitude, negative = magnitude;
   if (bounds.least) {
     const Decimal& b = *bounds.least;

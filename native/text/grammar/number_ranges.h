@@ -17,12 +17,12 @@ struct Decimal {
   bool is_whole() const { return fraction.empty(); }
   bool is_zero() const { return whole == "0" && fraction.empty(); }
   std::string text() const { return (negative ? "-" : "") + whole + (fraction.empty() ? "" : "." + fraction); }
-  int compare(const Decimal& other) const;   // < 0, 0, > 0
+  int compare(const Decimal& other) const;  // < 0, 0, > 0
 };
 
 struct NumberBounds {
   std::optional<Decimal> least, most;
-  bool above_least = false, below_most = false;   // the bound itself is excluded
+  bool above_least = false, below_most = false;  // the bound itself is excluded
 };
 
 ExprId integers(ExpressionPool& pool, const NumberBounds& bounds);

@@ -55,7 +55,7 @@ class OpenMembers {
     std::vector<bool> placed(n);
     Numbers sums(n);
     sums.add(0);
-    size_t n_loose = 0;   // of parts in which any number can be there
+    size_t n_loose = 0;  // of parts in which any number can be there
     for (uint32_t i = 0; i < n; ++i) {
       if (placed[i]) continue;
       const std::vector<uint32_t> part = part_of(i, placed);
@@ -85,7 +85,10 @@ class OpenMembers {
   // recursion.
   void find_groups() {
     constexpr uint32_t kNew = UINT32_MAX;
-    struct Visit { uint32_t member; size_t next; };
+    struct Visit {
+      uint32_t member;
+      size_t next;
+    };
     const size_t n = needs_.size();
     std::vector<uint32_t> order(n, kNew), lowest(n), stack;
     std::vector<Visit> visits;
@@ -102,8 +105,10 @@ class OpenMembers {
         }
         if (next < needs_[member].size()) {
           const uint32_t other = needs_[member][next++];
-          if (order[other] == kNew) visits.push_back({other, 0});
-          else if (group_of_[other] == kNew) lowest[member] = std::min(lowest[member], order[other]);
+          if (order[other] == kNew)
+            visits.push_back({other, 0});
+          else if (group_of_[other] == kNew)
+            lowest[member] = std::min(lowest[member], order[other]);
           continue;
         }
         const uint32_t done = member;
@@ -147,10 +152,13 @@ class OpenMembers {
       if (!fuel.spend(1 + (needs_.size() + n_needs_) / 4)) return false;
       std::vector<Choice> way = std::move(ways.back());
       ways.pop_back();
-      const auto group = std::ranges::find_if(part, [&](uint32_t one) { return way[one] == Choice::kOpen && is_grouped(one); });
+      const auto group =
+          std::ranges::find_if(part, [&](uint32_t one) { return way[one] == Choice::kOpen && is_grouped(one); });
       if (group == part.end()) {
-        const auto n_in = static_cast<size_t>(std::ranges::count_if(part, [&](uint32_t one) { return way[one] == Choice::kIn; }));
-        const auto n_out = static_cast<size_t>(std::ranges::count_if(part, [&](uint32_t one) { return way[one] == Choice::kOut; }));
+        const auto n_in =
+            static_cast<size_t>(std::ranges::count_if(part, [&](uint32_t one) { return way[one] == Choice::kIn; }));
+        const auto n_out =
+            static_cast<size_t>(std::ranges::count_if(part, [&](uint32_t one) { return way[one] == Choice::kOut; }));
         for (size_t size = n_in; size <= part.size() - n_out; ++size) sizes.add(size);
         continue;
       }
@@ -163,7 +171,8 @@ class OpenMembers {
     return true;
   }
 
-  static void choose(uint32_t member, Choice choice, const std::vector<std::vector<uint32_t>>& ties, std::vector<Choice>& way) {
+  static void choose(uint32_t member, Choice choice, const std::vector<std::vector<uint32_t>>& ties,
+                     std::vector<Choice>& way) {
     std::vector<uint32_t> open{member};
     way[member] = choice;
     while (!open.empty()) {
@@ -189,7 +198,8 @@ size_t steps_of(const ObjectShape& object) {
 }  // namespace
 
 bool counts_names(const ObjectShape& object) {
-  const auto n_required = std::ranges::count_if(object.properties, [](const auto& property) { return property.required; });
+  const auto n_required =
+      std::ranges::count_if(object.properties, [](const auto& property) { return property.required; });
   return object.least > static_cast<uint64_t>(n_required) + 1;
 }
 
@@ -202,7 +212,8 @@ void add_needed(const ObjectShape& object, std::vector<bool>& there) {
   while (!open.empty()) {
     const uint32_t property = open.back();
     open.pop_back();
-    for (auto at = std::ranges::lower_bound(needs, property, {}, [](const auto& one) { return one.first; }); at != needs.end() && at->first == property; ++at)
+    for (auto at = std::ranges::lower_bound(needs, property, {}, [](const auto& one) { return one.first; });
+         at != needs.end() && at->first == property; ++at)
       for (const uint32_t other : at->second) {
         if (there[other]) continue;
         there[other] = true;
@@ -229,7 +240,8 @@ bool drop_unmet(const ObjectShape& object, std::vector<bool>& may, Fuel& fuel) {
   return true;
 }
 
-std::optional<bool> can_have(const ObjectShape& object, std::vector<bool> must, std::vector<bool> may, uint64_t least, uint64_t most, Fuel& fuel) {
+std::optional<bool> can_have(const ObjectShape& object, std::vector<bool> must, std::vector<bool> may, uint64_t least,
+                             uint64_t most, Fuel& fuel) {
   if (!drop_unmet(object, may, fuel)) return std::nullopt;
   add_needed(object, must);
   uint64_t n_must = 0, n_may = 0;

@@ -21,6 +21,7 @@ bool drop_unmet(const ObjectShape& object, std::vector<bool>& may, Fuel& fuel);
 
 // Whether `least` to `most` properties can be there together: all of `must`, no others than those of `may`, each with what it
 // needs. Nothing when out of fuel: to choose a number of members that need each other in groups is as hard as packing.
-std::optional<bool> can_have(const ObjectShape& object, std::vector<bool> must, std::vector<bool> may, uint64_t least, uint64_t most, Fuel& fuel);
+std::optional<bool> can_have(const ObjectShape& object, std::vector<bool> must, std::vector<bool> may, uint64_t least,
+                             uint64_t most, Fuel& fuel);
 
 }  // namespace monolith::grammar

@@ -47,7 +47,8 @@ constexpr uint32_t kEnd = UINT32_MAX;
 
 class RegexParser {
  public:
-  RegexParser(std::string_view pattern, Regex& out, Regex::Problem& problem) : text_(pattern), out_(out), problem_(problem) {}
+  RegexParser(std::string_view pattern, Regex& out, Regex::Problem& problem)
+      : text_(pattern), out_(out), problem_(problem) {}
 
   bool run() {
     if (text_.size() > Regex::kMostBytes) return refuse("it is longer than 16 KiB");
@@ -130,12 +131,16 @@ class RegexParser {
 
   uint32_t quantified(uint32_t part) {
     uint32_t least, most;
-    if (take_if("*")) least = 0, most = kUnbounded;
-    else if (take_if("+")) least = 1, most = kUnbounded;
-    else if (take_if("?")) least = 0, most = 1;
-    else if (peek() != '{' || !counts(least, most)) return part;
+    if (take_if("*"))
+      least = 0, most = kUnbounded;
+    else if (take_if("+"))
+      least = 1, most = kUnbounded;
+    else if (take_if("?"))
+      least = 0, most = 1;
+    else if (peek() != '{' || !counts(least, most))
+      return part;
     if (failed_) return part;
-    take_if("?");   // lazy: the same texts
+    take_if("?");  // lazy: the same texts
     if (peek() == '*' || peek() == '+' || peek() == '?') {
       refuse("a quantifier follows another");
       return part;
@@ -158,7 +163,8 @@ class RegexParser {
     const auto number = [&](uint32_t& value) {
       const size_t begin = at;
       uint64_t sum = 0;
-      while (at < text_.size() && text_[at] >= '0' && text_[at] <= '9') sum = std::min<uint64_t>(sum * 10 + static_cast<uint64_t>(text_[at++] - '0'), 1u << 30);
+      while (at < text_.size() && text_[at] >= '0' && text_[at] <= '9')
+        sum = std::min<uint64_t>(sum * 10 + static_cast<uint64_t>(text_[at++] - '0'), 1u << 30);
       value = static_cast<uint32_t>(sum);
       return at > begin;
     };
@@ -170,8 +176,10 @@ class RegexParser {
     }
     if (at >= text_.size() || text_[at] != '}') return false;
     at_ = at + 1;
-    if (most < least) refuse("a repetition's bounds are out of order");
-    else if (least > Regex::kMostRepeats || (most != kUnbounded && most > Regex::kMostRepeats)) unsupported("a repetition of more than 65535");
+    if (most < least)
+      refuse("a repetition's bounds are out of order");
+    else if (least > Regex::kMostRepeats || (most != kUnbounded && most > Regex::kMostRepeats))
+      unsupported("a repetition of more than 65535");
     return true;
   }
 
@@ -186,15 +194,13 @@ class RegexParser {
       case '\\': return escape();
       case '*':
       case '+':
-      case '?':
-        refuse("a quantifier has nothing to repeat");
-        return 0;
+      case '?': refuse("a quantifier has nothing to repeat"); return 0;
       default: return add_set(CodePointSet::of(c));
     }
   }
 
   uint32_t group(int depth) {
-    Kind kind = Kind::kConcat;   // a plain group
+    Kind kind = Kind::kConcat;  // a plain group
     if (take_if("?:")) {
     } else if (take_if("?=")) {
       kind = Kind::kAhead;
@@ -254,11 +260,15 @@ class RegexParser {
         const size_t close = text_.find('}', at_);
         if (text_.substr(at_ + 1, 1) != "{" || close == std::string_view::npos) return std::nullopt;
         std::string_view name = text_.substr(at_ + 2, close - at_ - 2);
-        for (const std::string_view prefix : {"General_Category=", "gc="}) if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+        for (const std::string_view prefix : {"General_Category=", "gc="})
+          if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
         CodePointSet set;
-        if (auto category = general_category(name)) set = std::move(*category);
-        else if (name == "ASCII") set = CodePointSet::of(0, 0x7F);
-        else if (name == "Any") set = CodePointSet::all();
+        if (auto category = general_category(name))
+          set = std::move(*category);
+        else if (name == "ASCII")
+          set = CodePointSet::of(0, 0x7F);
+        else if (name == "Any")
+          set = CodePointSet::all();
         else {
           unsupported("the property \\p{" + std::string(name.substr(0, 40)) + "}");
           return CodePointSet{};
@@ -280,7 +290,9 @@ class RegexParser {
       case 'f': return '\f';
       case 'r': return '\r';
       case '0': return 0;
-      case 'b': if (in_bracket) return '\b'; break;
+      case 'b':
+        if (in_bracket) return '\b';
+        break;
       case 'c': {
         const uint32_t letter = take();
         if ((letter | 32) >= 'a' && (letter | 32) <= 'z') return letter % 32;
@@ -291,7 +303,8 @@ class RegexParser {
       case 'u': {
         if (take_if("{")) {
           uint32_t value = 0;
-          while (hex_digit(peek()) >= 0 && value <= kLastCodePoint) value = value * 16 + static_cast<uint32_t>(hex_digit(take()));
+          while (hex_digit(peek()) >= 0 && value <= kLastCodePoint)
+            value = value * 16 + static_cast<uint32_t>(hex_digit(take()));
           if (!take_if("}") || value > kLastCodePoint) refuse("\\u{…} is no code point");
           return value;
         }
@@ -340,20 +353,26 @@ class RegexParser {
       if (failed_) return 0;
       const bool is_range = peek() == '-' && at_ + 1 < text_.size() && text_[at_ + 1] != ']';
       if (!is_range) {
-        if (first) set.add(*first, *first);
-        else set.add(first_class);
+        if (first)
+          set.add(*first, *first);
+        else
+          set.add(first_class);
         continue;
       }
       ++at_;
       CodePointSet last_class;
       const std::optional<uint32_t> last = member(last_class);
       if (failed_) return 0;
-      if (!first || !last) {   // [\w-.]: the hyphen is one of the characters
+      if (!first || !last) {  // [\w-.]: the hyphen is one of the characters
         set.add('-', '-');
-        if (first) set.add(*first, *first);
-        else set.add(first_class);
-        if (last) set.add(*last, *last);
-        else set.add(last_class);
+        if (first)
+          set.add(*first, *first);
+        else
+          set.add(first_class);
+        if (last)
+          set.add(*last, *last);
+        else
+          set.add(last_class);
         continue;
       }
       if (*last < *first) {
@@ -391,15 +410,18 @@ bool Regex::parse(std::string_view pattern, Regex& out, Problem& problem) {
 void Regex::separate(CharPartition& partition) const {
   for (const CodePointSet& set : sets_) {
     const auto ranges = set.ranges();
-    if (ranges.size() == 1 && ranges[0].first == ranges[0].last) partition.separate(ranges[0].first);
-    else partition.separate(set);
+    if (ranges.size() == 1 && ranges[0].first == ranges[0].last)
+      partition.separate(ranges[0].first);
+    else
+      partition.separate(set);
   }
 }
 
 ExprId Regex::found_in(ExpressionPool& pool) const {
   const ExprId from_start = build(pool, root_, ExpressionPool::kAnything, true);
   if (!nodes_[root_].asserts) return pool.concat(ExpressionPool::kAnything, from_start);
-  return pool.either(from_start, pool.concat(ExpressionPool::kAnything, build(pool, root_, ExpressionPool::kAnything, false)));
+  return pool.either(from_start,
+                     pool.concat(ExpressionPool::kAnything, build(pool, root_, ExpressionPool::kAnything, false)));
 }
 
 ExprId Regex::whole(ExpressionPool& pool) const { return build(pool, root_, ExpressionPool::kEmpty, true); }
@@ -421,9 +443,10 @@ ExprId Regex::build(ExpressionPool& pool, uint32_t index, ExprId rest, bool at_s
     case Kind::kConcat: {
       // What stands before an element decides whether that is at the start: only assertions leave it there.
       uint32_t first_real = node.a;
-      while (first_real < node.b && nodes_[children_[first_real]].kind != Kind::kSet &&
-             (nodes_[children_[first_real]].kind == Kind::kStart || nodes_[children_[first_real]].kind == Kind::kAhead ||
-              nodes_[children_[first_real]].kind == Kind::kNotAhead || nodes_[children_[first_real]].kind == Kind::kEmpty))
+      while (
+          first_real < node.b && nodes_[children_[first_real]].kind != Kind::kSet &&
+          (nodes_[children_[first_real]].kind == Kind::kStart || nodes_[children_[first_real]].kind == Kind::kAhead ||
+           nodes_[children_[first_real]].kind == Kind::kNotAhead || nodes_[children_[first_real]].kind == Kind::kEmpty))
         ++first_real;
       ExprId e = rest;
       for (uint32_t i = node.b; i-- > node.a;) e = build(pool, children_[i], e, at_start && i <= first_real);

@@ -38,8 +38,8 @@ class Regex {
   enum class Kind : uint8_t { kEmpty, kSet, kConcat, kEither, kRepeat, kStart, kEnd, kAhead, kNotAhead };
   struct Node {
     Kind kind;
-    bool asserts = false;              // an anchor or a lookahead is within
-    uint32_t a = 0, b = 0, c = 0;      // set index; children [a, b) of children_; repeated, least, most
+    bool asserts = false;          // an anchor or a lookahead is within
+    uint32_t a = 0, b = 0, c = 0;  // set index; children [a, b) of children_; repeated, least, most
   };
   ExprId build(ExpressionPool& pool, uint32_t node, ExprId rest, bool at_start) const;
   ExprId plain(ExpressionPool& pool, uint32_t node) const;

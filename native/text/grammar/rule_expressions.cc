@@ -24,7 +24,8 @@ struct Texts {
 
 class RuleBuilder {
  public:
-  RuleBuilder(const RuleTree& tree, ExpressionPool& pool, std::string& problem) : tree_(tree), pool_(pool), problem_(problem) {}
+  RuleBuilder(const RuleTree& tree, ExpressionPool& pool, std::string& problem)
+      : tree_(tree), pool_(pool), problem_(problem) {}
 
   ExprId run() {
     reach();
@@ -53,7 +54,9 @@ class RuleBuilder {
 
   // Fills reached_, as far as recursion lets it each rule behind those it is made of.
   void reach() {
-    struct Step { uint32_t rule, node; };
+    struct Step {
+      uint32_t rule, node;
+    };
     std::vector<bool> seen(tree_.rules.size());
     seen[tree_.root] = true;
     std::vector<Step> path{{tree_.root, tree_.rules[tree_.root].first}};
@@ -170,7 +173,8 @@ class RuleBuilder {
     switch (node.kind) {
       case Kind::kEmpty: return ExpressionPool::kEmpty;
       case Kind::kLiteral: return pool_.literal(tree_.literals[node.a]);
-      case Kind::kSet: return spend(pool_.partition().n_classes() / 8) ? pool_.set(tree_.sets[node.a]) : ExpressionPool::kNothing;
+      case Kind::kSet:
+        return spend(pool_.partition().n_classes() / 8) ? pool_.set(tree_.sets[node.a]) : ExpressionPool::kNothing;
       case Kind::kRule: return reference(node.a);
       case Kind::kRepeat: return pool_.repeat(expressions_[node.a], node.b, node.c);
       case Kind::kConcat: {
@@ -206,7 +210,10 @@ class RuleBuilder {
     std::vector<std::vector<uint32_t>> first(tree_.rules.size());
     for (const uint32_t rule : reached_)
       if (rule_texts_[rule].longer) first[rule] = first_rules(pool_.definition(rule));
-    struct Step { uint32_t rule; size_t next; };
+    struct Step {
+      uint32_t rule;
+      size_t next;
+    };
     std::vector<uint32_t> number(tree_.rules.size(), kNone), lowest(tree_.rules.size()), stack;
     std::vector<bool> on_stack(tree_.rules.size());
     uint32_t n = 0;
@@ -224,8 +231,10 @@ class RuleBuilder {
         const uint32_t rule = step.rule;
         if (step.next < first[rule].size()) {
           const uint32_t to = first[rule][step.next++];
-          if (number[to] == kNone) enter(to);
-          else if (on_stack[to]) lowest[rule] = std::min(lowest[rule], number[to]);
+          if (number[to] == kNone)
+            enter(to);
+          else if (on_stack[to])
+            lowest[rule] = std::min(lowest[rule], number[to]);
           continue;
         }
         path.pop_back();
@@ -255,8 +264,10 @@ class RuleBuilder {
       std::vector<std::vector<ExprId>> rests(n);
       for (const auto& [first, rest] : ways) {
         const auto rule = pool_.as_rule(first);
-        if (rule && index[*rule] != kNone) rests[index[*rule]].push_back(rest);
-        else begins[i].push_back(pool_.concat(rule ? pool_.non_empty(first) : first, rest));
+        if (rule && index[*rule] != kNone)
+          rests[index[*rule]].push_back(rest);
+        else
+          begins[i].push_back(pool_.concat(rule ? pool_.non_empty(first) : first, rest));
       }
       for (size_t j = 0; j < n; ++j) star[j * n + i] = pool_.either(std::move(rests[j]));
       if (!spend(n)) return too_much(rules);
@@ -268,8 +279,11 @@ class RuleBuilder {
         const ExprId to_k = i == k ? again : pool_.concat(before[i * n + k], again);
         if (to_k == ExpressionPool::kNothing) continue;
         for (size_t j = 0; j < n && spend(1); ++j) {
-          if (j == k) star[i * n + j] = to_k;
-          else star[i * n + j] = pool_.either(i == k ? ExpressionPool::kNothing : before[i * n + j], pool_.concat(to_k, before[k * n + j]));
+          if (j == k)
+            star[i * n + j] = to_k;
+          else
+            star[i * n + j] = pool_.either(i == k ? ExpressionPool::kNothing : before[i * n + j],
+                                           pool_.concat(to_k, before[k * n + j]));
         }
       }
       if (pool_.failed()) return too_much(rules);
@@ -289,7 +303,8 @@ class RuleBuilder {
 
   bool too_much(const std::vector<uint32_t>& rules) {
     problem_ = "the rule \"" + tree_.rules[rules.front()].name + "\" begins with itself" +
-               (rules.size() == 1 ? "" : " by way of " + std::to_string(rules.size() - 1) + " others") + " in too many ways";
+               (rules.size() == 1 ? "" : " by way of " + std::to_string(rules.size() - 1) + " others") +
+               " in too many ways";
     return false;
   }
 
@@ -297,12 +312,14 @@ class RuleBuilder {
   ExpressionPool& pool_;
   std::string& problem_;
   std::vector<uint32_t> reached_;
-  std::vector<Texts> texts_, rule_texts_;      // of nodes, of rules
-  std::vector<ExprId> expressions_;            // of nodes
+  std::vector<Texts> texts_, rule_texts_;  // of nodes, of rules
+  std::vector<ExprId> expressions_;        // of nodes
 };
 
 }  // namespace
 
-ExprId texts_of_rules(const RuleTree& tree, ExpressionPool& pool, std::string& problem) { return RuleBuilder(tree, pool, problem).run(); }
+ExprId texts_of_rules(const RuleTree& tree, ExpressionPool& pool, std::string& problem) {
+  return RuleBuilder(tree, pool, problem).run();
+}
 
 }  // namespace monolith::grammar

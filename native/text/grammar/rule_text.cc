@@ -27,8 +27,10 @@ bool is_name(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A'
 std::string place_of(std::string_view text, size_t at) {
   size_t line = 1, column = 1;
   for (const char c : text.substr(0, at)) {
-    if (c == '\n') ++line, column = 1;
-    else column += (c & 0xC0) != 0x80;
+    if (c == '\n')
+      ++line, column = 1;
+    else
+      column += (c & 0xC0) != 0x80;
   }
   return "line " + std::to_string(line) + ", column " + std::to_string(column);
 }
@@ -69,9 +71,12 @@ class RuleParser {
   size_t behind_space(size_t at) const {
     while (at < text_.size()) {
       const char c = text_[at];
-      if (c == '#') at = std::min(text_.find('\n', at), text_.size());
-      else if (c == ' ' || c == '\t' || c == '\n' || c == '\r') ++at;
-      else break;
+      if (c == '#')
+        at = std::min(text_.find('\n', at), text_.size());
+      else if (c == ' ' || c == '\t' || c == '\n' || c == '\r')
+        ++at;
+      else
+        break;
     }
     return at;
   }
@@ -158,8 +163,10 @@ class RuleParser {
       const char c = text_[at_];
       if (c == '|' || c == ')') break;
       if (c == '*' || c == '+' || c == '?' || c == '{') {
-        if (parts.empty()) refuse(at_, "there is nothing before " + here() + " to repeat");
-        else parts.back() = repetition(parts.back());
+        if (parts.empty())
+          refuse(at_, "there is nothing before " + here() + " to repeat");
+        else
+          parts.back() = repetition(parts.back());
         continue;
       }
       if (is_name(c)) {
@@ -190,15 +197,9 @@ class RuleParser {
         return group;
       }
       case '<':
-      case '!':
-        refuse(at_, "tokens cannot be named, only characters");
-        return 0;
-      case ':':
-        refuse(at_, "there is no rule's name before \":\"");
-        return 0;
-      default:
-        refuse(at_, here() + " means nothing here: literals stand in quotation marks");
-        return 0;
+      case '!': refuse(at_, "tokens cannot be named, only characters"); return 0;
+      case ':': refuse(at_, "there is no rule's name before \":\""); return 0;
+      default: refuse(at_, here() + " means nothing here: literals stand in quotation marks"); return 0;
     }
   }
 
@@ -206,7 +207,7 @@ class RuleParser {
     if (take_if("*")) return add({Kind::kRepeat, repeated, 0, kUnbounded});
     if (take_if("+")) return add({Kind::kRepeat, repeated, 1, kUnbounded});
     if (take_if("?")) return add({Kind::kRepeat, repeated, 0, 1});
-    const size_t begin = at_++;   // {
+    const size_t begin = at_++;  // {
     const auto least = count(begin);
     if (!least) return 0;
     std::optional<uint32_t> most = least;
@@ -248,8 +249,10 @@ class RuleParser {
     const size_t begin = at_++;
     std::string text;
     while (!failed_ && !take_if("\"")) {
-      if (at_end()) refuse(begin, "a literal is not closed");
-      else append_utf8(character(), text);
+      if (at_end())
+        refuse(begin, "a literal is not closed");
+      else
+        append_utf8(character(), text);
     }
     if (failed_) return 0;
     out_.literals.push_back(std::move(text));
@@ -308,7 +311,12 @@ class RuleParser {
       case 'n': return '\n';
       case 'r': return '\r';
       case 't': return '\t';
-      case '\\': case '"': case '[': case ']': case '^': case '-': return static_cast<uint32_t>(kind);
+      case '\\':
+      case '"':
+      case '[':
+      case ']':
+      case '^':
+      case '-': return static_cast<uint32_t>(kind);
       case 'x': return hex(begin, 2);
       case 'U': return scalar(begin, hex(begin, 8));
       case 'u': {
@@ -320,7 +328,9 @@ class RuleParser {
       }
       default:
         --at_;
-        refuse(begin, "there is no escape \\" + (at_end() ? std::string() : std::string(text_.substr(at_, decode_utf8(text_.substr(at_)).size))));
+        refuse(begin,
+               "there is no escape \\" +
+                   (at_end() ? std::string() : std::string(text_.substr(at_, decode_utf8(text_.substr(at_)).size))));
         return 0;
     }
   }
@@ -370,8 +380,10 @@ void RuleTree::separate(CharPartition& partition) const {
   }
   for (const CodePointSet& set : sets) {
     const auto ranges = set.ranges();
-    if (ranges.size() == 1 && ranges[0].first == ranges[0].last) partition.separate(ranges[0].first);
-    else partition.separate(set);
+    if (ranges.size() == 1 && ranges[0].first == ranges[0].last)
+      partition.separate(ranges[0].first);
+    else
+      partition.separate(set);
   }
 }
 

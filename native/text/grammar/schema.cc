@@ -4,14 +4,17 @@
 
 namespace monolith::grammar {
 
-std::unique_ptr<Schema> Schema::compile(std::string_view json, const SchemaOptions& options, std::vector<SchemaProblem>& problems) {
+std::unique_ptr<Schema> Schema::compile(std::string_view json, const SchemaOptions& options,
+                                        std::vector<SchemaProblem>& problems) {
   return SchemaCompiler(options, problems).run(json);
 }
 
 size_t Schema::bytes() const {
-  size_t bytes = pool_->bytes() + shapes_.size() * sizeof(Shape) + arrays_.size() * sizeof(ArrayShape) + objects_.size() * sizeof(ObjectShape);
+  size_t bytes = pool_->bytes() + shapes_.size() * sizeof(Shape) + arrays_.size() * sizeof(ArrayShape) +
+                 objects_.size() * sizeof(ObjectShape);
   for (const ObjectShape& object : objects_)
-    bytes += object.properties.size() * (sizeof(ObjectShape::Property) + 32) + object.others.size() * sizeof(ObjectShape::OtherNames) + object.needs.size() * 64;
+    bytes += object.properties.size() * (sizeof(ObjectShape::Property) + 32) +
+             object.others.size() * sizeof(ObjectShape::OtherNames) + object.needs.size() * 64;
   return bytes + partition_.n_classes() * 64;
 }
 

@@ -23,30 +23,32 @@ inline constexpr ShapeId kNoShape = UINT32_MAX;
 struct ObjectShape {
   struct Property {
     std::string name;
-    ShapeId shape;                     // kNoShape: may not be there
+    ShapeId shape;  // kNoShape: may not be there
     bool required;
   };
-  struct OtherNames {                  // names that are no property's, by what their values are
+  struct OtherNames {  // names that are no property's, by what their values are
     ExprId name;
     ShapeId shape;
-    uint32_t n;                        // of them there are, where names are counted; kUnbounded: more than anybody writes
+    // of them there are, where names are counted; kUnbounded: more than anybody writes
+    uint32_t n;
   };
-  std::vector<Property> properties;    // in the order of the schema
-  std::vector<OtherNames> others;      // no name fits two of them
-  uint32_t least = 0, most = kUnbounded;                             // members
-  std::vector<std::pair<uint32_t, std::vector<uint32_t>>> needs;     // a property that is there needs these; by property
+  std::vector<Property> properties;       // in the order of the schema
+  std::vector<OtherNames> others;         // no name fits two of them
+  uint32_t least = 0, most = kUnbounded;  // members
+  // a property that is there needs these; by property
+  std::vector<std::pair<uint32_t, std::vector<uint32_t>>> needs;
 };
 
 struct ArrayShape {
   std::vector<ShapeId> prefix;
-  ShapeId rest = kNoShape;             // kNoShape: nothing behind the prefix
+  ShapeId rest = kNoShape;  // kNoShape: nothing behind the prefix
   uint32_t least = 0, most = kUnbounded;
 };
 
 struct Shape {
-  ExprId scalar = ExpressionPool::kNothing;    // null, booleans and numbers, as written
-  ExprId string = ExpressionPool::kNothing;    // characters of a string
-  std::vector<uint32_t> objects, arrays;       // alternatives: indices
+  ExprId scalar = ExpressionPool::kNothing;  // null, booleans and numbers, as written
+  ExprId string = ExpressionPool::kNothing;  // characters of a string
+  std::vector<uint32_t> objects, arrays;     // alternatives: indices
 };
 
 struct SchemaOptions {
@@ -64,7 +66,7 @@ struct SchemaOptions {
 struct SchemaProblem {
   enum class Kind : uint8_t { kInvalid, kUnsupported, kTooLarge, kImpossible };
   Kind kind;
-  std::string pointer;                 // JSON pointer into the schema
+  std::string pointer;  // JSON pointer into the schema
   std::string keyword;
   std::string what;
 };
@@ -72,14 +74,18 @@ struct SchemaProblem {
 class Schema {
  public:
   // Null with `problems` holding the reason; else what was left out, if anything.
-  static std::unique_ptr<Schema> compile(std::string_view json, const SchemaOptions& options, std::vector<SchemaProblem>& problems);
+  static std::unique_ptr<Schema> compile(std::string_view json, const SchemaOptions& options,
+                                         std::vector<SchemaProblem>& problems);
   // Any JSON object (`objects_only`) or any JSON value.
   static std::unique_ptr<Schema> any_json(bool objects_only);
   // No JSON but the text itself: what a regular expression matches from end to end, what rules make of the one called
   // root, or one of several texts.
-  static std::unique_ptr<Schema> regex(std::string_view pattern, const SchemaOptions& options, std::vector<SchemaProblem>& problems);
-  static std::unique_ptr<Schema> rules(std::string_view text, const SchemaOptions& options, std::vector<SchemaProblem>& problems);
-  static std::unique_ptr<Schema> choice(std::span<const std::string> texts, const SchemaOptions& options, std::vector<SchemaProblem>& problems);
+  static std::unique_ptr<Schema> regex(std::string_view pattern, const SchemaOptions& options,
+                                       std::vector<SchemaProblem>& problems);
+  static std::unique_ptr<Schema> rules(std::string_view text, const SchemaOptions& options,
+                                       std::vector<SchemaProblem>& problems);
+  static std::unique_ptr<Schema> choice(std::span<const std::string> texts, const SchemaOptions& options,
+                                        std::vector<SchemaProblem>& problems);
 
   ExpressionPool& expressions() { return *pool_; }
   ShapeId root() const { return root_; }

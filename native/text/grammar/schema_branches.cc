@@ -16,7 +16,8 @@ ShapeId SchemaCompiler::shape_of(Conjunction schemas) {
     out_->shapes_.emplace_back();
     conjunctions_.push_back(std::move(schemas));
     pending_.push_back(found->second);
-    if (out_->shapes_.size() > options_.most_shapes) problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema has too many parts");
+    if (out_->shapes_.size() > options_.most_shapes)
+      problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema has too many parts");
   }
   return found->second;
 }
@@ -41,7 +42,7 @@ void SchemaCompiler::branches(const Conjunction& schemas, std::vector<Branch>& d
     Branch branch = std::move(work.back());
     work.pop_back();
     bool alive = true;
-    std::vector<std::vector<Conjunction>> choices;   // of each one is to hold
+    std::vector<std::vector<Conjunction>> choices;  // of each one is to hold
     while (alive && !branch.open.empty() && spend()) {
       const JsonId schema = branch.open.back();
       branch.open.pop_back();
@@ -49,7 +50,8 @@ void SchemaCompiler::branches(const Conjunction& schemas, std::vector<Branch>& d
         case Kind::kTrue: break;
         case Kind::kFalse: alive = false; break;
         case Kind::kObject:
-          if (std::find(branch.flat.begin(), branch.flat.end(), schema) == branch.flat.end()) take(schema, branch, choices);
+          if (std::find(branch.flat.begin(), branch.flat.end(), schema) == branch.flat.end())
+            take(schema, branch, choices);
           break;
         default: invalid(schema, "", "a schema is an object or a boolean"); return;
       }
@@ -66,7 +68,8 @@ void SchemaCompiler::branches(const Conjunction& schemas, std::vector<Branch>& d
 }
 
 // Every combination, the later choices innermost, those without a common type left out at once.
-void SchemaCompiler::pend(const Branch& branch, const std::vector<std::vector<Conjunction>>& choices, std::vector<Branch>& work) {
+void SchemaCompiler::pend(const Branch& branch, const std::vector<std::vector<Conjunction>>& choices,
+                          std::vector<Branch>& work) {
   std::vector<Branch> now{branch};
   for (const auto& choice : choices) {
     std::vector<Branch> next;
@@ -80,7 +83,8 @@ void SchemaCompiler::pend(const Branch& branch, const std::vector<std::vector<Co
         one.open.insert(one.open.end(), way.begin(), way.end());
         next.push_back(std::move(one));
         if (next.size() > kMostBranches) {
-          problem(SchemaProblem::Kind::kTooLarge, branch.flat.empty() ? kNoJson : branch.flat.front(), "", "its alternatives multiply to more than 512");
+          problem(SchemaProblem::Kind::kTooLarge, branch.flat.empty() ? kNoJson : branch.flat.front(), "",
+                  "its alternatives multiply to more than 512");
           return;
         }
       }
@@ -132,7 +136,7 @@ uint32_t SchemaCompiler::type_of_value(JsonId value) const {
     case Kind::kTrue: return kBoolean;
     case Kind::kNumber: {
       if (const auto decimal = Decimal::parse(doc_.text(value))) return decimal->is_whole() ? kInteger : kFraction;
-      const double number = doc_.number(value);   // more digits than a Decimal has
+      const double number = doc_.number(value);  // more digits than a Decimal has
       return number == std::floor(number) ? kInteger : kFraction;
     }
     case Kind::kString: return kString;
@@ -152,7 +156,8 @@ void SchemaCompiler::take(JsonId schema, Branch& branch, std::vector<std::vector
   const JsonId ref = doc_.member(schema, "$ref");
   if (doc_.is(ref, Kind::kString)) {
     const JsonId target = resolve(doc_.text(ref));
-    if (target == kNoJson) return unsupported(schema, "$ref", "there is nothing at " + doc_.text(ref).substr(0, 200) + " within the schema");
+    if (target == kNoJson)
+      return unsupported(schema, "$ref", "there is nothing at " + doc_.text(ref).substr(0, 200) + " within the schema");
     branch.open.push_back(target);
     if (ref_stands_alone_) return;
   }
@@ -174,15 +179,17 @@ void SchemaCompiler::take(JsonId schema, Branch& branch, std::vector<std::vector
   if (const JsonId one = doc_.member(schema, "oneOf"); one != kNoJson) take_one_of(schema, one, choices);
   if (const JsonId no = doc_.member(schema, "not"); no != kNoJson) {
     const JsonId negated = negate(no);
-    if (negated == kNoJson) unsupported(schema, "not", "the negation of this schema cannot be decided");
-    else branch.open.push_back(negated);
+    if (negated == kNoJson)
+      unsupported(schema, "not", "the negation of this schema cannot be decided");
+    else
+      branch.open.push_back(negated);
   }
   if (const JsonId condition = doc_.member(schema, "if"); condition != kNoJson) take_if(schema, condition, choices);
   for (const char* keyword : {"dependentSchemas", "dependencies"}) {
     const JsonId all = doc_.member(schema, keyword);
     if (!doc_.is(all, Kind::kObject)) continue;
     for (const auto& [name, dependent] : doc_.members(all)) {
-      if (doc_.kind(dependent) == Kind::kArray) continue;   // names: with the object's own keywords
+      if (doc_.kind(dependent) == Kind::kArray) continue;  // names: with the object's own keywords
       choices.push_back({{schema_without(name)}, {dependent}});
     }
   }
@@ -212,7 +219,9 @@ void SchemaCompiler::take_one_of(JsonId schema, JsonId list, std::vector<std::ve
         continue;
       }
       if (!options_.one_of_as_any_of) {
-        unsupported(schema, "oneOf", "it cannot be shown that its branches " + std::to_string(i) + " and " + std::to_string(j) + " exclude one another");
+        unsupported(schema, "oneOf",
+                    "it cannot be shown that its branches " + std::to_string(i) + " and " + std::to_string(j) +
+                        " exclude one another");
         if (failed_) return;
       }
     }

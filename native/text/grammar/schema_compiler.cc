@@ -36,11 +36,15 @@ std::unique_ptr<Schema> SchemaCompiler::run(std::string_view json) {
     pending_.pop_back();
     define(id);
   }
-  if (pool_->failed() && !failed_) problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema's patterns are too complex");
+  if (pool_->failed() && !failed_)
+    problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema's patterns are too complex");
   if (failed_) return nullptr;
   const bool possible = prune();
-  if (pool_->failed()) problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema's patterns are too complex");   // then that says nothing
-  else if (!possible) problem(SchemaProblem::Kind::kImpossible, root_, "", "no value fits the schema");
+  // then that says nothing
+  if (pool_->failed())
+    problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema's patterns are too complex");
+  else if (!possible)
+    problem(SchemaProblem::Kind::kImpossible, root_, "", "no value fits the schema");
   return failed_ ? nullptr : std::move(schema);
 }
 
@@ -61,7 +65,11 @@ bool SchemaCompiler::spend(size_t steps) {
 // Found by looking for it: asked only when something is wrong. Without recursion.
 std::string SchemaCompiler::pointer_to(JsonId wanted) const {
   if (wanted == kNoJson) return "";
-  struct Place { JsonId id; size_t parent; std::string step; };
+  struct Place {
+    JsonId id;
+    size_t parent;
+    std::string step;
+  };
   std::vector<Place> places{{root_, SIZE_MAX, ""}};
   for (size_t at = 0; at < places.size(); ++at) {
     if (places[at].id == wanted) {
@@ -69,9 +77,12 @@ std::string SchemaCompiler::pointer_to(JsonId wanted) const {
       for (size_t p = at; places[p].parent != SIZE_MAX; p = places[p].parent) {
         std::string step = "/";
         for (const char c : places[p].step) {
-          if (c == '~') step += "~0";
-          else if (c == '/') step += "~1";
-          else step += c;
+          if (c == '~')
+            step += "~0";
+          else if (c == '/')
+            step += "~1";
+          else
+            step += c;
         }
         out = step + out;
       }
@@ -139,7 +150,8 @@ void SchemaCompiler::check_unsupported(JsonId schema) {
   if (!checked_.insert(schema).second) return;
   if (doc_.is(doc_.member(schema, "uniqueItems"), Kind::kTrue)) {
     const JsonId most = doc_.member(schema, "maxItems");
-    if (!doc_.is(most, Kind::kNumber) || doc_.number(most) > 1) unsupported(schema, "uniqueItems", "items are not compared");
+    if (!doc_.is(most, Kind::kNumber) || doc_.number(most) > 1)
+      unsupported(schema, "uniqueItems", "items are not compared");
   }
   for (const char* keyword : {"contains", "minContains", "maxContains"})
     if (doc_.member(schema, keyword) != kNoJson) unsupported(schema, keyword, "items are not counted by what they are");

@@ -27,7 +27,8 @@ namespace monolith::grammar {
 
 class SchemaCompiler {
  public:
-  SchemaCompiler(const SchemaOptions& options, std::vector<SchemaProblem>& problems) : options_(options), problems_(problems) {}
+  SchemaCompiler(const SchemaOptions& options, std::vector<SchemaProblem>& problems)
+      : options_(options), problems_(problems) {}
 
   std::unique_ptr<Schema> run(std::string_view json);
 
@@ -35,8 +36,15 @@ class SchemaCompiler {
   using Kind = JsonDocument::Kind;
   using Conjunction = std::vector<JsonId>;
   enum Types : uint32_t {
-    kNull = 1, kBoolean = 2, kInteger = 4, kFraction = 8, kString = 16, kArray = 32, kObject = 64,
-    kNumber = kInteger | kFraction, kAll = 127,
+    kNull = 1,
+    kBoolean = 2,
+    kInteger = 4,
+    kFraction = 8,
+    kString = 16,
+    kArray = 32,
+    kObject = 64,
+    kNumber = kInteger | kFraction,
+    kAll = 127,
   };
   // Of our own, in negated schemas; no JSON member written by a client is taken for them.
   static constexpr const char* kNotEnum = "\x01not-enum";
@@ -67,7 +75,9 @@ class SchemaCompiler {
     problem(SchemaProblem::Kind::kInvalid, at, keyword, std::move(what));
   }
   bool spend(size_t steps = 1);
-  void takes_too_long() { problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema takes too many steps to compile"); }
+  void takes_too_long() {
+    problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema takes too many steps to compile");
+  }
   std::string pointer_to(JsonId wanted) const;
   bool gather_characters();
   void separate_text(const std::string& text);
@@ -99,7 +109,9 @@ class SchemaCompiler {
   // ---- negation and what cannot hold together: schema_negation.cc ----
   JsonId boolean(bool value) { return doc_.add(value ? Kind::kTrue : Kind::kFalse); }
   JsonId object(std::vector<JsonDocument::Member> members) { return doc_.add_object(std::move(members)); }
-  JsonId typed(const char* type, const char* keyword, JsonId value) { return object({{"type", doc_.add_string(type)}, {keyword, value}}); }
+  JsonId typed(const char* type, const char* keyword, JsonId value) {
+    return object({{"type", doc_.add_string(type)}, {keyword, value}});
+  }
   JsonId schema_without(const std::string& name);
   JsonId count(double value);
   JsonId negate(JsonId schema);

@@ -9,7 +9,10 @@ namespace monolith::grammar {
 
 void SchemaCompiler::add_array(ShapeId id, const std::vector<JsonId>& flat) {
   ArrayShape array;
-  struct Part { std::vector<JsonId> prefix; JsonId rest; };
+  struct Part {
+    std::vector<JsonId> prefix;
+    JsonId rest;
+  };
   std::vector<Part> parts;
   size_t n_prefix = 0;
   for (const JsonId schema : flat) {
@@ -33,8 +36,10 @@ void SchemaCompiler::add_array(ShapeId id, const std::vector<JsonId>& flat) {
   const auto at = [&](size_t index) {
     Conjunction all;
     for (const Part& part : parts) {
-      if (index < part.prefix.size()) all.push_back(part.prefix[index]);
-      else if (part.rest != kNoJson) all.push_back(part.rest);
+      if (index < part.prefix.size())
+        all.push_back(part.prefix[index]);
+      else if (part.rest != kNoJson)
+        all.push_back(part.rest);
     }
     return shape_of(std::move(all));
   };
@@ -59,15 +64,22 @@ void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat) {
   for (const JsonId schema : flat) {
     if (const auto n = count_of(schema, "minProperties")) object.least = std::max(object.least, *n);
     if (const auto n = count_of(schema, "maxProperties")) object.most = std::min(object.most, *n);
-    ObjectPart part{schema, doc_.member(schema, "properties"), doc_.member(schema, "patternProperties"),
-                    doc_.member(schema, "additionalProperties"), doc_.member(schema, "propertyNames"), {}};
+    ObjectPart part{schema,
+                    doc_.member(schema, "properties"),
+                    doc_.member(schema, "patternProperties"),
+                    doc_.member(schema, "additionalProperties"),
+                    doc_.member(schema, "propertyNames"),
+                    {}};
     if (part.properties != kNoJson) {
-      if (!doc_.is(part.properties, Kind::kObject)) return invalid(schema, "properties", "properties is an object of schemas");
+      if (!doc_.is(part.properties, Kind::kObject))
+        return invalid(schema, "properties", "properties is an object of schemas");
       for (const auto& member : doc_.members(part.properties)) place(member.first);
     }
     if (part.patterns != kNoJson) {
-      if (!doc_.is(part.patterns, Kind::kObject)) return invalid(schema, "patternProperties", "patternProperties is an object of schemas");
-      for (const auto& [pattern, inner] : doc_.members(part.patterns)) part.pattern_list.emplace_back(found(schema, "patternProperties", pattern), inner);
+      if (!doc_.is(part.patterns, Kind::kObject))
+        return invalid(schema, "patternProperties", "patternProperties is an object of schemas");
+      for (const auto& [pattern, inner] : doc_.members(part.patterns))
+        part.pattern_list.emplace_back(found(schema, "patternProperties", pattern), inner);
     }
     if (part.names != kNoJson) {
       // Names are strings: the strings of the schema they have to fit.
@@ -95,7 +107,8 @@ void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat) {
       }
     }
   if (!spend(names.size() * parts.size())) return;
-  const ExprId all_names = name_rules.empty() ? ExpressionPool::kAnything : pool_->both(std::vector<ExprId>(name_rules));
+  const ExprId all_names =
+      name_rules.empty() ? ExpressionPool::kAnything : pool_->both(std::vector<ExprId>(name_rules));
   for (const std::string& name : names) {
     Conjunction all;
     bool allowed = all_names == ExpressionPool::kAnything || pool_->fits(all_names, name);
@@ -131,7 +144,10 @@ void SchemaCompiler::add_others(ObjectShape& object, const std::vector<ObjectPar
   for (const ObjectPart& part : parts)
     for (const auto& [pattern, schema] : part.pattern_list)
       if (std::find(patterns.begin(), patterns.end(), pattern) == patterns.end()) patterns.push_back(pattern);
-  struct Kinds { ExprId names; std::vector<ExprId> matched; };
+  struct Kinds {
+    ExprId names;
+    std::vector<ExprId> matched;
+  };
   std::vector<Kinds> kinds{{names, {}}};
   for (const ExprId pattern : patterns) {
     std::vector<Kinds> next;
@@ -145,19 +161,21 @@ void SchemaCompiler::add_others(ObjectShape& object, const std::vector<ObjectPar
     }
     kinds = std::move(next);
     if (kinds.size() > 64) {
-      problem(SchemaProblem::Kind::kTooLarge, parts.front().schema, "patternProperties", "its patterns overlap in more than 64 ways");
+      problem(SchemaProblem::Kind::kTooLarge, parts.front().schema, "patternProperties",
+              "its patterns overlap in more than 64 ways");
       return;
     }
   }
   const bool counted = counts_names(object);
-  const uint64_t most = std::max(object.least, 1u << 20);   // names that can be told from no end of them
+  const uint64_t most = std::max(object.least, 1u << 20);  // names that can be told from no end of them
   for (const Kinds& kind : kinds) {
     Conjunction all;
     bool allowed = true;
     for (const ObjectPart& part : parts) {
       bool seen = false;
       for (const auto& [pattern, schema] : part.pattern_list)
-        if (std::find(kind.matched.begin(), kind.matched.end(), pattern) != kind.matched.end()) all.push_back(schema), seen = true;
+        if (std::find(kind.matched.begin(), kind.matched.end(), pattern) != kind.matched.end())
+          all.push_back(schema), seen = true;
       if (!seen && part.additional != kNoJson) all.push_back(part.additional);
     }
     for (const JsonId schema : all)
@@ -176,10 +194,12 @@ ExprId SchemaCompiler::names_fitting(JsonId schema) {
     if (failed_) break;
     const auto values = listed_values(branch.flat);
     const ExprId all = strings(branch.flat);
-    if (!values) e = pool_->either(e, all);
+    if (!values)
+      e = pool_->either(e, all);
     else
       for (const JsonId value : *values)
-        if (doc_.kind(value) == Kind::kString && pool_->fits(all, doc_.text(value))) e = pool_->either(e, pool_->literal(doc_.text(value)));
+        if (doc_.kind(value) == Kind::kString && pool_->fits(all, doc_.text(value)))
+          e = pool_->either(e, pool_->literal(doc_.text(value)));
   }
   return e;
 }

@@ -18,7 +18,9 @@ bool SchemaCompiler::exclude_each_other(JsonId a, JsonId b, int depth) {
   const std::vector<JsonId>* values_a = values_of(a);
   const std::vector<JsonId>* values_b = values_of(b);
   if (values_a && values_b) {
-    return std::ranges::none_of(*values_a, [&](JsonId x) { return std::ranges::any_of(*values_b, [&](JsonId y) { return doc_.equal(x, y); }); });
+    return std::ranges::none_of(*values_a, [&](JsonId x) {
+      return std::ranges::any_of(*values_b, [&](JsonId y) { return doc_.equal(x, y); });
+    });
   }
   // Through one of its parts.
   for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
@@ -28,7 +30,8 @@ bool SchemaCompiler::exclude_each_other(JsonId a, JsonId b, int depth) {
     for (const char* keyword : {"anyOf", "oneOf"}) {
       const JsonId any = doc_.member(x, keyword);
       if (doc_.is(any, Kind::kArray) && !doc_.items(any).empty() &&
-          std::ranges::all_of(doc_.items(any), [&, y = y](JsonId one) { return exclude_each_other(one, y, depth + 1); }))
+          std::ranges::all_of(doc_.items(any),
+                              [&, y = y](JsonId one) { return exclude_each_other(one, y, depth + 1); }))
         return true;
     }
   }
@@ -42,7 +45,9 @@ bool SchemaCompiler::exclude_each_other(JsonId a, JsonId b, int depth) {
       const JsonId in_x = doc_.member(doc_.member(x, "properties"), doc_.text(name));
       const JsonId in_y = doc_.member(doc_.member(y, "properties"), doc_.text(name));
       if (in_y == kNoJson) {
-        if (doc_.member(y, "patternProperties") == kNoJson && doc_.is(doc_.member(y, "additionalProperties"), Kind::kFalse)) return true;
+        if (doc_.member(y, "patternProperties") == kNoJson &&
+            doc_.is(doc_.member(y, "additionalProperties"), Kind::kFalse))
+          return true;
         continue;
       }
       if (doc_.kind(in_y) == Kind::kFalse) return true;
@@ -57,8 +62,10 @@ const std::vector<JsonId>* SchemaCompiler::values_of(JsonId schema) {
   const auto known = values_.find(schema);
   if (known != values_.end()) return known->second.empty() ? nullptr : &known->second;
   std::vector<JsonId>& values = values_[schema];
-  if (const JsonId value = doc_.member(schema, "const"); value != kNoJson) values.push_back(value);
-  else if (const JsonId list = doc_.member(schema, "enum"); doc_.is(list, Kind::kArray)) values.assign(doc_.items(list).begin(), doc_.items(list).end());
+  if (const JsonId value = doc_.member(schema, "const"); value != kNoJson)
+    values.push_back(value);
+  else if (const JsonId list = doc_.member(schema, "enum"); doc_.is(list, Kind::kArray))
+    values.assign(doc_.items(list).begin(), doc_.items(list).end());
   return values.empty() ? nullptr : &values;
 }
 
@@ -108,12 +115,15 @@ JsonId SchemaCompiler::negation(JsonId schema) {
 bool SchemaCompiler::negate_keyword(JsonId schema, const std::string& name, JsonId value, std::vector<JsonId>& ways) {
   const auto number_plus = [&](double by) { return count(doc_.number(value) + by); };
   // Nobody can say what does not fit a keyword with a value that it cannot have.
-  for (const char* counted : {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minimum", "maximum"})
+  for (const char* counted :
+       {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minimum", "maximum"})
     if (name == counted && !doc_.is(value, Kind::kNumber)) return false;
   if (name == "type") {
     const uint32_t types = types_listed(value);
     std::vector<JsonId> others;
-    const auto add = [&](uint32_t bits, const char* other) { if ((types & bits) == 0) others.push_back(doc_.add_string(other)); };
+    const auto add = [&](uint32_t bits, const char* other) {
+      if ((types & bits) == 0) others.push_back(doc_.add_string(other));
+    };
     add(kNull, "null");
     add(kBoolean, "boolean");
     add(kNumber, "number");
@@ -138,12 +148,15 @@ bool SchemaCompiler::negate_keyword(JsonId schema, const std::string& name, Json
       const JsonId no = negate(inner);
       if (no == kNoJson) return false;
       if (doc_.kind(no) == Kind::kFalse) continue;
-      ways.push_back(object({{"type", doc_.add_string("object")}, {"properties", object({{property, no}})}, {"required", doc_.add_array({doc_.add_string(property)})}}));
+      ways.push_back(object({{"type", doc_.add_string("object")},
+                             {"properties", object({{property, no}})},
+                             {"required", doc_.add_array({doc_.add_string(property)})}}));
     }
   } else if (name == "pattern") {
     ways.push_back(typed("string", kNotPattern, value));
   } else if (name == "format") {
-    if (doc_.is(value, Kind::kString) && format_pattern(doc_.text(value)) != nullptr) ways.push_back(typed("string", kNotFormat, value));
+    if (doc_.is(value, Kind::kString) && format_pattern(doc_.text(value)) != nullptr)
+      ways.push_back(typed("string", kNotFormat, value));
   } else if (name == "minLength") {
     if (doc_.number(value) > 0) ways.push_back(typed("string", "maxLength", number_plus(-1)));
   } else if (name == "maxLength") {
@@ -196,13 +209,15 @@ bool SchemaCompiler::negate_keyword(JsonId schema, const std::string& name, Json
     ways.push_back(no);
   } else if (name == kNotEnum) {
     ways.push_back(object({{"enum", value}}));
-  } else if (name == "items" || name == "prefixItems" || name == "additionalItems" || name == "contains" || name == "uniqueItems" ||
-             name == "additionalProperties" || name == "patternProperties" || name == "propertyNames" || name == "oneOf" || name == "if" ||
-             name == "dependencies" || name == "dependentSchemas" || name == "dependentRequired" || name == "$dynamicRef" ||
-             name == "$recursiveRef" || name == "unevaluatedProperties" || name == "unevaluatedItems" || name == "minContains" ||
-             name == kNotPattern || name == kNotFormat) {
+  } else if (name == "items" || name == "prefixItems" || name == "additionalItems" || name == "contains" ||
+             name == "uniqueItems" || name == "additionalProperties" || name == "patternProperties" ||
+             name == "propertyNames" || name == "oneOf" || name == "if" || name == "dependencies" ||
+             name == "dependentSchemas" || name == "dependentRequired" || name == "$dynamicRef" ||
+             name == "$recursiveRef" || name == "unevaluatedProperties" || name == "unevaluatedItems" ||
+             name == "minContains" || name == kNotPattern || name == kNotFormat) {
     // What holds for everything says nothing.
-    if (doc_.is(value, Kind::kTrue) && (name == "items" || name == "additionalProperties" || name == "additionalItems")) return true;
+    if (doc_.is(value, Kind::kTrue) && (name == "items" || name == "additionalProperties" || name == "additionalItems"))
+      return true;
     if (doc_.is(value, Kind::kObject) && doc_.members(value).empty() && name != "oneOf" && name != "if") return true;
     if (doc_.is(value, Kind::kFalse) && name == "uniqueItems") return true;
     return false;

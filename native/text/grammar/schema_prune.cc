@@ -21,7 +21,8 @@ bool SchemaCompiler::prune() {
   // Which properties can be there: completed themselves, with all that they need.
   const auto can_be = [&](const ObjectShape& object) {
     std::vector<bool> can(object.properties.size());
-    for (size_t i = 0; i < can.size(); ++i) can[i] = object.properties[i].shape != kNoShape && good[object.properties[i].shape];
+    for (size_t i = 0; i < can.size(); ++i)
+      can[i] = object.properties[i].shape != kNoShape && good[object.properties[i].shape];
     if (!drop_unmet(object, can, fuel)) takes_too_long();
     return can;
   };
@@ -31,7 +32,8 @@ bool SchemaCompiler::prune() {
     uint64_t n_others = 0;
     for (const auto& other : object.others) n_others += good[other.shape] ? other.n : 0;
     if (object.least > object.most) return false;
-    const auto can = can_have(object, std::move(must), can_be(object), object.least - std::min<uint64_t>(object.least, n_others), object.most, fuel);
+    const auto can = can_have(object, std::move(must), can_be(object),
+                              object.least - std::min<uint64_t>(object.least, n_others), object.most, fuel);
     if (!can) takes_too_long();
     return can.value_or(false);
   };

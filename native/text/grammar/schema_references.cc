@@ -48,9 +48,12 @@ JsonId SchemaCompiler::at_fragment(JsonId base, const std::string& fragment) {
   if (fragment[0] != '/') {
     for (JsonId id = 0; id < doc_.size(); ++id) {
       for (const char* keyword : {"$anchor", "$dynamicAnchor"})
-        if (const JsonId name = doc_.member(id, keyword); doc_.is(name, Kind::kString) && doc_.text(name) == fragment) return id;
+        if (const JsonId name = doc_.member(id, keyword); doc_.is(name, Kind::kString) && doc_.text(name) == fragment)
+          return id;
       for (const char* keyword : {"$id", "id"})
-        if (const JsonId name = doc_.member(id, keyword); doc_.is(name, Kind::kString) && doc_.text(name) == "#" + fragment) return id;
+        if (const JsonId name = doc_.member(id, keyword);
+            doc_.is(name, Kind::kString) && doc_.text(name) == "#" + fragment)
+          return id;
     }
     return kNoJson;
   }
@@ -61,9 +64,12 @@ JsonId SchemaCompiler::at_fragment(JsonId base, const std::string& fragment) {
     if (end == std::string::npos) end = fragment.size();
     std::string step;
     for (size_t i = begin; i < end; ++i) {
-      if (fragment[i] == '~' && i + 1 < end) step += fragment[++i] == '1' ? '/' : '~';
-      else if (fragment[i] == '%' && i + 2 < end) step += static_cast<char>(std::strtol(fragment.substr(i + 1, 2).c_str(), nullptr, 16)), i += 2;
-      else step += fragment[i];
+      if (fragment[i] == '~' && i + 1 < end)
+        step += fragment[++i] == '1' ? '/' : '~';
+      else if (fragment[i] == '%' && i + 2 < end)
+        step += static_cast<char>(std::strtol(fragment.substr(i + 1, 2).c_str(), nullptr, 16)), i += 2;
+      else
+        step += fragment[i];
     }
     if (doc_.is(at, Kind::kArray)) {
       const size_t index = static_cast<size_t>(std::strtoul(step.c_str(), nullptr, 10));

@@ -8,7 +8,8 @@
 
 namespace monolith::grammar {
 
-std::unique_ptr<Schema> Schema::regex(std::string_view pattern, const SchemaOptions& options, std::vector<SchemaProblem>& problems) {
+std::unique_ptr<Schema> Schema::regex(std::string_view pattern, const SchemaOptions& options,
+                                      std::vector<SchemaProblem>& problems) {
   const auto problem = [&](SchemaProblem::Kind kind, std::string what) {
     problems.push_back({kind, "", "", std::move(what)});
     return nullptr;
@@ -16,11 +17,13 @@ std::unique_ptr<Schema> Schema::regex(std::string_view pattern, const SchemaOpti
   Regex regex;
   Regex::Problem error;
   if (!Regex::parse(pattern, regex, error))
-    return problem(error.unsupported ? SchemaProblem::Kind::kUnsupported : SchemaProblem::Kind::kInvalid,
-                   error.unsupported ? "the pattern has " + error.what : "the pattern is no regular expression: " + error.what);
+    return problem(
+        error.unsupported ? SchemaProblem::Kind::kUnsupported : SchemaProblem::Kind::kInvalid,
+        error.unsupported ? "the pattern has " + error.what : "the pattern is no regular expression: " + error.what);
   auto schema = std::make_unique<Schema>();
   regex.separate(schema->partition_);
-  if (!schema->partition_.freeze()) return problem(SchemaProblem::Kind::kTooLarge, "the pattern tells more than 4,096 kinds of characters apart");
+  if (!schema->partition_.freeze())
+    return problem(SchemaProblem::Kind::kTooLarge, "the pattern tells more than 4,096 kinds of characters apart");
   schema->pool_ = std::make_unique<ExpressionPool>(schema->partition_, options.most_expressions);
   schema->pool_->fuel() = options.fuel;
   schema->text_ = regex.whole(*schema->pool_);
@@ -30,26 +33,32 @@ std::unique_ptr<Schema> Schema::regex(std::string_view pattern, const SchemaOpti
   return schema;
 }
 
-std::unique_ptr<Schema> Schema::rules(std::string_view text, const SchemaOptions& options, std::vector<SchemaProblem>& problems) {
+std::unique_ptr<Schema> Schema::rules(std::string_view text, const SchemaOptions& options,
+                                      std::vector<SchemaProblem>& problems) {
   const auto problem = [&](SchemaProblem::Kind kind, std::string what) {
     problems.push_back({kind, "", "", std::move(what)});
     return nullptr;
   };
   RuleTree tree;
   std::string what;
-  if (!RuleTree::parse(text, tree, what)) return problem(SchemaProblem::Kind::kInvalid, "the grammar is wrong: " + what);
+  if (!RuleTree::parse(text, tree, what))
+    return problem(SchemaProblem::Kind::kInvalid, "the grammar is wrong: " + what);
   auto schema = std::make_unique<Schema>();
   tree.separate(schema->partition_);
-  if (!schema->partition_.freeze()) return problem(SchemaProblem::Kind::kTooLarge, "the grammar tells more than 4,096 kinds of characters apart");
+  if (!schema->partition_.freeze())
+    return problem(SchemaProblem::Kind::kTooLarge, "the grammar tells more than 4,096 kinds of characters apart");
   schema->pool_ = std::make_unique<ExpressionPool>(schema->partition_, options.most_expressions);
   schema->pool_->fuel() = options.fuel;
   schema->text_ = texts_of_rules(tree, *schema->pool_, what);
-  if (schema->pool_->failed()) return problem(SchemaProblem::Kind::kTooLarge, what.empty() ? "the grammar is too complex" : "the grammar is too complex: " + what);
+  if (schema->pool_->failed())
+    return problem(SchemaProblem::Kind::kTooLarge,
+                   what.empty() ? "the grammar is too complex" : "the grammar is too complex: " + what);
   if (schema->text_ == ExpressionPool::kNothing) return problem(SchemaProblem::Kind::kImpossible, what);
   return schema;
 }
 
-std::unique_ptr<Schema> Schema::choice(std::span<const std::string> texts, const SchemaOptions& options, std::vector<SchemaProblem>& problems) {
+std::unique_ptr<Schema> Schema::choice(std::span<const std::string> texts, const SchemaOptions& options,
+                                       std::vector<SchemaProblem>& problems) {
   auto schema = std::make_unique<Schema>();
   for (const std::string& text : texts) {
     for (std::string_view left = text; !left.empty();) {
@@ -62,7 +71,8 @@ std::unique_ptr<Schema> Schema::choice(std::span<const std::string> texts, const
     problems.push_back({kind, "", "", std::move(what)});
     return nullptr;
   };
-  if (!schema->partition_.freeze()) return problem(SchemaProblem::Kind::kTooLarge, "the choices have more than 4,096 different characters");
+  if (!schema->partition_.freeze())
+    return problem(SchemaProblem::Kind::kTooLarge, "the choices have more than 4,096 different characters");
   schema->pool_ = std::make_unique<ExpressionPool>(schema->partition_, options.most_expressions);
   schema->pool_->fuel() = options.fuel;
   std::vector<ExprId> ways;

@@ -23,8 +23,10 @@ void SchemaCompiler::add_branch(ShapeId id, const std::vector<JsonId>& flat) {
     if (doc_.kind(value) == Kind::kNull) not_null = true;
     if (doc_.kind(value) == Kind::kTrue) not_true = true;
     if (doc_.kind(value) == Kind::kFalse) not_false = true;
-    if (doc_.kind(value) == Kind::kObject && (types & kObject)) unsupported(flat.front(), "not", "objects cannot be excluded by value");
-    if (doc_.kind(value) == Kind::kArray && (types & kArray)) unsupported(flat.front(), "not", "arrays cannot be excluded by value");
+    if (doc_.kind(value) == Kind::kObject && (types & kObject))
+      unsupported(flat.front(), "not", "objects cannot be excluded by value");
+    if (doc_.kind(value) == Kind::kArray && (types & kArray))
+      unsupported(flat.front(), "not", "arrays cannot be excluded by value");
   }
   if ((types & kNull) && !not_null) scalar = pool_->either(scalar, pool_->literal("null"));
   if ((types & kBoolean) && !not_true) scalar = pool_->either(scalar, pool_->literal("true"));
@@ -55,8 +57,12 @@ std::optional<std::vector<JsonId>> SchemaCompiler::listed_values(const std::vect
         values.assign(doc_.items(given).begin(), doc_.items(given).end());
       }
       if (!spend(values.size())) return left;
-      if (!left) left = values;
-      else std::erase_if(*left, [&](JsonId one) { return std::ranges::none_of(values, [&](JsonId other) { return doc_.equal(one, other); }); });
+      if (!left)
+        left = values;
+      else
+        std::erase_if(*left, [&](JsonId one) {
+          return std::ranges::none_of(values, [&](JsonId other) { return doc_.equal(one, other); });
+        });
     }
   }
   return left;
@@ -105,8 +111,10 @@ void SchemaCompiler::add_value(ShapeId id, const std::vector<JsonId>& flat, uint
         all.push_back(rest);
       }
       all.push_back(described(value));
-      if (doc_.kind(value) == Kind::kArray) add_array(id, all);
-      else add_object(id, all);
+      if (doc_.kind(value) == Kind::kArray)
+        add_array(id, all);
+      else
+        add_object(id, all);
     }
   }
 }
@@ -127,8 +135,11 @@ JsonId SchemaCompiler::described(JsonId value) {
     const std::vector<JsonId> items(doc_.items(value).begin(), doc_.items(value).end());
     for (const JsonId one : items) prefix.push_back(object({{"const", one}}));
     const double n = static_cast<double>(items.size());
-    return object({{"type", doc_.add_string("array")}, {"prefixItems", doc_.add_array(std::move(prefix))}, {"items", boolean(false)},
-                   {"minItems", count(n)}, {"maxItems", count(n)}});
+    return object({{"type", doc_.add_string("array")},
+                   {"prefixItems", doc_.add_array(std::move(prefix))},
+                   {"items", boolean(false)},
+                   {"minItems", count(n)},
+                   {"maxItems", count(n)}});
   }
   std::vector<JsonDocument::Member> properties;
   std::vector<JsonId> required;
@@ -137,35 +148,44 @@ JsonId SchemaCompiler::described(JsonId value) {
     properties.emplace_back(name, object({{"const", one}}));
     required.push_back(doc_.add_string(name));
   }
-  return object({{"type", doc_.add_string("object")}, {"properties", object(std::move(properties))},
-                 {"required", doc_.add_array(std::move(required))}, {"additionalProperties", boolean(false)}});
+  return object({{"type", doc_.add_string("object")},
+                 {"properties", object(std::move(properties))},
+                 {"required", doc_.add_array(std::move(required))},
+                 {"additionalProperties", boolean(false)}});
 }
 
 ExprId SchemaCompiler::numbers(const std::vector<JsonId>& flat, uint32_t types) {
   NumberBounds bounds;
   std::vector<JsonId> multiples;
-  const auto tighten = [&](std::optional<Decimal>& bound, bool& excluded, const Decimal& with, bool with_excluded, int sign) {
+  const auto tighten = [&](std::optional<Decimal>& bound, bool& excluded, const Decimal& with, bool with_excluded,
+                           int sign) {
     const int order = bound ? sign * with.compare(*bound) : 1;
-    if (order > 0) bound = with, excluded = with_excluded;
-    else if (order == 0) excluded = excluded || with_excluded;
+    if (order > 0)
+      bound = with, excluded = with_excluded;
+    else if (order == 0)
+      excluded = excluded || with_excluded;
   };
   for (const JsonId schema : flat) {
-    const auto bound = [&](const char* keyword, const char* exclusive, std::optional<Decimal>& to, bool& excluded, int sign) {
+    const auto bound = [&](const char* keyword, const char* exclusive, std::optional<Decimal>& to, bool& excluded,
+                           int sign) {
       const JsonId inclusive_value = doc_.member(schema, keyword);
       const JsonId exclusive_value = doc_.member(schema, exclusive);
       if (inclusive_value != kNoJson) {
         if (!doc_.is(inclusive_value, Kind::kNumber)) return invalid(schema, keyword, "a bound is a number");
         const auto decimal = Decimal::parse(doc_.text(inclusive_value));
         if (!decimal) {
-          if (std::abs(doc_.number(inclusive_value)) < 1e60) unsupported(schema, keyword, "a bound with more than 64 digits");
+          if (std::abs(doc_.number(inclusive_value)) < 1e60)
+            unsupported(schema, keyword, "a bound with more than 64 digits");
         } else {
           tighten(to, excluded, *decimal, doc_.is(exclusive_value, Kind::kTrue), sign);
         }
       }
       if (doc_.is(exclusive_value, Kind::kNumber)) {
         const auto decimal = Decimal::parse(doc_.text(exclusive_value));
-        if (!decimal) unsupported(schema, exclusive, "a bound with more than 64 digits");
-        else tighten(to, excluded, *decimal, true, sign);
+        if (!decimal)
+          unsupported(schema, exclusive, "a bound with more than 64 digits");
+        else
+          tighten(to, excluded, *decimal, true, sign);
       }
     };
     bound("minimum", "exclusiveMinimum", bounds.least, bounds.above_least, 1);
@@ -174,7 +194,7 @@ ExprId SchemaCompiler::numbers(const std::vector<JsonId>& flat, uint32_t types) 
   }
   if (failed_) return ExpressionPool::kNothing;
   ExprId e = (types & kFraction) ? decimals(*pool_, bounds) : integers(*pool_, bounds);
-  if ((types & kNumber) == kFraction) {   // only those that are no integers: not written by schemas
+  if ((types & kNumber) == kFraction) {  // only those that are no integers: not written by schemas
     e = pool_->both(e, pool_->negate(integers(*pool_, {})));
   }
   for (const JsonId multiple : multiples) e = pool_->both(e, multiples_of(multiple, types));
@@ -185,8 +205,11 @@ ExprId SchemaCompiler::numbers(const std::vector<JsonId>& flat, uint32_t types) 
     // However it is written without an exponent; with one it would be any of many.
     ExprId spelled = pool_->literal((decimal->negative ? "-" : "") + decimal->whole);
     const ExprId zeros = pool_->star(pool_->character('0'));
-    if (!decimal->fraction.empty()) spelled = pool_->concat(spelled, pool_->concat(pool_->literal("." + decimal->fraction), zeros));
-    else spelled = pool_->concat(spelled, pool_->either(ExpressionPool::kEmpty, pool_->concat(pool_->character('.'), zeros)));
+    if (!decimal->fraction.empty())
+      spelled = pool_->concat(spelled, pool_->concat(pool_->literal("." + decimal->fraction), zeros));
+    else
+      spelled =
+          pool_->concat(spelled, pool_->either(ExpressionPool::kEmpty, pool_->concat(pool_->character('.'), zeros)));
     CodePointSet plain = CodePointSet::all().minus(CodePointSet::of('e')).minus(CodePointSet::of('E'));
     e = pool_->both({e, pool_->negate(spelled), pool_->star(pool_->set(plain))});
     if (decimal->is_zero()) e = pool_->both(e, pool_->negate(pool_->concat(pool_->character('-'), spelled)));
@@ -210,7 +233,9 @@ ExprId SchemaCompiler::multiples_of(JsonId multiple, uint32_t types) {
     }
     const ExprId whole = pool_->concat(sign, pool_->remainder(static_cast<uint32_t>(std::stoul(decimal->whole)), 0));
     if ((types & kFraction) == 0) return whole;
-    return pool_->concat(whole, pool_->either(ExpressionPool::kEmpty, pool_->concat(point, pool_->repeat(pool_->character('0'), 1, kUnbounded))));
+    return pool_->concat(whole,
+                         pool_->either(ExpressionPool::kEmpty,
+                                       pool_->concat(point, pool_->repeat(pool_->character('0'), 1, kUnbounded))));
   }
   // 0.1, 0.01, …: a number of places.
   const std::string& fraction = decimal->fraction;
@@ -251,7 +276,7 @@ ExprId SchemaCompiler::strings(const std::vector<JsonId>& flat) {
       if (pattern == nullptr) {
         for (const char* known : {"regex", "idn-email", "idn-hostname", "uri-template"})
           if (doc_.text(format) == known) unsupported(schema, "format", std::string("the format ") + known);
-        continue;   // an annotation
+        continue;  // an annotation
       }
       const ExprId e = regex(pattern).regex.whole(*pool_);
       all.push_back(keyword == std::string_view(kNotFormat) ? pool_->negate(e) : e);
@@ -268,8 +293,10 @@ ExprId SchemaCompiler::strings(const std::vector<JsonId>& flat) {
 ExprId SchemaCompiler::found(JsonId schema, const char* keyword, const std::string& pattern) {
   const RegexEntry& entry = regex(pattern);
   if (!entry.usable) {
-    if (entry.problem.unsupported) unsupported(schema, keyword, "the pattern has " + entry.problem.what);
-    else invalid(schema, keyword, "the pattern is no regular expression: " + entry.problem.what);
+    if (entry.problem.unsupported)
+      unsupported(schema, keyword, "the pattern has " + entry.problem.what);
+    else
+      invalid(schema, keyword, "the pattern is no regular expression: " + entry.problem.what);
     return ExpressionPool::kAnything;
   }
   const auto known = found_.find(pattern);

@@ -19,15 +19,16 @@ struct Spelling {
   // name_open NAME text_open|json_open VALUE value_close, the next one behind a separator. Nothing stands around all of
   // them: that is for what the value follows, and for the suffix.
   std::string name_open, text_open, json_open, value_close, separator;
-  std::string text_end;                // in no string that stands as it is; not empty
-  std::string string_mark;             // around strings within JSON, which then stand as they are; empty: quotation marks
-  std::string mark_text;               // its spelling, where the mark itself is a token: in no such string either
-  bool nested = false;                 // objects within are written so too, in braces
+  std::string text_end;  // in no string that stands as it is; not empty
+  // around strings within JSON, which then stand as they are; empty: quotation marks
+  std::string string_mark;
+  std::string mark_text;  // its spelling, where the mark itself is a token: in no such string either
+  bool nested = false;    // objects within are written so too, in braces
   // Objects within are members too, and arrays are members of this name: neither has braces or brackets, and a member ends with
   // value_close NAME json_open. '': they are JSON. Kinds are of no matter then: a value's schema says what it may be.
   std::string item;
-  bool python = false;                 // members that are True, False, None
-  std::vector<std::pair<std::string, Kind>> kinds;   // of members, by name
+  bool python = false;                              // members that are True, False, None
+  std::vector<std::pair<std::string, Kind>> kinds;  // of members, by name
   Kind others = Kind::kText;
 
   bool in_tags() const { return !item.empty(); }
@@ -49,7 +50,7 @@ struct Spelling {
 // What stands before a value that the model makes up: so many digits, or digits and letters, and a text behind them.
 struct Lead {
   bool letters = false;
-  uint32_t least = 0, most = 0;        // 0: there is none
+  uint32_t least = 0, most = 0;  // 0: there is none
   std::string close;
   bool operator==(const Lead&) const = default;
 };

@@ -22,7 +22,7 @@ size_t plain_characters(std::string_view bytes) {
 TokenTree build(std::vector<std::pair<std::string_view, uint32_t>>& entries) {
   std::sort(entries.begin(), entries.end());
   TokenTree tree;
-  std::vector<uint32_t> path;   // nodes from the root to the present one
+  std::vector<uint32_t> path;  // nodes from the root to the present one
   std::string_view last;
   for (const auto& [bytes, token] : entries) {
     size_t common = 0;
@@ -33,7 +33,8 @@ TokenTree build(std::vector<std::pair<std::string_view, uint32_t>>& entries) {
     }
     while (path.size() < bytes.size()) {
       path.push_back(static_cast<uint32_t>(tree.nodes.size()));
-      tree.nodes.push_back({0, static_cast<uint32_t>(tree.tokens.size()), 0, static_cast<uint8_t>(bytes[path.size() - 1]), static_cast<uint8_t>(path.size()), 0});
+      tree.nodes.push_back({0, static_cast<uint32_t>(tree.tokens.size()), 0,
+                            static_cast<uint8_t>(bytes[path.size() - 1]), static_cast<uint8_t>(path.size()), 0});
     }
     ++tree.nodes[path.back()].n_own;
     tree.tokens.push_back(token);
@@ -65,7 +66,8 @@ TokenTrie::TokenTrie(std::span<const std::string> bytes) : n_tokens_(bytes.size(
   std::vector<std::pair<std::string_view, uint32_t>> plain, other;
   for (uint32_t id = 0; id < bytes.size(); ++id) {
     const std::string_view text = bytes[id];
-    if (text.empty() || text.size() > kLongest) continue;   // a token that long is never allowed: nothing is lost but its use
+    // a token that long is never allowed: nothing is lost but its use
+    if (text.empty() || text.size() > kLongest) continue;
     const size_t n = plain_characters(text);
     longest_plain_ = std::max(longest_plain_, n);
     (n > 0 ? plain : other).emplace_back(text, id);

@@ -26,7 +26,9 @@ class TokenMask {
   }
   std::span<const uint64_t> words() const { return words_; }
   size_t count() const;
-  bool any() const { return std::ranges::any_of(words_, [](uint64_t word) { return word != 0; }); }
+  bool any() const {
+    return std::ranges::any_of(words_, [](uint64_t word) { return word != 0; });
+  }
 
  private:
   std::vector<uint64_t> words_;
@@ -38,12 +40,14 @@ struct TokenTree {
     uint32_t first_token;  // of its subtree, into `tokens`; its own come first
     uint16_t n_own;        // tokens that end here
     uint8_t byte;
-    uint8_t depth;         // from 1; the tree holds no string longer than 255 bytes
-    uint8_t height;        // bytes of the longest string below it
+    uint8_t depth;   // from 1; the tree holds no string longer than 255 bytes
+    uint8_t height;  // bytes of the longest string below it
   };
-  std::vector<Node> nodes;          // depth first; the root is not among them
-  std::vector<uint32_t> tokens;     // in the order of nodes
-  uint32_t tokens_behind(uint32_t node) const { return node < nodes.size() ? nodes[node].first_token : static_cast<uint32_t>(tokens.size()); }
+  std::vector<Node> nodes;       // depth first; the root is not among them
+  std::vector<uint32_t> tokens;  // in the order of nodes
+  uint32_t tokens_behind(uint32_t node) const {
+    return node < nodes.size() ? nodes[node].first_token : static_cast<uint32_t>(tokens.size());
+  }
 };
 
 class TokenTrie {
@@ -54,10 +58,10 @@ class TokenTrie {
   explicit TokenTrie(std::span<const std::string> bytes);
 
   size_t n_tokens() const { return n_tokens_; }
-  const TokenTree& plain() const { return plain_; }    // whole characters from U+0020 on, neither " nor backslash
+  const TokenTree& plain() const { return plain_; }  // whole characters from U+0020 on, neither " nor backslash
   const TokenTree& other() const { return other_; }
   const TokenMask& plain_mask() const { return plain_mask_; }
-  size_t longest_plain() const { return longest_plain_; }   // characters
+  size_t longest_plain() const { return longest_plain_; }  // characters
 
  private:
   size_t n_tokens_;

@@ -18,8 +18,8 @@ Result<PreTokenizerTraits> read_traits(const GgufFile& file) {
   if (*stages) {
     auto ignore_merges = file.boolean(kIgnoreMergesKey);
     if (!ignore_merges) return ignore_merges.error();
-    PreTokenizerTraits traits{.name = {}, .splitter = {}, .whole_words_first = ignore_merges->value_or(false),
-                              .cleans_up_spaces = false};
+    PreTokenizerTraits traits{
+        .name = {}, .splitter = {}, .whole_words_first = ignore_merges->value_or(false), .cleans_up_spaces = false};
     for (const std::string_view name : **stages) {
       const auto stage = split_stage_of_name(name);
       if (!stage || !traits.splitter.push(*stage))
@@ -33,9 +33,8 @@ Result<PreTokenizerTraits> read_traits(const GgufFile& file) {
   if (!name) return name.error();
   const std::string_view pre = name->value_or("");
   if (const PreTokenizerTraits* traits = find_pretokenizer(pre)) return *traits;
-  return Error{ErrorCode::kUnsupported,
-               "the file asks for the pre-tokenizer '" + std::string(pre.substr(0, 64)) +
-                   "' (tokenizer.ggml.pre), which this build does not have"};
+  return Error{ErrorCode::kUnsupported, "the file asks for the pre-tokenizer '" + std::string(pre.substr(0, 64)) +
+                                            "' (tokenizer.ggml.pre), which this build does not have"};
 }
 
 }  // namespace
@@ -45,19 +44,17 @@ Result<std::unique_ptr<Tokenizer>> ByteLevelBpe::load(const GgufFile& file) {
   if (!traits) return traits.error();
   auto merges = file.strings("tokenizer.ggml.merges");
   if (!merges) return merges.error();
-  if (!*merges)
-    return Error{ErrorCode::kInvalidFile,
-                 "the file has no merge list: tokenizer.ggml.merges is missing"};
+  if (!*merges) return Error{ErrorCode::kInvalidFile, "the file has no merge list: tokenizer.ggml.merges is missing"};
   auto vocabulary = Vocabulary::load(file, SpellingStyle::kByteLevel);
   if (!vocabulary) return vocabulary.error();
-  return std::unique_ptr<Tokenizer>(
-      new ByteLevelBpe(std::move(vocabulary).value(), *traits, **merges));
+  return std::unique_ptr<Tokenizer>(new ByteLevelBpe(std::move(vocabulary).value(), *traits, **merges));
 }
 
 ByteLevelBpe::ByteLevelBpe(std::unique_ptr<const Vocabulary> owned, const PreTokenizerTraits& traits,
                            const GgufStrings& merges)
-    : Tokenizer(std::move(owned),
-                {.add_bos = traits.adds_bos, .cleans_up_spaces = traits.cleans_up_spaces, .normal_form = normal_form_of_pretokenizer(traits.name)}),
+    : Tokenizer(std::move(owned), {.add_bos = traits.adds_bos,
+                                   .cleans_up_spaces = traits.cleans_up_spaces,
+                                   .normal_form = normal_form_of_pretokenizer(traits.name)}),
       traits_(traits),
       merges_(merges.size()),
       words_(vocabulary().all_bytes(), static_cast<size_t>(vocabulary().size())),
@@ -135,11 +132,9 @@ struct ByteLevelBpe::WordEncoder {
 
 void ByteLevelBpe::encode_prepared(std::string_view text, bool, std::vector<TokenId>& out) const {
   WordEncoder encoder{*this, out};
-  pretokenize(traits_.splitter, text,
-              [](void* context, std::string_view word) {
-                static_cast<WordEncoder*>(context)->encode(word);
-              },
-              &encoder);
+  pretokenize(
+      traits_.splitter, text,
+      [](void* context, std::string_view word) { static_cast<WordEncoder*>(context)->encode(word); }, &encoder);
 }
 
 }  // namespace monolith

@@ -27,7 +27,7 @@ class ByteLevelBpe final : public Tokenizer {
 
   PreTokenizerTraits traits_;
   MergeTable merges_;
-  std::array<Symbol, 256> byte_symbols_;   // negative where the vocabulary lacks the byte
+  std::array<Symbol, 256> byte_symbols_;  // negative where the vocabulary lacks the byte
   // Words that are tokens. Whether merging gives the same answer is found out at a word's first
   // appearance and remembered: both answers of a race are the same.
   StringTable words_;

@@ -62,8 +62,8 @@ class CharReader {
     const char first = letter(i + 1);
     if (first == 's' || first == 't' || first == 'm' || first == 'd') return 2;
     const char second = letter(i + 2);
-    const bool pair = (first == 'r' && second == 'e') || (first == 'v' && second == 'e') ||
-                      (first == 'l' && second == 'l');
+    const bool pair =
+        (first == 'r' && second == 'e') || (first == 'v' && second == 'e') || (first == 'l' && second == 'l');
     return pair ? 3 : 0;
   }
 

@@ -39,7 +39,7 @@ size_t Charsmap::longest(std::string_view text, std::string_view& replacement) c
     if (node >= units_.size()) break;
     const uint32_t at = units_[node] & ~(1u << 31);
     if (at >= replacements_.size()) break;
-    replacement = replacements_.data() + at;   // a zero byte ends it: the last one if no other
+    replacement = replacements_.data() + at;  // a zero byte ends it: the last one if no other
     best = i + 1;
   }
   return best;

@@ -31,7 +31,7 @@ class Charsmap {
   size_t longest(std::string_view text, std::string_view& replacement) const;
 
   std::vector<uint32_t> units_;
-  std::string replacements_;   // ends with a zero byte
+  std::string replacements_;  // ends with a zero byte
 };
 
 }  // namespace monolith

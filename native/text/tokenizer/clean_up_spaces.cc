@@ -19,7 +19,7 @@ void pass(std::string& text, Rule rule) {
     const char c = text[i];
     if (drop != Drop::kNothing) --written;
     text[written++] = c;
-    if (drop == Drop::kSpacesAround) text[++i] = '\0';   // no space any more for what follows
+    if (drop == Drop::kSpacesAround) text[++i] = '\0';  // no space any more for what follows
   }
   text.resize(written);
 }
@@ -31,9 +31,7 @@ void clean_up_spaces(std::string& text) {
     const char c = rest[0];
     return c == '?' || c == '!' || c == '.' || c == ',' ? Drop::kSpaceBefore : Drop::kNothing;
   });
-  pass(text, [](std::string_view rest) {
-    return rest.starts_with("' ") ? Drop::kSpacesAround : Drop::kNothing;
-  });
+  pass(text, [](std::string_view rest) { return rest.starts_with("' ") ? Drop::kSpacesAround : Drop::kNothing; });
   pass(text, [](std::string_view rest) {
     for (const std::string_view suffix : {"'s", "'m", "'re", "'ve"})
       if (rest.starts_with(suffix)) return Drop::kSpaceBefore;

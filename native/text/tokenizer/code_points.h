@@ -25,19 +25,17 @@ class CodePoints {
       }
       ranges_.push_back({first.code_point, last});
     }
-    std::sort(ranges_.begin(), ranges_.end(),
-              [](const Range& a, const Range& b) { return a.first < b.first; });
+    std::sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) { return a.first < b.first; });
   }
   bool has(uint32_t code_point) const {
-    const auto after = std::upper_bound(
-        ranges_.begin(), ranges_.end(), code_point,
-        [](uint32_t c, const Range& range) { return c < range.first; });
+    const auto after = std::upper_bound(ranges_.begin(), ranges_.end(), code_point,
+                                        [](uint32_t c, const Range& range) { return c < range.first; });
     return after != ranges_.begin() && code_point <= (after - 1)->last;
   }
 
  private:
   struct Range {
-    uint32_t first, last;   // inclusive
+    uint32_t first, last;  // inclusive
   };
   std::vector<Range> ranges_;
 };

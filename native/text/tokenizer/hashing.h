@@ -23,9 +23,9 @@ inline uint64_t mix(uint64_t a, uint64_t b) {
 
 inline constexpr uint64_t kOdd1 = 0x9E3779B97F4A7C15, kOdd2 = 0xD6E8FEB86659FD93;
 
-inline uint64_t load(const char* p, size_t n) {   // n <= 8
+inline uint64_t load(const char* p, size_t n) {  // n <= 8
   uint64_t word = 0;
-  if (n >= 4) {   // two loads that overlap in the middle
+  if (n >= 4) {  // two loads that overlap in the middle
     uint32_t low, high;
     std::memcpy(&low, p, 4);
     std::memcpy(&high, p + n - 4, 4);

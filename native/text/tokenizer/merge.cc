@@ -46,7 +46,7 @@ void Merger::merge(const MergeTable& table, std::vector<Symbol>& symbols) {
 }
 
 void Merger::merge_short(const MergeTable& table, std::vector<Symbol>& symbols) {
-  Merge merges[kShort];   // merges[i] joins symbols i and i + 1
+  Merge merges[kShort];  // merges[i] joins symbols i and i + 1
   size_t n = symbols.size();
   for (size_t i = 0; i + 1 < n; ++i) merges[i] = table.find(symbols[i], symbols[i + 1]);
   while (n > 1) {
@@ -82,8 +82,7 @@ void Merger::merge_long(const MergeTable& table, std::vector<Symbol>& symbols) {
 
   const auto update = [&](int32_t left) {
     Link& link = links_[left];
-    const Merge merge =
-        link.next < 0 ? Merge{} : table.find(symbols[left], symbols[link.next]);
+    const Merge merge = link.next < 0 ? Merge{} : table.find(symbols[left], symbols[link.next]);
     link.merge = merge;
     if (merge.rank == kNoRank) return;
     heap_.push_back(key(merge, left));

@@ -18,14 +18,13 @@ inline constexpr uint32_t kNoRank = UINT32_MAX;
 
 // What becomes of a pair of symbols.
 struct Merge {
-  uint32_t rank = kNoRank;   // kNoRank: the pair does not merge
+  uint32_t rank = kNoRank;  // kNoRank: the pair does not merge
   Symbol result = -1;
 };
 
 // From a pair of symbols to its merge. Built once, then read by any thread.
 class MergeTable {
  public:
-
   explicit MergeTable(size_t capacity);
   // The first entry of a pair wins. `left` and `right` are not negative.
   void insert(Symbol left, Symbol right, Merge merge);
@@ -64,14 +63,14 @@ class Merger {
 
  private:
   struct Link {
-    int32_t previous, next;   // -1 at the ends
-    Merge merge;              // with the next symbol
+    int32_t previous, next;  // -1 at the ends
+    Merge merge;             // with the next symbol
   };
   void merge_short(const MergeTable& table, std::vector<Symbol>& symbols);
   void merge_long(const MergeTable& table, std::vector<Symbol>& symbols);
 
   std::vector<Link> links_;
-  std::vector<uint64_t> heap_;   // rank << 32 | position of the left symbol
+  std::vector<uint64_t> heap_;  // rank << 32 | position of the left symbol
 };
 
 }  // namespace monolith

@@ -18,7 +18,7 @@ constexpr char32_t kSyllables = 0xAC00, kLeading = 0x1100, kVowels = 0x1161, kTr
 constexpr char32_t kNLeading = 19, kNVowels = 21, kNTrailing = 28, kNSyllables = kNLeading * kNVowels * kNTrailing;
 
 constexpr char32_t kMaxCodePoint = 0x10FFFF;
-constexpr char32_t kRawBytes = kMaxCodePoint + 1;   // plus a byte that is not UTF-8
+constexpr char32_t kRawBytes = kMaxCodePoint + 1;  // plus a byte that is not UTF-8
 
 // Flags of a code point.
 constexpr uint8_t kDecomposes = 1;            // canonically
@@ -39,7 +39,7 @@ struct Decomposition {
 };
 
 struct Composition {
-  uint64_t pair;   // first << 32 | second
+  uint64_t pair;  // first << 32 | second
   char32_t composite;
 };
 
@@ -79,7 +79,8 @@ class Data {
   char32_t compose(char32_t first, char32_t second) const {
     if (first - kLeading < kNLeading && second - kVowels < kNVowels)
       return kSyllables + ((first - kLeading) * kNVowels + (second - kVowels)) * kNTrailing;
-    if (first - kSyllables < kNSyllables && (first - kSyllables) % kNTrailing == 0 && second - kTrailing - 1 < kNTrailing - 1)
+    if (first - kSyllables < kNSyllables && (first - kSyllables) % kNTrailing == 0 &&
+        second - kTrailing - 1 < kNTrailing - 1)
       return first + (second - kTrailing);
     return compose_listed(first, second);
   }
@@ -91,7 +92,8 @@ class Data {
     std::vector<Properties> all(kMaxCodePoint + 1);
     const std::span<const char32_t> classes = combining_class_table();
     for (size_t i = 0; i < classes.size(); i += 3)
-      for (char32_t c = classes[i]; c <= classes[i + 1]; ++c) all[c].combining_class = static_cast<uint8_t>(classes[i + 2]);
+      for (char32_t c = classes[i]; c <= classes[i + 1]; ++c)
+        all[c].combining_class = static_cast<uint8_t>(classes[i + 2]);
     for (const Decomposition& one : canonical_) all[one.code_point].flags |= kDecomposes | kNeverInNfc;
     for (const Decomposition& one : compatible_) all[one.code_point].flags |= kDecomposesCompatibly;
     for (char32_t c = kSyllables; c < kSyllables + kNSyllables; ++c) all[c].flags |= kDecomposes;
@@ -128,7 +130,9 @@ class Data {
     for (size_t begin = 0; begin < all.size(); begin += kBlock) {
       const auto block = all.begin() + static_cast<std::ptrdiff_t>(begin);
       size_t at = 0;
-      while (at < blocks_.size() && !std::equal(block, block + kBlock, blocks_.begin() + static_cast<std::ptrdiff_t>(at))) at += kBlock;
+      while (at < blocks_.size() &&
+             !std::equal(block, block + kBlock, blocks_.begin() + static_cast<std::ptrdiff_t>(at)))
+        at += kBlock;
       if (at == blocks_.size()) blocks_.insert(blocks_.end(), block, block + kBlock);
       block_of_[begin >> kShift] = static_cast<uint16_t>(at >> kShift);
     }
@@ -140,8 +144,8 @@ class Data {
     return found != compositions_.end() && found->pair == pair ? found->composite : 0;
   }
 
-  std::vector<Decomposition> canonical_, compatible_;   // ascending
-  std::vector<Composition> compositions_;               // ascending
+  std::vector<Decomposition> canonical_, compatible_;  // ascending
+  std::vector<Composition> compositions_;              // ascending
   uint16_t block_of_[(kMaxCodePoint + 1) >> kShift];
   std::vector<Properties> blocks_;
 };
@@ -158,7 +162,8 @@ class Normalizer {
       : text_(text),
         composes_(form == NormalForm::kNfc || form == NormalForm::kNfkc),
         compatibly_(form == NormalForm::kNfkc || form == NormalForm::kNfkd),
-        wrong_flags_(static_cast<uint8_t>((composes_ ? kNeverInNfc : kDecomposes) | (compatibly_ ? kDecomposesCompatibly : 0))),
+        wrong_flags_(
+            static_cast<uint8_t>((composes_ ? kNeverInNfc : kDecomposes) | (compatibly_ ? kDecomposesCompatibly : 0))),
         out_(out) {}
 
   bool run() {
@@ -239,7 +244,7 @@ class Normalizer {
     if (own != 0 && own < last_class_) return false;
     if (!composes_ || !(properties.flags & kMayCompose)) return true;
     if (own == 0) return last_class_ != 0 || data_.compose(starter_, c) == 0;
-    if (own == last_class_) return true;   // blocked
+    if (own == last_class_) return true;  // blocked
     return !starter_decomposes_ && data_.compose(starter_, c) == 0;
   }
 
@@ -291,8 +296,10 @@ class Normalizer {
     if (composes_) compose();
     segment_.clear();
     for (const Unit& unit : units_) {
-      if (unit.code_point >= kRawBytes) segment_.push_back(static_cast<char>(unit.code_point - kRawBytes));
-      else append_utf8(unit.code_point, segment_);
+      if (unit.code_point >= kRawBytes)
+        segment_.push_back(static_cast<char>(unit.code_point - kRawBytes));
+      else
+        append_utf8(unit.code_point, segment_);
     }
     if (segment_ == text_.substr(begin, end - begin)) return;
     if (!changed_) {
@@ -334,7 +341,7 @@ class Normalizer {
   void compose() {
     constexpr size_t kNone = SIZE_MAX;
     size_t starter = kNone, size = 0;
-    uint8_t last_class = 0;   // of what is kept after the starter
+    uint8_t last_class = 0;  // of what is kept after the starter
     for (const Unit unit : units_) {
       if (starter != kNone && (size == starter + 1 || last_class < unit.combining_class)) {
         if (const char32_t composite = data_.compose(units_[starter].code_point, unit.code_point)) {
@@ -352,10 +359,10 @@ class Normalizer {
   const Data& data_ = Data::instance();
   const std::string_view text_;
   const bool composes_, compatibly_;
-  const uint8_t wrong_flags_;   // of code points that do not occur in normalized text
+  const uint8_t wrong_flags_;  // of code points that do not occur in normalized text
   std::string& out_;
   bool changed_ = false;
-  size_t copied_ = 0;           // up to here `out_` holds the normalized text
+  size_t copied_ = 0;  // up to here `out_` holds the normalized text
   // The last character of class 0, and the class of the last character.
   size_t boundary_ = 0;
   char32_t starter_ = 0;
@@ -365,8 +372,8 @@ class Normalizer {
   std::string segment_;
 };
 
-constexpr std::pair<NormalForm, std::string_view> kNames[] = {{NormalForm::kNfc, "NFC"}, {NormalForm::kNfd, "NFD"},
-                                                              {NormalForm::kNfkc, "NFKC"}, {NormalForm::kNfkd, "NFKD"}};
+constexpr std::pair<NormalForm, std::string_view> kNames[] = {
+    {NormalForm::kNfc, "NFC"}, {NormalForm::kNfd, "NFD"}, {NormalForm::kNfkc, "NFKC"}, {NormalForm::kNfkd, "NFKD"}};
 
 }  // namespace
 

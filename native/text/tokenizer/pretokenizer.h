@@ -17,15 +17,49 @@ namespace monolith {
 // of them. The expressions stand in split_words.h and split_parts.h beside the code.
 enum class SplitStage : uint8_t {
   // Whole words. Expressions up to kYoutu match every character of a text.
-  kGpt2, kLlama3, kQwen2, kJais2, kNumberRunWords, kSeedCoder, kQwen35, kPhrases, kTekken, kGpt4o, kKimi, kYoutu,
-  kDeepseek3, kBloom,
+  kGpt2,
+  kLlama3,
+  kQwen2,
+  kJais2,
+  kNumberRunWords,
+  kSeedCoder,
+  kQwen35,
+  kPhrases,
+  kTekken,
+  kGpt4o,
+  kKimi,
+  kYoutu,
+  kDeepseek3,
+  kBloom,
   // Parts.
-  kEachNumber, kNumberRuns, kNumberTriples, kThreeDigits, kEachNewline, kLines, kSpacedLetters,
-  kSpacedPunctuation, kDeepseekLetters, kDeepseekMarks, kTrailingSpace, kDeepseekAsian, kAsian,
-  kMarks, kMarksAndBackticks, kEachMark, kDigitGroups, kWholeNumberGroups, kYoutuScripts,
-  kAfmoeDigits, kAfmoeScripts, kSentinels, kImageCodes, kEvenSpaces,
+  kEachNumber,
+  kNumberRuns,
+  kNumberTriples,
+  kThreeDigits,
+  kEachNewline,
+  kLines,
+  kSpacedLetters,
+  kSpacedPunctuation,
+  kDeepseekLetters,
+  kDeepseekMarks,
+  kTrailingSpace,
+  kDeepseekAsian,
+  kAsian,
+  kMarks,
+  kMarksAndBackticks,
+  kEachMark,
+  kDigitGroups,
+  kWholeNumberGroups,
+  kYoutuScripts,
+  kAfmoeDigits,
+  kAfmoeScripts,
+  kSentinels,
+  kImageCodes,
+  kEvenSpaces,
   // Steps of tokenizer.json files that are no regular expressions.
-  kPunctuation, kEachByteNumber, kByteNumberRuns,
+  kPunctuation,
+  kEachByteNumber,
+  kByteNumberRuns,
 };
 
 // Stages applied one after the other: each splits further what those before it have left.
@@ -56,9 +90,9 @@ class PreTokenizer {
 struct PreTokenizerTraits {
   std::string_view name;
   PreTokenizer splitter;
-  bool whole_words_first = false;   // a word that is a token is not merged ("ignore_merges")
-  bool adds_bos = false;            // unless the file says otherwise
-  bool cleans_up_spaces = true;     // when decoding
+  bool whole_words_first = false;  // a word that is a token is not merged ("ignore_merges")
+  bool adds_bos = false;           // unless the file says otherwise
+  bool cleans_up_spaces = true;    // when decoding
 };
 
 // Null if the name is unknown.

@@ -14,8 +14,7 @@ using enum SplitStage;
 
 constexpr PreTokenizer kDefault = {kMarks, kGpt2, kNumberRuns, kThreeDigits};
 constexpr PreTokenizer kStarcoder = {kEachNumber, kGpt2};
-constexpr PreTokenizer kDeepseekCoder = {kEachNewline, kSpacedLetters, kSpacedPunctuation,
-                                         kDeepseekAsian, kEachNumber};
+constexpr PreTokenizer kDeepseekCoder = {kEachNewline, kSpacedLetters, kSpacedPunctuation, kDeepseekAsian, kEachNumber};
 constexpr PreTokenizer kDeepseekLlm = {kEachNewline,   kDeepseekLetters, kDeepseekMarks,
                                        kTrailingSpace, kDeepseekAsian,   kNumberRuns};
 constexpr PreTokenizer kDeepseekV3 = {kNumberTriples, kAsian, kDeepseek3};
@@ -112,7 +111,8 @@ constexpr PreTokenizerTraits kNames[] = {
 
 // Names whose models come with the step NFC: Qwen 2 to 3.5 and models with their vocabulary, GPT-NeoX's vocabulary
 // (OLMo, MPT, ModernBERT), Cohere's, StableLM 2 and Hunyuan.
-constexpr std::string_view kComposed[] = {"qwen2", "qwen3", "qwen35", "deepseek-r1-qwen", "f2llmv2", "olmo", "mpt", "modern-bert", "command-r", "stablelm2", "hunyuan"};
+constexpr std::string_view kComposed[] = {"qwen2", "qwen3",       "qwen35",    "deepseek-r1-qwen", "f2llmv2", "olmo",
+                                          "mpt",   "modern-bert", "command-r", "stablelm2",        "hunyuan"};
 
 struct Pattern {
   SplitStage stage;
@@ -123,31 +123,35 @@ struct Pattern {
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define SPELLED_CONTRACTIONS "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 #define SPACES R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"
-#define HALVED_SPACES                                                                          \
+#define HALVED_SPACES \
   R"(|\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1})"
 #define SIGNS R"(| ?[^\s\p{L}\p{N}]+[\r\n]*)"
-#define CASED(suffix)                                                                        \
-  R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)" suffix  \
+#define CASED(suffix)                                                                      \
+  R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)" suffix \
   R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)" suffix
 constexpr Pattern kPatterns[] = {
     {kGpt2, R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
     {kGpt2, R"('(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"},
     {kLlama3, CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})" SIGNS SPACES},
     {kLlama3, SPELLED_CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})" SIGNS SPACES},
-    {kLlama3, R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"},
+    {kLlama3,
+     R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"},
     {kJais2, CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})" SIGNS HALVED_SPACES},
     {kJais2, SPELLED_CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})" SIGNS HALVED_SPACES},
     {kQwen2, CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})" SIGNS SPACES},
     {kQwen2, SPELLED_CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})" SIGNS SPACES},
-    {kQwen2, R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"},
+    {kQwen2,
+     R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"},
     {kNumberRunWords, CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+)" SIGNS SPACES},
     {kSeedCoder, CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+)" SPACES},
     {kSeedCoder, CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}\r\n]+)" SPACES},
     {kQwen35, CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)" SPACES},
-    {kPhrases, CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+)"},
+    {kPhrases, CONTRACTIONS
+     R"(|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+)"},
     {kTekken, CASED("") R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*)" SPACES},
     {kGpt4o, CASED(CONTRACTIONS "?") R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*)" SPACES},
-    {kDeepseek3, R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*)" SPACES},
+    {kDeepseek3,
+     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*)" SPACES},
     {kBloom, " ?[^(\\s|.,!?…。，、।۔،)]+"},
     {kBloom, " ?[^(\\s|[.,!?…。，、।۔،])]+"},
     {kEachNumber, R"(\p{N})"},
@@ -184,7 +188,8 @@ std::optional<uint32_t> read_hex_escape(std::string_view pattern, char letter, s
   size_t digits = 0;
   for (; digits < most && i < pattern.size() && hex_digit(pattern[i]) >= 0; ++i, ++digits)
     value = value * 16 + static_cast<uint32_t>(hex_digit(pattern[i]));
-  if (digits == 0 || (!braced && digits < most) || value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF)) return std::nullopt;
+  if (digits == 0 || (!braced && digits < most) || value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF))
+    return std::nullopt;
   if (braced && (i == pattern.size() || pattern[i++] != '}')) return std::nullopt;
   at = i;
   return value;
@@ -206,7 +211,8 @@ std::string without_escapes(std::string_view pattern) {
       continue;
     }
     const char letter = pattern[i++];
-    const bool is_name = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9');
+    const bool is_name =
+        (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9');
     if (const size_t known = kLetters.find(letter); known != std::string_view::npos) {
       out += kCharacters[known];
     } else if (const auto code = letter == 'x' || letter == 'u' ? read_hex_escape(pattern, letter, i) : std::nullopt) {
@@ -287,7 +293,8 @@ NormalForm normal_form_of_pretokenizer(std::string_view name) {
 
 std::optional<SplitStage> find_split_stage(std::string_view pattern) {
   const std::string wanted = without_escapes(pattern);
-  const auto found = std::ranges::find(kPatterns, wanted, [](const Pattern& one) { return without_escapes(one.expression); });
+  const auto found =
+      std::ranges::find(kPatterns, wanted, [](const Pattern& one) { return without_escapes(one.expression); });
   if (found == std::end(kPatterns)) return std::nullopt;
   return found->stage;
 }

@@ -40,8 +40,7 @@ Status check_scores(const std::vector<float>& scores, size_t n_tokens) {
                                               " entries for " + std::to_string(n_tokens) + " tokens"};
   for (size_t i = 0; i < n_tokens; ++i)
     if (std::isnan(scores[i]))
-      return Error{ErrorCode::kInvalidFile,
-                   "tokenizer.ggml.scores[" + std::to_string(i) + "] is not a number"};
+      return Error{ErrorCode::kInvalidFile, "tokenizer.ggml.scores[" + std::to_string(i) + "] is not a number"};
   return {};
 }
 
@@ -53,17 +52,22 @@ const SentencePiece::Options* SentencePiece::find_listed(std::string_view model,
     Options options;
   };
   using enum Options::WhiteSpace;
-  static constexpr Options kGemma = {.space_prefix = false, .insists_on_bos = true, .lines_apart = true, .whole_lines = true,
-                                     .lacks_unknown = true};
+  static constexpr Options kGemma = {
+      .space_prefix = false, .insists_on_bos = true, .lines_apart = true, .whole_lines = true, .lacks_unknown = true};
   static constexpr Listed kListed[] = {
       {"gemma4", "", kGemma},
       {"gpt2", "gemma4", kGemma},
       {"gpt2", "granite-embed-multi-311m", kGemma},
       {"gpt2", "sarvam-moe", {.space_prefix = false, .add_bos = false, .lines_apart = true, .lacks_unknown = true}},
-      {"gpt2", "whitespace", {.space_prefix = false, .add_bos = false, .lacks_unknown = true, .white_space = kApart, .plain_spaces = true}},
-      {"whitespace", "", {.space_prefix = false, .add_bos = false, .lacks_unknown = true, .white_space = kDropped, .plain_spaces = true}},
+      {"gpt2",
+       "whitespace",
+       {.space_prefix = false, .add_bos = false, .lacks_unknown = true, .white_space = kApart, .plain_spaces = true}},
+      {"whitespace",
+       "",
+       {.space_prefix = false, .add_bos = false, .lacks_unknown = true, .white_space = kDropped, .plain_spaces = true}},
   };
-  const auto found = std::ranges::find_if(kListed, [&](const Listed& one) { return one.model == model && (one.pre.empty() || one.pre == pre); });
+  const auto found = std::ranges::find_if(
+      kListed, [&](const Listed& one) { return one.model == model && (one.pre.empty() || one.pre == pre); });
   return found != std::end(kListed) ? &found->options : nullptr;
 }
 
@@ -87,7 +91,8 @@ Result<SentencePiece::Options> SentencePiece::read_options(const GgufFile& file)
     auto lowercase = file.boolean(kLowercase);
     if (!lowercase) return lowercase.error();
     if (lowercase->value_or(false))
-      return Error{ErrorCode::kUnsupported, "the file asks for text in lower case (" + std::string(kLowercase) + "), which this build does not make of any"};
+      return Error{ErrorCode::kUnsupported, "the file asks for text in lower case (" + std::string(kLowercase) +
+                                                "), which this build does not make of any"};
   }
   struct Flag {
     std::string_view key;
@@ -133,7 +138,8 @@ Result<std::unique_ptr<Tokenizer>> SentencePiece::load(const GgufFile& file) {
 }
 
 SentencePiece::SentencePiece(std::unique_ptr<const Vocabulary> owned, const Options& options)
-    : Tokenizer(std::move(owned), {.add_bos = options.add_bos, .insists_on_bos = options.insists_on_bos,
+    : Tokenizer(std::move(owned), {.add_bos = options.add_bos,
+                                   .insists_on_bos = options.insists_on_bos,
                                    .strips_leading_space = options.space_prefix,
                                    .opens_once = options.once}),
       options_(options),
@@ -199,14 +205,13 @@ void SentencePiece::build_merges(const std::vector<float>& scores) {
   const auto score = [&](TokenId id) { return scores[static_cast<size_t>(id)]; };
   std::sort(order.begin(), order.end(), [&](TokenId a, TokenId b) { return score(a) > score(b); });
   merges_ = MergeTable(n * 2);
-  uint32_t rank = 0;   // equal for equal scores: the leftmost pair decides between them
+  uint32_t rank = 0;  // equal for equal scores: the leftmost pair decides between them
   for (size_t i = 0; i < n; ++i) {
     const TokenId id = order[i];
     if (i > 0 && score(id) != score(order[i - 1])) ++rank;
     const std::string_view piece = pieces_[static_cast<size_t>(id)];
     if (piece.empty()) continue;
-    for (size_t cut = decode_utf8(piece).size; cut < piece.size();
-         cut += decode_utf8(piece.substr(cut)).size) {
+    for (size_t cut = decode_utf8(piece).size; cut < piece.size(); cut += decode_utf8(piece.substr(cut)).size) {
       const int32_t left = by_piece_.find(piece.substr(0, cut));
       if (left == StringTable::kAbsent) continue;
       const int32_t right = by_piece_.find(piece.substr(cut));
@@ -241,7 +246,7 @@ struct SentencePiece::Session {
   std::vector<TokenId>& out;
   std::vector<Symbol> symbols = {};
   Merger merger = {};
-  bool after_unknown = false;   // the last token stands for an unknown character
+  bool after_unknown = false;  // the last token stands for an unknown character
 
   void encode(std::string_view word) {
     const int32_t whole = word.size() <= kMaxTokenBytes ? model.by_piece_.find(word) : kNoToken;
@@ -278,14 +283,13 @@ struct SentencePiece::Session {
   }
 
   void put(Symbol symbol) {
-    if (symbol >= model.vocabulary().size())
-      return put_bytes(model.pieces_[static_cast<size_t>(symbol)]);
+    if (symbol >= model.vocabulary().size()) return put_bytes(model.pieces_[static_cast<size_t>(symbol)]);
     if (symbol >= 0) {
       after_unknown = false;
       return out.push_back(symbol);
     }
     const uint32_t loose = static_cast<uint32_t>(~symbol);
-    std::string character;   // at most four bytes: stays within the object
+    std::string character;  // at most four bytes: stays within the object
     if (loose >= kLooseBytes)
       character.push_back(static_cast<char>(loose - kLooseBytes));
     else
@@ -337,8 +341,10 @@ void SentencePiece::encode_prepared(std::string_view text, bool opens, std::vect
     const bool has_space = text.starts_with(' ') || text.starts_with(kEscapedSpace);
     text = spaced(text, opens && options_.space_prefix && !has_space, rewritten);
   }
-  if (options_.lines_apart) encode_lines(session, text);
-  else encode_words(session, text);
+  if (options_.lines_apart)
+    encode_lines(session, text);
+  else
+    encode_words(session, text);
 }
 
 // [^\n]+|[\n]+
@@ -347,9 +353,12 @@ void SentencePiece::encode_lines(Session& session, std::string_view text) const 
     const bool breaks = text[begin] == '\n';
     const size_t end = std::min(breaks ? text.find_first_not_of('\n', begin) : text.find('\n', begin), text.size());
     const std::string_view piece = text.substr(begin, end - begin);
-    const int32_t whole = breaks && options_.whole_lines && piece.size() <= kMaxTokenBytes ? by_piece_.find(piece) : StringTable::kAbsent;
-    if (whole != StringTable::kAbsent && whole < vocabulary().size()) session.out.push_back(whole);
-    else encode_words(session, piece);
+    const int32_t whole =
+        breaks && options_.whole_lines && piece.size() <= kMaxTokenBytes ? by_piece_.find(piece) : StringTable::kAbsent;
+    if (whole != StringTable::kAbsent && whole < vocabulary().size())
+      session.out.push_back(whole);
+    else
+      encode_words(session, piece);
     begin = end;
   }
 }

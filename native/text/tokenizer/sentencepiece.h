@@ -28,15 +28,16 @@ class SentencePiece final : public Tokenizer {
   struct Session;
 
   struct Options {
-    bool space_prefix = true;    // a space in front of text that opens
-    bool spared = false;         // not where the text has one
-    bool once = false;           // only at the very beginning
+    bool space_prefix = true;  // a space in front of text that opens
+    bool spared = false;       // not where the text has one
+    bool once = false;         // only at the very beginning
     bool add_bos = true;
-    bool insists_on_bos = false; // whatever the file says of it
-    bool lines_apart = false;    // runs of line breaks merge on their own
-    bool whole_lines = false;    // and one that is a token is that token
-    bool lacks_unknown = false;  // bytes without a token vanish
-    enum class WhiteSpace : uint8_t { kText, kApart, kDropped };   // kApart: it and words merge on their own; kDropped: words alone
+    bool insists_on_bos = false;  // whatever the file says of it
+    bool lines_apart = false;     // runs of line breaks merge on their own
+    bool whole_lines = false;     // and one that is a token is that token
+    bool lacks_unknown = false;   // bytes without a token vanish
+    // kApart: it and words merge on their own; kDropped: words alone
+    enum class WhiteSpace : uint8_t { kText, kApart, kDropped };
     WhiteSpace white_space = WhiteSpace::kText;
     bool plain_spaces = false;   // "▁" is a character as any
     bool words_apart = false;    // every space begins a word
@@ -63,7 +64,7 @@ class SentencePiece final : public Tokenizer {
   StringTable by_piece_;
   MergeTable merges_;
   std::array<Symbol, 128> ascii_symbols_;
-  std::array<TokenId, 256> byte_tokens_;   // kNoToken where missing
+  std::array<TokenId, 256> byte_tokens_;  // kNoToken where missing
   // No piece has a space after another character: each word of the text merges on its own.
   bool words_are_separate_ = true;
   // As in ByteLevelBpe: whether merging a piece's own text gives the piece.

@@ -19,7 +19,7 @@ SpecialMatcher::SpecialMatcher(std::vector<Entry> entries, Order order) : order_
   for (size_t node = 0; node < ranges.size(); ++node) {
     auto [begin, end, depth] = ranges[node];
     if (begin < end && entries[begin].spelling.size() == depth)
-      nodes_[node].id = entries[begin++].id;   // spellings are unique
+      nodes_[node].id = entries[begin++].id;  // spellings are unique
     nodes_[node].first_edge = static_cast<uint32_t>(edges_.size());
     while (begin < end) {
       const char byte = entries[begin].spelling[depth];
@@ -39,8 +39,7 @@ uint32_t SpecialMatcher::child(uint32_t node, unsigned char byte) const {
   const Edge* edges = edges_.data() + nodes_[node].first_edge;
   const Edge* end = edges + nodes_[node].n_edges;
   // Most nodes have one edge. std::string_view compares unsigned bytes.
-  const Edge* at = std::lower_bound(edges, end, byte,
-                                    [](const Edge& edge, unsigned char b) { return edge.byte < b; });
+  const Edge* at = std::lower_bound(edges, end, byte, [](const Edge& edge, unsigned char b) { return edge.byte < b; });
   return at != end && at->byte == byte ? at->node : 0;
 }
 
@@ -55,8 +54,7 @@ SpecialMatch SpecialMatcher::longest_at(std::string_view text, size_t begin, siz
   return best;
 }
 
-void SpecialMatcher::find(std::string_view text, std::span<const size_t> guards,
-                          std::vector<SpecialMatch>& out) const {
+void SpecialMatcher::find(std::string_view text, std::span<const size_t> guards, std::vector<SpecialMatch>& out) const {
   out.clear();
   if (edges_.empty()) return;
   bool overlap = false;

@@ -33,11 +33,16 @@ void isolate_each(std::string_view text, Belongs belongs, Emit emit) {
 // What the step "Punctuation" of a tokenizer.json takes for punctuation: ASCII's, and that of an old Unicode version.
 inline bool is_library_punctuation(const Char& c) {
   static const CodePoints newer(
-      "\u061d\u09fd\u0a76\u0c77\u0c84\u1b4e-\u1b4f\u1b7d-\u1b7f\u2e43-\u2e4f\u2e52-\u2e5d\U00010d6e\U00010ead\U00010f55-\U00010f59"
-      "\U00010f86-\U00010f89\U000113d4-\U000113d5\U000113d7-\U000113d8\U0001144b-\U0001144f\U0001145a-\U0001145b\U0001145d"
-      "\U00011660-\U0001166c\U000116b9\U0001183b\U00011944-\U00011946\U000119e2\U00011a3f-\U00011a46\U00011a9a-\U00011a9c"
-      "\U00011a9e-\U00011aa2\U00011b00-\U00011b09\U00011be1\U00011c41-\U00011c45\U00011c70-\U00011c71\U00011ef7-\U00011ef8"
-      "\U00011f43-\U00011f4f\U00011fff\U00012ff1-\U00012ff2\U00016d6d-\U00016d6f\U00016e97-\U00016e9a\U00016fe2\U0001e5ff"
+      "\u061d\u09fd\u0a76\u0c77\u0c84\u1b4e-\u1b4f\u1b7d-\u1b7f\u2e43-\u2e4f\u2e52-"
+      "\u2e5d\U00010d6e\U00010ead\U00010f55-\U00010f59"
+      "\U00010f86-\U00010f89\U000113d4-\U000113d5\U000113d7-\U000113d8\U0001144b-\U0001144f\U0001145a-"
+      "\U0001145b\U0001145d"
+      "\U00011660-\U0001166c\U000116b9\U0001183b\U00011944-\U00011946\U000119e2\U00011a3f-\U00011a46\U00011a9a-"
+      "\U00011a9c"
+      "\U00011a9e-\U00011aa2\U00011b00-\U00011b09\U00011be1\U00011c41-\U00011c45\U00011c70-\U00011c71\U00011ef7-"
+      "\U00011ef8"
+      "\U00011f43-\U00011f4f\U00011fff\U00012ff1-\U00012ff2\U00016d6d-\U00016d6f\U00016e97-"
+      "\U00016e9a\U00016fe2\U0001e5ff"
       "\U0001e95e-\U0001e95f");
   if (c.code_point == 0x166D || c.code_point == 0x111C9) return true;
   return is_mark<true>(c) && !(c.code_point > 0x7F && newer.has(c.code_point));
@@ -49,7 +54,8 @@ template <bool kRuns, typename Emit>
 void isolate_byte_numbers(std::string_view text, Emit emit) {
   const auto is_number = [&](size_t i) {
     const unsigned char byte = static_cast<unsigned char>(text[i]);
-    return (byte >= '0' && byte <= '9') || byte == 0xB2 || byte == 0xB3 || byte == 0xB9 || (byte >= 0xBC && byte <= 0xBE);
+    return (byte >= '0' && byte <= '9') || byte == 0xB2 || byte == 0xB3 || byte == 0xB9 ||
+           (byte >= 0xBC && byte <= 0xBE);
   };
   for (size_t begin = 0, end; begin < text.size(); begin = end) {
     const bool number = is_number(begin);
@@ -220,7 +226,7 @@ void isolate_scripts(std::string_view text, Emit emit) {
 template <typename Emit>
 void isolate_trailing_space(std::string_view text, Emit emit) {
   const CharReader reader(text);
-  size_t begin = 0;   // of the run of white space that may be the last
+  size_t begin = 0;  // of the run of white space that may be the last
   for (size_t i = 0; i < text.size();) {
     const Char c = reader.at(i);
     i += c.size;
@@ -234,9 +240,8 @@ void isolate_trailing_space(std::string_view text, Emit emit) {
 template <typename Emit>
 void split_lines(std::string_view text, Emit emit) {
   for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text[begin] == '\n' ? text.find_first_not_of('\n', begin)
-                                                    : text.find('\n', begin),
-                                text.size());
+    const size_t end =
+        std::min(text[begin] == '\n' ? text.find_first_not_of('\n', begin) : text.find('\n', begin), text.size());
     emit(text.substr(begin, end - begin));
     begin = end;
   }

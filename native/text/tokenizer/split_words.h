@@ -20,8 +20,7 @@ template <bool kBackticks>
 bool is_mark(const Char& c) {
   if (c.is(CharClass::kPunctuation)) return true;
   if (c.code_point == 0 || c.code_point >= 0x80) return false;
-  return std::strchr("$+<=>^~|", static_cast<int>(c.code_point)) != nullptr ||
-         (kBackticks && c.code_point == '`');
+  return std::strchr("$+<=>^~|", static_cast<int>(c.code_point)) != nullptr || (kBackticks && c.code_point == '`');
 }
 
 // \p{Han}
@@ -53,11 +52,11 @@ void split_gpt2(std::string_view text, Emit emit) {
 
 // What the expressions that follow OpenAI's cl100k differ in.
 struct WordRules {
-  bool halved_spaces = false;      // \s{512}(?!\S)|\s{256}(?!\S)|...|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1} for \s+(?!\S)|\s+
-  int max_digits = 1;              // of \p{N}{1,n}; 0: \p{N}+
-  bool marks_are_letters = false;  // [\p{L}\p{M}] for \p{L}
-  bool signs_take_newlines = true; // ...[^\s\p{L}\p{N}]+[\r\n]*; else ...[^\s\p{L}\p{N}\r\n]+
-  bool phrases = false;            // (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+ for \p{L}+, and [\r\n/]? for [\r\n]*
+  bool halved_spaces = false;       // \s{512}(?!\S)|\s{256}(?!\S)|...|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1} for \s+(?!\S)|\s+
+  int max_digits = 1;               // of \p{N}{1,n}; 0: \p{N}+
+  bool marks_are_letters = false;   // [\p{L}\p{M}] for \p{L}
+  bool signs_take_newlines = true;  // ...[^\s\p{L}\p{N}]+[\r\n]*; else ...[^\s\p{L}\p{N}\r\n]+
+  bool phrases = false;             // (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+ for \p{L}+, and [\r\n/]? for [\r\n]*
 };
 
 // The end of \p{N}{1,max_digits} where a number stands at `begin`.
@@ -141,18 +140,17 @@ void split_words(std::string_view text, Emit emit) {
     if (is_letter_here(first)) return skip_letters(begin + first.size);
     if (is_number(first)) return skip_digits(reader, begin, kRules.max_digits);
     const Char second = reader.at(begin + first.size);
-    if (!first.is_newline() && is_letter_here(second))
-      return skip_letters(begin + first.size + second.size);
+    if (!first.is_newline() && is_letter_here(second)) return skip_letters(begin + first.size + second.size);
     if (is_sign(first) || (first.code_point == ' ' && is_sign(second))) {
       const size_t signs = reader.skip(begin + first.size, is_sign);
       if constexpr (kRules.phrases) {
         const Char next = reader.at(signs);
-        return next.is_newline() ? signs + next.size : signs;   // a slash is a sign
+        return next.is_newline() ? signs + next.size : signs;  // a slash is a sign
       }
       return kRules.signs_take_newlines ? reader.skip(signs, is_newline) : signs;
     }
     if constexpr (kRules.halved_spaces) return skip_halved_spaces(reader, begin, plain_end);
-    return skip_spaces(reader, begin);   // only white space is left
+    return skip_spaces(reader, begin);  // only white space is left
   };
   for (size_t begin = 0, end; begin < text.size(); begin = end) {
     end = match(begin);
@@ -186,14 +184,13 @@ void split_by_case(std::string_view text, Emit emit) {
     const size_t end = reader.skip(i, is_lower);
     return end > i ? end : after_shared;
   };
-  const auto word = [&](size_t begin, const Char& first) -> size_t {   // `begin` if there is none
-    const bool has_prefix = !first.is(CharClass::kEnd) && !first.is_newline() &&
-                            !is_letter(first) && !is_number(first);
+  const auto word = [&](size_t begin, const Char& first) -> size_t {  // `begin` if there is none
+    const bool has_prefix = !first.is(CharClass::kEnd) && !first.is_newline() && !is_letter(first) && !is_number(first);
     if (has_prefix) {
       const size_t body = begin + first.size;
       if (const size_t end = mixed(body); end > body) return end;
     }
-    if (const size_t end = mixed(begin); end > begin) return end;   // a mark is prefix and letter
+    if (const size_t end = mixed(begin); end > begin) return end;  // a mark is prefix and letter
     const size_t body = has_prefix ? begin + first.size : begin;
     const size_t end = reader.skip(body, is_upper);
     return end > body ? end : begin;
@@ -208,10 +205,8 @@ void split_by_case(std::string_view text, Emit emit) {
     }
     const Char second = reader.at(begin + first.size);
     if (first.is_sign() || (first.code_point == ' ' && second.is_sign())) {
-      const size_t signs =
-          reader.skip(begin + first.size, [](const Char& c) { return c.is_sign(); });
-      return reader.skip(
-          signs, [](const Char& c) { return c.is_newline() || (!kHanApart && c.code_point == '/'); });
+      const size_t signs = reader.skip(begin + first.size, [](const Char& c) { return c.is_sign(); });
+      return reader.skip(signs, [](const Char& c) { return c.is_newline() || (!kHanApart && c.code_point == '/'); });
     }
     return skip_spaces(reader, begin);
   };
@@ -228,17 +223,14 @@ void split_deepseek3(std::string_view text, Emit emit) {
   const CharReader reader(text);
   const auto is_ascii_letter = [](const Char& c) { return c.code_point < 0x80 && is_letter(c); };
   const auto is_letter_or_mark = [](const Char& c) { return c.is_letter_or_mark(); };
-  const auto is_sign = [](const Char& c) {
-    return c.is(CharClass::kPunctuation) || c.is(CharDetail::kSymbol);
-  };
-  const auto match = [&](size_t begin) -> size_t {   // `begin` if nothing matches
+  const auto is_sign = [](const Char& c) { return c.is(CharClass::kPunctuation) || c.is(CharDetail::kSymbol); };
+  const auto match = [&](size_t begin) -> size_t {  // `begin` if nothing matches
     const Char first = reader.at(begin);
     if (is_letter_or_mark(first)) return reader.skip(begin + first.size, is_letter_or_mark);
     const size_t next = begin + first.size;
     const Char second = reader.at(next);
     if (is_sign(first)) {
-      if (first.code_point < 0x80 && is_ascii_letter(second))
-        return reader.skip(next + second.size, is_ascii_letter);
+      if (first.code_point < 0x80 && is_ascii_letter(second)) return reader.skip(next + second.size, is_ascii_letter);
     } else if (!first.is_newline() && is_letter_or_mark(second)) {
       return reader.skip(next + second.size, is_letter_or_mark);
     }

@@ -16,10 +16,7 @@ uint64_t hash_seed() {
 }
 
 StringTable::StringTable(const StringArena& arena, size_t capacity)
-    : arena_(&arena),
-      seed_(hash_seed()),
-      mask_(std::bit_ceil(capacity * 2 + 2) - 1),
-      slots_(mask_ + 1) {}
+    : arena_(&arena), seed_(hash_seed()), mask_(std::bit_ceil(capacity * 2 + 2) - 1), slots_(mask_ + 1) {}
 
 int32_t StringTable::insert(int32_t index) {
   const std::string_view text = (*arena_)[static_cast<size_t>(index)];
@@ -27,8 +24,7 @@ int32_t StringTable::insert(int32_t index) {
   const uint32_t tag = static_cast<uint32_t>(hash >> 32);
   size_t at = hash & mask_;
   for (; slots_[at].index != kAbsent; at = (at + 1) & mask_)
-    if (slots_[at].tag == tag && (*arena_)[static_cast<size_t>(slots_[at].index)] == text)
-      return slots_[at].index;
+    if (slots_[at].tag == tag && (*arena_)[static_cast<size_t>(slots_[at].index)] == text) return slots_[at].index;
   slots_[at] = {tag, index};
   return kAbsent;
 }
@@ -37,8 +33,7 @@ int32_t StringTable::find(std::string_view text) const {
   const uint64_t hash = hashing::of_bytes(text, seed_);
   const uint32_t tag = static_cast<uint32_t>(hash >> 32);
   for (size_t at = hash & mask_; slots_[at].index != kAbsent; at = (at + 1) & mask_)
-    if (slots_[at].tag == tag && (*arena_)[static_cast<size_t>(slots_[at].index)] == text)
-      return slots_[at].index;
+    if (slots_[at].tag == tag && (*arena_)[static_cast<size_t>(slots_[at].index)] == text) return slots_[at].index;
   return kAbsent;
 }
 

@@ -22,9 +22,7 @@ class StringArena {
   }
   size_t size() const { return offsets_.size() - 1; }
   size_t bytes() const { return bytes_.size(); }
-  std::string_view operator[](size_t i) const {
-    return {bytes_.data() + offsets_[i], offsets_[i + 1] - offsets_[i]};
-  }
+  std::string_view operator[](size_t i) const { return {bytes_.data() + offsets_[i], offsets_[i + 1] - offsets_[i]}; }
 
  private:
   std::string bytes_;
@@ -44,7 +42,7 @@ class StringTable {
 
  private:
   struct Slot {
-    uint32_t tag = 0;         // upper half of the hash
+    uint32_t tag = 0;  // upper half of the hash
     int32_t index = kAbsent;
   };
   const StringArena* arena_;

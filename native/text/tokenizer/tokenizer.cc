@@ -16,14 +16,12 @@
 namespace monolith {
 namespace {
 
-constexpr TokenKind kSpecialKinds[] = {TokenKind::kControl, TokenKind::kUserDefined,
-                                       TokenKind::kUnknown};
+constexpr TokenKind kSpecialKinds[] = {TokenKind::kControl, TokenKind::kUserDefined, TokenKind::kUnknown};
 constexpr TokenKind kUserDefinedKinds[] = {TokenKind::kUserDefined};
 
 // `text` without the code point `guard`, into `out`; `positions` tells where in `out` one has
 // stood. False, and nothing written, if there is none.
-bool remove_guards(std::string_view text, char32_t guard, std::string& out,
-                   std::vector<size_t>& positions) {
+bool remove_guards(std::string_view text, char32_t guard, std::string& out, std::vector<size_t>& positions) {
   if (guard == 0 || guard > 0x10FFFF || (guard >= 0xD800 && guard <= 0xDFFF)) return false;
   std::string bytes;
   append_utf8(guard, bytes);
@@ -62,7 +60,8 @@ Result<bool> is_phi3_file(const GgufFile& file) {
   auto name = file.string("general.name");
   if (!name) return name.error();
   std::string lower(name->value_or(""));
-  std::ranges::transform(lower, lower.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::ranges::transform(lower, lower.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   return lower.find("phi-3") != std::string::npos || lower.find("phi3") != std::string::npos;
 }
 
@@ -83,9 +82,7 @@ std::vector<TokenId> phi3_strips_behind(const Vocabulary& vocabulary) {
 Result<std::unique_ptr<const Tokenizer>> Tokenizer::load(const GgufFile& file) {
   auto model = file.string("tokenizer.ggml.model");
   if (!model) return model.error();
-  if (!*model)
-    return Error{ErrorCode::kInvalidFile,
-                 "the file has no tokenizer: tokenizer.ggml.model is missing"};
+  if (!*model) return Error{ErrorCode::kInvalidFile, "the file has no tokenizer: tokenizer.ggml.model is missing"};
   struct Family {
     std::string_view model;
     Result<std::unique_ptr<Tokenizer>> (*load)(const GgufFile& file);
@@ -122,13 +119,11 @@ Tokenizer::Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, const Traits&
 Tokenizer::~Tokenizer() = default;
 
 Status Tokenizer::read_added_tokens(const GgufFile& file) {
-  const auto read = [&](std::string_view key, std::string_view id_key, TokenId id,
-                        bool& flag) -> Status {
+  const auto read = [&](std::string_view key, std::string_view id_key, TokenId id, bool& flag) -> Status {
     auto value = file.boolean(key);
     if (!value) return value.error();
     if (value->value_or(false) && id == kNoToken)
-      return Error{ErrorCode::kInvalidFile,
-                   std::string(key) + " is true, but " + std::string(id_key) + " is missing"};
+      return Error{ErrorCode::kInvalidFile, std::string(key) + " is true, but " + std::string(id_key) + " is missing"};
     flag = value->value_or(flag) && id != kNoToken;
     return {};
   };
@@ -155,7 +150,8 @@ Status Tokenizer::read_normalization(const GgufFile& file) {
   if (*form) {
     const auto known = normal_form_of_name(**form);
     if (!known)
-      return Error{ErrorCode::kUnsupported, std::string(kNormalFormKey) + " is '" + std::string((*form)->substr(0, 64)) +
+      return Error{ErrorCode::kUnsupported, std::string(kNormalFormKey) + " is '" +
+                                                std::string((*form)->substr(0, 64)) +
                                                 "' (known: NFC, NFD, NFKC, NFKD)"};
     normal_form_ = *known;
   }
@@ -177,7 +173,7 @@ Status Tokenizer::build_matchers(const GgufFile& file) {
   std::vector<bool> elsewhere(static_cast<size_t>(n_vocab()));
   std::string composed, scratch;
   for (const TokenId id : *normalized) {
-    if (!vocabulary_->is_ordinary(id)) continue;   // text must not become a control token
+    if (!vocabulary_->is_ordinary(id)) continue;  // text must not become a control token
     elsewhere[static_cast<size_t>(id)] = true;
     std::string_view spelling = vocabulary_->spelling(id);
     if (normalize(spelling, normal_form_, composed)) spelling = composed;
@@ -210,7 +206,8 @@ void Tokenizer::encode_stretch(std::string_view text, bool opens, bool verbatim,
     std::vector<SpecialMatch> matches;
     in_normalized_->find(text, {}, matches);
     for (const SpecialMatch& match : matches) {
-      if (match.begin > done) encode_prepared(text.substr(done, match.begin - done), opens && (done == 0 || !opens_once_), out);
+      if (match.begin > done)
+        encode_prepared(text.substr(done, match.begin - done), opens && (done == 0 || !opens_once_), out);
       out.push_back(match.id);
       done = match.end;
     }
@@ -218,8 +215,7 @@ void Tokenizer::encode_stretch(std::string_view text, bool opens, bool verbatim,
   if (done < text.size()) encode_prepared(text.substr(done), opens && (done == 0 || !opens_once_), out);
 }
 
-void Tokenizer::encode(std::string_view text, const EncodeOptions& options,
-                       std::vector<TokenId>& out) const {
+void Tokenizer::encode(std::string_view text, const EncodeOptions& options, std::vector<TokenId>& out) const {
   if (options.add_special && add_bos_) out.push_back(bos());
   std::string unguarded;
   std::vector<size_t> guards;
@@ -234,7 +230,7 @@ void Tokenizer::encode(std::string_view text, const EncodeOptions& options,
       match.begin = std::max(done, without_trailing_space(text.substr(0, match.begin)));
     if (std::ranges::binary_search(strips_behind_, match.id))
       match.end = CharReader(text).skip_class(match.end, CharClass::kSpace);
-    if (match.begin < done) continue;   // within the white space that another has taken
+    if (match.begin < done) continue;  // within the white space that another has taken
     if (match.begin > done) encode_stretch(text.substr(done, match.begin - done), opens(), options.verbatim, out);
     out.push_back(match.id);
     done = match.end;
@@ -264,9 +260,7 @@ TokenKind Tokenizer::kind(TokenId id) const { return vocabulary_->kind(id); }
 std::string_view Tokenizer::bytes(TokenId id) const { return vocabulary_->bytes(id); }
 TokenId Tokenizer::find(std::string_view spelling) const { return vocabulary_->find(spelling); }
 
-std::span<const TokenId> Tokenizer::end_of_generation() const {
-  return vocabulary_->end_of_generation();
-}
+std::span<const TokenId> Tokenizer::end_of_generation() const { return vocabulary_->end_of_generation(); }
 
 bool Tokenizer::is_end_of_generation(TokenId id) const {
   const std::span<const TokenId> ends = end_of_generation();

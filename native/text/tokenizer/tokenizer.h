@@ -23,14 +23,14 @@ class Vocabulary;
 enum class TokenKind : uint8_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
 
 struct EncodeOptions {
-  bool add_special = false;     // add BOS/EOS as the file says
-  bool parse_special = false;   // recognize control and user-defined tokens written in the text
+  bool add_special = false;    // add BOS/EOS as the file says
+  bool parse_special = false;  // recognize control and user-defined tokens written in the text
   // A code point that keeps text apart from special tokens. It is removed before anything else, and
   // a control or user-defined token whose spelling it interrupted is ordinary text, as is every
   // shorter special token within that spelling. At the edge of a spelling it has no effect.
   // 0 = none.
   char32_t guard = 0;
-  bool continues = false;       // other text stands before it: SentencePiece puts no space in front
+  bool continues = false;  // other text stands before it: SentencePiece puts no space in front
   // Without Unicode normalization: the tokens spell exactly this text. For text that the model writes.
   bool verbatim = false;
 };
@@ -54,11 +54,11 @@ class Tokenizer {
   std::string decode(std::span<const TokenId> ids) const;
 
   int n_vocab() const;
-  TokenId bos() const;                          // kNoToken if the file has none
+  TokenId bos() const;  // kNoToken if the file has none
   TokenId eos() const;
-  bool adds_bos() const { return add_bos_; }    // what EncodeOptions::add_special adds
-  bool is_end_of_generation(TokenId id) const;  // eos, eot, <|im_end|>, ... as llama.cpp collects them
-  std::span<const TokenId> end_of_generation() const;   // ascending
+  bool adds_bos() const { return add_bos_; }           // what EncodeOptions::add_special adds
+  bool is_end_of_generation(TokenId id) const;         // eos, eot, <|im_end|>, ... as llama.cpp collects them
+  std::span<const TokenId> end_of_generation() const;  // ascending
   TokenKind kind(TokenId id) const;
   // The bytes a token stands for in text ("▁" already a space, byte tokens one raw byte, control
   // tokens their spelling). Valid as long as the tokenizer. `id` must be in range.
@@ -71,12 +71,12 @@ class Tokenizer {
 
  protected:
   struct Traits {
-    bool add_bos = false, add_eos = false;   // unless the file says otherwise
-    bool insists_on_bos = false;             // it comes even then
+    bool add_bos = false, add_eos = false;  // unless the file says otherwise
+    bool insists_on_bos = false;            // it comes even then
     bool strips_leading_space = false;
     bool cleans_up_spaces = false;
-    bool opens_once = false;   // see prepare
-    NormalForm normal_form = NormalForm::kNone;   // unless the file says otherwise
+    bool opens_once = false;                     // see prepare
+    NormalForm normal_form = NormalForm::kNone;  // unless the file says otherwise
   };
   Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, const Traits& traits);
   const Vocabulary& vocabulary() const { return *vocabulary_; }
@@ -96,9 +96,9 @@ class Tokenizer {
 
   std::unique_ptr<const Vocabulary> vocabulary_;
   std::unique_ptr<const SpecialMatcher> special_, user_defined_;
-  std::unique_ptr<const SpecialMatcher> in_normalized_;   // null if there are no such tokens: most files
+  std::unique_ptr<const SpecialMatcher> in_normalized_;  // null if there are no such tokens: most files
   NormalForm normal_form_;
-  std::vector<TokenId> strips_before_, strips_behind_;   // ascending; most files have none
+  std::vector<TokenId> strips_before_, strips_behind_;  // ascending; most files have none
   bool add_bos_, add_eos_, insists_on_bos_, strips_leading_space_, cleans_up_spaces_, opens_once_;
 };
 

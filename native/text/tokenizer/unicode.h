@@ -16,7 +16,7 @@ namespace monolith {
 enum class CharClass : uint8_t { kOther, kLetter, kNumber, kPunctuation, kSpace, kEnd };
 
 struct CharClassRange {
-  uint32_t first, last;   // inclusive
+  uint32_t first, last;  // inclusive
   CharClass char_class;
 };
 
@@ -28,7 +28,7 @@ std::span<const CharClassRange> char_class_ranges();
 enum class CharDetail : uint8_t { kNone, kUpper, kLower, kMark, kSymbol };
 
 struct CharDetailRange {
-  uint32_t first, last, step;   // inclusive; every step-th code point
+  uint32_t first, last, step;  // inclusive; every step-th code point
   CharDetail detail;
 };
 std::span<const CharDetailRange> char_detail_ranges();
@@ -46,10 +46,9 @@ class CharClasses {
 
   CharProperties of(uint32_t code_point) const {
     if (code_point > 0x10FFFF) return {CharClass::kOther, CharDetail::kNone};
-    return blocks_[static_cast<size_t>(block_of_[code_point >> kShift]) << kShift |
-                   (code_point & kMask)];
+    return blocks_[static_cast<size_t>(block_of_[code_point >> kShift]) << kShift | (code_point & kMask)];
   }
-  CharProperties of_ascii(unsigned char c) const { return blocks_[c]; }   // c < 128
+  CharProperties of_ascii(unsigned char c) const { return blocks_[c]; }  // c < 128
 
  private:
   static constexpr uint32_t kShift = 7, kMask = (1u << kShift) - 1;

@@ -27,8 +27,7 @@ Result<std::unique_ptr<const Charsmap>> read_charsmap(const GgufFile& file) {
 }  // namespace
 
 PieceTrie::PieceTrie(std::vector<Entry> entries) {
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const Entry& a, const Entry& b) { return a.text < b.text; });
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.text < b.text; });
   // Breadth first over ranges of the sorted entries that share their first `depth` bytes.
   struct Range {
     size_t begin, end, depth;
@@ -83,14 +82,13 @@ Result<std::unique_ptr<Tokenizer>> Unigram::load(const GgufFile& file) {
   if (!charsmap) return charsmap.error();
   auto scores = file.numbers("tokenizer.ggml.scores");
   if (!scores) return scores.error();
-  if (!*scores)
-    return Error{ErrorCode::kInvalidFile, "the file has no scores: tokenizer.ggml.scores is missing"};
+  if (!*scores) return Error{ErrorCode::kInvalidFile, "the file has no scores: tokenizer.ggml.scores is missing"};
   auto vocabulary = Vocabulary::load(file, SpellingStyle::kUnigram);
   if (!vocabulary) return vocabulary.error();
   if (Status status = check_scores(**scores, static_cast<size_t>((*vocabulary)->size())); !status)
     return status.error();
   for (size_t i = 0; i < (*scores)->size(); ++i)
-    if (!std::isfinite((**scores)[i]))   // sums of these would be no numbers
+    if (!std::isfinite((**scores)[i]))  // sums of these would be no numbers
       return Error{ErrorCode::kInvalidFile, "tokenizer.ggml.scores[" + std::to_string(i) + "] is not finite"};
   return std::unique_ptr<Tokenizer>(
       new Unigram(std::move(vocabulary).value(), options, std::move(charsmap).value(), **scores));
@@ -108,9 +106,8 @@ std::vector<PieceTrie::Entry> Unigram::entries_of(const Vocabulary& vocabulary) 
 
 Unigram::Unigram(std::unique_ptr<const Vocabulary> owned, const Options& options,
                  std::unique_ptr<const Charsmap> charsmap, const std::vector<float>& scores)
-    : Tokenizer(std::move(owned), {.add_eos = true,
-                                   .strips_leading_space = options.space_prefix,
-                                   .opens_once = options.once}),
+    : Tokenizer(std::move(owned),
+                {.add_eos = true, .strips_leading_space = options.space_prefix, .opens_once = options.once}),
       options_(options),
       charsmap_(std::move(charsmap)),
       pieces_(entries_of(vocabulary())),
@@ -136,9 +133,9 @@ struct Unigram::Session {
   const Unigram& model;
   std::vector<TokenId>& out;
   struct Best {
-    double score;       // of the best way here
-    uint32_t from;      // where its last piece begins
-    TokenId token;      // kNoToken: a character that no piece covers
+    double score;   // of the best way here
+    uint32_t from;  // where its last piece begins
+    TokenId token;  // kNoToken: a character that no piece covers
   };
   std::vector<Best> best = {};
   std::vector<uint32_t> ends = {};
@@ -209,7 +206,7 @@ std::string Unigram::normalized(std::string_view text, bool opens) const {
   std::string out;
   out.reserve(mapped.size() + 1);
   const bool prefix = opens && options_.space_prefix;
-  bool pending = prefix;   // a space that comes before the next other character
+  bool pending = prefix;  // a space that comes before the next other character
   for (size_t i = 0; i < mapped.size();) {
     const bool escaped = std::string_view(mapped).substr(i).starts_with(kEscapedSpace);
     if (mapped[i] != ' ' && !escaped) {

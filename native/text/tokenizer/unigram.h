@@ -19,7 +19,7 @@ namespace monolith {
 class PieceTrie {
  public:
   struct Entry {
-    std::string_view text;   // not empty
+    std::string_view text;  // not empty
     int32_t value;
   };
   // The first of equal texts wins.
@@ -43,10 +43,10 @@ class PieceTrie {
     uint16_t n_edges = 0;
     int32_t value = -1;
   };
-  uint32_t child(uint32_t node, unsigned char byte) const;   // 0 if there is none
+  uint32_t child(uint32_t node, unsigned char byte) const;  // 0 if there is none
 
   std::vector<Node> nodes_;
-  std::vector<unsigned char> edge_bytes_;   // of one node: neighbours, ascending
+  std::vector<unsigned char> edge_bytes_;  // of one node: neighbours, ascending
   std::vector<uint32_t> edge_nodes_;
 };
 
@@ -57,12 +57,12 @@ class Unigram final : public Tokenizer {
  private:
   struct Session;
   struct Options {
-    bool space_prefix = true;         // a space in front of text that opens
-    bool spared = false;              // not where the text has one
-    bool once = false;                // only at the very beginning
-    bool words_apart = false;         // every space begins a word
-    bool merges_spaces = false;       // runs of spaces are one, at the edges none (remove_extra_whitespaces)
-    bool collapses_spaces = false;    // runs of spaces are one, at the edges as well
+    bool space_prefix = true;       // a space in front of text that opens
+    bool spared = false;            // not where the text has one
+    bool once = false;              // only at the very beginning
+    bool words_apart = false;       // every space begins a word
+    bool merges_spaces = false;     // runs of spaces are one, at the edges none (remove_extra_whitespaces)
+    bool collapses_spaces = false;  // runs of spaces are one, at the edges as well
   };
 
   Unigram(std::unique_ptr<const Vocabulary> vocabulary, const Options& options,
@@ -72,12 +72,12 @@ class Unigram final : public Tokenizer {
   void encode_prepared(std::string_view text, bool opens, std::vector<TokenId>& out) const override;
 
   Options options_;
-  std::unique_ptr<const Charsmap> charsmap_;   // null if the file has none
-  PieceTrie pieces_;                           // "▁" read as a space
-  std::vector<double> scores_;                 // by token
+  std::unique_ptr<const Charsmap> charsmap_;  // null if the file has none
+  PieceTrie pieces_;                          // "▁" read as a space
+  std::vector<double> scores_;                // by token
   double unknown_score_;
-  std::array<TokenId, 256> byte_tokens_;       // kNoToken where missing
-  bool words_are_separate_ = true;             // as in SentencePiece
+  std::array<TokenId, 256> byte_tokens_;  // kNoToken where missing
+  bool words_are_separate_ = true;        // as in SentencePiece
 };
 
 }  // namespace monolith

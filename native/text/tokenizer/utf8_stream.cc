@@ -13,7 +13,7 @@ void Utf8Stream::push(std::string_view bytes, std::string& out) {
   for (size_t i = 0; i < bytes.size();) {
     const unsigned char byte = at(i);
     if (needed_ == 0) {
-      if (byte < 0x80) {   // ASCII in one piece
+      if (byte < 0x80) {  // ASCII in one piece
         size_t end = i + 1;
         while (end < bytes.size() && at(end) < 0x80) ++end;
         out.append(bytes, i, end - i);
@@ -33,7 +33,7 @@ void Utf8Stream::push(std::string_view bytes, std::string& out) {
       continue;
     }
     if (byte < lower_ || byte > upper_) {
-      finish(out);   // what was held is one U+FFFD; `byte` is looked at anew
+      finish(out);  // what was held is one U+FFFD; `byte` is looked at anew
       continue;
     }
     lower_ = 0x80;

@@ -18,8 +18,7 @@ Error invalid(std::string message) { return {ErrorCode::kInvalidFile, std::move(
 // A file's text inside a message: bounded, and nothing that could disturb a terminal or a log line.
 std::string quoted(std::string_view text) {
   std::string out = "'";
-  for (const char c : text.substr(0, 64))
-    out.push_back(static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c);
+  for (const char c : text.substr(0, 64)) out.push_back(static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c);
   return out + (text.size() > 64 ? "...'" : "'");
 }
 
@@ -31,10 +30,28 @@ std::string describe(std::string_view spelling, size_t id) {
 // their kind: the chat formats' ends of turn, and the names of the end of text. The list is
 // llama.cpp's.
 constexpr std::string_view kEndSpellings[] = {
-    "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
-    "<end_of_turn>", "<|endoftext|>", "</s>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]", "[EOS]",
-    "<|end_of_text|>", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>",
-    "<｜end▁of▁sentence｜>", "[e~[",
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+    "<|flush|>",
+    "<|calls|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "</s>",
+    "<|eom_id|>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "[EOS]",
+    "<|end_of_text|>",
+    "<end_of_utterance>",
+    "<eos>",
+    "<turn|>",
+    "<|tool_response>",
+    "<｜end▁of▁sentence｜>",
+    "[e~[",
 };
 
 // Fill-in-the-middle marks: the spelling that comes first wins, where no key names the token. Those
@@ -45,19 +62,20 @@ struct FillInTheMiddle {
   std::string_view spellings[8];
 };
 constexpr FillInTheMiddle kFillInTheMiddle[] = {
-    {"tokenizer.ggml.fim_pre_token_id", false,
-     {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>",
-      "<|code_prefix|>", "<|prefix|>"}},
-    {"tokenizer.ggml.fim_suf_token_id", false,
-     {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>",
-      "<|code_suffix|>", "<|suffix|>"}},
-    {"tokenizer.ggml.fim_mid_token_id", false,
-     {"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>",
-      "<|code_middle|>", "<|middle|>"}},
-    {"tokenizer.ggml.fim_pad_token_id", true,
-     {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"}},
-    {"tokenizer.ggml.fim_rep_token_id", true,
-     {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
+    {"tokenizer.ggml.fim_pre_token_id",
+     false,
+     {"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>",
+      "<|prefix|>"}},
+    {"tokenizer.ggml.fim_suf_token_id",
+     false,
+     {"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>", "<|code_suffix|>",
+      "<|suffix|>"}},
+    {"tokenizer.ggml.fim_mid_token_id",
+     false,
+     {"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>", "▁<MID>", "<|code_middle|>",
+      "<|middle|>"}},
+    {"tokenizer.ggml.fim_pad_token_id", true, {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"}},
+    {"tokenizer.ggml.fim_rep_token_id", true, {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"}},
     {"tokenizer.ggml.fim_sep_token_id", true, {"<|file_sep|>"}},
 };
 
@@ -128,8 +146,8 @@ Status Vocabulary::read_tokens(const GgufFile& file) {
   auto types = file.integers("tokenizer.ggml.token_type");
   if (!types) return types.error();
   if (*types && (*types)->size() != n)
-    return invalid("tokenizer.ggml.token_type has " + std::to_string((*types)->size()) +
-                   " entries for " + std::to_string(n) + " tokens");
+    return invalid("tokenizer.ggml.token_type has " + std::to_string((*types)->size()) + " entries for " +
+                   std::to_string(n) + " tokens");
 
   size_t total = 0;
   for (size_t i = 0; i < n; ++i) {
@@ -152,7 +170,7 @@ Status Vocabulary::read_tokens(const GgufFile& file) {
 
   by_spelling_ = StringTable(spellings_, n);
   for (size_t i = 0; i < n; ++i) {
-    if (spellings_[i].empty()) continue;   // holds an id, is never found
+    if (spellings_[i].empty()) continue;  // holds an id, is never found
     const int32_t first = by_spelling_.insert(static_cast<int32_t>(i));
     if (first != StringTable::kAbsent)
       return invalid(describe(spellings_[i], i) + " is spelled like token " + std::to_string(first));
@@ -254,8 +272,7 @@ Status Vocabulary::collect_end_of_generation(const GgufFile& file) {
   if (ends_with("<|tool_response>") && ends_with("</s>")) remove("</s>", TokenKind::kNormal);
   // The parts of gpt-oss's message format are text to its parsers.
   for (const std::string_view spelling : {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"})
-    if (const TokenId id = find(spelling); id != kNoToken)
-      kinds_[static_cast<size_t>(id)] = TokenKind::kUserDefined;
+    if (const TokenId id = find(spelling); id != kNoToken) kinds_[static_cast<size_t>(id)] = TokenKind::kUserDefined;
   // So are those of Solar's, which no other vocabulary has all of.
   constexpr std::string_view kSolarParts[] = {"<|begin|>", "<|think|>", "<|content|>", "<|tool_calls|>"};
   if (std::ranges::all_of(kSolarParts, [&](std::string_view spelling) { return find(spelling) != kNoToken; }))
@@ -276,14 +293,9 @@ Status Vocabulary::fill_bytes(SpellingStyle style) {
     switch (kinds_[i]) {
       case TokenKind::kControl:
       case TokenKind::kUnknown:
-      case TokenKind::kUserDefined:
-        scratch = spelling;
-        break;
-      case TokenKind::kUnused:
-        break;
-      case TokenKind::kByte:
-        scratch.push_back(static_cast<char>(parse_byte_spelling(spelling)));
-        break;
+      case TokenKind::kUserDefined: scratch = spelling; break;
+      case TokenKind::kUnused: break;
+      case TokenKind::kByte: scratch.push_back(static_cast<char>(parse_byte_spelling(spelling))); break;
       case TokenKind::kNormal:
         if (style == SpellingStyle::kByteLevel)
           append_byte_level(spelling, scratch);

@@ -15,9 +15,9 @@ namespace monolith {
 
 // How spellings stand for bytes.
 enum class SpellingStyle {
-  kByteLevel,       // every byte is a printable character (GPT-2's table)
-  kSentencePiece,   // "▁" is a space, "<0x41>" of kind kByte is one byte
-  kUnigram,         // the same, with T5's order of special tokens where the file names none
+  kByteLevel,      // every byte is a printable character (GPT-2's table)
+  kSentencePiece,  // "▁" is a space, "<0x41>" of kind kByte is one byte
+  kUnigram,        // the same, with T5's order of special tokens where the file names none
 };
 
 // Longer tokens are refused: the longest published ones are spelled in 2048 bytes (a run of 1024 spaces), and the bound
@@ -37,14 +37,12 @@ class Vocabulary {
 
   // Whether ordinary text may turn into this token. Control and unknown tokens never come out of
   // text.
-  bool is_ordinary(TokenId id) const {
-    return kind(id) != TokenKind::kControl && kind(id) != TokenKind::kUnknown;
-  }
+  bool is_ordinary(TokenId id) const { return kind(id) != TokenKind::kControl && kind(id) != TokenKind::kUnknown; }
 
   TokenId bos() const { return bos_; }
   TokenId eos() const { return eos_; }
   TokenId unknown() const { return unknown_; }
-  const std::vector<TokenId>& end_of_generation() const { return end_of_generation_; }   // ascending
+  const std::vector<TokenId>& end_of_generation() const { return end_of_generation_; }  // ascending
   // The ids in an array of `file`; none if it is not there. kInvalidFile if one is out of range.
   Result<std::vector<TokenId>> read_ids(const GgufFile& file, std::string_view key) const;
 

@@ -50,7 +50,8 @@ TEST(groups_without_limits_limit_nothing) {
   Root none, unlimited;
   unlimited.write("/proc/self/cgroup", "0::/a\n").write("/proc/self/mountinfo", kMountV2);
   unlimited.write("/sys/fs/cgroup/a/cpu.max", "max 100000\n").write("/sys/fs/cgroup/a/memory.max", "max\n");
-  unlimited.write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n").write("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  unlimited.write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n")
+      .write("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
   unlimited.write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   for (const Root* root : {&none, &unlimited}) {
     const GroupLimits limits = group_limits(root->path());
@@ -85,15 +86,20 @@ TEST(the_smallest_limit_from_the_group_to_the_root_counts) {
   CHECK_EQ(with({{own + "/memory.max", "4194304"}, {slice + "/memory.max", "8388608"}}).memory_bytes, 4 * kMiB);
   CHECK_EQ(with({{own + "/memory.max", "max"}, {slice + "/memory.max", "8388608"}}).memory_bytes, 8 * kMiB);
   CHECK_EQ(with({{own + "/memory.max", "4194304"}, {own + "/memory.high", "3145728"}}).memory_bytes, 3 * kMiB);
-  CHECK_EQ(with({{"/system.slice/other.service/cpu.max", "100000 100000"}}).processors, kNoProcessors);   // another unit's
+  // another unit's
+  CHECK_EQ(with({{"/system.slice/other.service/cpu.max", "100000 100000"}}).processors, kNoProcessors);
 }
 
 TEST(version_1_counts_with_each_controller_in_its_own_hierarchy) {
   Root root;
-  root.write("/proc/self/cgroup", "5:cpu,cpuacct:/batch/job\n4:memory:/batch\n1:name=systemd:/elsewhere\n0::/\n").write("/proc/self/mountinfo", kMountsV1);
-  root.write("/sys/fs/cgroup/cpu,cpuacct/batch/job/cpu.cfs_quota_us", "-1\n").write("/sys/fs/cgroup/cpu,cpuacct/batch/job/cpu.cfs_period_us", "100000\n");
-  root.write("/sys/fs/cgroup/cpu,cpuacct/batch/cpu.cfs_quota_us", "250000\n").write("/sys/fs/cgroup/cpu,cpuacct/batch/cpu.cfs_period_us", "100000\n");
-  root.write("/sys/fs/cgroup/memory/batch/memory.limit_in_bytes", "6291456\n").write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  root.write("/proc/self/cgroup", "5:cpu,cpuacct:/batch/job\n4:memory:/batch\n1:name=systemd:/elsewhere\n0::/\n")
+      .write("/proc/self/mountinfo", kMountsV1);
+  root.write("/sys/fs/cgroup/cpu,cpuacct/batch/job/cpu.cfs_quota_us", "-1\n")
+      .write("/sys/fs/cgroup/cpu,cpuacct/batch/job/cpu.cfs_period_us", "100000\n");
+  root.write("/sys/fs/cgroup/cpu,cpuacct/batch/cpu.cfs_quota_us", "250000\n")
+      .write("/sys/fs/cgroup/cpu,cpuacct/batch/cpu.cfs_period_us", "100000\n");
+  root.write("/sys/fs/cgroup/memory/batch/memory.limit_in_bytes", "6291456\n")
+      .write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   const GroupLimits limits = group_limits(root.path());
   CHECK_EQ(limits.processors, 3);
   CHECK_EQ(limits.memory_bytes, 6 * kMiB);
@@ -102,8 +108,10 @@ TEST(version_1_counts_with_each_controller_in_its_own_hierarchy) {
 // Both versions mounted: version 1 has the controllers, version 2 only the processes.
 TEST(both_versions_side_by_side_count) {
   Root root;
-  root.write("/proc/self/cgroup", "4:memory:/job\n0::/job\n").write("/proc/self/mountinfo", kMountsV1 + "40 30 0:37 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
-  root.write("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "4194304\n").write("/sys/fs/cgroup/unified/job/cpu.max", "100000 100000\n");
+  root.write("/proc/self/cgroup", "4:memory:/job\n0::/job\n")
+      .write("/proc/self/mountinfo", kMountsV1 + "40 30 0:37 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+  root.write("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "4194304\n")
+      .write("/sys/fs/cgroup/unified/job/cpu.max", "100000 100000\n");
   const GroupLimits limits = group_limits(root.path());
   CHECK_EQ(limits.processors, 1);
   CHECK_EQ(limits.memory_bytes, 4 * kMiB);
@@ -113,14 +121,15 @@ TEST(both_versions_side_by_side_count) {
 TEST(a_path_is_taken_relative_to_what_is_mounted) {
   const auto limit_with = [](const std::string& group, const std::string& top) {
     Root root;
-    root.write("/proc/self/cgroup", "0::" + group + "\n").write("/proc/self/mountinfo", "30 22 0:27 " + top + " /sys/fs/c\\040g rw - cgroup2 cgroup2 rw\n");
+    root.write("/proc/self/cgroup", "0::" + group + "\n")
+        .write("/proc/self/mountinfo", "30 22 0:27 " + top + " /sys/fs/c\\040g rw - cgroup2 cgroup2 rw\n");
     root.write("/sys/fs/c g/memory.max", "8388608\n").write("/sys/fs/c g/inner/memory.max", "4194304\n");
     return group_limits(root.path()).memory_bytes;
   };
   CHECK_EQ(limit_with("/docker/1f", "/docker/1f"), 8 * kMiB);
   CHECK_EQ(limit_with("/docker/1f/inner", "/docker/1f"), 4 * kMiB);
-  CHECK_EQ(limit_with("/docker/1f0/inner", "/docker/1f"), 8 * kMiB);   // outside of the mount
-  CHECK_EQ(limit_with("/../other/inner", "/"), 8 * kMiB);              // outside of the namespace
+  CHECK_EQ(limit_with("/docker/1f0/inner", "/docker/1f"), 8 * kMiB);  // outside of the mount
+  CHECK_EQ(limit_with("/../other/inner", "/"), 8 * kMiB);             // outside of the namespace
   CHECK_EQ(limit_with("/inner", "/"), 4 * kMiB);
 }
 
@@ -128,21 +137,27 @@ TEST(free_memory_of_a_group_is_what_its_page_cache_may_make_room_for_too) {
   Root root;
   root.write("/proc/self/cgroup", "0::/a/b\n").write("/proc/self/mountinfo", kMountV2);
   root.write("/sys/fs/cgroup/a/b/memory.max", "10485760").write("/sys/fs/cgroup/a/b/memory.current", "6291456");
-  root.write("/sys/fs/cgroup/a/b/memory.stat", "anon 4194304\nfile 2097152\ninactive_file 1048576\nactive_file 1048576\n");
+  root.write("/sys/fs/cgroup/a/b/memory.stat",
+             "anon 4194304\nfile 2097152\ninactive_file 1048576\nactive_file 1048576\n");
   CHECK_EQ(group_limits(root.path()).free_memory_bytes, 6 * kMiB);
-  root.write("/sys/fs/cgroup/a/memory.max", "20971520").write("/sys/fs/cgroup/a/memory.current", "19922944");   // a neighbor's
+  // a neighbor's
+  root.write("/sys/fs/cgroup/a/memory.max", "20971520").write("/sys/fs/cgroup/a/memory.current", "19922944");
   CHECK_EQ(group_limits(root.path()).free_memory_bytes, 1 * kMiB);
   root.write("/sys/fs/cgroup/a/memory.current", "31457280");
   CHECK_EQ(group_limits(root.path()).free_memory_bytes, 0u);
   Root old;
-  old.write("/proc/self/cgroup", "4:memory:/a\n").write("/proc/self/mountinfo", kMountsV1).write("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "10485760");
-  old.write("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", "6291456").write("/sys/fs/cgroup/memory/a/memory.stat", "cache 9\ntotal_inactive_file 3145728\n");
+  old.write("/proc/self/cgroup", "4:memory:/a\n")
+      .write("/proc/self/mountinfo", kMountsV1)
+      .write("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "10485760");
+  old.write("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", "6291456")
+      .write("/sys/fs/cgroup/memory/a/memory.stat", "cache 9\ntotal_inactive_file 3145728\n");
   CHECK_EQ(group_limits(old.path()).free_memory_bytes, 7 * kMiB);
 }
 
 TEST(memory_is_the_machines_where_no_group_allows_less) {
   Root root;
-  root.write("/proc/meminfo", "MemTotal:       8192 kB\nMemFree:   100 kB\nMemAvailable:    5120 kB\nHugePages_Total:       0\n");
+  root.write("/proc/meminfo",
+             "MemTotal:       8192 kB\nMemFree:   100 kB\nMemAvailable:    5120 kB\nHugePages_Total:       0\n");
   CHECK_EQ(machine_memory(root.path()).total, 8 * kMiB);
   CHECK_EQ(machine_memory(root.path()).available, 5 * kMiB);
   root.write("/sys/fs/cgroup/memory.max", "4194304").write("/sys/fs/cgroup/memory.current", "1048576");
@@ -152,7 +167,8 @@ TEST(memory_is_the_machines_where_no_group_allows_less) {
 
 TEST(strict_accounting_of_address_space_leaves_less_available) {
   Root root;
-  root.write("/proc/meminfo", "MemTotal: 8192 kB\nMemAvailable: 5120 kB\nCommitLimit: 4096 kB\nCommitted_AS: 3072 kB\n");
+  root.write("/proc/meminfo",
+             "MemTotal: 8192 kB\nMemAvailable: 5120 kB\nCommitLimit: 4096 kB\nCommitted_AS: 3072 kB\n");
   CHECK_EQ(machine_memory(root.path()).available, 5 * kMiB);
   root.write("/proc/sys/vm/overcommit_memory", "2\n");
   CHECK_EQ(machine_memory(root.path()).available, 1 * kMiB);

@@ -17,7 +17,8 @@ TEST(sha256_gives_the_standards_digests_however_bytes_are_cut) {
   const std::string text(1000, 'x');
   for (size_t piece = 1; piece < 200; piece += 7) {
     Sha256 hash;
-    for (size_t at = 0; at < text.size(); at += piece) hash.add(std::as_bytes(std::span(text).subspan(at, std::min(piece, text.size() - at))));
+    for (size_t at = 0; at < text.size(); at += piece)
+      hash.add(std::as_bytes(std::span(text).subspan(at, std::min(piece, text.size() - at))));
     CHECK_EQ(Sha256::hex(hash.finish()), hex(text));
   }
 }

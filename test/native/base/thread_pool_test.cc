@@ -107,7 +107,7 @@ TEST(thread_pool_waits_for_slow_threads) {
   pool.parallel_for(3, 1, [&](int64_t, int64_t, int thread) {
     inside.fetch_add(1);
     while (inside.load() < 3) std::this_thread::yield();
-    if (thread != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20 * thread));   // the caller parks
+    if (thread != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20 * thread));  // the caller parks
     done.fetch_add(1);
   });
   CHECK_EQ(done.load(), 3);
@@ -116,7 +116,7 @@ TEST(thread_pool_waits_for_slow_threads) {
 // What the owner can do alone is done without the workers: sections go on although no worker answers.
 TEST(thread_pool_does_not_wait_for_threads_that_have_not_begun) {
   ThreadPool pool(2);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));   // the worker has parked
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the worker has parked
   std::atomic<int64_t> sum{0};
   for (int section = 0; section < 20'000; ++section)
     pool.parallel_for(2, 1, [&](int64_t begin, int64_t, int) { sum.fetch_add(begin); });
@@ -128,7 +128,7 @@ TEST(thread_pool_idle_threads_use_no_processor_time) {
     ThreadPool pool(3);
     if (in_step) pool.begin_step();
     meet(pool, 3);
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));   // beyond every spin and yield
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // beyond every spin and yield
     const std::clock_t before = std::clock();                    // of all threads of this process
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     const double used = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;

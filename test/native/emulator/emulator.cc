@@ -67,15 +67,15 @@ struct CopyGroup {
   struct Copy {
     void* to;
     const void* from;
-    size_t bytes;       // the rest of 16 become zeros
+    size_t bytes;  // the rest of 16 become zeros
   };
   std::vector<Copy> copies;
 };
 
 struct Warp {
   unsigned arrived = 0;
-  uint64_t passed = 0;                // barriers of this warp
-  std::vector<std::byte> slots[2];    // of exchanges, by the parity of passed
+  uint64_t passed = 0;              // barriers of this warp
+  std::vector<std::byte> slots[2];  // of exchanges, by the parity of passed
 };
 
 // One to run on: what is needed to go on where it was left.
@@ -87,7 +87,7 @@ struct Stack {
 #endif
   const void* bottom = nullptr;
   size_t size = 0;
-  void* fake = nullptr;   // of the address sanitizer
+  void* fake = nullptr;  // of the address sanitizer
 };
 
 struct Fiber {
@@ -97,7 +97,7 @@ struct Fiber {
   bool has_inputs = false;            // has called wait_for_inputs()
   const uint64_t* awaited = nullptr;  // goes on when this has left `seen`; null: at once
   uint64_t seen = 0;
-  std::vector<CopyGroup> groups;      // committed, oldest first
+  std::vector<CopyGroup> groups;  // committed, oldest first
   CopyGroup open;
 };
 
@@ -109,20 +109,20 @@ struct Machine {
   size_t shared_bytes = 0;
   const std::function<void()>* kernel = nullptr;
   unsigned current = 0, n_threads = 0, n_live = 0;
-  std::vector<unsigned> turn;         // the threads, warp by warp, in the order they run
-  std::vector<unsigned> place;        // of each thread in `turn`
+  std::vector<unsigned> turn;   // the threads, warp by warp, in the order they run
+  std::vector<unsigned> place;  // of each thread in `turn`
   unsigned block_arrived = 0;
   uint64_t block_passed = 0;
-  uint64_t events = 0;                // barriers passed and threads ended: none in many rounds is a deadlock
-  uint64_t rounds = 0;                // of all threads that can run
+  uint64_t events = 0;  // barriers passed and threads ended: none in many rounds is a deadlock
+  uint64_t rounds = 0;  // of all threads that can run
   Order order = Order::kAscending;
   uint32_t shuffle_state = 1;
   uint64_t launches = 0;
-  Stack main;   // of run()'s caller
+  Stack main;  // of run()'s caller
 };
 
 Machine& machine() {
-  static Machine* const only = new Machine;   // never destroyed: stacks may be in use at exit
+  static Machine* const only = new Machine;  // never destroyed: stacks may be in use at exit
   return *only;
 }
 
@@ -257,7 +257,7 @@ void arrange(Machine& m) {
 }
 
 void run_block(Machine& m) {
-  std::memset(m.shared.data(), 0xff, m.shared.size());   // NaN, -1
+  std::memset(m.shared.data(), 0xff, m.shared.size());  // NaN, -1
   m.block_arrived = 0;
   for (Warp& warp : m.warps) warp.arrived = 0;
   for (unsigned i = 0; i < m.n_threads; ++i) prepare(m.fibers[i]);
@@ -288,7 +288,7 @@ void run(const std::function<void()>& kernel, dim3 grid, int threads, size_t sha
   if (grid.x < 1 || grid.y < 1 || grid.z < 1 || grid.y > 65535 || grid.z > 65535) stop("grid out of range");
   if (shared_bytes > 227 << 10) stop("more shared memory than a block can have");
 #if defined(__SANITIZE_ADDRESS__)
-  pthread_attr_t attributes;   // of the thread that called: its stack, for switching back to it
+  pthread_attr_t attributes;  // of the thread that called: its stack, for switching back to it
   void* bottom = nullptr;
   pthread_getattr_np(pthread_self(), &attributes);
   pthread_attr_getstack(&attributes, &bottom, &m.main.size);
@@ -435,7 +435,7 @@ void load_matrices(uint32_t (&out)[4], const void* row, bool transposed) {
     }
     loaded[i] = uint32_t{low} | uint32_t{high} << 16;
   }
-  wait_warp();   // lanes name rows for others: nobody writes there before all have read
+  wait_warp();  // lanes name rows for others: nobody writes there before all have read
   std::memcpy(out, loaded, sizeof loaded);
 }
 

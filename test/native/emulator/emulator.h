@@ -38,19 +38,19 @@ extern Where where;
 
 enum class Order : uint8_t { kAscending, kDescending, kShuffled };
 void set_order(Order order);
-uint64_t launches();   // that were run so far
+uint64_t launches();  // that were run so far
 
 // Runs `kernel` for every thread of `grid` blocks of `threads` threads with `shared_bytes` of shared memory.
 void run(const std::function<void()>& kernel, dim3 grid, int threads, size_t shared_bytes);
 
-void* shared_memory(size_t bytes);   // checks `bytes` against the launch's
-void wait_block();                   // barrier of the block
+void* shared_memory(size_t bytes);  // checks `bytes` against the launch's
+void wait_block();                  // barrier of the block
 void wait_warp();
-void wait_for_inputs();              // every thread of a kernel comes here once: language.h
-void check_inputs();                 // the thread has
-void pause_thread();                 // lets the others run
-void note_progress();                // what a paused thread may wait for has changed
-[[noreturn]] void stop(const char* what);   // ends the process: a kernel broke a rule
+void wait_for_inputs();                    // every thread of a kernel comes here once: language.h
+void check_inputs();                       // the thread has
+void pause_thread();                       // lets the others run
+void note_progress();                      // what a paused thread may wait for has changed
+[[noreturn]] void stop(const char* what);  // ends the process: a kernel broke a rule
 // Every lane's `size` bytes, after all lanes have given theirs: [32][size]. Valid until the lane's next exchange.
 const std::byte* exchange(const void* own, size_t size);
 

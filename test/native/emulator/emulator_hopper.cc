@@ -14,7 +14,7 @@ namespace {
 struct State {
   uint16_t arrivals;
   uint16_t to_come;
-  int32_t bytes_and_parity;   // bytes * 2 + parity
+  int32_t bytes_and_parity;  // bytes * 2 + parity
 
   static State of(uint64_t bits) { return std::bit_cast<State>(bits); }
   int parity() const { return bytes_and_parity & 1; }
@@ -39,24 +39,24 @@ struct Copy {
   size_t bytes;
   uint64_t* barrier;
 };
-std::vector<Copy> copies;   // begun and not there
+std::vector<Copy> copies;  // begun and not there
 
 // What one thread asked for and has not waited for.
 struct Product {
   float* sums;
   int quads;
-  const Words4* a;        // this lane's registers of A, and what was in them
+  const Words4* a;  // this lane's registers of A, and what was in them
   Words4 words;
-  uint16_t rows[2][16];   // of A: this lane's two
+  uint16_t rows[2][16];  // of A: this lane's two
   const std::byte* b;
   int k_bytes, column_bytes;
   bool add;
   float (*decode)(uint16_t);
 };
 struct Pending {
-  std::vector<Product> products;   // oldest first
-  std::vector<size_t> batches;     // products of each batch that was closed
-  size_t open = 0;                 // of the batch that was not
+  std::vector<Product> products;  // oldest first
+  std::vector<size_t> batches;    // products of each batch that was closed
+  size_t open = 0;                // of the batch that was not
   bool fenced = false;
 };
 std::vector<Pending> pending(1024);
@@ -176,7 +176,7 @@ void products_wait(int left) {
     own.products.erase(own.products.begin(), own.products.begin() + n);
     own.batches.erase(own.batches.begin());
   }
-  wait_warp();   // B may be overwritten only after all have read it, as on the GPU
+  wait_warp();  // B may be overwritten only after all have read it, as on the GPU
 }
 
 }  // namespace monolith::cuda::emulator

@@ -9,7 +9,7 @@
 namespace monolith::cuda {
 
 struct Faults {
-  std::function<std::optional<Error>(bool early)> recording;   // asked when one ends; not set: none fails
+  std::function<std::optional<Error>(bool early)> recording;  // asked when one ends; not set: none fails
 };
 Faults& faults();
 

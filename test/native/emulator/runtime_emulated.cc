@@ -19,21 +19,27 @@ namespace monolith::cuda {
 namespace {
 
 constexpr std::align_val_t kAlignment{256};
-constexpr size_t kTouched = size_t{1} << 20;   // more is not touched where nothing is computed
+constexpr size_t kTouched = size_t{1} << 20;  // more is not touched where nothing is computed
 
 struct EmulatedRecording final : Recording {
   std::vector<std::function<void()>> work;
 };
 
 struct EmulatedEvent final : Event {
-  uint64_t done = 0;   // pieces of work until there
+  uint64_t done = 0;  // pieces of work until there
 };
 
 class EmulatedRuntime final : public Runtime {
  public:
   EmulatedRuntime() {
-    properties_ = {.name = "emulated GPU", .major = 9, .minor = 0, .multiprocessors = 4, .memory_bytes = size_t{4} << 30,
-                   .l2_bytes = 1 << 20, .shared_bytes = 227 << 10, .driver = "none"};
+    properties_ = {.name = "emulated GPU",
+                   .major = 9,
+                   .minor = 0,
+                   .multiprocessors = 4,
+                   .memory_bytes = size_t{4} << 30,
+                   .l2_bytes = 1 << 20,
+                   .shared_bytes = 227 << 10,
+                   .driver = "none"};
   }
   EmulatedRuntime(const EmulatedRuntime&) = delete;
   EmulatedRuntime& operator=(const EmulatedRuntime&) = delete;
@@ -86,7 +92,9 @@ class EmulatedRuntime final : public Runtime {
     dry_run().note_wait();
     drain();
   }
-  Result<std::unique_ptr<Event>> make_event() override { return std::unique_ptr<Event>(std::make_unique<EmulatedEvent>()); }
+  Result<std::unique_ptr<Event>> make_event() override {
+    return std::unique_ptr<Event>(std::make_unique<EmulatedEvent>());
+  }
   void record(Event& event) override { static_cast<EmulatedEvent&>(event).done = done_ + queue_.size(); }
   void wait(Event& event) override { drain_to(static_cast<EmulatedEvent&>(event).done); }
 
@@ -139,10 +147,10 @@ class EmulatedRuntime final : public Runtime {
   }
 
   std::vector<void*> memory_;
-  std::unique_ptr<EmulatedRecording> recording_;   // null: nothing is recorded
+  std::unique_ptr<EmulatedRecording> recording_;  // null: nothing is recorded
   bool records_early_ = false;
-  std::deque<std::function<void()>> queue_;        // in the stream's order
-  uint64_t done_ = 0;                              // pieces of work, since the beginning
+  std::deque<std::function<void()>> queue_;  // in the stream's order
+  uint64_t done_ = 0;                        // pieces of work, since the beginning
 };
 
 }  // namespace
@@ -189,7 +197,8 @@ void DryRun::note_wait() {
 Result<std::vector<DeviceProperties>> list_devices() { return std::vector{EmulatedRuntime().device()}; }
 
 Result<std::unique_ptr<Runtime>> Runtime::open(int device) {
-  if (device != 0) return Error{ErrorCode::kInvalidArgument, "there is no GPU " + std::to_string(device) + ": the emulator is one"};
+  if (device != 0)
+    return Error{ErrorCode::kInvalidArgument, "there is no GPU " + std::to_string(device) + ": the emulator is one"};
   return std::unique_ptr<Runtime>(std::make_unique<EmulatedRuntime>());
 }
 

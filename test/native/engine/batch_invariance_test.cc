@@ -60,7 +60,7 @@ std::vector<GenerationRequest> requests_with_spans(int width, bool bidirectional
   std::vector<GenerationRequest> requests = mixed_requests();
   std::mt19937 random(5);
   std::normal_distribution<float> normal;
-  std::vector<InputSpan> known;   // by family, and then the second of each
+  std::vector<InputSpan> known;  // by family, and then the second of each
   for (int i = 0; i < 6; ++i) {
     InputSpan span{.n_rows = 12 + 5 * i, .hash = {static_cast<uint64_t>(i), 7}, .bidirectional = bidirectional};
     std::vector<float> rows(static_cast<size_t>(span.n_rows * width));
@@ -107,7 +107,8 @@ void check_together(const EngineSetup& setup, const std::vector<GenerationReques
       consumer.pump_until_ended(ids[i]);
       const Outcome& outcome = consumer.outcomes()[ids[i]];
       CHECK(!outcome.failed);
-      check_same(outcome.choices.at(0), expected[i], what + ", round " + std::to_string(round) + ", request " + std::to_string(i));
+      check_same(outcome.choices.at(0), expected[i],
+                 what + ", round " + std::to_string(round) + ", request " + std::to_string(i));
       if (round > 0 && setup.options.prefix_cache && setup.limits.n_pages > 200 && setup.limits.n_slots >= 64)
         CHECK_EQ(outcome.cached_tokens, static_cast<uint32_t>((requests[i].prompt.size() - 1) / 16 * 16));
     }
@@ -124,7 +125,7 @@ void check_invariance(const std::string& model, const std::vector<GenerationRequ
   EngineSetup alone;
   alone.model = model;
   alone.limits.kv_type = kv_type;
-  alone.limits.n_slots = n_slots;   // of recurrent state, where there is any
+  alone.limits.n_slots = n_slots;  // of recurrent state, where there is any
   alone.options.prefix_cache = false;
   alone.options.snapshot_tokens = 32;
   {
@@ -164,9 +165,7 @@ void check_invariance(const std::string& model, const std::vector<GenerationRequ
 
 TEST(batch_invariance_llama_q8_0) { check_invariance("models/llama.q8_0.gguf", mixed_requests()); }
 TEST(batch_invariance_qwen3_f16) { check_invariance("models/qwen3.f16.gguf", mixed_requests()); }
-TEST(batch_invariance_8_bit_pages) {
-  check_invariance("models/llama.q8_0.gguf", mixed_requests(), KvType::kQ8_0);
-}
+TEST(batch_invariance_8_bit_pages) { check_invariance("models/llama.q8_0.gguf", mixed_requests(), KvType::kQ8_0); }
 TEST(batch_invariance_recurrent_state) { check_invariance("models/qwen35.f16.gguf", mixed_requests()); }
 TEST(batch_invariance_recurrent_state_and_experts) { check_invariance("models/qwen3next.q8_0.gguf", mixed_requests()); }
 TEST(batch_invariance_latents) { check_invariance("models/deepseek2-v3.q8_0.gguf", mixed_requests()); }
@@ -174,11 +173,15 @@ TEST(batch_invariance_latents_of_8_bits) {
   check_invariance("models/deepseek2-v3.q8_0.gguf", mixed_requests(), KvType::kQ8_0);
 }
 TEST(batch_invariance_chosen_latents) { check_invariance("models/deepseek32.q8_0.gguf", mixed_requests()); }
-TEST(batch_invariance_recurrent_state_and_latents) { check_invariance("models/kimi-linear.q8_0.gguf", mixed_requests()); }
+TEST(batch_invariance_recurrent_state_and_latents) {
+  check_invariance("models/kimi-linear.q8_0.gguf", mixed_requests());
+}
 TEST(batch_invariance_few_slots) { check_invariance("models/qwen35.f16.gguf", mixed_requests(), KvType::kF16, 4); }
 TEST(batch_invariance_tool_calls) { check_invariance("models/llama.q8_0.gguf", requests_with_calls()); }
 
-TEST(batch_invariance_embedding_spans) { check_invariance("models/llama.q8_0.gguf", requests_with_spans(256, false, false)); }
+TEST(batch_invariance_embedding_spans) {
+  check_invariance("models/llama.q8_0.gguf", requests_with_spans(256, false, false));
+}
 TEST(batch_invariance_bidirectional_spans_and_windows) {
   check_invariance("models/gemma4-ple.q8_0.gguf", requests_with_spans(128, true, false));
 }
@@ -187,7 +190,7 @@ TEST(batch_invariance_spans_of_three_numbers_and_recurrent_state) {
 }
 
 void check_choices(const std::string& model) {
-  for (const int64_t n_pages : {int64_t{256}, int64_t{8}}) {   // the second forces choices to take turns
+  for (const int64_t n_pages : {int64_t{256}, int64_t{8}}) {  // the second forces choices to take turns
     EngineSetup setup;
     setup.model = model;
     setup.limits.n_pages = n_pages;
@@ -254,9 +257,11 @@ TEST(a_conversation_goes_on_from_the_state_of_its_last_answer) {
     consumer.pump_until_ended(next);
     const Outcome& outcome = consumer.outcomes()[next];
     REQUIRE(!outcome.failed);
-    CHECK_EQ(outcome.cached_tokens, cached ? 96u : 0u);   // of 109 computed
-    if (cached) fresh = outcome.choices.at(0);
-    else check_same(outcome.choices.at(0), fresh, "the second turn");
+    CHECK_EQ(outcome.cached_tokens, cached ? 96u : 0u);  // of 109 computed
+    if (cached)
+      fresh = outcome.choices.at(0);
+    else
+      check_same(outcome.choices.at(0), fresh, "the second turn");
   }
 }
 
@@ -280,7 +285,7 @@ TEST(choices_share_no_answer_with_neighbouring_seeds) {
       answers.insert(choice.content);
       ++n;
     }
-    request.n = 1;   // the first choice is what the seed says alone
+    request.n = 1;  // the first choice is what the seed says alone
     const RequestId single = consumer.submit(request);
     consumer.pump_until_ended(single);
     check_same(consumer.outcomes()[id].choices[0], consumer.outcomes()[single].choices[0], "alone");

@@ -118,7 +118,8 @@ TEST(what_is_guessed_behind_a_marker_is_kept_out_as_what_is_not) {
     const auto may_mark = [&](size_t at) {
       const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
       const auto here = free.begin() + static_cast<ptrdiff_t>(at);
-      return std::find(free.begin(), here, *here) == here && std::ranges::all_of(engine->tokenizer().bytes(*here), is_ascii);
+      return std::find(free.begin(), here, *here) == here &&
+             std::ranges::all_of(engine->tokenizer().bytes(*here), is_ascii);
     };
     for (size_t at = 2; at + 1 < free.size(); ++at) {
       if (!may_mark(at) || !may_mark(at + 1)) continue;
@@ -127,7 +128,7 @@ TEST(what_is_guessed_behind_a_marker_is_kept_out_as_what_is_not) {
       bound.reasoning.starts_inside = true;
       bound.reasoning.close = marker(free[at]);
       bound.calls.open = marker(kOpen);
-      bound.calls.close = marker(free[at + 1]);   // has no place in the content
+      bound.calls.close = marker(free[at + 1]);  // has no place in the content
       bound.marker_bans = make_marker_bans(bound, engine->tokenizer());
       const ChoiceOutcome expected = outcome_of(*engine, consumer, bound), got = outcome_of(*guesser, other, bound);
       REQUIRE(expected.tokens.size() == free.size());

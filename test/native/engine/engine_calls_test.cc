@@ -21,7 +21,7 @@ GenerationRequest call_request(int prompt_tokens, int max_tokens, int family = 0
 struct StepBench {
   EngineParts parts;
   EngineCounters counters;
-  std::unique_ptr<StepLoop> loop;   // null: no golden models
+  std::unique_ptr<StepLoop> loop;  // null: no golden models
   std::shared_ptr<Channel> channel;
   std::map<RequestId, Outcome> outcomes;
 
@@ -57,7 +57,7 @@ TEST(engine_finishes_single_choices_on_demand) {
   consumer.pump_until([&] { return outcome.choices[1].pieces > 3; });
   engine->finish(id, 1);
   engine->finish(id, 1);
-  engine->finish(id, 3);    // there is none
+  engine->finish(id, 3);  // there is none
   engine->finish(id, -1);
   engine->finish(4711, 0);
   consumer.pump_until([&] { return outcome.choices[1].finished; });
@@ -67,7 +67,7 @@ TEST(engine_finishes_single_choices_on_demand) {
   CHECK(tokens > 3 && tokens < 3000);
   CHECK(outcome.choices[1].piece_tokens <= static_cast<int>(tokens));
   const int pieces = outcome.choices[0].pieces;
-  consumer.pump_until([&] { return outcome.choices[0].pieces > pieces + 3; });   // the others go on
+  consumer.pump_until([&] { return outcome.choices[0].pieces > pieces + 3; });  // the others go on
   engine->finish(id, 0);
   engine->finish(id, 2);
   consumer.pump_until_ended(id);
@@ -87,7 +87,7 @@ TEST(engine_finishes_single_choices_on_demand) {
 TEST(engine_finishes_choices_that_have_not_begun) {
   EngineSetup setup;
   setup.options.max_sequences = 1;
-  setup.options.max_batch_tokens = 4;   // prefill takes many steps
+  setup.options.max_batch_tokens = 4;  // prefill takes many steps
   StepBench bench(setup);
   if (!bench.loop) return;
   GenerationRequest request = call_request(300, 5);
@@ -95,9 +95,9 @@ TEST(engine_finishes_choices_that_have_not_begun) {
   bench.add(1, request);
   bench.add(2, call_request(10, 5));
   CHECK(bench.loop->step());
-  bench.loop->finish_choice(1, 0);   // the one that computes the prompt for all
+  bench.loop->finish_choice(1, 0);  // the one that computes the prompt for all
   bench.loop->finish_choice(1, 2);
-  bench.loop->finish_choice(2, 0);   // in the queue
+  bench.loop->finish_choice(2, 0);  // in the queue
   bench.run();
   for (const auto& [id, choice] : {std::pair{1u, 0}, {1u, 2}, {2u, 0}}) {
     const ChoiceOutcome& ended = bench.outcomes[id].choices[choice];
@@ -195,8 +195,9 @@ TEST(engine_lets_only_given_names_follow_an_open_marker) {
         CHECK_EQ(pieces[at], open);
         std::string call;
         size_t end = at;
-        while (end < pieces.size() && !(end > at && (pieces[end] == close || pieces[end] == "\uFFFD" + close))) call += pieces[end++];
-        if (end - at > 3) {   // not cut short by the cap
+        while (end < pieces.size() && !(end > at && (pieces[end] == close || pieces[end] == "\uFFFD" + close)))
+          call += pieces[end++];
+        if (end - at > 3) {  // not cut short by the cap
           const int name = setup.name_at(call, 0);
           CHECK(name >= 0);
           names.insert(name);
@@ -259,7 +260,8 @@ TEST(engine_writes_the_call_that_is_required) {
   setup.request.sampling.logit_bias = {{engine->tokenizer().eos(), 100.0f}};
   const RequestId ended = consumer.submit(setup.request);
   consumer.pump_until_ended(ended);
-  CHECK_EQ(consumer.outcomes()[ended].choices[0].calls, setup.text({setup.open, setup.words[9], setup.words[9], setup.words[10]}));
+  CHECK_EQ(consumer.outcomes()[ended].choices[0].calls,
+           setup.text({setup.open, setup.words[9], setup.words[9], setup.words[10]}));
   CHECK(consumer.outcomes()[ended].choices[0].reason == FinishReason::kEndOfTurn);
   CHECK_EQ(consumer.outcomes()[ended].choices[0].completion_tokens, 5u);
 }
@@ -286,7 +288,7 @@ TEST(engine_writes_the_required_call_after_the_reasoning) {
     request.sampling.logit_bias = {{eos, -100.0f}, {setup.think, -100.0f}};
     switch (way) {
       case kBudget: request.reasoning.budget = 7; break;
-      case kOwnMarker:   // the engine goes on with what it would have written behind it
+      case kOwnMarker:  // the engine goes on with what it would have written behind it
         request.sampling.logit_bias.emplace_back(setup.no_think, 12.0f);
         request.reasoning.close_sequence.back() = setup.words[10];
         break;
@@ -308,7 +310,8 @@ TEST(engine_writes_the_required_call_after_the_reasoning) {
     consumer.pump_until_ended(id);
     const CallSetup names(engine->tokenizer());
     for (auto& [index, choice] : consumer.outcomes()[id].choices) {
-      const std::string what = "way " + std::to_string(way) + ": '" + choice.reasoning + "' '" + choice.content + "' '" + choice.calls + "'";
+      const std::string what =
+          "way " + std::to_string(way) + ": '" + choice.reasoning + "' '" + choice.content + "' '" + choice.calls + "'";
       if (names.name_at(choice.calls, 0) < 0) check::fail(__FILE__, __LINE__, what);
       const bool ends_at_once = way == kEndInside || way == kEndBefore;
       if (ends_at_once) CHECK_EQ(choice.content, std::string());
@@ -341,7 +344,7 @@ TEST(engine_leaves_white_space_and_reasoning_before_a_required_call) {
   consumer.pump_until_ended(opened);
   const ChoiceOutcome& reasoned = consumer.outcomes()[opened].choices[0];
   CHECK_EQ(reasoned.reasoning_tokens, 4u);
-  CHECK_EQ(reasoned.reasoning, setup.text({setup.think, setup.think}));   // a spelling within it
+  CHECK_EQ(reasoned.reasoning, setup.text({setup.think, setup.think}));  // a spelling within it
   CHECK(setup.name_at(reasoned.calls, 0) >= 0);
 
   const TokenId line_break = line_break_token(engine->tokenizer());
@@ -351,7 +354,7 @@ TEST(engine_leaves_white_space_and_reasoning_before_a_required_call) {
   const RequestId spaced = consumer.submit(setup.request);
   consumer.pump_until_ended(spaced);
   const ChoiceOutcome& late = consumer.outcomes()[spaced].choices[0];
-  CHECK(late.content.starts_with(std::string(32, '\n')));   // so much may stand before an open marker
+  CHECK(late.content.starts_with(std::string(32, '\n')));  // so much may stand before an open marker
   CHECK(!late.content.starts_with(std::string(33, '\n')));
   CHECK(setup.name_at(late.calls, 0) >= 0);
 }

@@ -32,7 +32,9 @@ class PlaceWithoutStep {
     }
     step();
   }
-  bool reached() const { return counters_.running == 4 && outcomes_.at(last_ - 1).started == 1 && outcomes_.at(last_).started == 0; }
+  bool reached() const {
+    return counters_.running == 4 && outcomes_.at(last_ - 1).started == 1 && outcomes_.at(last_).started == 0;
+  }
 
   bool step() {
     const bool more = loop_.step();
@@ -64,8 +66,12 @@ class PlaceWithoutStep {
 // However old the zero of the clock is, and where 31, 32, 53 and 63 bits of it end.
 TEST(engine_clock_ends_nobody_who_has_a_place_and_no_step_yet) {
   using std::chrono::milliseconds, std::chrono::nanoseconds, std::chrono::hours;
-  constexpr std::array<Clock::duration, 6> kTimes{nanoseconds(0), hours(2), milliseconds((int64_t{1} << 31) - 1), milliseconds((int64_t{1} << 32) - 1),
-                                                  nanoseconds((int64_t{1} << 53) - 1), Clock::duration::max() - hours(1)};
+  constexpr std::array<Clock::duration, 6> kTimes{nanoseconds(0),
+                                                  hours(2),
+                                                  milliseconds((int64_t{1} << 31) - 1),
+                                                  milliseconds((int64_t{1} << 32) - 1),
+                                                  nanoseconds((int64_t{1} << 53) - 1),
+                                                  Clock::duration::max() - hours(1)};
   for (const bool in_flight : {false, true}) {
     EngineSetup setup;
     setup.asynchronous = in_flight;

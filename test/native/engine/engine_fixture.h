@@ -39,15 +39,15 @@ class ClockAt {
 
 struct EngineSetup {
   std::string model = "models/llama.q8_0.gguf";
-  ModelLimits limits{.max_batch_tokens = 256, .max_logit_rows = 16, .max_context = 512, .n_pages = 256,
-                     .kv_type = KvType::kF16};
+  ModelLimits limits{
+      .max_batch_tokens = 256, .max_logit_rows = 16, .max_context = 512, .n_pages = 256, .kv_type = KvType::kF16};
   EngineOptions options{};
   int threads = 1;
-  bool asynchronous = false; // the processor in the manner of a device: steps overlap
-  std::string draft;         // guesses what may come next; empty: none does
+  bool asynchronous = false;  // the processor in the manner of a device: steps overlap
+  std::string draft;          // guesses what may come next; empty: none does
   int64_t draft_pages = 256;
-  std::function<void(LooseModel&)> change = {};   // made to the model before it is loaded
-  std::function<Bytes(const LooseModel&)> head = {};   // the file of one that guesses for the changed model
+  std::function<void(LooseModel&)> change = {};       // made to the model before it is loaded
+  std::function<Bytes(const LooseModel&)> head = {};  // the file of one that guesses for the changed model
 
   bool has_drafter() const { return !draft.empty() || limits.guess_layer || head; }
   void make_room_for_guesses() {
@@ -131,9 +131,9 @@ inline EngineParts load_parts(const EngineSetup& setup) {
 // What a client would have seen of one choice.
 struct ChoiceOutcome {
   std::string content, reasoning, calls;
-  std::vector<std::string> call_pieces;              // as they came; "" where other sections stood between
-  std::vector<std::pair<TokenId, float>> logprobs;   // of tokens, each followed by its top entries
-  std::vector<TokenId> tokens;                       // where they are asked for
+  std::vector<std::string> call_pieces;             // as they came; "" where other sections stood between
+  std::vector<std::pair<TokenId, float>> logprobs;  // of tokens, each followed by its top entries
+  std::vector<TokenId> tokens;                      // where they are asked for
   int pieces = 0, piece_tokens = 0;
   bool finished = false;
   FinishReason reason{};
@@ -145,13 +145,13 @@ struct Outcome {
   int started = 0;
   uint32_t prompt_tokens = 0, cached_tokens = 0;
   float tower_ms = 0;
-  std::vector<std::pair<TokenId, float>> prompt;     // its tokens from the second on, each followed by its top entries
+  std::vector<std::pair<TokenId, float>> prompt;  // its tokens from the second on, each followed by its top entries
   int prompt_entries = 0;
   std::map<int, ChoiceOutcome> choices;
   bool failed = false;
   FailureCode code{};
   std::string message;
-  int n = 1;   // choices to wait for
+  int n = 1;  // choices to wait for
   bool ended() const {
     int finished = 0;
     for (const auto& [index, choice] : choices) finished += choice.finished;
@@ -335,7 +335,8 @@ class Consumer {
 inline std::unique_ptr<Engine> start_engine(const EngineSetup& setup) {
   EngineParts parts = load_parts(setup);
   if (!parts.model) return nullptr;
-  auto engine = Engine::start(std::move(parts.model), std::move(parts.backend), parts.tokenizer, setup.options, std::move(parts.draft));
+  auto engine = Engine::start(std::move(parts.model), std::move(parts.backend), parts.tokenizer, setup.options,
+                              std::move(parts.draft));
   if (!engine) {
     check::fail(__FILE__, __LINE__, engine.error().message);
     return nullptr;

@@ -13,7 +13,7 @@ namespace {
 
 using grammar::GrammarOptions;
 
-constexpr const char* kModels[] = {"models/llama.q8_0.gguf", "models/qwen3.f16.gguf"};   // both kinds of tokenizer
+constexpr const char* kModels[] = {"models/llama.q8_0.gguf", "models/qwen3.f16.gguf"};  // both kinds of tokenizer
 
 constexpr const char* kOrder =
     R"({"type":"object","properties":{"customer":{"type":"object","properties":{"first_name":{"type":"string","maxLength":4},)"
@@ -125,7 +125,8 @@ TEST(grammar_forces_the_tokens_that_any_text_goes_on_with) {
         ++n_drawn;
       }
     }
-    check::note(std::string(model) + ": " + std::to_string(n_forced) + " forced, " + std::to_string(n_drawn) + " drawn");
+    check::note(std::string(model) + ": " + std::to_string(n_forced) + " forced, " + std::to_string(n_drawn) +
+                " drawn");
     CHECK(n_forced > n_drawn);
   }
 }
@@ -143,7 +144,8 @@ TEST(engine_writes_what_is_forced_in_fewer_steps) {
     const uint64_t steps = engine->stats().steps - before;
     CHECK(choice.reason == FinishReason::kEndOfTurn);
     CHECK_EQ(choice.piece_tokens, static_cast<int>(choice.completion_tokens));
-    check::note(choice.content + ": " + std::to_string(choice.completion_tokens) + " tokens in " + std::to_string(steps) + " steps");
+    check::note(choice.content + ": " + std::to_string(choice.completion_tokens) + " tokens in " +
+                std::to_string(steps) + " steps");
     CHECK(steps * 2 < choice.completion_tokens);
     CHECK_EQ(engine->stats().decode_tokens, uint64_t{choice.completion_tokens});
     CHECK(engine->stats().prefill_tokens <= request.prompt.size());
@@ -166,7 +168,7 @@ TEST(engine_cuts_and_stops_within_what_is_forced) {
       CHECK(cut.reason == FinishReason::kMaxTokens);
       CHECK_EQ(cut.completion_tokens, static_cast<uint32_t>(most));
       std::string content = cut.content;
-      while (content.ends_with("\uFFFD")) content.resize(content.size() - 3);   // within a character
+      while (content.ends_with("\uFFFD")) content.resize(content.size() - 3);  // within a character
       CHECK(whole.content.starts_with(content));
     }
     request.max_tokens = 300;
@@ -202,7 +204,7 @@ TEST(engine_forces_no_token_that_is_refused) {
     if (way == kBanned) request.sampling.banned = {refused};
     if (way == kBias) request.sampling.logit_bias = {{refused, -100.0f}};
     const ChoiceOutcome choice = outcome_of(consumer, request);
-    CHECK(choice.reason == FinishReason::kEndOfTurn);   // nothing of it has ended the turn early
+    CHECK(choice.reason == FinishReason::kEndOfTurn);  // nothing of it has ended the turn early
     CHECK(choice.content.starts_with(R"({"customer":{"first_name":")"));
     CHECK(choice.content.ends_with("}]}"));
   }
@@ -237,7 +239,7 @@ TEST(engine_forces_alike_in_any_company) {
         request.organization = i % 2;
         request.sampling.temperature = i % 3 == 0 ? 0.0f : 1.1f;
         request.sampling.repetition_penalty = i % 3 == 1 ? 1.1f : 1.0f;
-        if (i % 4 == 3) {   // a call's long beginning is a script
+        if (i % 4 == 3) {  // a call's long beginning is a script
           request.calls.open = {"<call>", 301};
           request.calls.close = {"</call>", kNoToken};
           request.calls.prefixes = {{310, 311, 312, 313, 314, 315, 316}, {310, 320, 321, 322}};
@@ -252,8 +254,10 @@ TEST(engine_forces_alike_in_any_company) {
       }
     };
     const auto check_same = [&](const ChoiceOutcome& got, const ChoiceOutcome& wanted, const std::string& what) {
-      if (got.content != wanted.content || got.calls != wanted.calls || got.completion_tokens != wanted.completion_tokens || got.reason != wanted.reason)
-        check::fail(__FILE__, __LINE__, what + ": " + got.content + got.calls + " instead of " + wanted.content + wanted.calls);
+      if (got.content != wanted.content || got.calls != wanted.calls ||
+          got.completion_tokens != wanted.completion_tokens || got.reason != wanted.reason)
+        check::fail(__FILE__, __LINE__,
+                    what + ": " + got.content + got.calls + " instead of " + wanted.content + wanted.calls);
     };
     const auto check_all = [&](const std::string& what, bool preempts) {
       auto engine = start_engine(setup);
@@ -285,7 +289,8 @@ TEST(engine_forces_alike_in_any_company) {
       for (int choice = 0; choice < 4; ++choice) {
         GenerationRequest one = requests[1];
         one.sampling.stream = static_cast<uint32_t>(choice);
-        check_same(consumer.outcomes()[id].choices[choice], outcome_of(consumer, one), "choice " + std::to_string(choice));
+        check_same(consumer.outcomes()[id].choices[choice], outcome_of(consumer, one),
+                   "choice " + std::to_string(choice));
       }
     }
     check_all("together", false);

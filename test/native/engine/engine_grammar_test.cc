@@ -56,10 +56,12 @@ GrammarRef compiled(Engine& engine, const GrammarOptions& options) {
 // Whether the whole text is one of the grammar's (or could go on to be one), read byte by byte.
 bool obeys(const GrammarOptions& options, std::string_view text, bool whole = true) {
   std::vector<grammar::SchemaProblem> problems;
-  const auto schema = options.kind == GrammarOptions::Kind::kJsonSchema ? grammar::Schema::compile(options.text, {}, problems)
-                      : options.kind == GrammarOptions::Kind::kRegex    ? grammar::Schema::regex(options.text, {}, problems)
-                      : options.kind == GrammarOptions::Kind::kChoice   ? grammar::Schema::choice(options.choices, {}, problems)
-                                                                        : grammar::Schema::any_json(options.kind == GrammarOptions::Kind::kJsonObject);
+  const auto schema =
+      options.kind == GrammarOptions::Kind::kJsonSchema ? grammar::Schema::compile(options.text, {}, problems)
+      : options.kind == GrammarOptions::Kind::kRegex    ? grammar::Schema::regex(options.text, {}, problems)
+      : options.kind == GrammarOptions::Kind::kChoice
+          ? grammar::Schema::choice(options.choices, {}, problems)
+          : grammar::Schema::any_json(options.kind == GrammarOptions::Kind::kJsonObject);
   const grammar::TokenTrie trie(std::vector<std::string>{"x"});
   grammar::AutomatonOptions of_automaton;
   of_automaton.suffix = options.suffix;
@@ -110,7 +112,8 @@ TEST(engine_says_what_its_format_asks_for) {
   GrammarOptions any;
   any.kind = GrammarOptions::Kind::kJsonObject;
   int n_ended = 0, n_cut = 0;
-  for (const GrammarOptions& options : {schema_options(kPerson), regex_options("[a-f]{2,5}-\\d{3}(é|ü)?"), choice_options({"yes", "no", "now and then"}), any,
+  for (const GrammarOptions& options : {schema_options(kPerson), regex_options("[a-f]{2,5}-\\d{3}(é|ü)?"),
+                                        choice_options({"yes", "no", "now and then"}), any,
                                         schema_options(R"({"type":"array","items":{"type":"number"},"maxItems":4})")}) {
     std::set<std::string> said;
     for (const float temperature : {0.0f, 1.0f, 3.0f}) {
@@ -159,7 +162,7 @@ TEST(engine_ends_where_nothing_can_follow_and_only_where_the_text_may_end) {
       const ChoiceOutcome& choice = consumer.outcomes()[id].choices[0];
       CHECK(choice.content == "maybe" || choice.content == "perhaps");
       CHECK(choice.reason == FinishReason::kEndOfTurn);
-      CHECK_EQ(choice.piece_tokens, static_cast<int>(choice.completion_tokens));   // no end token was sampled
+      CHECK_EQ(choice.piece_tokens, static_cast<int>(choice.completion_tokens));  // no end token was sampled
     }
   }
   // Where it may end but need not, the end is sampled; bans that leave nothing are not applied.
@@ -169,8 +172,10 @@ TEST(engine_ends_where_nothing_can_follow_and_only_where_the_text_may_end) {
     const RequestId id = consumer.submit(request);
     consumer.pump_until_ended(id);
     const ChoiceOutcome& choice = consumer.outcomes()[id].choices[0];
-    if (bias > 0) CHECK_EQ(choice.content, std::string("ab"));
-    else CHECK(choice.content.size() >= 40 && choice.reason == FinishReason::kMaxTokens);
+    if (bias > 0)
+      CHECK_EQ(choice.content, std::string("ab"));
+    else
+      CHECK(choice.content.size() >= 40 && choice.reason == FinishReason::kMaxTokens);
   }
   // An ordinary token as stop token ends it where the text may end, and is not sampled elsewhere.
   TokenId a = kNoToken;
@@ -203,7 +208,9 @@ std::vector<TokenId> letter_tokens(const Tokenizer& tokenizer, size_t count) {
 TokenId control_token(const Tokenizer& tokenizer) {
   TokenId found = kNoToken;
   for (TokenId token = 0; token < tokenizer.n_vocab(); ++token)
-    if (tokenizer.kind(token) == TokenKind::kControl && !tokenizer.is_end_of_generation(token) && !tokenizer.bytes(token).empty()) found = token;
+    if (tokenizer.kind(token) == TokenKind::kControl && !tokenizer.is_end_of_generation(token) &&
+        !tokenizer.bytes(token).empty())
+      found = token;
   return found;
 }
 
@@ -246,7 +253,8 @@ TEST(engine_says_its_format_after_the_reasoning) {
     CHECK_EQ(consumer.outcomes()[id].message, std::string());
     for (const auto& [index, choice] : consumer.outcomes()[id].choices) {
       const bool ended = choice.reason == FinishReason::kEndOfTurn;
-      if (!obeys(options, choice.content, ended)) check::fail(__FILE__, __LINE__, std::to_string(way) + ": " + choice.content);
+      if (!obeys(options, choice.content, ended))
+        check::fail(__FILE__, __LINE__, std::to_string(way) + ": " + choice.content);
       CHECK(ended);
       if (way == kSkipped) CHECK(choice.reasoning.empty());
       if (way == kBudget || way == kOpened) CHECK(!choice.reasoning.empty());
@@ -266,10 +274,15 @@ struct CallGrammars {
     request.n = 4;
     request.sampling.temperature = 1.5f;
     request.calls.open = {word(0), words[0]};
-    request.calls.close = {"}}>" + word(1), kNoToken};   // found by its spelling, which the arguments may hold too
+    request.calls.close = {"}}>" + word(1), kNoToken};  // found by its spelling, which the arguments may hold too
     request.calls.prefixes = {{words[3], words[4]}, {words[2], words[4]}};
-    options = {schema_options(R"({"type":"object","properties":{"city":{"type":"string","maxLength":8}},"required":["city"],"additionalProperties":false})", "}}>" + word(1)),
-               schema_options(R"({"type":"object","properties":{"n":{"type":"integer"},"why":{"const":"}}>)" + word(1) + R"("}},"required":["n","why"],"additionalProperties":false})", "}}>" + word(1))};
+    options = {
+        schema_options(
+            R"({"type":"object","properties":{"city":{"type":"string","maxLength":8}},"required":["city"],"additionalProperties":false})",
+            "}}>" + word(1)),
+        schema_options(R"({"type":"object","properties":{"n":{"type":"integer"},"why":{"const":"}}>)" + word(1) +
+                           R"("}},"required":["n","why"],"additionalProperties":false})",
+                       "}}>" + word(1))};
     for (const GrammarOptions& one : options) request.calls.grammars.push_back(compiled(engine, one));
   }
   std::string word(size_t i) const { return std::string(tokenizer.bytes(words[i])); }
@@ -358,13 +371,17 @@ TEST(engine_writes_calls_by_their_grammars) {
         if (way == kRequired) CHECK(!choice.calls.empty());
         if (way != kSampled) {
           std::string content = choice.content;
-          if (!choice.calls.empty()) CHECK(content.find_first_not_of(" \n\t\r") == std::string::npos);
-          else if (!obeys(format, content, !cut)) check::fail(__FILE__, __LINE__, content);
-          else ++n_formats;
+          if (!choice.calls.empty())
+            CHECK(content.find_first_not_of(" \n\t\r") == std::string::npos);
+          else if (!obeys(format, content, !cut))
+            check::fail(__FILE__, __LINE__, content);
+          else
+            ++n_formats;
         }
       }
     }
-    check::note(std::to_string(n_calls) + " calls, " + std::to_string(n_formats) + " formats, " + std::to_string(n_ended) + " ended");
+    check::note(std::to_string(n_calls) + " calls, " + std::to_string(n_formats) + " formats, " +
+                std::to_string(n_ended) + " ended");
     CHECK(n_calls > 10);
     if (way == kBesideFormat) CHECK(n_formats > 3);
   }
@@ -380,7 +397,9 @@ TEST(engine_closes_calls_with_the_token_they_name) {
   const std::string spelling(tokenizer.bytes(close));
   Consumer consumer(*engine);
   CallGrammars setup(*engine);
-  setup.options = {schema_options(R"({"type":"object","properties":{"x":{"type":"string","maxLength":9}},"required":["x"],"additionalProperties":false})", "}\n" + spelling)};
+  setup.options = {schema_options(
+      R"({"type":"object","properties":{"x":{"type":"string","maxLength":9}},"required":["x"],"additionalProperties":false})",
+      "}\n" + spelling)};
   GenerationRequest& request = setup.request;
   request.calls.close = {spelling, close};
   request.calls.prefixes.resize(1);
@@ -389,7 +408,8 @@ TEST(engine_closes_calls_with_the_token_they_name) {
   const RequestId id = consumer.submit(request);
   consumer.pump_until_ended(id);
   for (const auto& [index, choice] : consumer.outcomes()[id].choices) {
-    if (setup.count(choice.calls, choice.reason == FinishReason::kMaxTokens) < 1) check::fail(__FILE__, __LINE__, choice.calls);
+    if (setup.count(choice.calls, choice.reason == FinishReason::kMaxTokens) < 1)
+      check::fail(__FILE__, __LINE__, choice.calls);
     CHECK(choice.content.find_first_not_of(" \n\t\r") == std::string::npos);
   }
 }
@@ -421,7 +441,7 @@ TEST(engine_writes_the_header_of_a_format_or_that_of_a_call) {
       }
       if (way == kSkipped) request.sampling.logit_bias = {{setup.words[7], -100.0f}};
       request.sampling.logit_bias.emplace_back(setup.words[5], round % 2 ? 8.0f : -8.0f);
-      if (way == kForced) {   // there is no call to be made: nothing is chosen
+      if (way == kForced) {  // there is no call to be made: nothing is chosen
         request.calls = {};
         request.calls.open = {setup.word(0), setup.words[0]};
         request.calls.answer = {setup.words[5], setup.words[6]};
@@ -444,7 +464,8 @@ TEST(engine_writes_the_header_of_a_format_or_that_of_a_call) {
         }
       }
     }
-    check::note(std::to_string(way) + ": " + std::to_string(n_calls) + " calls, " + std::to_string(n_formats) + " formats");
+    check::note(std::to_string(way) + ": " + std::to_string(n_calls) + " calls, " + std::to_string(n_formats) +
+                " formats");
     CHECK(n_formats > 4);
     CHECK(way == kForced ? n_calls == 0 : n_calls > 4);
   }
@@ -473,11 +494,13 @@ TEST(engine_goes_on_with_the_answer_behind_its_header) {
         const std::string marker = setup.word(0);
         for (TokenId token = 0; token < setup.tokenizer.n_vocab(); ++token) {
           const std::string_view bytes = setup.tokenizer.bytes(token);
-          if (bytes != marker && (bytes.find(marker) != std::string_view::npos || bytes.ends_with(marker[0]))) bans.emplace_back(token, -100.0f);
+          if (bytes != marker && (bytes.find(marker) != std::string_view::npos || bytes.ends_with(marker[0])))
+            bans.emplace_back(token, -100.0f);
         }
       }
       request.sampling.logit_bias = std::move(bans);
-      request.sampling.logit_bias.insert(request.sampling.logit_bias.end(), {{setup.words[0], 9.0f}, {setup.words[5], round % 2 ? 6.0f : 0.0f}});
+      request.sampling.logit_bias.insert(request.sampling.logit_bias.end(),
+                                         {{setup.words[0], 9.0f}, {setup.words[5], round % 2 ? 6.0f : 0.0f}});
       const RequestId id = consumer.submit(request);
       consumer.pump_until_ended(id);
       CHECK_EQ(consumer.outcomes()[id].message, std::string());
@@ -501,7 +524,8 @@ TEST(engine_goes_on_with_the_answer_behind_its_header) {
   request.format_head.clear();
   request.calls.open.token = kNoToken;
   request.max_tokens = 9;
-  request.sampling.logit_bias = {{setup.words[0], 100.0f}, {setup.words[5], 60.0f}, {setup.words[2], -100.0f}, {setup.words[3], -100.0f}};
+  request.sampling.logit_bias = {
+      {setup.words[0], 100.0f}, {setup.words[5], 60.0f}, {setup.words[2], -100.0f}, {setup.words[3], -100.0f}};
   const RequestId id = consumer.submit(request);
   consumer.pump_until_ended(id);
   std::string markers = setup.text(setup.answer());
@@ -525,16 +549,21 @@ TEST(engine_writes_several_calls_into_one_section) {
       CallGrammars setup(*engine);
       GenerationRequest& request = setup.request;
       request.sampling.seed = static_cast<uint64_t>(100 * round);
-      if (way != kSampled) setup.require();
-      else request.sampling.logit_bias = {{setup.words[0], 8.0f}};
+      if (way != kSampled)
+        setup.require();
+      else
+        request.sampling.logit_bias = {{setup.words[0], 8.0f}};
       request.calls.grammars.clear();
       for (GrammarOptions& one : setup.options) {
         one.suffix = "}";
         request.calls.grammars.push_back(compiled(*engine, one));
       }
-      if (way == kToTheEnd) request.calls.close = {};   // the turn ends with the section
-      else request.calls.close = {std::string(setup.tokenizer.bytes(close)), close};
-      request.calls.next = {{setup.words[5], setup.words[3], setup.words[4]}, {setup.words[5], setup.words[2], setup.words[4]}};
+      if (way == kToTheEnd)
+        request.calls.close = {};  // the turn ends with the section
+      else
+        request.calls.close = {std::string(setup.tokenizer.bytes(close)), close};
+      request.calls.next = {{setup.words[5], setup.words[3], setup.words[4]},
+                            {setup.words[5], setup.words[2], setup.words[4]}};
       request.calls.end = {setup.words[6], close};
       const std::string end = setup.text(request.calls.end);
       const RequestId id = consumer.submit(request);
@@ -563,7 +592,8 @@ TEST(engine_writes_several_calls_into_one_section) {
       }
     }
   }
-  check::note(std::to_string(n_calls) + " calls in " + std::to_string(n_sections) + " sections, " + std::to_string(n_ended) + " ended");
+  check::note(std::to_string(n_calls) + " calls in " + std::to_string(n_sections) + " sections, " +
+              std::to_string(n_ended) + " ended");
   CHECK(n_calls > n_sections + 10 && n_sections > 24 && n_ended > 20);
 }
 
@@ -624,7 +654,8 @@ TEST(engine_says_the_same_in_any_company_and_after_preemption) {
   EngineSetup tight = roomy;
   tight.limits.n_pages = 12;
   tight.options.max_sequences = 6;
-  const GrammarOptions options = schema_options(R"({"type":"array","items":{"type":"string","pattern":"^[a-z ]{3,12}$"},"minItems":20,"maxItems":20})");
+  const GrammarOptions options = schema_options(
+      R"({"type":"array","items":{"type":"string","pattern":"^[a-z ]{3,12}$"},"minItems":20,"maxItems":20})");
   std::vector<GenerationRequest> requests;
   std::vector<std::string> expected;
   for (int i = 0; i < 6; ++i) {
@@ -633,7 +664,7 @@ TEST(engine_says_the_same_in_any_company_and_after_preemption) {
     request.sampling.seed = static_cast<uint64_t>(i);
     requests.push_back(request);
     expected.push_back(alone(roomy, request, options));
-    if (expected.back().empty()) return;   // no golden models
+    if (expected.back().empty()) return;  // no golden models
   }
   auto engine = start_engine(tight);
   Consumer consumer(*engine);
@@ -663,7 +694,8 @@ TEST(step_loop_begins_a_grammar_anew_that_has_grown_too_large) {
     grammar::GrammarLimits limits;
     if (tight) limits.most_states = 150;
     GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
-    const GrammarOptions options = schema_options(R"({"type":"array","items":{"type":"string","maxLength":30,"pattern":"^[a-m]+ [n-z]+$"},"minItems":8,"maxItems":8})");
+    const GrammarOptions options = schema_options(
+        R"({"type":"array","items":{"type":"string","maxLength":30,"pattern":"^[a-m]+ [n-z]+$"},"minItems":8,"maxItems":8})");
     const GrammarRef format = cache.compile(options).grammar;
     REQUIRE(format != nullptr);
     std::map<RequestId, Outcome> outcomes;
@@ -683,8 +715,10 @@ TEST(step_loop_begins_a_grammar_anew_that_has_grown_too_large) {
       said[tight].push_back(outcome.choices[0].content);
     }
     check::note(std::to_string(format->epoch()) + " beginnings");
-    if (tight) CHECK(format->epoch() > 3);
-    else CHECK_EQ(format->epoch(), 1u);
+    if (tight)
+      CHECK(format->epoch() > 3);
+    else
+      CHECK_EQ(format->epoch(), 1u);
   }
   CHECK(said[0] == said[1]);
 }
@@ -701,7 +735,8 @@ TEST(step_loop_fails_only_the_request_whose_grammar_outgrows_its_limits) {
   limits.use_steps = 700;
   GrammarCache tight(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
   // Its first token is one of few; what follows takes more steps than a place may cost.
-  const GrammarOptions options = schema_options(R"({"type":"object","properties":{"a":{"type":"string","pattern":"^([a-m]{3,9}[n-z]{2,7}){4,5}$"}},"required":["a"],"additionalProperties":false})");
+  const GrammarOptions options = schema_options(
+      R"({"type":"object","properties":{"a":{"type":"string","pattern":"^([a-m]{3,9}[n-z]{2,7}){4,5}$"}},"required":["a"],"additionalProperties":false})");
   std::map<RequestId, Outcome> outcomes;
   for (RequestId id = 1; id <= 2; ++id) {
     GenerationRequest request = format_request((id == 1 ? tight : cache).compile(options).grammar, 100);
@@ -714,7 +749,8 @@ TEST(step_loop_fails_only_the_request_whose_grammar_outgrows_its_limits) {
   channel->drain(events);
   EventReader(events).read_into(outcomes);
   CHECK(outcomes[1].failed && outcomes[1].code == FailureCode::kEngineError);
-  CHECK(!outcomes[2].failed && obeys(options, outcomes[2].choices[0].content, outcomes[2].choices[0].reason == FinishReason::kEndOfTurn));
+  CHECK(!outcomes[2].failed &&
+        obeys(options, outcomes[2].choices[0].content, outcomes[2].choices[0].reason == FinishReason::kEndOfTurn));
   CHECK(loop.consistent());
 }
 
@@ -727,7 +763,7 @@ TEST(step_loop_says_the_same_however_little_it_may_spend_on_rules) {
     EngineParts parts = load_parts(setup);
     if (!parts.model) return;
     EngineCounters counters;
-    if (tight) setup.options.rule_steps = 2;   // one at once: nothing that is not known
+    if (tight) setup.options.rule_steps = 2;  // one at once: nothing that is not known
     StepLoop loop(*parts.model, *parts.tokenizer, setup.options, counters);
     auto channel = std::make_shared<Channel>([] {}, setup.options.channel_bytes_max);
     GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer));
@@ -777,11 +813,16 @@ TEST(grammar_cache_bounds_what_all_that_are_in_use_take) {
   if (!parts.model) return;
   constexpr size_t kMost = 24 << 20;
   GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), {}, 1 << 20, 4, kMost);
-  std::vector<GrammarRef> held;   // by whoever asked for them: the cache keeps four
+  std::vector<GrammarRef> held;  // by whoever asked for them: the cache keeps four
   size_t fresh = 0;
   for (int i = 0; i < 40; ++i) {
     const std::string n = std::to_string(i);
-    held.push_back(cache.compile(schema_options(R"({"type":"array","items":{"type":"object","properties":{"p)" + n + R"(":{"type":"string","maxLength":200},"q":{"type":"string","pattern":"^([a-z]{1,)" + std::to_string(i + 9) + R"(} ?)+$"}},"required":["q"]}})")).grammar);
+    held.push_back(cache
+                       .compile(schema_options(
+                           R"({"type":"array","items":{"type":"object","properties":{"p)" + n +
+                           R"(":{"type":"string","maxLength":200},"q":{"type":"string","pattern":"^([a-z]{1,)" +
+                           std::to_string(i + 9) + R"(} ?)+$"}},"required":["q"]}})"))
+                       .grammar);
     REQUIRE(held.back() != nullptr);
     fresh += held.back()->bytes();
   }
@@ -795,14 +836,14 @@ TEST(grammar_cache_bounds_what_all_that_are_in_use_take) {
     CHECK(cache.live_bytes() <= kMost);
   }
   check::note(std::to_string(fresh >> 10) + " KiB compiled, at most " + std::to_string(most >> 10));
-  CHECK(most > kMost);   // there was something to trim
+  CHECK(most > kMost);  // there was something to trim
   size_t sum = 0;
   for (const GrammarRef& grammar : held) sum += grammar->bytes();
   CHECK_EQ(cache.live_bytes(), sum);
   grammar::TokenMask mask(held[0]->vocabulary().trie().n_tokens());
   CHECK(held[0]->allowed(late, {}, mask) == grammar::Grammar::Outcome::kOk && mask.any());
   held.clear();
-  CHECK(cache.live_bytes() < 2 << 20);   // the four
+  CHECK(cache.live_bytes() < 2 << 20);  // the four
 }
 
 TEST(engine_trims_grammars_that_have_grown_past_what_they_may) {
@@ -827,8 +868,10 @@ TEST(engine_trims_grammars_that_have_grown_past_what_they_may) {
       while (format->bytes() > fresh && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       if (format->bytes() > fresh) consumer.pump_until_ended(consumer.submit(format_request(format, 100)));
     }
-    if (tight) CHECK(format->bytes() <= fresh);
-    else CHECK(format->bytes() > fresh);
+    if (tight)
+      CHECK(format->bytes() <= fresh);
+    else
+      CHECK(format->bytes() > fresh);
   }
   CHECK(said[0] == said[1]);
 }
@@ -860,7 +903,7 @@ TEST(grammar_cache_keeps_what_was_asked_for_lately) {
   CHECK(cache.owns(*first));
   CHECK(first != cache.compile(choice_options({"2"})).grammar);
   CHECK(cache.compile(schema_options(R"({"type":"strang)")).grammar == nullptr);
-  CHECK(!cache.compile(schema_options(R"({"type":"strang)")).problems.empty());   // a refusal is kept too
+  CHECK(!cache.compile(schema_options(R"({"type":"strang)")).problems.empty());  // a refusal is kept too
   CHECK_EQ(cache.entries(), size_t{3});
   cache.compile(choice_options({"1"}));
   cache.compile(choice_options({"3"}));

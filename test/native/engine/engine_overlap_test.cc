@@ -57,9 +57,12 @@ std::vector<GenerationRequest> mixed_requests(const std::array<std::string, 4>& 
     requests[i].sampling.logit_bias = {{301, 7.0f}, {302, 7.0f}};
   }
   requests[11].calls.required = {{301, 310, 311}, {301, 314}};
-  requests[12].reasoning = {.open = {"<think>", kNoToken}, .close = {"</think>", 303}, .starts_inside = true,
-                            .budget = 7, .close_sequence = {303, 40}};
-  requests[13].calls.open = {"e", kNoToken};   // found by its spelling
+  requests[12].reasoning = {.open = {"<think>", kNoToken},
+                            .close = {"</think>", 303},
+                            .starts_inside = true,
+                            .budget = 7,
+                            .close_sequence = {303, 40}};
+  requests[13].calls.open = {"e", kNoToken};  // found by its spelling
   requests[13].calls.close = {"a", kNoToken};
   return requests;
 }
@@ -139,8 +142,8 @@ TEST(engine_overlap_changes_no_answer) {
   setup.options.speculation = Speculation::kAlways;
   check_same_outcomes(run_all(setup, mixed), expected, "with guesses");
   setup.options.speculation = Speculation::kOff;
-  setup.options.max_batch_tokens = 24;   // prompts in pieces: steps without logits
-  setup.limits.n_pages = 24;             // and preemption
+  setup.options.max_batch_tokens = 24;  // prompts in pieces: steps without logits
+  setup.limits.n_pages = 24;            // and preemption
   check_same_outcomes(run_all(setup, mixed), expected, "with few pages");
 }
 
@@ -194,7 +197,7 @@ TEST(step_loop_has_one_step_in_flight) {
   Loop loop(in_flight());
   if (!loop.loaded()) return;
   loop.add(1, plain_request(1, 10));
-  CHECK(loop.step());   // begun, nothing taken
+  CHECK(loop.step());  // begun, nothing taken
   CHECK_EQ(loop.outcome(1).started, 1);
   CHECK_EQ(loop.counters().steps.load(), 0u);
   for (int i = 1; i <= 10; ++i) {
@@ -219,7 +222,7 @@ TEST(step_loop_waits_for_every_step_in_flight) {
   if (!loop.loaded()) return;
   int waits = 0;
   loop.backend().on_wait = [&] { ++waits; };
-  GenerationRequest request = plain_request(0, 4);   // a prompt of 20
+  GenerationRequest request = plain_request(0, 4);  // a prompt of 20
   request.n = 3;
   loop.add(1, request);
   loop.step();
@@ -252,8 +255,10 @@ void check_between_steps(const std::function<void(Loop&)>& happen, bool others_g
     CHECK(loop.has_all_pages());
     CHECK_EQ(loop.counters().running.load(), 0);
     const ChoiceOutcome& answer = loop.outcome(2).choices[0];
-    if (!happens) expected = answer;
-    else if (others_go_on) check_same(answer, expected, "the other request");
+    if (!happens)
+      expected = answer;
+    else if (others_go_on)
+      check_same(answer, expected, "the other request");
   }
 }
 
@@ -278,18 +283,20 @@ TEST(step_loop_finishes_a_choice_in_flight) {
 }
 
 TEST(step_loop_drains_what_is_in_flight) {
-  check_between_steps([](Loop& loop) {
-    loop->drain();
-    CHECK(loop->idle());
-    loop->publish();
-    loop.read();
-    CHECK(loop.outcome(1).ended() && loop.outcome(2).ended());
-    CHECK(loop.outcome(2).choices[0].reason == FinishReason::kTimeLimit);
-    loop.add(3, plain_request(5, 3));   // comes behind the step nobody waits for
-    for (int i = 0; i < 5; ++i) loop.step();
-    CHECK(loop.outcome(3).ended());
-    CHECK_EQ(loop.outcome(3).choices[0].piece_tokens, 3);
-  }, false);
+  check_between_steps(
+      [](Loop& loop) {
+        loop->drain();
+        CHECK(loop->idle());
+        loop->publish();
+        loop.read();
+        CHECK(loop.outcome(1).ended() && loop.outcome(2).ended());
+        CHECK(loop.outcome(2).choices[0].reason == FinishReason::kTimeLimit);
+        loop.add(3, plain_request(5, 3));  // comes behind the step nobody waits for
+        for (int i = 0; i < 5; ++i) loop.step();
+        CHECK(loop.outcome(3).ended());
+        CHECK_EQ(loop.outcome(3).choices[0].piece_tokens, 3);
+      },
+      false);
 }
 
 TEST(step_loop_in_flight_learns_that_the_device_has_failed) {
@@ -302,8 +309,10 @@ TEST(step_loop_in_flight_learns_that_the_device_has_failed) {
     loop.backend().on_wait = [] { throw std::runtime_error("the device is gone"); };
     bool failed = false;
     try {
-      if (phase == 0) loop->await();
-      else loop.step();
+      if (phase == 0)
+        loop->await();
+      else
+        loop.step();
     } catch (const std::runtime_error&) {
       failed = true;
     }
@@ -318,7 +327,7 @@ TEST(step_loop_in_flight_learns_that_the_device_has_failed) {
 
 // A sequence that ends by a stop string has its next row in flight: what that leaves in the prefix cache is right.
 TEST(step_loop_in_flight_leaves_a_right_prefix_cache) {
-  for (const int length : {14, 15, 16, 17}) {   // of prompt and answer: around the end of a page
+  for (const int length : {14, 15, 16, 17}) {  // of prompt and answer: around the end of a page
     Loop loop(in_flight());
     if (!loop.loaded()) return;
     GenerationRequest request = plain_request(3, 40);
@@ -336,7 +345,7 @@ TEST(step_loop_in_flight_leaves_a_right_prefix_cache) {
     for (int i = 0; i < 60 && !loop->idle(); ++i) loop.step();
     CHECK(loop.outcome(3).choices[0].reason == FinishReason::kStopString);
     request.stop = {};
-    loop.add(4, request);   // from the cache
+    loop.add(4, request);  // from the cache
     for (int i = 0; i < 60 && !loop->idle(); ++i) loop.step();
     CHECK(loop.outcome(4).choices[0].content == answer);
     CHECK(loop->consistent() && loop.has_all_pages());

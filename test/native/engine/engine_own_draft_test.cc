@@ -34,7 +34,7 @@ void check_own_layer(const std::string& model, bool pages_by_window, int n_layer
   check_all(setup, expected, 1, false, "with cached prefixes, two threads");
   setup.options.max_sequences = 4;
   setup.options.max_batch_tokens = 64;
-  setup.limits.n_pages = pages_by_window ? 80 : 16;   // one of these requests takes up to nine
+  setup.limits.n_pages = pages_by_window ? 80 : 16;  // one of these requests takes up to nine
   check_all(setup, expected, 2, true, "few pages");
 }
 
@@ -68,7 +68,9 @@ void know_what_follows(LooseModel& model, const std::string& block, bool by_hidd
   const uint64_t n = model.number("embedding_length");
   const std::vector<int64_t> tokens = all_tokens(model);
   if (by_hidden_row)
-    model.put_floats(block + "nextn.shared_head_head.weight", {n, tokens.size()}, looks_back(model.floats("token_embd.weight"), n, tokens, 1 + model.number("nextn_predict_layers")));
+    model.put_floats(
+        block + "nextn.shared_head_head.weight", {n, tokens.size()},
+        looks_back(model.floats("token_embd.weight"), n, tokens, 1 + model.number("nextn_predict_layers")));
   for (const char* norm : {"nextn.enorm.weight", "nextn.hnorm.weight", "nextn.shared_head_norm.weight"})
     model.put_floats(block + norm, {n}, std::vector<float>(n, 1));
   std::vector<float> takes(2 * n * n);
@@ -92,9 +94,10 @@ Bytes head_that_knows(const LooseModel& model, bool by_hidden_row) {
     head.diagonal("fc.weight", 1, 2 * head.n_embd);
     head.zero("blk.0.attn_output.weight");
   } else {
-    for (const char* name : {"blk.0.attn_q.weight", "blk.0.attn_k.weight"}) head.diagonal(name, 3);   // a token sees itself
+    // a token sees itself
+    for (const char* name : {"blk.0.attn_q.weight", "blk.0.attn_k.weight"}) head.diagonal(name, 3);
     head.diagonal("blk.0.attn_v.weight", 1);
-    head.diagonal("blk.0.attn_output.weight", 8);   // louder than the row before
+    head.diagonal("blk.0.attn_output.weight", 8);  // louder than the row before
   }
   return head.build();
 }
@@ -115,16 +118,18 @@ EngineStats count_with(EngineSetup setup, Speculation mode) {
   }
   CHECK(pages_come_back(*engine));
   const EngineStats stats = engine->stats();
-  check::note("mode " + std::to_string(static_cast<int>(mode)) + ": " + std::to_string(stats.drafted_right) + " of " + std::to_string(stats.drafted_tokens) +
-              " right, " + std::to_string(stats.decode_tokens) + " tokens in " + std::to_string(stats.steps) + " steps");
+  check::note("mode " + std::to_string(static_cast<int>(mode)) + ": " + std::to_string(stats.drafted_right) + " of " +
+              std::to_string(stats.drafted_tokens) + " right, " + std::to_string(stats.decode_tokens) + " tokens in " +
+              std::to_string(stats.steps) + " steps");
   return stats;
 }
 
 EngineStats count_with_layer(Speculation mode, bool by_hidden_row, int n_layers = 1) {
   EngineSetup setup;
   setup.model = "models/qwen35.f16.gguf";
-  setup.give_guess_layer([by_hidden_row](LooseModel& model, const std::string& block) { know_what_follows(model, block, by_hidden_row); },
-                         n_layers);
+  setup.give_guess_layer(
+      [by_hidden_row](LooseModel& model, const std::string& block) { know_what_follows(model, block, by_hidden_row); },
+      n_layers);
   return count_with(setup, mode);
 }
 
@@ -150,14 +155,14 @@ TEST(own_layer_that_knows_what_follows_saves_steps) {
 TEST(own_layer_is_given_the_hidden_row_before_each_token) {
   const EngineStats stats = count_with_layer(Speculation::kAlways, true);
   if (stats.steps == 0) return;
-  CHECK(stats.drafted_right + 12 >= stats.steps);   // one a step, but for the first and the last of each answer
+  CHECK(stats.drafted_right + 12 >= stats.steps);  // one a step, but for the first and the last of each answer
   CHECK(stats.steps < stats.decode_tokens * 3 / 5);
 }
 
 TEST(own_layers_behind_one_another_guess_one_token_each) {
   const EngineStats stats = count_with_layer(Speculation::kAlways, true, 3);
   if (stats.steps == 0) return;
-  CHECK(stats.drafted_right + 24 >= 3 * stats.steps);   // of four guesses a step the first three
+  CHECK(stats.drafted_right + 24 >= 3 * stats.steps);  // of four guesses a step the first three
   CHECK(stats.drafted_right < stats.drafted_tokens);
   CHECK(stats.steps < stats.decode_tokens * 2 / 5);
 }

@@ -14,7 +14,7 @@ void check_speculation(const std::string& model) {
   setup.model = model;
   setup.options.prefix_cache = false;
   std::vector<ChoiceOutcome> expected;
-  for (const bool guesses : {false, true}) {   // one after the other
+  for (const bool guesses : {false, true}) {  // one after the other
     setup.options.speculation = guesses ? Speculation::kAlways : Speculation::kOff;
     auto engine = start_engine(setup);
     if (!engine) return;
@@ -26,14 +26,19 @@ void check_speculation(const std::string& model) {
       consumer.pump_until_ended(id);
       REQUIRE(!consumer.outcomes()[id].failed);
       const ChoiceOutcome& choice = consumer.outcomes()[id].choices[0];
-      if (guesses) check_same(choice, expected[i], "alone, request " + std::to_string(i));
-      else expected.push_back(choice);
+      if (guesses)
+        check_same(choice, expected[i], "alone, request " + std::to_string(i));
+      else
+        expected.push_back(choice);
     }
     steps = engine->stats().steps;
     const EngineStats stats = engine->stats();
-    check::note(model + (guesses ? " with" : " without") + " guesses: " + std::to_string(stats.decode_tokens) + " tokens in " + std::to_string(steps) + " steps");
-    if (!guesses) CHECK_EQ(stats.guessed_tokens, uint64_t{0});
-    else CHECK(stats.guessed_right > 100 && stats.guessed_right < stats.guessed_tokens);
+    check::note(model + (guesses ? " with" : " without") + " guesses: " + std::to_string(stats.decode_tokens) +
+                " tokens in " + std::to_string(steps) + " steps");
+    if (!guesses)
+      CHECK_EQ(stats.guessed_tokens, uint64_t{0});
+    else
+      CHECK(stats.guessed_right > 100 && stats.guessed_right < stats.guessed_tokens);
   }
   check_all(setup, expected, 1, false, "together");
   setup.options.prefix_cache = true;
@@ -43,11 +48,11 @@ void check_speculation(const std::string& model) {
   setup.options.max_sequences = 4;
   check_all(setup, expected, 2, false, "nine tokens a step");
   setup.options.max_batch_tokens = 64;
-  setup.limits.n_pages = 16;   // one of these requests takes up to nine
+  setup.limits.n_pages = 16;  // one of these requests takes up to nine
   check_all(setup, expected, 2, true, "few pages");
   setup.options.speculation = Speculation::kAuto;
   setup.limits.n_pages = 256;
-  setup.options.max_sequences = 1;   // whoever it pays for or not
+  setup.options.max_sequences = 1;  // whoever it pays for or not
   setup.options.prefix_cache = false;
   auto engine = start_engine(setup);
   REQUIRE(engine != nullptr);
@@ -80,7 +85,7 @@ void check_draft(const std::string& draft) {
   setup.options.prefix_cache = true;
   setup.options.max_sequences = 32;
   setup.options.max_batch_tokens = 64;
-  setup.limits.n_pages = 16;   // one of these requests takes up to nine
+  setup.limits.n_pages = 16;  // one of these requests takes up to nine
   setup.draft_pages = 9;
   check_all(setup, expected, 2, true, "few pages");
 }
@@ -91,15 +96,18 @@ TEST(speculation_with_a_draft_that_knows_nothing) { check_draft("models/qwen3.f1
 
 TEST(speculation_refuses_a_draft_of_other_tokens) {
   const auto tokenizer_of = [](const std::string& name) {
-    return read_model_file(check::data_path("../../models/" + name), {}, [](const GgufFile& file) { return Tokenizer::load(file); });
+    return read_model_file(check::data_path("../../models/" + name), {},
+                           [](const GgufFile& file) { return Tokenizer::load(file); });
   };
-  const auto hal = tokenizer_of("hal-1.0-q8_0.gguf"), tycho = tokenizer_of("tycho-1.0-q8_0.gguf"), starter = tokenizer_of("starter-q8_0.gguf");
+  const auto hal = tokenizer_of("hal-1.0-q8_0.gguf"), tycho = tokenizer_of("tycho-1.0-q8_0.gguf"),
+             starter = tokenizer_of("starter-q8_0.gguf");
   REQUIRE(hal && tycho && starter);
   CHECK(static_cast<bool>(DraftModel::check_vocabulary(**hal, **tycho)));
   const Status refused = DraftModel::check_vocabulary(**hal, **starter);
   REQUIRE(!refused);
-  CHECK_EQ(refused.error().message, "a draft must have the vocabulary of its model, and this one has " + std::to_string((*starter)->n_vocab()) +
-                                        " tokens, not " + std::to_string((*hal)->n_vocab()));
+  CHECK_EQ(refused.error().message, "a draft must have the vocabulary of its model, and this one has " +
+                                        std::to_string((*starter)->n_vocab()) + " tokens, not " +
+                                        std::to_string((*hal)->n_vocab()));
 }
 
 // Of the same length, but a number means another text in it.
@@ -114,7 +122,8 @@ TEST(speculation_refuses_a_draft_whose_tokens_are_numbered_otherwise) {
   CHECK(static_cast<bool>(DraftModel::check_vocabulary(**model, **model)));
   const Status refused = DraftModel::check_vocabulary(**model, **draft);
   REQUIRE(!refused);
-  CHECK_EQ(refused.error().message, "a draft must have the vocabulary of its model, and this one has another token 256");
+  CHECK_EQ(refused.error().message,
+           "a draft must have the vocabulary of its model, and this one has another token 256");
 }
 
 // A context as long as its model's or its own, pages as far as it is given memory; and no state that cannot be taken back.
@@ -138,7 +147,8 @@ TEST(speculation_plans_its_draft_within_what_it_is_given) {
   const auto refused = DraftModel::choose_limits(*recurrent.file, **cpu, limits, page);
   REQUIRE(!refused.ok());
   CHECK(refused.error().code == ErrorCode::kUnsupported);
-  CHECK_EQ(refused.error().message, "a draft of architecture 'lfm2' has recurrent state, which cannot be taken back a token at a time");
+  CHECK_EQ(refused.error().message,
+           "a draft of architecture 'lfm2' has recurrent state, which cannot be taken back a token at a time");
 }
 
 void check_choices_and_ends(const std::string& draft) {
@@ -156,8 +166,10 @@ void check_choices_and_ends(const std::string& draft) {
       CHECK_EQ(consumer.outcomes()[id].message, std::string());
       for (auto& [index, choice] : consumer.outcomes()[id].choices) {
         const std::string name = what + ", choice " + std::to_string(index);
-        if (guesses) check_same(choice, expected[name], name);
-        else expected[name] = choice;
+        if (guesses)
+          check_same(choice, expected[name], name);
+        else
+          expected[name] = choice;
       }
     };
     GenerationRequest request;
@@ -179,7 +191,8 @@ void check_choices_and_ends(const std::string& draft) {
     const std::string whole = expected["whole, choice 0"].content;
     for (size_t at = 0; at + 3 < whole.size(); at += 5) {
       request.stop = {whole.substr(at, 3)};
-      if (static_cast<unsigned char>(request.stop[0][0]) < 0x80 && static_cast<unsigned char>(request.stop[0][2]) < 0x80 &&
+      if (static_cast<unsigned char>(request.stop[0][0]) < 0x80 &&
+          static_cast<unsigned char>(request.stop[0][2]) < 0x80 &&
           static_cast<unsigned char>(request.stop[0][1]) < 0x80)
         check("stop " + std::to_string(at), request);
     }

@@ -19,7 +19,7 @@ GenerationRequest simple_request(int prompt_tokens, int max_tokens, int family =
 
 TEST(engine_refuses_what_it_cannot_do_at_once) {
   EngineSetup setup;
-  setup.limits.n_pages = 4;   // 64 positions
+  setup.limits.n_pages = 4;  // 64 positions
   auto engine = start_engine(setup);
   if (!engine) return;
   Consumer consumer(*engine);
@@ -123,7 +123,7 @@ TEST(engine_stops_where_asked) {
   const ChoiceOutcome& ended = consumer.outcomes()[token].choices[0];
   CHECK(ended.reason == FinishReason::kEndOfTurn);
   CHECK(whole.content.starts_with(ended.content));
-  CHECK(ended.completion_tokens <= 11);   // the stop token is counted, its text is not returned
+  CHECK(ended.completion_tokens <= 11);  // the stop token is counted, its text is not returned
 
   // Forced by bias: the end-of-generation token ends it, and is counted as sampled.
   request.stop_tokens.clear();
@@ -177,7 +177,8 @@ class ModelAround : public Model {
 // Computes as many steps as it is allowed.
 class AllowedModel final : public ModelAround {
  public:
-  AllowedModel(std::unique_ptr<Model> model, std::counting_semaphore<>& steps) : ModelAround(std::move(model)), steps_(steps) {}
+  AllowedModel(std::unique_ptr<Model> model, std::counting_semaphore<>& steps)
+      : ModelAround(std::move(model)), steps_(steps) {}
   const float* forward(const Batch& batch) override {
     steps_.acquire();
     return model_->forward(batch);
@@ -200,7 +201,7 @@ class SlowModel final : public ModelAround {
 TEST(engine_cancels_at_every_stage_and_pages_come_back) {
   EngineSetup setup;
   setup.options.max_sequences = 1;
-  setup.options.max_batch_tokens = 4;   // prefill takes many steps
+  setup.options.max_batch_tokens = 4;  // prefill takes many steps
   EngineParts parts = load_parts(setup);
   if (!parts.model) return;
   auto model = std::make_unique<SlowModel>(std::move(parts.model));
@@ -215,7 +216,7 @@ TEST(engine_cancels_at_every_stage_and_pages_come_back) {
   consumer.pump_until([&] { return started(prefilling); });
   CHECK_EQ(engine->stats().waiting, 1);
   engine->cancel(consumer.channel(), queued);
-  engine->cancel(consumer.channel(), queued);   // twice is once
+  engine->cancel(consumer.channel(), queued);  // twice is once
   engine->cancel(consumer.channel(), prefilling);
   CHECK(pages_come_back(*engine));
 
@@ -226,9 +227,9 @@ TEST(engine_cancels_at_every_stage_and_pages_come_back) {
   CHECK(pages_come_back(*engine));
   engine->cancel(consumer.channel(), 12345);
 
-  const RequestId last = consumer.submit(simple_request(5, 5, 4));   // and life goes on
+  const RequestId last = consumer.submit(simple_request(5, 5, 4));  // and life goes on
   consumer.pump_until_ended(last);
-  CHECK_EQ(consumer.outcomes()[decoding].choices[0].pieces, pieces);   // nothing after cancel()
+  CHECK_EQ(consumer.outcomes()[decoding].choices[0].pieces, pieces);  // nothing after cancel()
   CHECK(!consumer.outcomes()[queued].ended() && !consumer.outcomes()[prefilling].ended());
   const EngineStats stats = engine->stats();
   CHECK_EQ(stats.cancelled_queued, uint64_t{1});
@@ -249,8 +250,8 @@ TEST(engine_cancel_takes_back_what_an_ended_request_has_said) {
     while (engine->stats().finished < n) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   };
   wait_for_ends(2);
-  another.pump_until_ended(another.submit(simple_request(5, 5)));   // in a later step: those two are retired
-  engine->cancel(another.channel(), kept);                          // not one of this channel
+  another.pump_until_ended(another.submit(simple_request(5, 5)));  // in a later step: those two are retired
+  engine->cancel(another.channel(), kept);                         // not one of this channel
   engine->cancel(consumer.channel(), gone);
   consumer.pump_until_ended(kept);
   CHECK_EQ(consumer.outcomes()[gone].started, 0);
@@ -295,7 +296,7 @@ TEST(engine_bounds_the_prompt_tokens_that_wait) {
   auto engine = start_engine(setup);
   if (!engine) return;
   Consumer consumer(*engine);
-  const RequestId running = consumer.submit(simple_request(60, 4000));   // longer than the bound, and alone
+  const RequestId running = consumer.submit(simple_request(60, 4000));  // longer than the bound, and alone
   consumer.pump_until([&] { return consumer.outcomes()[running].started > 0; });
   consumer.submit(simple_request(30, 5));
   consumer.submit(simple_request(20, 5));
@@ -306,7 +307,7 @@ TEST(engine_bounds_the_prompt_tokens_that_wait) {
   CHECK_EQ(engine->stats().waiting_tokens, int64_t{50});
   EngineTunables tunables;
   tunables.queue_max_tokens = 60;
-  engine->configure(tunables);   // from the next submission on
+  engine->configure(tunables);  // from the next submission on
   const RequestId last = consumer.submit(simple_request(10, 5));
   CHECK_EQ(engine->stats().waiting, 3);
   engine->cancel(consumer.channel(), running);
@@ -327,19 +328,19 @@ TEST(engine_takes_new_limits_while_it_runs) {
   REQUIRE(running.ok());
   const std::unique_ptr<Engine> engine = std::move(*running);
   EngineStats stats = engine->stats();
-  CHECK_EQ(stats.most_batch_tokens, 256);   // as allocated
+  CHECK_EQ(stats.most_batch_tokens, 256);  // as allocated
   CHECK_EQ(stats.most_sequences, 16);
   Consumer consumer(*engine);
   std::vector<RequestId> ids;
   for (int i = 0; i < 6; ++i) ids.push_back(consumer.submit(simple_request(10, 400)));
-  steps.release(2);   // the first may be planned before the second request is there
+  steps.release(2);  // the first may be planned before the second request is there
   consumer.pump_until([&] { return consumer.outcomes()[ids[1]].started > 0; });
   CHECK_EQ(consumer.outcomes()[ids[2]].started, 0);
   EngineTunables tunables;
   tunables.max_sequences = 100;
   tunables.step_ms = 7;
   engine->configure(tunables);
-  steps.release(20);   // far fewer than an answer takes: all six run at once
+  steps.release(20);  // far fewer than an answer takes: all six run at once
   consumer.pump_until([&] { return consumer.outcomes()[ids[5]].started > 0; });
   CHECK(!consumer.outcomes()[ids[0]].ended());
   stats = engine->stats();
@@ -347,7 +348,7 @@ TEST(engine_takes_new_limits_while_it_runs) {
   CHECK_EQ(stats.max_batch_tokens, 64);
   CHECK_EQ(stats.step_ms, 7);
   tunables = {};
-  tunables.max_batch_tokens = 4;   // fewer sequences than are wanted
+  tunables.max_batch_tokens = 4;  // fewer sequences than are wanted
   engine->configure(tunables);
   steps.release(1'000'000);
   for (const RequestId id : ids) consumer.pump_until_ended(id);
@@ -355,7 +356,7 @@ TEST(engine_takes_new_limits_while_it_runs) {
   tunables.max_batch_tokens = 64;
   engine->configure(tunables);
   consumer.pump_until_ended(consumer.submit(simple_request(10, 5)));
-  CHECK_EQ(engine->stats().max_sequences, 16);   // as it was asked to be
+  CHECK_EQ(engine->stats().max_sequences, 16);  // as it was asked to be
 }
 
 TEST(engine_ends_generations_at_their_time_limit_and_on_drain) {
@@ -410,7 +411,7 @@ TEST(engine_channel_close_cancels_and_silences) {
   CHECK(engine->submit(channel, simple_request(10, 4000)).ok());
   while (*woken == 0) std::this_thread::yield();
   engine->close_channel(channel);
-  woken.reset();   // a wake after close would touch freed memory
+  woken.reset();  // a wake after close would touch freed memory
   CHECK(pages_come_back(*engine));
   CHECK_EQ(engine->stats().cancelled_decode + engine->stats().cancelled_prefill, uint64_t{1});
 }
@@ -463,7 +464,7 @@ TEST(engine_holds_a_consumer_that_does_not_drain) {
   Consumer slow(*engine), quick(*engine);
   const RequestId held = slow.submit(simple_request(10, 300, 1));
   uint64_t steps = 0;
-  for (int i = 0; i < 2000; ++i) {   // until it stands still
+  for (int i = 0; i < 2000; ++i) {  // until it stands still
     const EngineStats stats = engine->stats();
     if (stats.running == 0 && stats.steps > 10) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -471,10 +472,10 @@ TEST(engine_holds_a_consumer_that_does_not_drain) {
   steps = engine->stats().steps;
   CHECK(steps > 10 && steps < 200);
   CHECK_EQ(engine->stats().running, 0);
-  const RequestId other = quick.submit(simple_request(10, 20, 2));   // others are not affected
+  const RequestId other = quick.submit(simple_request(10, 20, 2));  // others are not affected
   quick.pump_until_ended(other);
   CHECK(engine->stats().steps <= steps + 21);
-  slow.pump_until_ended(held);   // drained, it goes on and loses nothing
+  slow.pump_until_ended(held);  // drained, it goes on and loses nothing
   CHECK_EQ(slow.outcomes()[held].choices[0].completion_tokens, 300u);
   const RequestId again = quick.submit(simple_request(10, 300, 1));
   quick.pump_until_ended(again);
@@ -528,7 +529,7 @@ TEST(engine_survives_a_bad_row_and_reports_a_failed_step) {
     const std::unique_ptr<Engine> engine = std::move(*started);
     Consumer consumer(*engine);
     GenerationRequest good = simple_request(10, 30), bad = simple_request(10, 30);
-    good.sampling.logit_bias = bad.sampling.logit_bias = {{333, -100.0f}};   // nobody generates it
+    good.sampling.logit_bias = bad.sampling.logit_bias = {{333, -100.0f}};  // nobody generates it
     bad.prompt.back() = 333;
     bad.n = 2;
     const RequestId first = consumer.submit(good);
@@ -559,7 +560,7 @@ TEST(engine_tells_of_a_step_that_hangs_even_if_it_is_the_first) {
   REQUIRE(started.ok());
   const std::unique_ptr<Engine> engine = std::move(*started);
   Consumer consumer(*engine);
-  for (int round = 0; round < 2; ++round) {   // a fresh engine, and one that was idle for a while
+  for (int round = 0; round < 2; ++round) {  // a fresh engine, and one that was idle for a while
     hangs = true;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     CHECK_EQ(engine->stats().last_step_age_ms, 0.0);
@@ -573,7 +574,7 @@ TEST(engine_tells_of_a_step_that_hangs_even_if_it_is_the_first) {
     const std::chrono::duration<double, std::milli> since = std::chrono::steady_clock::now() - submitted_at;
     CHECK_EQ(stats.running, 1);
     CHECK_EQ(stats.waiting, 0);
-    CHECK(stats.last_step_age_ms >= 50 && stats.last_step_age_ms <= since.count());   // idle time is not in it
+    CHECK(stats.last_step_age_ms >= 50 && stats.last_step_age_ms <= since.count());  // idle time is not in it
     hangs = false;
     consumer.pump_until_ended(id);
     CHECK_EQ(engine->stats().last_step_age_ms, 0.0);
@@ -599,8 +600,9 @@ void check_random_load(bool asynchronous) {
         Consumer consumer(*engine);
         std::vector<RequestId> open;
         for (int i = 0; i < 25; ++i) {
-          GenerationRequest request = simple_request(1 + static_cast<int>(random() % 120), 1 + static_cast<int>(random() % 30),
-                                                     static_cast<int>(random() % 3));
+          GenerationRequest request =
+              simple_request(1 + static_cast<int>(random() % 120), 1 + static_cast<int>(random() % 30),
+                             static_cast<int>(random() % 3));
           request.organization = random() % 2;
           request.n = random() % 5 == 0 ? 3 : 1;
           request.sampling.top_logprobs = random() % 3 == 0 ? 1 : -1;
@@ -618,7 +620,8 @@ void check_random_load(bool asynchronous) {
             engine->cancel(consumer.channel(), open[at]);
             open.erase(open.begin() + static_cast<ptrdiff_t>(at));
           }
-          if (random() % 4 == 0 && !open.empty()) engine->finish(open[random() % open.size()], static_cast<int>(random() % 3));
+          if (random() % 4 == 0 && !open.empty())
+            engine->finish(open[random() % open.size()], static_cast<int>(random() % 3));
           if (random() % 10 == 0)
             engine->configure({.max_batch_tokens = 1 + static_cast<int>(random() % 300),
                                .max_sequences = 1 + static_cast<int>(random() % 20),
@@ -627,7 +630,7 @@ void check_random_load(bool asynchronous) {
                                .queue_max_tokens = {}});
           consumer.pump(std::chrono::milliseconds(1 + random() % 3));
         }
-        if (session < 2)   // the last session is closed with requests running
+        if (session < 2)  // the last session is closed with requests running
           for (const RequestId id : open) consumer.pump_until_ended(id);
       }
     });

@@ -23,7 +23,8 @@ std::vector<GenerationRequest> long_requests() {
   for (int i = 0; i < 8; ++i) {
     GenerationRequest request;
     request.prompt = test_prompt(20 + i * 45, i % 3);
-    if (i % 2) request.prompt.insert(request.prompt.end(), request.prompt.begin(), request.prompt.begin() + 60);   // to be guessed
+    // to be guessed
+    if (i % 2) request.prompt.insert(request.prompt.end(), request.prompt.begin(), request.prompt.begin() + 60);
     request.n = i % 4 == 2 ? 4 : 1;
     request.organization = static_cast<uint64_t>(i % 2);
     request.max_tokens = 90 + 7 * i;
@@ -32,7 +33,7 @@ std::vector<GenerationRequest> long_requests() {
     request.sampling.temperature = i % 3 == 0 ? 0.0f : 0.7f;
     request.sampling.top_p = i % 3 == 1 ? 0.8f : 1.0f;
     request.sampling.top_logprobs = 2;
-    if (i % 3 == 0) request.sampling.logit_bias = {{50, 30.0f}, {120, 30.0f}, {200, 30.0f}};   // says the same again
+    if (i % 3 == 0) request.sampling.logit_bias = {{50, 30.0f}, {120, 30.0f}, {200, 30.0f}};  // says the same again
     requests.push_back(request);
   }
   return requests;
@@ -67,7 +68,8 @@ void check_together(const EngineSetup& setup, const std::vector<GenerationReques
       consumer.pump_until_ended(ids[i]);
       const Outcome& outcome = consumer.outcomes()[ids[i]];
       for (int choice = 0; choice < requests[i].n; ++choice)
-        check_same(outcome.choices.at(choice), expected[i][static_cast<size_t>(choice)], what + ", round " + std::to_string(round) + ", request " + std::to_string(i));
+        check_same(outcome.choices.at(choice), expected[i][static_cast<size_t>(choice)],
+                   what + ", round " + std::to_string(round) + ", request " + std::to_string(i));
       // Where nothing had to leave, all that a prompt can start from is there, though its window has long passed.
       if (round > 0 && setup.options.prefix_cache && !preempts)
         CHECK_EQ(outcome.cached_tokens, static_cast<uint32_t>((requests[i].prompt.size() - 1) / 16 * 16));
@@ -109,7 +111,7 @@ TEST(windows_given_back_change_no_answer) {
 }
 
 TEST(choices_that_share_windows_are_those_of_separate_requests) {
-  for (const int64_t n_pages : {int64_t{256}, int64_t{17}}) {   // the second forces choices to take turns
+  for (const int64_t n_pages : {int64_t{256}, int64_t{17}}) {  // the second forces choices to take turns
     EngineSetup setup = setup_of(true);
     setup.limits.n_pages = n_pages * kTables;
     auto engine = start_engine(setup);
@@ -134,7 +136,8 @@ TEST(choices_that_share_windows_are_those_of_separate_requests) {
     }
     const std::vector<Choices> expected = outcomes_one_by_one(setup, separate);
     for (int choice = 0; choice < 5; ++choice)
-      check_same(consumer.outcomes()[all].choices[choice], expected[static_cast<size_t>(choice)][0], "choice " + std::to_string(choice));
+      check_same(consumer.outcomes()[all].choices[choice], expected[static_cast<size_t>(choice)][0],
+                 "choice " + std::to_string(choice));
     if (n_pages < 256) CHECK(engine->stats().preemptions > 0);
     CHECK(pages_come_back(*engine));
   }
@@ -143,7 +146,7 @@ TEST(choices_that_share_windows_are_those_of_separate_requests) {
 // A pool of which one sequence of the whole context would take more than there is, were it not for the windows.
 TEST(a_long_sequence_runs_in_the_pages_of_its_windows) {
   EngineSetup setup = setup_of(true);
-  setup.limits.n_pages = 160;   // seven tables of 64 pages would be 448
+  setup.limits.n_pages = 160;  // seven tables of 64 pages would be 448
   auto engine = start_engine(setup);
   if (!engine) return;
   CHECK_EQ(engine->max_context(), 1024);
@@ -159,7 +162,8 @@ TEST(a_long_sequence_runs_in_the_pages_of_its_windows) {
   CHECK_EQ(engine->stats().preemptions, uint64_t{0});
   setup.limits.n_pages = 64;
   setup.limits.pages_by_window = false;
-  check_same(consumer.outcomes()[id].choices[0], outcomes_one_by_one(setup, {request}).at(0).at(0), "as with all pages");
+  check_same(consumer.outcomes()[id].choices[0], outcomes_one_by_one(setup, {request}).at(0).at(0),
+             "as with all pages");
 }
 
 }  // namespace

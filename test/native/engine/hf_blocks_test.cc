@@ -49,16 +49,21 @@ const TensorNames kNames = {{"token_embd.weight", "embed.weight"},
                             {"ffn_up_shexp.weight", "ffn.shared_experts.w3.weight"}};
 
 FamilyFolder folder() {
-  return {"deepseek4.mxfp4_moe", "DeepseekV4ForCausalLM",
-          R"("hidden_size":128,"num_hidden_layers":3,"num_attention_heads":4,"num_key_value_heads":1,"head_dim":64,)"
-          R"("qk_rope_head_dim":16,"q_lora_rank":64,"o_groups":2,"o_lora_rank":32,"sliding_window":32,"hidden_act":"silu",)"
-          R"("max_position_embeddings":8192,"rms_norm_eps":1e-06,"rope_theta":10000,"compress_rope_theta":160000,)"
-          R"("compress_ratios":[0,4,128,0],"index_n_heads":4,"index_head_dim":64,"index_topk":16,"hc_mult":4,)"
-          R"("hc_sinkhorn_iters":20,"hc_eps":1e-06,"num_hash_layers":1,"n_routed_experts":6,"n_shared_experts":1,)"
-          R"("num_experts_per_tok":2,"moe_intermediate_size":32,"intermediate_size":64,"norm_topk_prob":true,"routed_scaling_factor":1.5,)"
-          R"("scoring_func":"sqrtsoftplus","topk_method":"noaux_tc","swiglu_limit":10.0,"num_nextn_predict_layers":1,)"
-          R"("attention_bias":false,"tie_word_embeddings":false)",
-          kNames, [](Weights&) {}, [](Weights&) {}, "layers."};
+  return {
+      "deepseek4.mxfp4_moe",
+      "DeepseekV4ForCausalLM",
+      R"("hidden_size":128,"num_hidden_layers":3,"num_attention_heads":4,"num_key_value_heads":1,"head_dim":64,)"
+      R"("qk_rope_head_dim":16,"q_lora_rank":64,"o_groups":2,"o_lora_rank":32,"sliding_window":32,"hidden_act":"silu",)"
+      R"("max_position_embeddings":8192,"rms_norm_eps":1e-06,"rope_theta":10000,"compress_rope_theta":160000,)"
+      R"("compress_ratios":[0,4,128,0],"index_n_heads":4,"index_head_dim":64,"index_topk":16,"hc_mult":4,)"
+      R"("hc_sinkhorn_iters":20,"hc_eps":1e-06,"num_hash_layers":1,"n_routed_experts":6,"n_shared_experts":1,)"
+      R"("num_experts_per_tok":2,"moe_intermediate_size":32,"intermediate_size":64,"norm_topk_prob":true,"routed_scaling_factor":1.5,)"
+      R"("scoring_func":"sqrtsoftplus","topk_method":"noaux_tc","swiglu_limit":10.0,"num_nextn_predict_layers":1,)"
+      R"("attention_bias":false,"tie_word_embeddings":false)",
+      kNames,
+      [](Weights&) {},
+      [](Weights&) {},
+      "layers."};
 }
 
 void replace(std::string& text, std::string_view what, std::string_view by) {
@@ -67,7 +72,8 @@ void replace(std::string& text, std::string_view what, std::string_view by) {
   text.replace(at, what.size(), by);
 }
 
-constexpr std::string_view kStretch = R"("factor":16.0,"original_max_position_embeddings":64,"beta_fast":32,"beta_slow":1)";
+constexpr std::string_view kStretch =
+    R"("factor":16.0,"original_max_position_embeddings":64,"beta_fast":32,"beta_slow":1)";
 
 // As transformers writes the same settings since its 5.9: kinds of layers by name, and angles of each of two kinds.
 FamilyFolder newer_folder(const std::string& blocked) {
@@ -77,9 +83,10 @@ FamilyFolder newer_folder(const std::string& blocked) {
           R"("layer_types":["sliding_attention","compressed_sparse_attention","heavily_compressed_attention"],)"
           R"("compress_rates":{"compressed_sparse_attention":4,"heavily_compressed_attention":128},)");
   replace(one.config, R"("num_hash_layers":1,)", R"("mlp_layer_types":["hash_moe","moe","moe"],)");
-  replace(one.config, R"("rope_theta":10000,"compress_rope_theta":160000,)",
-          R"("rope_parameters":{"main":{"rope_type":"default","rope_theta":10000.0,"partial_rotary_factor":0.25},"compress":{)" + blocked +
-              R"("rope_theta":160000.0,"partial_rotary_factor":0.25}},)");
+  replace(
+      one.config, R"("rope_theta":10000,"compress_rope_theta":160000,)",
+      R"("rope_parameters":{"main":{"rope_type":"default","rope_theta":10000.0,"partial_rotary_factor":0.25},"compress":{)" +
+          blocked + R"("rope_theta":160000.0,"partial_rotary_factor":0.25}},)");
   return one;
 }
 
@@ -103,7 +110,8 @@ TEST(folders_of_deepseek4_in_newer_words_compute_what_their_files_do) {
   if (check::vectors_path("models/deepseek4.mxfp4_moe.gguf").empty()) return;
   FamilyFolder older = folder();
   const std::vector<float> plain = logits_of_folder(older);
-  replace(older.config, R"("rope_theta":10000,)", R"("rope_theta":10000,"rope_scaling":{"type":"yarn",)" + std::string(kStretch) + "},");
+  replace(older.config, R"("rope_theta":10000,)",
+          R"("rope_theta":10000,"rope_scaling":{"type":"yarn",)" + std::string(kStretch) + "},");
   const std::vector<float> want = logits_of_folder(older);
   CHECK(plain != want);
   CHECK(want == logits_of_folder(newer_folder(R"("rope_type":"yarn",)" + std::string(kStretch) + ",")));

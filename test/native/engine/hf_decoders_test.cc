@@ -51,8 +51,9 @@ void round_apertus(Weights& weights) {
 }
 // activations.py (XIELUActivation): numbers of each layer that the file has as settings.
 void publish_apertus(Weights& weights) {
-  for (const auto& [name, values] : {std::pair{"alpha_p", std::pair{0.7f, 0.9f}}, std::pair{"alpha_n", std::pair{0.8f, 1.1f}},
-                                     std::pair{"beta", std::pair{0.5f, 0.5f}}, std::pair{"eps", std::pair{-1e-6f, -1e-6f}}}) {
+  for (const auto& [name, values] :
+       {std::pair{"alpha_p", std::pair{0.7f, 0.9f}}, std::pair{"alpha_n", std::pair{0.8f, 1.1f}},
+        std::pair{"beta", std::pair{0.5f, 0.5f}}, std::pair{"eps", std::pair{-1e-6f, -1e-6f}}}) {
     weights[std::string("blk.0.") + name] = {{1}, {values.first}};
     weights[std::string("blk.1.") + name] = {{1}, {values.second}};
   }
@@ -66,7 +67,8 @@ std::string repeated(int count, const std::string& text) {
 
 std::string gemma3n_layers() {
   std::string out;
-  for (int i = 0; i < 21; ++i) out += (i > 0 ? "," : "") + std::string(i % 5 == 4 ? "\"full_attention\"" : "\"sliding_attention\"");
+  for (int i = 0; i < 21; ++i)
+    out += (i > 0 ? "," : "") + std::string(i % 5 == 4 ? "\"full_attention\"" : "\"sliding_attention\"");
   return out;
 }
 
@@ -82,15 +84,16 @@ const TensorNames kHunyuan = kDecoder + TensorNames{{"attn_q_norm.weight", "self
                                                     {"ffn_gate_shexp.weight", "mlp.shared_mlp.gate_proj.weight"},
                                                     {"ffn_up_shexp.weight", "mlp.shared_mlp.up_proj.weight"},
                                                     {"ffn_down_shexp.weight", "mlp.shared_mlp.down_proj.weight"}};
-const TensorNames kLlama4 = kDecoder + TensorNames{{"token_embd.weight", "language_model.model.embed_tokens.weight"},
-                                                   {"output_norm.weight", "language_model.model.norm.weight"},
-                                                   {"output.weight", "language_model.lm_head.weight"},
-                                                   {"ffn_gate_inp.weight", "feed_forward.router.weight"},
-                                                   {"ffn_gate_up_exps.weight", "feed_forward.experts.gate_up_proj"},
-                                                   {"ffn_down_exps.weight", "feed_forward.experts.down_proj"},
-                                                   {"ffn_gate_shexp.weight", "feed_forward.shared_expert.gate_proj.weight"},
-                                                   {"ffn_up_shexp.weight", "feed_forward.shared_expert.up_proj.weight"},
-                                                   {"ffn_down_shexp.weight", "feed_forward.shared_expert.down_proj.weight"}};
+const TensorNames kLlama4 =
+    kDecoder + TensorNames{{"token_embd.weight", "language_model.model.embed_tokens.weight"},
+                           {"output_norm.weight", "language_model.model.norm.weight"},
+                           {"output.weight", "language_model.lm_head.weight"},
+                           {"ffn_gate_inp.weight", "feed_forward.router.weight"},
+                           {"ffn_gate_up_exps.weight", "feed_forward.experts.gate_up_proj"},
+                           {"ffn_down_exps.weight", "feed_forward.experts.down_proj"},
+                           {"ffn_gate_shexp.weight", "feed_forward.shared_expert.gate_proj.weight"},
+                           {"ffn_up_shexp.weight", "feed_forward.shared_expert.up_proj.weight"},
+                           {"ffn_down_shexp.weight", "feed_forward.shared_expert.down_proj.weight"}};
 
 std::vector<FamilyFolder> folders() {
   const std::string ministral =
@@ -104,7 +107,8 @@ std::vector<FamilyFolder> folders() {
       {"mistral3.f16", "Mistral3ForConditionalGeneration",
        R"("tie_word_embeddings":true,"vision_config":{"hidden_size":8},"text_config":{)" + ministral + "}",
        below_language_model(kDecoder), publish_mistral3, [](Weights&) {}, "model.language_model.layers."},
-      {"mistral3.f16", "Ministral3ForCausalLM", R"("tie_word_embeddings":true,)" + ministral, kDecoder, publish_mistral3},
+      {"mistral3.f16", "Ministral3ForCausalLM", R"("tie_word_embeddings":true,)" + ministral, kDecoder,
+       publish_mistral3},
       // MiniMax-M2
       {"minimax-m2.q8_0", "MiniMaxM2ForCausalLM",
        sizes(2, 32) +
@@ -118,9 +122,10 @@ std::vector<FamilyFolder> folders() {
                               {"ffn_down_exps.weight", "block_sparse_moe.experts.{}.w2.weight"}}},
       // Phi-3.5-MoE-instruct; how it stretches its rotation is in folder_test.cc
       {"phimoe.q8_0", "PhiMoEForCausalLM",
-       sizes(2, 32) + R"("hidden_act":"silu","rms_norm_eps":1e-05,"rope_theta":10000.0,"rope_scaling":null,"attention_bias":true,)"
-                      R"("lm_head_bias":true,"num_local_experts":4,"num_experts_per_tok":2,"sliding_window":null,)"
-                      R"("tie_word_embeddings":false)",
+       sizes(2, 32) +
+           R"("hidden_act":"silu","rms_norm_eps":1e-05,"rope_theta":10000.0,"rope_scaling":null,"attention_bias":true,)"
+           R"("lm_head_bias":true,"num_local_experts":4,"num_experts_per_tok":2,"sliding_window":null,)"
+           R"("tie_word_embeddings":false)",
        kDecoder + TensorNames{{"output.bias", "lm_head.bias"},
                               {"output_norm.bias", "model.norm.bias"},
                               {"attn_norm.bias", "input_layernorm.bias"},
@@ -132,13 +137,15 @@ std::vector<FamilyFolder> folders() {
                               {"ffn_down_exps.weight", "block_sparse_moe.experts.{}.w2.weight"}}},
       // Hunyuan-4B-Instruct, Hunyuan-A13B-Instruct; the stretched base is in folder_test.cc
       {"hunyuan-dense.q8_0", "HunYuanDenseV1ForCausalLM",
-       sizes(3, 64) + R"("head_dim":32,"hidden_act":"silu","rms_norm_eps":1e-05,"rope_theta":11158840.0,"use_qk_norm":true,)"
-                      R"("num_experts":1,"tie_word_embeddings":true)",
+       sizes(3, 64) +
+           R"("head_dim":32,"hidden_act":"silu","rms_norm_eps":1e-05,"rope_theta":11158840.0,"use_qk_norm":true,)"
+           R"("num_experts":1,"tie_word_embeddings":true)",
        kHunyuan},
       {"hunyuan-moe.q8_0", "HunYuanMoEV1ForCausalLM",
-       sizes(2, 64) + R"("head_dim":32,"hidden_act":"silu","rms_norm_eps":1e-05,"rope_theta":11158840.0,"use_qk_norm":true,)"
-                      R"("num_experts":6,"moe_topk":[2,2],"moe_intermediate_size":[64,64],"num_shared_expert":[1,1],)"
-                      R"("use_mixed_mlp_moe":true,"tie_word_embeddings":true)",
+       sizes(2, 64) +
+           R"("head_dim":32,"hidden_act":"silu","rms_norm_eps":1e-05,"rope_theta":11158840.0,"use_qk_norm":true,)"
+           R"("num_experts":6,"moe_topk":[2,2],"moe_intermediate_size":[64,64],"num_shared_expert":[1,1],)"
+           R"("use_mixed_mlp_moe":true,"tie_word_embeddings":true)",
        kHunyuan},
       // K-EXAONE-236B-A23B
       {"exaone-moe.q8_0", "ExaoneMoEForCausalLM",
@@ -161,15 +168,17 @@ std::vector<FamilyFolder> folders() {
        kDecoder},
       // stablelm-2-1_6b
       {"stablelm.q8_0", "StableLmForCausalLM",
-       sizes(2, 96, 4) + R"("hidden_act":"silu","layer_norm_eps":1e-05,"rope_theta":10000,"partial_rotary_factor":0.25,)"
-                         R"("use_qkv_bias":true,"use_parallel_residual":false,"qk_layernorm":false,"tie_word_embeddings":false)",
+       sizes(2, 96, 4) +
+           R"("hidden_act":"silu","layer_norm_eps":1e-05,"rope_theta":10000,"partial_rotary_factor":0.25,)"
+           R"("use_qkv_bias":true,"use_parallel_residual":false,"qk_layernorm":false,"tie_word_embeddings":false)",
        kDecoder + TensorNames{{"attn_norm.bias", "input_layernorm.bias"},
                               {"ffn_norm.bias", "post_attention_layernorm.bias"},
                               {"output_norm.bias", "model.norm.bias"}}},
       // AFM-4.5B
       {"arcee.f16", "ArceeForCausalLM",
-       sizes(2, 128) + R"("head_dim":32,"hidden_act":"relu2","rms_norm_eps":1e-05,"rope_theta":10000.0,"tie_word_embeddings":false,)"
-                       R"("rope_scaling":{"rope_type":"yarn","factor":20.0,"original_max_position_embeddings":128})",
+       sizes(2, 128) +
+           R"("head_dim":32,"hidden_act":"relu2","rms_norm_eps":1e-05,"rope_theta":10000.0,"tie_word_embeddings":false,)"
+           R"("rope_scaling":{"rope_type":"yarn","factor":20.0,"original_max_position_embeddings":128})",
        kDecoder, publish_mistral3},
       // Llama-4-Scout-17B-16E-Instruct
       {"llama4.q4_0", "Llama4ForConditionalGeneration",
@@ -210,9 +219,10 @@ std::vector<FamilyFolder> folders() {
        publish_step35, round_step35},
       // Apertus-8B-Instruct-2509
       {"apertus.f16", "ApertusForCausalLM",
-       sizes(2, 128) + R"("hidden_act":"xielu","rms_norm_eps":1e-05,"qk_norm":true,"rope_theta":12000000,"tie_word_embeddings":false,)"
-                       R"("rope_scaling":{"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,)"
-                       R"("original_max_position_embeddings":8192})",
+       sizes(2, 128) +
+           R"("hidden_act":"xielu","rms_norm_eps":1e-05,"qk_norm":true,"rope_theta":12000000,"tie_word_embeddings":false,)"
+           R"("rope_scaling":{"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,)"
+           R"("original_max_position_embeddings":8192})",
        kDecoder + TensorNames{{"attn_norm.weight", "attention_layernorm.weight"},
                               {"ffn_norm.weight", "feedforward_layernorm.weight"},
                               {"alpha_p", "mlp.act_fn.alpha_p"},
@@ -222,13 +232,14 @@ std::vector<FamilyFolder> folders() {
        publish_apertus, round_apertus},
       // gemma-3n-E4B-it
       {"gemma3n.q4_0", "Gemma3nForConditionalGeneration",
-       R"("vision_config":{"hidden_size":8},"text_config":{"hidden_size":64,"intermediate_size":[)" + repeated(21, "192") +
+       R"("vision_config":{"hidden_size":8},"text_config":{"hidden_size":64,"intermediate_size":[)" +
+           repeated(21, "192") +
            R"(],"num_hidden_layers":21,"num_attention_heads":2,"num_key_value_heads":1,"head_dim":32,"sliding_window":64,)"
            R"("hidden_activation":"gelu_pytorch_tanh","max_position_embeddings":8192,"rms_norm_eps":1e-06,"rope_theta":1000000.0,)"
            R"("rope_local_base_freq":10000.0,"rope_scaling":null,"final_logit_softcapping":30.0,"num_kv_shared_layers":1,)"
            R"("altup_num_inputs":4,"altup_active_idx":0,"altup_coef_clip":120.0,"laurel_rank":64,"vocab_size_per_layer_input":304,)"
-           R"("hidden_size_per_layer_input":256,"activation_sparsity_pattern":[)" + repeated(10, "0.95") + "," + repeated(11, "0.0") +
-           R"(],"layer_types":[)" + gemma3n_layers() + "]}",
+           R"("hidden_size_per_layer_input":256,"activation_sparsity_pattern":[)" +
+           repeated(10, "0.95") + "," + repeated(11, "0.0") + R"(],"layer_types":[)" + gemma3n_layers() + "]}",
        below_language_model(kDecoder +
                             TensorNames{{"altup_proj.weight", "model.altup_projections.{}.weight"},
                                         {"altup_unembd_proj.weight", "model.altup_unembed_projections.{}.weight"},
@@ -299,11 +310,13 @@ void set_windows(LooseModel& model, const std::vector<uint8_t>& flags) {
 // EXAONE's first and its others share what is beside them; the first has a window unless the config says otherwise.
 TEST(folders_of_exaone_bring_their_layers_that_guess) {
   FamilyFolder exaone = folder_of("ExaoneMoEForCausalLM");
-  check_guess_layers({exaone, "", mtp_names, 1, [](LooseModel& model) { set_windows(model, {1, 1, 1, 0}); }});   // as llama.cpp's conversion leaves it
+  // as llama.cpp's conversion leaves it
+  check_guess_layers({exaone, "", mtp_names, 1, [](LooseModel& model) { set_windows(model, {1, 1, 1, 0}); }});
   exaone.config += R"(,"mtp_layer_types":["full_attention"])";
   check_guess_layers({exaone, "", mtp_names, 1, [](LooseModel& model) { set_windows(model, {1, 1, 1, 0, 0}); }});
   replace(exaone.config, R"("full_attention"],"first_k)", R"("full_attention"],"mtp_sliding_windows":[64,0],"first_k)");
-  replace(exaone.config, R"("mtp_layer_types":["full_attention"])", R"("mtp_layer_types":["sliding_attention","full_attention"])");
+  replace(exaone.config, R"("mtp_layer_types":["full_attention"])",
+          R"("mtp_layer_types":["sliding_attention","full_attention"])");
   replace(exaone.config, R"("num_nextn_predict_layers":1)", R"("num_nextn_predict_layers":2)");
   check_guess_layers({exaone, "", mtp_names, 2, [](LooseModel& model) {
                         share_beside(model);
@@ -313,12 +326,15 @@ TEST(folders_of_exaone_bring_their_layers_that_guess) {
 
 // MiMo's have numbers of their own, and no config that counts them.
 TEST(folders_of_mimo_bring_their_layers_that_guess) {
-  check_guess_layers({folder_of("MiMoV2FlashForCausalLM"), "", [](int level, const std::string& rest) {
-                        const std::string name = rest == "shared_head.norm.weight"           ? "final_layernorm.weight"
-                                                 : rest == "post_attention_layernorm.weight" ? "pre_mlp_layernorm.weight"
-                                                                                             : rest;
+  check_guess_layers({folder_of("MiMoV2FlashForCausalLM"), "",
+                      [](int level, const std::string& rest) {
+                        const std::string name = rest == "shared_head.norm.weight" ? "final_layernorm.weight"
+                                                 : rest == "post_attention_layernorm.weight"
+                                                     ? "pre_mlp_layernorm.weight"
+                                                     : rest;
                         return "model.mtp.layers." + std::to_string(level) + "." + name;
-                      }, 3});
+                      },
+                      3});
 }
 
 // Step 3.5's stand behind the others, with a head of their own.
@@ -328,12 +344,16 @@ TEST(folders_of_step_bring_their_layers_that_guess) {
   replace(step.config, R"("swiglu_limits":[0.0,0.0,1.0],"swiglu_limits_shared":[null,0.0,2.0])",
           R"("swiglu_limits":[0.0,0.0,1.0,1.0,1.0,1.0],"swiglu_limits_shared":[null,0.0,2.0,2.0,2.0,2.0])");
   step.names["nextn.shared_head_head.weight"] = "shared_head.head.weight";
-  check_guess_layers({step, R"("num_nextn_predict_layers":3)", [](int level, const std::string& rest) {
-                        const std::string name = rest == "shared_head.norm.weight"   ? "transformer.shared_head.norm.weight"
-                                                 : rest == "shared_head.head.weight" ? "transformer.shared_head.output.weight"
-                                                                                     : rest;
+  check_guess_layers({step, R"("num_nextn_predict_layers":3)",
+                      [](int level, const std::string& rest) {
+                        const std::string name =
+                            rest == "shared_head.norm.weight"   ? "transformer.shared_head.norm.weight"
+                            : rest == "shared_head.head.weight" ? "transformer.shared_head.output.weight"
+                                                                : rest;
                         return "model.layers." + std::to_string(3 + level) + "." + name;
-                      }, 3, [](LooseModel& model) {
+                      },
+                      3,
+                      [](LooseModel& model) {
                         for (const char* block : {"blk.3.", "blk.4.", "blk.5."}) {
                           LooseModel::Tensor head = model.tensors.at("output.weight");
                           model.put_floats(std::string(block) + "nextn.shared_head_head.weight", head.dims,
@@ -348,10 +368,11 @@ TEST(folders_of_ling_bring_their_layers_that_guess) {
   const Bytes image = ling.build();
   const auto file = GgufFile::parse(image);
   REQUIRE(file.ok());
-  std::string config = config_of(**file, "BailingMoeV2ForCausalLM", "bailingmoe2",
-                                 R"(,"num_experts":6,"num_experts_per_tok":2,"moe_intermediate_size":48,"num_shared_experts":1,)"
-                                 R"("first_k_dense_replace":1,"norm_topk_prob":true,"n_group":3,"topk_group":2,)"
-                                 R"("routed_scaling_factor":2.5,"score_function":"sigmoid")");
+  std::string config =
+      config_of(**file, "BailingMoeV2ForCausalLM", "bailingmoe2",
+                R"(,"num_experts":6,"num_experts_per_tok":2,"moe_intermediate_size":48,"num_shared_experts":1,)"
+                R"("first_k_dense_replace":1,"norm_topk_prob":true,"n_group":3,"topk_group":2,)"
+                R"("routed_scaling_factor":2.5,"score_function":"sigmoid")");
   config = config.substr(config.find(',') + 1);
   config.pop_back();
   const TensorNames names = kDecoder + TensorNames{{"token_embd.weight", "model.word_embeddings.weight"},
@@ -361,10 +382,15 @@ TEST(folders_of_ling_bring_their_layers_that_guess) {
                                                    {"attn_output.weight", "attention.dense.weight"},
                                                    {"exp_probs_b.bias", "mlp.gate.expert_bias"}};
   const auto name = [](int level, const std::string& rest) {
-    return "model.layers." + std::to_string(3 + level) + "." + (rest == "shared_head.norm.weight" ? "final_layernorm.weight" : rest);
+    return "model.layers." + std::to_string(3 + level) + "." +
+           (rest == "shared_head.norm.weight" ? "final_layernorm.weight" : rest);
   };
   for (const int levels : {1, 2})
-    check_guess_layers({{"", "BailingMoeV2ForCausalLM", config, names}, R"("num_nextn_predict_layers":)" + std::to_string(levels), name, levels}, **file);
+    check_guess_layers({{"", "BailingMoeV2ForCausalLM", config, names},
+                        R"("num_nextn_predict_layers":)" + std::to_string(levels),
+                        name,
+                        levels},
+                       **file);
 }
 
 TEST(damaged_folders_of_decoders_never_do_harm) {

@@ -7,7 +7,7 @@ namespace {
 
 using namespace testing;
 
-constexpr int64_t kKeyHeads = 2, kValueHeads = 4, kDim = 16;   // of keys and values
+constexpr int64_t kKeyHeads = 2, kValueHeads = 4, kDim = 16;  // of keys and values
 
 const TensorNames kNet = {{"ssm_a", "linear_attn.A_log"},
                           {"ssm_dt.bias", "linear_attn.dt_bias"},
@@ -50,11 +50,12 @@ int64_t dealt_row(int64_t row, int64_t width) {
 }
 
 void publish_qwen35(Weights& weights) {
-  constexpr int64_t kLead = 2 * kKeyHeads * kDim;   // queries and keys
+  constexpr int64_t kLead = 2 * kKeyHeads * kDim;  // queries and keys
   const auto behind_keys = [](int64_t row) { return row < kLead ? row : kLead + dealt_row(row - kLead, kDim); };
   for (const char* name : {"ssm_a", "ssm_dt.bias", "ssm_alpha.weight", "ssm_beta.weight"})
     each(weights, name, [](FloatTensor& tensor) { pick_rows(tensor, [](int64_t row) { return dealt_row(row, 1); }); });
-  each(weights, "attn_gate.weight", [](FloatTensor& tensor) { pick_rows(tensor, [](int64_t row) { return dealt_row(row, kDim); }); });
+  each(weights, "attn_gate.weight",
+       [](FloatTensor& tensor) { pick_rows(tensor, [](int64_t row) { return dealt_row(row, kDim); }); });
   for (const char* name : {"attn_qkv.weight", "ssm_conv1d.weight"})
     each(weights, name, [&](FloatTensor& tensor) { pick_rows(tensor, behind_keys); });
   each(weights, "ssm_out.weight", [](FloatTensor& tensor) {
@@ -86,13 +87,15 @@ std::string text(const std::string& more) {
   return R"("hidden_size":128,"intermediate_size":64,"num_attention_heads":4,"num_key_value_heads":2,"head_dim":32,)"
          R"("hidden_act":"silu","max_position_embeddings":8192,"rms_norm_eps":1e-06,"attention_bias":false,)"
          R"("linear_conv_kernel_dim":4,"linear_key_head_dim":16,"linear_value_head_dim":16,"linear_num_key_heads":2,)"
-         R"("linear_num_value_heads":4,)" + more;
+         R"("linear_num_value_heads":4,)" +
+         more;
 }
 
 const std::string kExperts =
     R"(,"num_experts":5,"num_experts_per_tok":2,"moe_intermediate_size":32,"shared_expert_intermediate_size":32)";
-const std::string kRope = R"("rope_parameters":{"mrope_interleaved":true,"mrope_section":[2,1,1],"rope_type":"default",)"
-                          R"("rope_theta":10000000,"partial_rotary_factor":0.25})";
+const std::string kRope =
+    R"("rope_parameters":{"mrope_interleaved":true,"mrope_section":[2,1,1],"rope_type":"default",)"
+    R"("rope_theta":10000000,"partial_rotary_factor":0.25})";
 
 std::vector<FamilyFolder> folders() {
   const TensorNames names = below_language_model(kDecoder) + kNet;
@@ -101,16 +104,21 @@ std::vector<FamilyFolder> folders() {
       {"qwen35.f16", "Qwen3_5ForConditionalGeneration",
        R"("tie_word_embeddings":true,"vision_config":{"hidden_size":8},"text_config":{"model_type":"qwen3_5_text",)" +
            text(R"("num_hidden_layers":4,"full_attention_interval":4,"mtp_num_hidden_layers":1,"layer_types":[)"
-                R"("linear_attention","linear_attention","linear_attention","full_attention"],)" + kRope) + "}",
+                R"("linear_attention","linear_attention","linear_attention","full_attention"],)" +
+                kRope) +
+           "}",
        names, publish_qwen35, round, layers},
       {"qwen35moe.q8_0", "Qwen3_5MoeForConditionalGeneration",
        R"("tie_word_embeddings":false,"text_config":{)" +
-           text(R"("num_hidden_layers":3,"layer_types":["linear_attention","linear_attention","full_attention"],)" + kRope + kExperts) + "}",
+           text(R"("num_hidden_layers":3,"layer_types":["linear_attention","linear_attention","full_attention"],)" +
+                kRope + kExperts) +
+           "}",
        names + TensorNames{{"ffn_down_exps.weight", "mlp.experts.down_proj"}}, publish_qwen35moe, round, layers},
       {"qwen3next.q8_0", "Qwen3NextForCausalLM",
        text(R"("num_hidden_layers":3,"full_attention_interval":3,"decoder_sparse_step":1,"mlp_only_layers":[],)"
             R"("norm_topk_prob":true,"partial_rotary_factor":0.25,"rope_theta":10000000,"rope_scaling":null,)"
-            R"("use_sliding_window":false,"tie_word_embeddings":false)" + kExperts),
+            R"("use_sliding_window":false,"tie_word_embeddings":false)" +
+            kExperts),
        kDecoder + kNet, publish_qwen3next, round},
   };
 }
@@ -124,7 +132,8 @@ TEST(folders_of_delta_nets_compute_what_their_files_do) {
 // Qwen3-Next does not say how many there are.
 TEST(folders_of_delta_nets_bring_their_layer_that_guesses) {
   for (const FamilyFolder& one : folders())
-    check_guess_layers({one, std::string(one.file).starts_with("qwen3next") ? "" : R"("mtp_num_hidden_layers":1)", mtp_names});
+    check_guess_layers(
+        {one, std::string(one.file).starts_with("qwen3next") ? "" : R"("mtp_num_hidden_layers":1)", mtp_names});
 }
 
 TEST(damaged_folders_of_delta_nets_never_do_harm) {

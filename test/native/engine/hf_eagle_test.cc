@@ -20,7 +20,8 @@ std::vector<float> with_halves(const std::vector<float>& rows, uint64_t n_rows) 
   std::vector<float> out;
   for (uint64_t row = 0; row < n_rows; ++row) {
     const uint64_t from = row < n_rows / 2 ? 2 * row : 2 * (row - n_rows / 2) + 1;
-    out.insert(out.end(), rows.begin() + static_cast<ptrdiff_t>(from * cols), rows.begin() + static_cast<ptrdiff_t>((from + 1) * cols));
+    out.insert(out.end(), rows.begin() + static_cast<ptrdiff_t>(from * cols),
+               rows.begin() + static_cast<ptrdiff_t>((from + 1) * cols));
   }
   return out;
 }
@@ -32,20 +33,21 @@ std::string as_text(const std::vector<T>& values) {
 
 void write_folder(const ScratchFolder& folder, const EagleFile& head, bool speculators) {
   const std::string layer = speculators ? "layers.0." : "midlayer.";
-  const std::map<std::string, std::string> names = {{"fc.weight", "fc.weight"},
-                                                    {"output_norm.weight", "norm.weight"},
-                                                    {"output.weight", "lm_head.weight"},
-                                                    {"token_embd.weight", "embed_tokens.weight"},
-                                                    {"blk.0.attn_norm.weight", layer + "input_layernorm.weight"},
-                                                    {"blk.0.attn_norm_2.weight", layer + "hidden_norm.weight"},
-                                                    {"blk.0.attn_q.weight", layer + "self_attn.q_proj.weight"},
-                                                    {"blk.0.attn_k.weight", layer + "self_attn.k_proj.weight"},
-                                                    {"blk.0.attn_v.weight", layer + "self_attn.v_proj.weight"},
-                                                    {"blk.0.attn_output.weight", layer + "self_attn.o_proj.weight"},
-                                                    {"blk.0.ffn_norm.weight", layer + "post_attention_layernorm.weight"},
-                                                    {"blk.0.ffn_gate.weight", layer + "mlp.gate_proj.weight"},
-                                                    {"blk.0.ffn_up.weight", layer + "mlp.up_proj.weight"},
-                                                    {"blk.0.ffn_down.weight", layer + "mlp.down_proj.weight"}};
+  const std::map<std::string, std::string> names = {
+      {"fc.weight", "fc.weight"},
+      {"output_norm.weight", "norm.weight"},
+      {"output.weight", "lm_head.weight"},
+      {"token_embd.weight", "embed_tokens.weight"},
+      {"blk.0.attn_norm.weight", layer + "input_layernorm.weight"},
+      {"blk.0.attn_norm_2.weight", layer + "hidden_norm.weight"},
+      {"blk.0.attn_q.weight", layer + "self_attn.q_proj.weight"},
+      {"blk.0.attn_k.weight", layer + "self_attn.k_proj.weight"},
+      {"blk.0.attn_v.weight", layer + "self_attn.v_proj.weight"},
+      {"blk.0.attn_output.weight", layer + "self_attn.o_proj.weight"},
+      {"blk.0.ffn_norm.weight", layer + "post_attention_layernorm.weight"},
+      {"blk.0.ffn_gate.weight", layer + "mlp.gate_proj.weight"},
+      {"blk.0.ffn_up.weight", layer + "mlp.up_proj.weight"},
+      {"blk.0.ffn_down.weight", layer + "mlp.down_proj.weight"}};
   std::vector<SafetensorData> tensors;
   for (const auto& [name, dims] : head.shapes()) {
     const bool turns = name == "blk.0.attn_q.weight" || name == "blk.0.attn_k.weight";
@@ -59,15 +61,18 @@ void write_folder(const ScratchFolder& folder, const EagleFile& head, bool specu
   tensors.push_back({"t2d", "BOOL", {static_cast<int64_t>(head.n_vocab)}, std::string(head.n_vocab, '\0')});
   folder.write("model.safetensors", safetensors_of(tensors));
   const std::string width = std::to_string(head.n_embd);
-  const std::string of_layer = R"("hidden_size":)" + width + R"(,"intermediate_size":)" + std::to_string(2 * head.n_embd) +
-                               R"(,"num_attention_heads":1,"num_key_value_heads":1,"num_hidden_layers":1,"rms_norm_eps":1e-05,)"
-                               R"("max_position_embeddings":512,"hidden_act":"silu","rope_theta":10000.0,"vocab_size":)" +
-                               std::to_string(head.n_vocab);
+  const std::string of_layer =
+      R"("hidden_size":)" + width + R"(,"intermediate_size":)" + std::to_string(2 * head.n_embd) +
+      R"(,"num_attention_heads":1,"num_key_value_heads":1,"num_hidden_layers":1,"rms_norm_eps":1e-05,)"
+      R"("max_position_embeddings":512,"hidden_act":"silu","rope_theta":10000.0,"vocab_size":)" +
+      std::to_string(head.n_vocab);
   const std::string sources = R"("eagle_aux_hidden_state_layer_ids":[0,1,2])";
   folder.write("config.json", speculators
-                                  ? R"({"architectures":["Eagle3Speculator"],"transformer_layer_config":{)" + of_layer + "}," + sources +
-                                        R"(,"norm_before_residual":true,"target_hidden_size":)" + width + R"(,"draft_vocab_size":)" + std::to_string(n) + "}"
-                                  : R"({"architectures":["LlamaForCausalLMEagle3"],)" + of_layer + R"(,"draft_vocab_size":)" + std::to_string(n) +
+                                  ? R"({"architectures":["Eagle3Speculator"],"transformer_layer_config":{)" + of_layer +
+                                        "}," + sources + R"(,"norm_before_residual":true,"target_hidden_size":)" +
+                                        width + R"(,"draft_vocab_size":)" + std::to_string(n) + "}"
+                                  : R"({"architectures":["LlamaForCausalLMEagle3"],)" + of_layer +
+                                        R"(,"draft_vocab_size":)" + std::to_string(n) +
                                         R"(,"tie_word_embeddings":false,"eagle_config":{)" + sources + "}}");
 }
 

@@ -14,9 +14,10 @@ namespace {
 
 using namespace testing;
 
-constexpr const char* kTexts[] = {
-    "Hello world", " leading and  double  spaces ", "Ünïcödé 你好 🚀 é́", "if (x == 1) {\n\treturn \"a\";\n}\n\n",
-    "12345 67,89", "\r\n \r\n", "I'm SURE you'Re right", ""};
+constexpr const char* kTexts[] = {"Hello world",           " leading and  double  spaces ",
+                                  "Ünïcödé 你好 🚀 é́",      "if (x == 1) {\n\treturn \"a\";\n}\n\n",
+                                  "12345 67,89",           "\r\n \r\n",
+                                  "I'm SURE you'Re right", ""};
 
 struct Case {
   const char* model;
@@ -46,11 +47,13 @@ void write_folder(const ScratchFolder& folder, const GgufFile& file, const Case&
   std::string map;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const size_t shard = i * shards / tensors.size();
-    map += (map.empty() ? "" : ",") + json_text(tensors[i].name) + ":\"part-" + std::to_string(shard) + ".safetensors\"";
+    map +=
+        (map.empty() ? "" : ",") + json_text(tensors[i].name) + ":\"part-" + std::to_string(shard) + ".safetensors\"";
     parts[shard].push_back(tensors[i]);
   }
   folder.write("model.safetensors.index.json", "{\"metadata\":{\"total_size\":1},\"weight_map\":{" + map + "}}");
-  for (size_t i = 0; i < shards; ++i) folder.write("part-" + std::to_string(i) + ".safetensors", safetensors_of(parts[i]));
+  for (size_t i = 0; i < shards; ++i)
+    folder.write("part-" + std::to_string(i) + ".safetensors", safetensors_of(parts[i]));
 }
 
 std::vector<float> logits_of(const std::string& path, const ModelFileOptions& options = {}) {
@@ -96,8 +99,9 @@ void check_case(const Case& one, size_t shards) {
 }  // namespace
 
 TEST(folders_compute_what_their_gguf_files_do) {
-  for (const Case& one : {Case{"llama.f16", "llama", "LlamaForCausalLM"}, Case{"llama.bf16", "llama", "MistralForCausalLM"},
-                          Case{"qwen2.f16", "qwen2", "Qwen2ForCausalLM"}, Case{"qwen3.f16", "qwen3", "Qwen3ForCausalLM"}})
+  for (const Case& one :
+       {Case{"llama.f16", "llama", "LlamaForCausalLM"}, Case{"llama.bf16", "llama", "MistralForCausalLM"},
+        Case{"qwen2.f16", "qwen2", "Qwen2ForCausalLM"}, Case{"qwen3.f16", "qwen3", "Qwen3ForCausalLM"}})
     check_case(one, 1);
 }
 
@@ -144,8 +148,9 @@ TEST(folders_of_gemma3_hold_what_their_gguf_file_does) {
     }
   }
   const ScratchFolder folder;
-  std::string config = config_of(**file, "Gemma3ForCausalLM", "gemma3",
-                                 ",\"sliding_window\":" + std::to_string(stated(**file, "gemma3.attention.sliding_window")));
+  std::string config =
+      config_of(**file, "Gemma3ForCausalLM", "gemma3",
+                ",\"sliding_window\":" + std::to_string(stated(**file, "gemma3.attention.sliding_window")));
   config.replace(config.find("\"silu\""), 6, "\"gelu_pytorch_tanh\"");
   folder.write("config.json", config);
   folder.write("tokenizer.json", tokenizer_of(**file, "", true));
@@ -178,13 +183,14 @@ TEST(folders_of_gemma3_hold_what_their_gguf_file_does) {
       float a, b;
       std::memcpy(&a, data.data() + at, sizeof a);
       std::memcpy(&b, want.data.data() + at, sizeof b);
-      CHECK(std::fabs(a - b) <= 1e-6f);   // less one and one again
+      CHECK(std::fabs(a - b) <= 1e-6f);  // less one and one again
     }
   }
 }
 
 TEST(folders_and_files_quantize_while_they_load) {
-  const std::string f32 = check::vectors_path("models/llama.f32.gguf"), q8 = check::vectors_path("models/llama.q8_0.gguf");
+  const std::string f32 = check::vectors_path("models/llama.f32.gguf"),
+                    q8 = check::vectors_path("models/llama.q8_0.gguf");
   if (f32.empty() || q8.empty()) return check::skip("the golden vectors are not here");
   const auto file = GgufFile::open(f32);
   REQUIRE(file.ok());

@@ -38,13 +38,16 @@ struct Folder {
       std::vector<uint8_t> codes_of;
       std::vector<float> scales, values;
       const int64_t across = cols / kBlock;
-      for (int64_t i = 0; i < (rows + kBlock - 1) / kBlock * across; ++i) scales.push_back(1e-4f * static_cast<float>(1 + next() % 9));
+      for (int64_t i = 0; i < (rows + kBlock - 1) / kBlock * across; ++i)
+        scales.push_back(1e-4f * static_cast<float>(1 + next() % 9));
       for (int64_t i = 0; i < rows * cols; ++i) {
         codes_of.push_back(static_cast<uint8_t>((next() % 2) << 7 | next() % 127));
-        values.push_back(e4m3_to_float(codes_of.back()) * scales[static_cast<size_t>(i / cols / kBlock * across + i % cols / kBlock)]);
+        values.push_back(e4m3_to_float(codes_of.back()) *
+                         scales[static_cast<size_t>(i / cols / kBlock * across + i % cols / kBlock)]);
       }
       as_codes.push_back({name, "F8_E4M3", {rows, cols}, bytes_of(codes_of)});
-      as_codes.push_back({name + "_scale_inv", "F32", {static_cast<int64_t>(scales.size()) / across, across}, bytes_of(scales)});
+      as_codes.push_back(
+          {name + "_scale_inv", "F32", {static_cast<int64_t>(scales.size()) / across, across}, bytes_of(scales)});
       as_floats.push_back({name, "F32", {rows, cols}, bytes_of(values)});
     };
     const auto plain = [&](const std::string& name, std::vector<int64_t> shape, float scale, float offset) {
@@ -70,7 +73,8 @@ struct Folder {
     }
     const char* const tokenizer = R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},)"
                                   R"("model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]}})";
-    codes.write("config.json", kConfig + R"(,"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}})");
+    codes.write("config.json",
+                kConfig + R"(,"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}})");
     codes.write("tokenizer.json", tokenizer);
     codes.write("model.safetensors", safetensors_of(as_codes));
     floats.write("config.json", kConfig + "}");
@@ -103,7 +107,7 @@ Computed compute(const GgufFile& file, Backend& backend) {
   Fed sequence(**model, 0, 0);
   std::vector<int32_t> tokens;
   for (int i = 0; i < 45; ++i) tokens.push_back(i * 37 % static_cast<int>(kVocab));
-  std::vector<float> logits = sequence.feed(tokens, 33);   // a prompt of several tiles, and steps of one row
+  std::vector<float> logits = sequence.feed(tokens, 33);  // a prompt of several tiles, and steps of one row
   for (int i = 0; i < 3; ++i) {
     const std::vector<float> more = sequence.feed({7 * i}, 1);
     logits.insert(logits.end(), more.begin(), more.end());
@@ -120,12 +124,16 @@ TEST(fp8_folders_compute_what_their_values_in_floats_do) {
   CHECK((*codes)->tensor("blk.1.ffn_down.weight")->type == TensorType::kF8Scaled);
   constexpr size_t kCodes = kLayers * (2 * 256 * kEmbd + 2 * 128 * kEmbd + 3 * kFf * kEmbd);
   for (const CpuIsa isa : available_cpu_isas()) {
-    auto backend = make_cpu_backend({.threads = 2, .isa = cpu_isa_name(isa)}), other = make_cpu_backend({.threads = 1, .isa = cpu_isa_name(isa)});
+    auto backend = make_cpu_backend({.threads = 2, .isa = cpu_isa_name(isa)}),
+         other = make_cpu_backend({.threads = 1, .isa = cpu_isa_name(isa)});
     REQUIRE(backend.ok() && other.ok());
     WithoutFp8 without(**other);
-    const Computed want = compute(**floats, **backend), got = compute(**codes, **backend), wide = compute(**codes, without);
-    if (want.logits.empty() || got.logits != want.logits) check::fail(__FILE__, __LINE__, std::string(cpu_isa_name(isa)) + ": other logits");
-    if (wide.logits != want.logits) check::fail(__FILE__, __LINE__, std::string(cpu_isa_name(isa)) + ": other logits of floats");
+    const Computed want = compute(**floats, **backend), got = compute(**codes, **backend),
+                   wide = compute(**codes, without);
+    if (want.logits.empty() || got.logits != want.logits)
+      check::fail(__FILE__, __LINE__, std::string(cpu_isa_name(isa)) + ": other logits");
+    if (wide.logits != want.logits)
+      check::fail(__FILE__, __LINE__, std::string(cpu_isa_name(isa)) + ": other logits of floats");
     CHECK_EQ(want.weight_bytes - got.weight_bytes, kCodes * 4 - kCodes / 128 * 132);
     CHECK_EQ(want.weight_bytes, wide.weight_bytes);
   }

@@ -32,14 +32,15 @@ Bytes with_two_heads(const GgufFile& golden) {
 uint8_t nearest_code(float value) {
   uint8_t best = 0;
   for (int code = 0; code < 256; ++code)
-    if ((code & 0x7f) != 0x7f && std::fabs(e4m3_to_float(static_cast<uint8_t>(code)) - value) < std::fabs(e4m3_to_float(best) - value))
+    if ((code & 0x7f) != 0x7f &&
+        std::fabs(e4m3_to_float(static_cast<uint8_t>(code)) - value) < std::fabs(e4m3_to_float(best) - value))
       best = static_cast<uint8_t>(code);
   return best;
 }
 
 struct Fp8 {
   std::vector<uint8_t> codes;
-  std::vector<float> scales;   // of each shard the rows of its own blocks
+  std::vector<float> scales;  // of each shard the rows of its own blocks
 };
 
 // Rounds `matrix` to what it says.
@@ -48,7 +49,8 @@ Fp8 as_fp8(FloatTensor& matrix) {
   Fp8 out{std::vector<uint8_t>(matrix.values.size()), {}};
   for (int64_t shard = 0; shard < kShards; ++shard)
     for (int64_t top = 0; top < rows; top += kBlock) {
-      const auto first = static_cast<size_t>((shard * rows + top) * cols), last = static_cast<size_t>((shard * rows + std::min(top + kBlock, rows)) * cols);
+      const auto first = static_cast<size_t>((shard * rows + top) * cols),
+                 last = static_cast<size_t>((shard * rows + std::min(top + kBlock, rows)) * cols);
       float most = 0;
       for (size_t i = first; i < last; ++i) most = std::max(most, std::fabs(matrix.values[i]));
       out.scales.push_back(most / 448);
@@ -73,7 +75,8 @@ const std::string kConfig =
     R"("n_routed_experts":6,"n_shared_experts":null,"num_experts_per_tok":2,"moe_intermediate_size":32,"scoring_func":"sigmoid",)"
     R"("topk_method":"noaux_tc","norm_topk_prob":true,"n_group":1,"topk_group":1,"routed_scaling_factor":null,)"
     R"("tie_word_embeddings":false,"attention_projection_layout":"fused_qkv")";
-constexpr std::string_view kQuantized = R"(,"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]})";
+constexpr std::string_view kQuantized =
+    R"(,"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]})";
 
 }  // namespace
 
@@ -88,16 +91,18 @@ TEST(folders_of_fused_shards_compute_what_their_files_do) {
   Weights apart = weights_of(**file), rest = apart;
   std::vector<SafetensorData> codes, floats;
   for (int layer = 0; layer < 3; ++layer) {
-    const std::string block = "blk." + std::to_string(layer) + ".", name = "model.layers." + std::to_string(layer) + ".self_attn.qkv_proj.weight";
-    FloatTensor* const parts[] = {&apart.at(block + "attn_q.weight"), &apart.at(block + "attn_k.weight"), &apart.at(block + "attn_v.weight")};
+    const std::string block = "blk." + std::to_string(layer) + ".",
+                      name = "model.layers." + std::to_string(layer) + ".self_attn.qkv_proj.weight";
+    FloatTensor* const parts[] = {&apart.at(block + "attn_q.weight"), &apart.at(block + "attn_k.weight"),
+                                  &apart.at(block + "attn_v.weight")};
     FloatTensor fused = join_rows({parts[0], parts[1], parts[2]}, kShards);
-    CHECK_EQ(fused.shape[0] % (kShards * kBlock), 96);   // no shard ends with a block
+    CHECK_EQ(fused.shape[0] % (kShards * kBlock), 96);  // no shard ends with a block
     const Fp8 fp8 = as_fp8(fused);
     const auto cells = static_cast<int64_t>(fp8.scales.size());
     codes.push_back({name, "F8_E4M3", fused.shape, raw(fp8.codes)});
     codes.push_back({name + "_scale_inv", "F32", {cells, 1}, raw(fp8.scales)});
     floats.push_back({name, "F32", fused.shape, raw(fused.values)});
-    int64_t at = 0;   // and what it now holds, apart again
+    int64_t at = 0;  // and what it now holds, apart again
     for (int64_t shard = 0; shard < kShards; ++shard)
       for (FloatTensor* part : parts) {
         const int64_t share = part->shape[0] / kShards;
@@ -107,7 +112,8 @@ TEST(folders_of_fused_shards_compute_what_their_files_do) {
       }
     for (const char* part : {"attn_q.weight", "attn_k.weight", "attn_v.weight"}) rest.erase(block + part);
   }
-  for (const SafetensorData& tensor : renamed(rest, kDecoder + TensorNames{{"attn_sinks.weight", "self_attn.attention_sink_bias"}}, "model.layers.")) {
+  for (const SafetensorData& tensor :
+       renamed(rest, kDecoder + TensorNames{{"attn_sinks.weight", "self_attn.attention_sink_bias"}}, "model.layers.")) {
     codes.push_back(tensor);
     floats.push_back(tensor);
   }
@@ -125,7 +131,8 @@ TEST(folders_of_fused_shards_compute_what_their_files_do) {
     const auto opened = open_model_file(folder.path());
     if (!opened) return check::fail(__FILE__, __LINE__, opened.error().message);
     compare_keys(**file, **opened, "fused");
-    for (const char* name : {"blk.0.attn_k.weight", "blk.1.attn_v.weight"}) CHECK((*opened)->tensor(name)->type == TensorType::kF8Scaled);
+    for (const char* name : {"blk.0.attn_k.weight", "blk.1.attn_v.weight"})
+      CHECK((*opened)->tensor(name)->type == TensorType::kF8Scaled);
   }
   CHECK(want == family_logits(folder.path(), "fused FP8"));
   // Scales of blocks that run on from shard to shard are others'.
@@ -134,7 +141,9 @@ TEST(folders_of_fused_shards_compute_what_their_files_do) {
   folder.write("model.safetensors", safetensors_of(codes));
   const auto misfit = open_model_file(folder.path());
   REQUIRE(!misfit.ok());
-  CHECK(misfit.error().message.find("'model.layers.0.self_attn.qkv_proj.weight_scale_inv' has the shape [3, 1], expected [4, 1]") != std::string::npos);
+  CHECK(misfit.error().message.find(
+            "'model.layers.0.self_attn.qkv_proj.weight_scale_inv' has the shape [3, 1], expected [4, 1]") !=
+        std::string::npos);
 }
 
 }  // namespace monolith

@@ -47,7 +47,8 @@ TinyModel model_of(const Form& form) {
     // Full layers take the keys for values.
     if (!form.per_layer && !is_windowed(i)) model.tensors.erase(block + "attn_v.weight");
     if (i + shared >= n)
-      for (const char* name : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"}) model.tensors.erase(block + name);
+      for (const char* name : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"})
+        model.tensors.erase(block + name);
     model.matrix(block + "ffn_gate.weight", n_ff, kEmbd);
     model.matrix(block + "ffn_up.weight", n_ff, kEmbd);
     model.matrix(block + "ffn_down.weight", kEmbd, n_ff);
@@ -104,15 +105,19 @@ std::string config_of(const Form& form) {
   std::string types;
   for (uint32_t i = 0; i < (form.per_layer ? 6u : 3u); ++i)
     types += (i > 0 ? "," : "") + std::string(is_windowed(i) ? "\"sliding_attention\"" : "\"full_attention\"");
-  std::string text = R"({"architectures":["Gemma4ForConditionalGeneration"],"vision_config":{"hidden_size":8},"text_config":{)"
-                     R"("hidden_activation":"gelu_pytorch_tanh","hidden_size":64,"intermediate_size":96,)"
-                     R"("num_attention_heads":4,"num_key_value_heads":2,"head_dim":16,"global_head_dim":32,)"
-                     R"("max_position_embeddings":256,"rms_norm_eps":1e-5,"sliding_window":7,"final_logit_softcapping":30.0,)"
-                     R"("rope_parameters":{"sliding_attention":{"rope_type":"default","rope_theta":10000.0},)"
-                     R"("full_attention":{"rope_type":"proportional","partial_rotary_factor":0.25,"rope_theta":1000000.0}},)"
-                     R"("layer_types":[)" + types + "]";
-  text += form.per_layer ? R"(,"num_hidden_layers":6,"num_kv_shared_layers":3,"hidden_size_per_layer_input":16,"use_double_wide_mlp":true)"
-                         : R"(,"num_hidden_layers":3,"attention_k_eq_v":true,"num_global_key_value_heads":1,"hidden_size_per_layer_input":0)";
+  std::string text =
+      R"({"architectures":["Gemma4ForConditionalGeneration"],"vision_config":{"hidden_size":8},"text_config":{)"
+      R"("hidden_activation":"gelu_pytorch_tanh","hidden_size":64,"intermediate_size":96,)"
+      R"("num_attention_heads":4,"num_key_value_heads":2,"head_dim":16,"global_head_dim":32,)"
+      R"("max_position_embeddings":256,"rms_norm_eps":1e-5,"sliding_window":7,"final_logit_softcapping":30.0,)"
+      R"("rope_parameters":{"sliding_attention":{"rope_type":"default","rope_theta":10000.0},)"
+      R"("full_attention":{"rope_type":"proportional","partial_rotary_factor":0.25,"rope_theta":1000000.0}},)"
+      R"("layer_types":[)" +
+      types + "]";
+  text +=
+      form.per_layer
+          ? R"(,"num_hidden_layers":6,"num_kv_shared_layers":3,"hidden_size_per_layer_input":16,"use_double_wide_mlp":true)"
+          : R"(,"num_hidden_layers":3,"attention_k_eq_v":true,"num_global_key_value_heads":1,"hidden_size_per_layer_input":0)";
   if (form.experts) text += R"(,"enable_moe_block":true,"num_experts":6,"top_k_experts":2,"moe_intermediate_size":32)";
   return text + "}}";
 }
@@ -151,7 +156,7 @@ std::vector<SafetensorData> tensors_of(const TinyModel& model) {
       {"post_norm.weight", "post_per_layer_input_norm.weight"}};
   std::vector<SafetensorData> out;
   for (const auto& [name, tensor] : model.tensors) {
-    if (name == "rope_freqs.weight") continue;   // derived
+    if (name == "rope_freqs.weight") continue;  // derived
     std::string prefix = "model.language_model.", rest = name;
     if (name.starts_with("blk.")) {
       const size_t dot = name.find('.', 4);
@@ -159,10 +164,12 @@ std::vector<SafetensorData> tensors_of(const TinyModel& model) {
       rest = name.substr(dot + 1);
     }
     const std::vector<float> values = model.floats(name);
-    out.push_back({prefix + kNames.at(rest), "F32", {tensor.dims.rbegin(), tensor.dims.rend()},
+    out.push_back({prefix + kNames.at(rest),
+                   "F32",
+                   {tensor.dims.rbegin(), tensor.dims.rend()},
                    std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float))});
   }
-  out.push_back({"model.vision_tower.patch_embedder.weight", "F32", {1}, std::string(4, '\0')});   // left out
+  out.push_back({"model.vision_tower.patch_embedder.weight", "F32", {1}, std::string(4, '\0')});  // left out
   return out;
 }
 

@@ -20,26 +20,28 @@ const TensorNames kLatents = kDecoder + TensorNames{{"attn_q_a.weight", "self_at
                                                     {"indexer.k_norm.weight", "self_attn.indexer.k_norm.weight"},
                                                     {"indexer.k_norm.bias", "self_attn.indexer.k_norm.bias"},
                                                     {"indexer.proj.weight", "self_attn.indexer.weights_proj.weight"}};
-const TensorNames kKimi = kLatents + TensorNames{{"ssm_conv1d_q.weight", "self_attn.q_conv1d.weight"},
-                                                 {"ssm_conv1d_k.weight", "self_attn.k_conv1d.weight"},
-                                                 {"ssm_conv1d_v.weight", "self_attn.v_conv1d.weight"},
-                                                 {"ssm_f_a.weight", "self_attn.f_a_proj.weight"},
-                                                 {"ssm_f_b.weight", "self_attn.f_b_proj.weight"},
-                                                 {"ssm_g_a.weight", "self_attn.g_a_proj.weight"},
-                                                 {"ssm_g_b.weight", "self_attn.g_b_proj.weight"},
-                                                 {"ssm_beta.weight", "self_attn.b_proj.weight"},
-                                                 {"ssm_norm.weight", "self_attn.o_norm.weight"},
-                                                 {"ssm_dt.bias", "self_attn.dt_bias"},
-                                                 {"ssm_a", "self_attn.A_log"},
-                                                 {"ffn_gate_inp.weight", "block_sparse_moe.gate.weight"},
-                                                 {"exp_probs_b.bias", "block_sparse_moe.gate.e_score_correction_bias"},
-                                                 {"ffn_gate_exps.weight", "block_sparse_moe.experts.{}.w1.weight"},
-                                                 {"ffn_up_exps.weight", "block_sparse_moe.experts.{}.w3.weight"},
-                                                 {"ffn_down_exps.weight", "block_sparse_moe.experts.{}.w2.weight"},
-                                                 {"ffn_gate_shexp.weight", "block_sparse_moe.shared_experts.gate_proj.weight"},
-                                                 {"ffn_up_shexp.weight", "block_sparse_moe.shared_experts.up_proj.weight"},
-                                                 {"ffn_down_shexp.weight", "block_sparse_moe.shared_experts.down_proj.weight"}};
-const TensorNames kFused = {{"ffn_gate_up_exps.weight", "mlp.experts.gate_up_proj"}, {"ffn_down_exps.weight", "mlp.experts.down_proj"}};
+const TensorNames kKimi =
+    kLatents + TensorNames{{"ssm_conv1d_q.weight", "self_attn.q_conv1d.weight"},
+                           {"ssm_conv1d_k.weight", "self_attn.k_conv1d.weight"},
+                           {"ssm_conv1d_v.weight", "self_attn.v_conv1d.weight"},
+                           {"ssm_f_a.weight", "self_attn.f_a_proj.weight"},
+                           {"ssm_f_b.weight", "self_attn.f_b_proj.weight"},
+                           {"ssm_g_a.weight", "self_attn.g_a_proj.weight"},
+                           {"ssm_g_b.weight", "self_attn.g_b_proj.weight"},
+                           {"ssm_beta.weight", "self_attn.b_proj.weight"},
+                           {"ssm_norm.weight", "self_attn.o_norm.weight"},
+                           {"ssm_dt.bias", "self_attn.dt_bias"},
+                           {"ssm_a", "self_attn.A_log"},
+                           {"ffn_gate_inp.weight", "block_sparse_moe.gate.weight"},
+                           {"exp_probs_b.bias", "block_sparse_moe.gate.e_score_correction_bias"},
+                           {"ffn_gate_exps.weight", "block_sparse_moe.experts.{}.w1.weight"},
+                           {"ffn_up_exps.weight", "block_sparse_moe.experts.{}.w3.weight"},
+                           {"ffn_down_exps.weight", "block_sparse_moe.experts.{}.w2.weight"},
+                           {"ffn_gate_shexp.weight", "block_sparse_moe.shared_experts.gate_proj.weight"},
+                           {"ffn_up_shexp.weight", "block_sparse_moe.shared_experts.up_proj.weight"},
+                           {"ffn_down_shexp.weight", "block_sparse_moe.shared_experts.down_proj.weight"}};
+const TensorNames kFused = {{"ffn_gate_up_exps.weight", "mlp.experts.gate_up_proj"},
+                            {"ffn_down_exps.weight", "mlp.experts.down_proj"}};
 
 // kv_b_proj makes, for each head, the part of a key that does not rotate, then a value: view(heads, nope + v, rank).
 void publish(Weights& weights) {
@@ -74,7 +76,9 @@ void publish_kimi(Weights& weights) {
 }
 
 std::string latents(int rank, int turning, int own, int value, int q_rank) {
-  const auto number = [](const char* name, int n) { return std::string("\"") + name + "\":" + std::to_string(n) + ","; };
+  const auto number = [](const char* name, int n) {
+    return std::string("\"") + name + "\":" + std::to_string(n) + ",";
+  };
   return number("kv_lora_rank", rank) + number("qk_rope_head_dim", turning) + number("qk_nope_head_dim", own) +
          number("v_head_dim", value) + (q_rank > 0 ? number("q_lora_rank", q_rank) : "\"q_lora_rank\":null,") +
          R"("hidden_act":"silu","attention_bias":false,"max_position_embeddings":8192,"rms_norm_eps":1e-06,)"

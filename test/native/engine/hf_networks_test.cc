@@ -22,9 +22,9 @@ struct FolderCase {
   std::string name;         // of the class
   std::string config = {};  // more of config.json
   Names names = {};
-  bool interleaved = false;        // the file's heads are interleaved, the checkpoint's are not
+  bool interleaved = false;  // the file's heads are interleaved, the checkpoint's are not
   bool norms_from_one = false;
-  std::string experts = {};        // where each expert's matrices are, "{}" standing for its number
+  std::string experts = {};  // where each expert's matrices are, "{}" standing for its number
   Names expert_names = {{"gate", "gate_proj"}, {"up", "up_proj"}, {"down", "down_proj"}};
 };
 
@@ -67,9 +67,9 @@ const Names kExaone = {{"attn_norm", "ln_1"},
                        {"ffn_gate", "mlp.c_fc_0"},
                        {"ffn_up", "mlp.c_fc_1"},
                        {"ffn_down", "mlp.c_proj"}};
-const Names kInternLm = {{"attn_norm", "attention_norm"},   {"ffn_norm", "ffn_norm"},
-                         {"attn_output", "attention.wo"},   {"ffn_gate", "feed_forward.w1"},
-                         {"ffn_up", "feed_forward.w3"},     {"ffn_down", "feed_forward.w2"}};
+const Names kInternLm = {{"attn_norm", "attention_norm"}, {"ffn_norm", "ffn_norm"},
+                         {"attn_output", "attention.wo"}, {"ffn_gate", "feed_forward.w1"},
+                         {"ffn_up", "feed_forward.w3"},   {"ffn_down", "feed_forward.w2"}};
 
 const Names kShared = {{"exp_probs_b", "mlp.gate.e_score_correction_"},
                        {"ffn_gate_shexp", "mlp.shared_experts.gate_proj"},
@@ -96,7 +96,9 @@ Roots roots_of(const std::string& name) {
             {{"token_embd", "model.tok_embeddings"}, {"output_norm", "model.norm"}, {"output", "output"}}};
   if (name.starts_with("Exaone4_5"))
     return {"model.language_model.layers.",
-            {{"token_embd", "model.language_model.embed_tokens"}, {"output_norm", "model.language_model.norm"}, {"output", "lm_head"}}};
+            {{"token_embd", "model.language_model.embed_tokens"},
+             {"output_norm", "model.language_model.norm"},
+             {"output", "lm_head"}}};
   if (name.starts_with("Bailing"))
     return {"model.layers.",
             {{"token_embd", "model.word_embeddings"}, {"output_norm", "model.norm"}, {"output", "lm_head"}}};
@@ -178,7 +180,7 @@ class Checkpoint {
     for (size_t at = 0; at < bytes.size(); at += sizeof(float)) {
       float value;
       std::memcpy(&value, bytes.data() + at, sizeof value);
-      value -= 1;   // exact: all are near one
+      value -= 1;  // exact: all are near one
       std::memcpy(bytes.data() + at, &value, sizeof value);
     }
     return bytes;
@@ -187,11 +189,12 @@ class Checkpoint {
   void add_experts(const std::string& prefix, const std::string& which, const std::vector<int64_t>& shape,
                    const std::string& bytes) {
     const size_t one = bytes.size() / static_cast<size_t>(shape[0]);
-    if (one_.name == "Qwen3VLMoeForConditionalGeneration") {   // [in, out], gate and up side by side
+    if (one_.name == "Qwen3VLMoeForConditionalGeneration") {  // [in, out], gate and up side by side
       const auto column = [&](const std::string& experts, int64_t expert, int64_t col) {
         std::string out;
         for (int64_t row = 0; row < shape[1]; ++row)
-          out += experts.substr(static_cast<size_t>((expert * shape[1] + row) * shape[2] + col) * sizeof(float), sizeof(float));
+          out += experts.substr(static_cast<size_t>((expert * shape[1] + row) * shape[2] + col) * sizeof(float),
+                                sizeof(float));
         return out;
       };
       std::string& gate = gates_[prefix];
@@ -204,7 +207,7 @@ class Checkpoint {
       if (which == "down") return put(prefix + "mlp.experts.down_proj", {shape[0], shape[2], shape[1]}, turned);
       return put(prefix + "mlp.experts.gate_up_proj", {shape[0], shape[2], 2 * shape[1]}, turned);
     }
-    if (one_.experts.empty()) {   // Granite's: gate above up, expert by expert
+    if (one_.experts.empty()) {  // Granite's: gate above up, expert by expert
       if (which == "down") return put(prefix + "block_sparse_moe.output_linear.weight", shape, bytes);
       std::string& gate = gates_[prefix];
       if (which == "gate") {
@@ -292,17 +295,19 @@ std::vector<SafetensorData> gpt_oss_tensors(const TinyModel& model) {
     const auto [gate, gate_scales] = data("ffn_gate_exps.weight");
     const auto [up, up_scales] = data("ffn_up_exps.weight");
     const auto [down, down_scales] = data("ffn_down_exps.weight");
-    own.push_back({to + "mlp.experts.gate_up_proj_blocks", "U8", {kExperts, 2 * kOssFf, 2, 16},
-                   in_turns(gate, up, 32)});
-    own.push_back({to + "mlp.experts.gate_up_proj_scales", "U8", {kExperts, 2 * kOssFf, 2},
-                   in_turns(gate_scales, up_scales, 2)});
+    own.push_back(
+        {to + "mlp.experts.gate_up_proj_blocks", "U8", {kExperts, 2 * kOssFf, 2, 16}, in_turns(gate, up, 32)});
+    own.push_back(
+        {to + "mlp.experts.gate_up_proj_scales", "U8", {kExperts, 2 * kOssFf, 2}, in_turns(gate_scales, up_scales, 2)});
     own.push_back({to + "mlp.experts.down_proj_scales", "U8", {kExperts, kEmbd, kOssFf / 32}, down_scales});
     own.push_back({to + "mlp.experts.down_proj_blocks", "U8", {kExperts, kEmbd, kOssFf / 32, 16}, down});
-    own.push_back({to + "mlp.experts.gate_up_proj_bias", "F32", {kExperts, 2 * kOssFf},
-                   in_turns(bytes_of(model, from + "ffn_gate_exps.bias"),
-                            bytes_of(model, from + "ffn_up_exps.bias"), 4)});
-    own.push_back({to + "mlp.experts.down_proj_bias", "F32", {kExperts, kEmbd},
-                   bytes_of(model, from + "ffn_down_exps.bias")});
+    own.push_back(
+        {to + "mlp.experts.gate_up_proj_bias",
+         "F32",
+         {kExperts, 2 * kOssFf},
+         in_turns(bytes_of(model, from + "ffn_gate_exps.bias"), bytes_of(model, from + "ffn_up_exps.bias"), 4)});
+    own.push_back(
+        {to + "mlp.experts.down_proj_bias", "F32", {kExperts, kEmbd}, bytes_of(model, from + "ffn_down_exps.bias")});
     own.push_back({to + "self_attn.sinks", "F32", {TinyModel::kHeads}, bytes_of(model, from + "attn_sinks.weight")});
     for (const char* name : {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"})
       for (const char* suffix : {".weight", ".bias"}) rest.tensors.erase(from + name + suffix);
@@ -332,16 +337,30 @@ std::vector<FolderCase> folder_cases() {
       {llama_like("llama", false), "LlamaForCausalLM", "", {}, true},
       {mistral(), "MistralForCausalLM", R"(,"sliding_window":7)", {}, true},
       {biased_llama(), "LlamaForCausalLM", R"(,"attention_bias":true,"mlp_bias":true)", {}, true},
-      {mixtral(), "MixtralForCausalLM", mixtral_experts, {{"ffn_gate_inp", "block_sparse_moe.gate"}}, true, false,
-       "block_sparse_moe.experts.{}.", {{"gate", "w1"}, {"up", "w3"}, {"down", "w2"}}},
-      {qwen2moe(), "Qwen2MoeForCausalLM",
+      {mixtral(),
+       "MixtralForCausalLM",
+       mixtral_experts,
+       {{"ffn_gate_inp", "block_sparse_moe.gate"}},
+       true,
+       false,
+       "block_sparse_moe.experts.{}.",
+       {{"gate", "w1"}, {"up", "w3"}, {"down", "w2"}}},
+      {qwen2moe(),
+       "Qwen2MoeForCausalLM",
        R"(,"num_experts":6,"num_experts_per_tok":2,"moe_intermediate_size":48,"shared_expert_intermediate_size":80,)"
        R"("norm_topk_prob":false,"sliding_window":7,"use_sliding_window":false)",
-       {}, false, false, mlp_experts},
-      {qwen3moe(), "Qwen3MoeForCausalLM",
+       {},
+       false,
+       false,
+       mlp_experts},
+      {qwen3moe(),
+       "Qwen3MoeForCausalLM",
        R"(,"num_experts":6,"num_experts_per_tok":2,"moe_intermediate_size":48,"norm_topk_prob":true,)"
        R"("mlp_only_layers":[])",
-       {}, false, false, mlp_experts},
+       {},
+       false,
+       false,
+       mlp_experts},
       {qwen2vl(), "Qwen2VLForConditionalGeneration",
        R"(,"rope_scaling":{"type":"mrope","mrope_section":[2,3,3]},"use_sliding_window":false)"},
       {qwen2vl(), "Qwen2_5_VLForConditionalGeneration",
@@ -352,9 +371,13 @@ std::vector<FolderCase> folder_cases() {
       {qwen3moe("qwen3vlmoe"), "Qwen3VLMoeForConditionalGeneration",
        R"(,"num_experts":6,"num_experts_per_tok":2,"moe_intermediate_size":48,"norm_topk_prob":true,"mlp_only_layers":[],)"
        R"("rope_scaling":{"mrope_interleaved":true,"mrope_section":[3,3,2],"rope_type":"default"})"},
-      {olmoe(), "OlmoeForCausalLM",
+      {olmoe(),
+       "OlmoeForCausalLM",
        R"(,"num_experts":6,"num_experts_per_tok":2,"norm_topk_prob":false,"clip_qkv":null)",
-       {}, false, false, mlp_experts},
+       {},
+       false,
+       false,
+       mlp_experts},
       {gemma(), "GemmaForCausalLM", "", {}, false, true},
       {gemma2(), "Gemma2ForCausalLM",
        R"(,"sliding_window":7,"attn_logit_softcapping":1.5,"final_logit_softcapping":4,"query_pre_attn_scalar":16)",
@@ -367,13 +390,21 @@ std::vector<FolderCase> folder_cases() {
       {phi3(64, 6), "Phi3ForCausalLM", long_rope(64), kFused},
       {smollm3(), "SmolLM3ForCausalLM", R"(,"no_rope_layers":[1,1,1,0,1])", {}, true},
       {granite(true), "GraniteForCausalLM", granite_scales, {}, true},
-      {granitemoe(false), "GraniteMoeForCausalLM", granite_scales + mixtral_experts,
-       {{"ffn_gate_inp", "block_sparse_moe.router.layer"}}, true},
-      {granitemoe(true), "GraniteMoeSharedForCausalLM",
+      {granitemoe(false),
+       "GraniteMoeForCausalLM",
+       granite_scales + mixtral_experts,
+       {{"ffn_gate_inp", "block_sparse_moe.router.layer"}},
+       true},
+      {granitemoe(true),
+       "GraniteMoeSharedForCausalLM",
        granite_scales + mixtral_experts + R"(,"shared_intermediate_size":80)",
-       {{"ffn_gate_inp", "block_sparse_moe.router.layer"}}, true},
-      {minicpm(), "MiniCPMForCausalLM",
-       R"(,"scale_emb":12,"scale_depth":0.3111269837220809,"dim_model_base":8)", {}, true},
+       {{"ffn_gate_inp", "block_sparse_moe.router.layer"}},
+       true},
+      {minicpm(),
+       "MiniCPMForCausalLM",
+       R"(,"scale_emb":12,"scale_depth":0.3111269837220809,"dim_model_base":8)",
+       {},
+       true},
       {olmo2(false), "Olmo2ForCausalLM"},
       {olmo2(true), "Olmo3ForCausalLM",
        R"(,"sliding_window":7,"rope_scaling":{"rope_type":"linear","factor":4},"layer_types":["sliding_attention",)"
@@ -425,15 +456,16 @@ std::string config_text(const FolderCase& one, const GgufFile& file) {
   // The checkpoint does not count the layer that guesses.
   if (one.name == "Glm4MoeForCausalLM")
     config.replace(config.find("\"num_hidden_layers\":4"), 21, "\"num_hidden_layers\":3");
-  if (one.name.starts_with("Exaone4_5")) {   // beside that of pictures
+  if (one.name.starts_with("Exaone4_5")) {  // beside that of pictures
     const size_t text = config.find(',') + 1;
-    config = config.substr(0, text) + R"("vision_config":{"hidden_size":8},"text_config":{)" + config.substr(text) + "}";
+    config =
+        config.substr(0, text) + R"("vision_config":{"hidden_size":8},"text_config":{)" + config.substr(text) + "}";
   }
   if (one.norms_from_one) config.replace(config.find("\"silu\""), 6, "\"gelu_pytorch_tanh\"");
   if (one.name == "ExaoneForCausalLM")
-    for (const auto& [from, to] : {std::pair{"\"hidden_act\"", "\"unused\""},
-                                   std::pair{"\"num_hidden_layers\"", "\"num_layers\""},
-                                   std::pair{"\"rms_norm_eps\"", "\"layer_norm_epsilon\""}})
+    for (const auto& [from, to] :
+         {std::pair{"\"hidden_act\"", "\"unused\""}, std::pair{"\"num_hidden_layers\"", "\"num_layers\""},
+          std::pair{"\"rms_norm_eps\"", "\"layer_norm_epsilon\""}})
       config.replace(config.find(from), std::string_view(from).size(), to);
   return config;
 }
@@ -449,9 +481,9 @@ TEST(folders_of_every_architecture_compute_what_their_files_do) {
     folder.write("config.json", config_text(one, *parsed.file));
     folder.write("tokenizer.json", R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},)"
                                    R"("model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]}})");
-    folder.write("model.safetensors", safetensors_of(one.name == "GptOssForCausalLM"
-                                                         ? gpt_oss_tensors(one.network.model)
-                                                         : Checkpoint(one).tensors()));
+    folder.write("model.safetensors",
+                 safetensors_of(one.name == "GptOssForCausalLM" ? gpt_oss_tensors(one.network.model)
+                                                                : Checkpoint(one).tensors()));
     const auto opened = open_model_file(folder.path());
     if (!opened) {
       check::fail(__FILE__, __LINE__, one.name + ": " + opened.error().message);

@@ -11,10 +11,14 @@ using namespace testing;
 
 // What Mamba2Mixer calls its own.
 TensorNames mixer(const std::string& prefix) {
-  return {{"ssm_in.weight", prefix + "in_proj.weight"},     {"ssm_out.weight", prefix + "out_proj.weight"},
-          {"ssm_conv1d.weight", prefix + "conv1d.weight"},  {"ssm_conv1d.bias", prefix + "conv1d.bias"},
-          {"ssm_a", prefix + "A_log"},                      {"ssm_d", prefix + "D"},
-          {"ssm_dt.bias", prefix + "dt_bias"},              {"ssm_norm.weight", prefix + "norm.weight"}};
+  return {{"ssm_in.weight", prefix + "in_proj.weight"},
+          {"ssm_out.weight", prefix + "out_proj.weight"},
+          {"ssm_conv1d.weight", prefix + "conv1d.weight"},
+          {"ssm_conv1d.bias", prefix + "conv1d.bias"},
+          {"ssm_a", prefix + "A_log"},
+          {"ssm_d", prefix + "D"},
+          {"ssm_dt.bias", prefix + "dt_bias"},
+          {"ssm_norm.weight", prefix + "norm.weight"}};
 }
 
 const TensorNames kBackbone = mixer("mixer.") + TensorNames{{"token_embd.weight", "backbone.embeddings.weight"},
@@ -34,17 +38,18 @@ const TensorNames kNemotron =
                             {"ffn_down_exps.weight", "mixer.experts.{}.down_proj.weight"},
                             {"ffn_up_shexp.weight", "mixer.shared_experts.up_proj.weight"},
                             {"ffn_down_shexp.weight", "mixer.shared_experts.down_proj.weight"}};
-const TensorNames kGranite =
-    kDecoder + mixer("mamba.") + TensorNames{{"ffn_gate_inp.weight", "block_sparse_moe.router.layer.weight"},
-                                             {"ffn_gate_up_exps.weight", "block_sparse_moe.input_linear.weight"},
-                                             {"ffn_down_exps.weight", "block_sparse_moe.output_linear.weight"},
-                                             {"shared.weight", "shared_mlp.input_linear.weight"},
-                                             {"ffn_down_shexp.weight", "shared_mlp.output_linear.weight"}};
-const TensorNames kFalcon = kDecoder + mixer("mamba.") + TensorNames{{"output_norm.weight", "model.final_layernorm.weight"},
-                                                                     {"ffn_norm", "pre_ff_layernorm.weight"},
-                                                                     {"ffn_gate.weight", "feed_forward.gate_proj.weight"},
-                                                                     {"ffn_up.weight", "feed_forward.up_proj.weight"},
-                                                                     {"ffn_down.weight", "feed_forward.down_proj.weight"}};
+const TensorNames kGranite = kDecoder + mixer("mamba.") +
+                             TensorNames{{"ffn_gate_inp.weight", "block_sparse_moe.router.layer.weight"},
+                                         {"ffn_gate_up_exps.weight", "block_sparse_moe.input_linear.weight"},
+                                         {"ffn_down_exps.weight", "block_sparse_moe.output_linear.weight"},
+                                         {"shared.weight", "shared_mlp.input_linear.weight"},
+                                         {"ffn_down_shexp.weight", "shared_mlp.output_linear.weight"}};
+const TensorNames kFalcon = kDecoder + mixer("mamba.") +
+                            TensorNames{{"output_norm.weight", "model.final_layernorm.weight"},
+                                        {"ffn_norm", "pre_ff_layernorm.weight"},
+                                        {"ffn_gate.weight", "feed_forward.gate_proj.weight"},
+                                        {"ffn_up.weight", "feed_forward.up_proj.weight"},
+                                        {"ffn_down.weight", "feed_forward.down_proj.weight"}};
 const TensorNames kLfm = kDecoder + TensorNames{{"token_embd_norm.weight", "model.embedding_norm.weight"},
                                                 {"attn_norm.weight", "operator_norm.weight"},
                                                 {"ffn_norm.weight", "ffn_norm.weight"},
@@ -100,7 +105,7 @@ void publish_falcon(Weights& weights) {
   divide("ffn_down.weight", 0.0625f);
   divide("ssm_out.weight", 16);
   each(weights, "ssm_in.weight", [](FloatTensor& tensor) {
-    constexpr size_t kInner = 128, kState = 32;   // mup_vector: z, x, B, C, dt
+    constexpr size_t kInner = 128, kState = 32;  // mup_vector: z, x, B, C, dt
     for (size_t i = 0; i < tensor.values.size(); ++i) {
       const size_t row = i / 128;
       const float by = row < kInner                    ? 2.0f
@@ -117,7 +122,8 @@ void publish_lfm(Weights& weights) { each(weights, "shortconv.conv.weight", as_c
 
 std::string sizes(int layers, int width) {
   return R"("hidden_size":128,"num_attention_heads":4,"num_key_value_heads":2,"max_position_embeddings":8192,)"
-         R"("num_hidden_layers":)" + std::to_string(layers) + R"(,"intermediate_size":)" + std::to_string(width) + ",";
+         R"("num_hidden_layers":)" +
+         std::to_string(layers) + R"(,"intermediate_size":)" + std::to_string(width) + ",";
 }
 
 std::vector<FamilyFolder> folders() {
@@ -161,7 +167,8 @@ std::vector<FamilyFolder> folders() {
       {"lfm2moe.q8_0", "Lfm2MoeForCausalLM",
        sizes(4, 64) +
            R"("num_dense_layers":2,"num_experts":6,"num_experts_per_tok":2,"moe_intermediate_size":32,"norm_topk_prob":true,)"
-           R"("use_expert_bias":true,"routed_scaling_factor":1.0,)" + lfm,
+           R"("use_expert_bias":true,"routed_scaling_factor":1.0,)" +
+           lfm,
        kLfm, publish_lfm},
   };
 }

@@ -46,7 +46,8 @@ void compare(const std::string& what, const Seen& want, const Seen& got) {
   for (size_t i = 0; i < want.vision.sequence.size(); ++i) {
     const DebugVisionEntry &a = want.vision.sequence[i], &b = got.vision.sequence[i];
     if (a.tokens != b.tokens) return fail("tokens");
-    if (a.position != b.position || a.piece.n_rows != b.piece.n_rows || a.piece.bidirectional != b.piece.bidirectional) return fail("places");
+    if (a.position != b.position || a.piece.n_rows != b.piece.n_rows || a.piece.bidirectional != b.piece.bidirectional)
+      return fail("places");
     if (a.pixels_u8_sha256 != b.pixels_u8_sha256) return fail("pixels");
     if (a.pixels_f32_sha256 != b.pixels_f32_sha256) return fail("colours");
     if (a.embeddings != b.embeddings) return fail("embeddings");
@@ -57,7 +58,8 @@ void compare(const std::string& what, const Seen& want, const Seen& got) {
 }  // namespace
 
 TEST(folders_that_see_compute_what_their_gguf_pairs_do) {
-  if (vision_path("models/gemma3.mmproj.gguf").empty()) return check::skip("no vision vectors at hand: $MONOLITH_VISION (docs/reference/vision.md)");
+  if (vision_path("models/gemma3.mmproj.gguf").empty())
+    return check::skip("no vision vectors at hand: $MONOLITH_VISION (docs/reference/vision.md)");
   for (const VisionFolder& one : vision_folders()) {
     const auto cases = vision_cases(one.pair);
     REQUIRE(cases.has_value());
@@ -71,15 +73,18 @@ TEST(folders_that_see_compute_what_their_gguf_pairs_do) {
     std::optional<Seen> by_file;
     for (const VisionResize resize : {VisionResize::kLlamaCpp, VisionResize::kOriginal}) {
       const bool original = resize == VisionResize::kOriginal;
-      const std::string what = std::string(one.name) + " of " + one.pair + (original ? ", resized as its makers do" : ", resized as llama.cpp does");
+      const std::string what = std::string(one.name) + " of " + one.pair +
+                               (original ? ", resized as its makers do" : ", resized as llama.cpp does");
       const auto want = look(what, files.text(), files.tower(), **backend, resize);
-      const auto got = look(what, one.whole ? files.folder.path() : files.text(), files.folder.path(), **backend, resize);
+      const auto got =
+          look(what, one.whole ? files.folder.path() : files.text(), files.folder.path(), **backend, resize);
       if (!want || !got) continue;
       compare(what, *want, *got);
       // Folders are looked at in this way where nobody says.
       if (original) by_file = want;
     }
-    const auto unsaid = debug_vision(one.whole ? files.folder.path() : files.text(), {}, files.folder.path(), **backend, kPrompt, pictures());
+    const auto unsaid = debug_vision(one.whole ? files.folder.path() : files.text(), {}, files.folder.path(), **backend,
+                                     kPrompt, pictures());
     if (!unsaid) check::fail(__FILE__, __LINE__, unsaid.error().message);
     if (unsaid && by_file) compare(std::string(one.name) + ", unsaid", *by_file, {*unsaid, by_file->logits});
   }
@@ -91,14 +96,19 @@ TEST(hostile_numbers_in_every_kind_of_folder_are_refused_or_do_no_harm) {
   for (const VisionFolder& one : vision_folders()) {
     const ScratchFolder folder;
     folder.write("tokenizer.json", R"({"added_tokens":[{"id":3,"content":"[IMG_BREAK]"}]})");
-    folder.write("model.safetensors", safetensors_of({{"model.embed_tokens.weight", "F32", {4, 2}, std::string(32, 'a')}}));
-    const std::string texts[] = {"{\"architectures\":[" + json_text(one.name) + "],\"text_config\":{}," + one.config + "}", "{" + one.processor + "}"};
+    folder.write("model.safetensors",
+                 safetensors_of({{"model.embed_tokens.weight", "F32", {4, 2}, std::string(32, 'a')}}));
+    const std::string texts[] = {
+        "{\"architectures\":[" + json_text(one.name) + "],\"text_config\":{}," + one.config + "}",
+        "{" + one.processor + "}"};
     const char* const names[] = {"config.json", "preprocessor_config.json"};
     for (size_t changed = 0; changed < 2; ++changed)
       for (size_t at = 0; (at = texts[changed].find_first_of("0123456789", at)) != std::string::npos;) {
         const size_t end = texts[changed].find_first_not_of("0123456789.e-", at);
-        if (const char before = texts[changed][at - 1]; before == ':' || before == '[' || before == ',' || before == '-')
-          for (const char* const value : {"0", "-1", "1048576", "2147483647", "4611686018427387904", "1e300", "[]", "\"7\""}) {
+        if (const char before = texts[changed][at - 1];
+            before == ':' || before == '[' || before == ',' || before == '-')
+          for (const char* const value :
+               {"0", "-1", "1048576", "2147483647", "4611686018427387904", "1e300", "[]", "\"7\""}) {
             std::string text = texts[changed];
             text.replace(at, end - at, value);
             folder.write(names[changed], text);
@@ -109,7 +119,9 @@ TEST(hostile_numbers_in_every_kind_of_folder_are_refused_or_do_no_harm) {
               ++n_refused;
               continue;
             }
-            for (const VisionResize resize : {VisionResize::kOriginal, VisionResize::kLlamaCpp}) CHECK(!VisionModel::load(**file, {.resize = resize}).ok());   // there is no tensor
+            // there is no tensor
+            for (const VisionResize resize : {VisionResize::kOriginal, VisionResize::kLlamaCpp})
+              CHECK(!VisionModel::load(**file, {.resize = resize}).ok());
             ++n_read;
           }
         at = end;

@@ -27,15 +27,14 @@ std::vector<std::string> words_of(const std::string& list) {
   return words;
 }
 
-void append(std::string& list, std::string_view word) {
-  list += (list.empty() ? "" : ", ") + std::string(word);
-}
+void append(std::string& list, std::string_view word) { list += (list.empty() ? "" : ", ") + std::string(word); }
 
 std::string table() {
   std::set<std::string> networks;
   for (const Case& one : processor_cases()) networks.insert(one.model.architecture);
   std::string text =
-      "| `general.architecture` | logits against llama.cpp's, files | against the network written out in float64 | folders of these "
+      "| `general.architecture` | logits against llama.cpp's, files | against the network written out in float64 | "
+      "folders of these "
       "classes, bit for bit as GGUF |\n|---|---|---|---|\n";
   for (const std::string& name : words_of(known_architectures())) {
     std::string golden, folders;
@@ -45,7 +44,10 @@ std::string table() {
       if (folder.gguf == name) append(folders, folder.name);
     const auto cell = [](const std::string& words) { return words.empty() ? std::string("no") : words; };
     text += "| `" + name + "` | " + cell(golden) + " | " +
-            (networks.contains(name) ? "yes" : golden.empty() ? "no" : "no, golden only") + " | " + cell(folders) + " |\n";
+            (networks.contains(name) ? "yes"
+             : golden.empty()        ? "no"
+                                     : "no, golden only") +
+            " | " + cell(folders) + " |\n";
   }
   return text;
 }
@@ -67,8 +69,6 @@ TEST(the_models_document_says_by_what_each_architecture_is_checked) {
 }
 
 // A class without a case in folders_of_every_architecture_... would be listed without proof.
-TEST(every_architecture_has_a_network_or_golden_vectors) {
-  CHECK(table().find("| no | no |") == std::string::npos);
-}
+TEST(every_architecture_has_a_network_or_golden_vectors) { CHECK(table().find("| no | no |") == std::string::npos); }
 
 }  // namespace monolith

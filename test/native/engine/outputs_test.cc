@@ -20,7 +20,7 @@ TEST(engine_computes_a_prompt_and_nothing_else) {
   for (const bool overlaps : {false, true}) {
     EngineSetup setup;
     setup.asynchronous = overlaps;
-    setup.options.max_batch_tokens = 32;   // in pieces
+    setup.options.max_batch_tokens = 32;  // in pieces
     setup.options.speculation = Speculation::kAlways;
     std::string alone;
     {
@@ -78,13 +78,13 @@ TEST(step_loop_wants_no_logits_of_a_prompt_alone) {
   add(1, asked(OutputKind::kNothing, 0));
   add(2, asked(OutputKind::kTokens, 3));
   CHECK(loop.step());
-  loop.cancel(1);   // its row is in flight
+  loop.cancel(1);  // its row is in flight
   for (int i = 0; i < 20 && !loop.idle(); ++i) loop.step();
   CHECK_EQ(counters.decode_tokens.load(), uint64_t{3});
   add(3, asked(OutputKind::kNothing, 0));
   CHECK(loop.step());
   CHECK(!loop.idle());
-  CHECK(loop.step());   // it is completed, and nothing follows
+  CHECK(loop.step());  // it is completed, and nothing follows
   CHECK(loop.idle());
   CHECK(!loop.step());
   CHECK_EQ(counters.decode_tokens.load(), uint64_t{3});

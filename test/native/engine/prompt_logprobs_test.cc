@@ -56,7 +56,8 @@ TEST(engine_tells_the_log_probabilities_of_a_prompt) {
   if (expected.empty()) return;
   std::vector<std::pair<TokenId, float>> first;
   // The fewest rows of logits there can be: one for each sequence; and steps that overlap, and other cuts.
-  for (const auto& [batch, logit_rows, overlaps] : {std::tuple{256, 4, false}, {24, 16, true}, {7, 5, false}, {256, 120, true}}) {
+  for (const auto& [batch, logit_rows, overlaps] :
+       {std::tuple{256, 4, false}, {24, 16, true}, {7, 5, false}, {256, 120, true}}) {
     EngineSetup setup;
     setup.asynchronous = overlaps;
     setup.limits.max_logit_rows = logit_rows;
@@ -154,7 +155,7 @@ TEST(engine_ends_no_answer_before_its_least_length) {
     consumer.pump_until_ended(early);
     const ChoiceOutcome& cut = consumer.outcomes()[early].choices[0];
     CHECK(cut.reason == FinishReason::kEndOfTurn);
-    CHECK(cut.tokens == std::vector<TokenId>(whole.tokens.begin(), whole.tokens.begin() + 3));   // with what ended it
+    CHECK(cut.tokens == std::vector<TokenId>(whole.tokens.begin(), whole.tokens.begin() + 3));  // with what ended it
     ending.min_tokens = 12;
     const RequestId later = consumer.submit(ending);
     consumer.pump_until_ended(later);

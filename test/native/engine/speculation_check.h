@@ -27,11 +27,14 @@ inline std::vector<std::pair<TokenId, float>> few_words() { return {{50, 30.0f},
 
 // Prompts that repeat themselves, and every way to choose the next token.
 inline std::vector<GenerationRequest> requests_of(Engine& engine) {
-  const GrammarRef list = compiled(engine, GrammarOptions::Kind::kJsonSchema,
-                                   R"({"type":"array","minItems":9,"items":{"type":"object","properties":{"kind":{"enum":["alpha","beta"]},"n":{"type":"integer"}},)"
-                                   R"("required":["kind","n"],"additionalProperties":false}})");
+  const GrammarRef list = compiled(
+      engine, GrammarOptions::Kind::kJsonSchema,
+      R"({"type":"array","minItems":9,"items":{"type":"object","properties":{"kind":{"enum":["alpha","beta"]},"n":{"type":"integer"}},)"
+      R"("required":["kind","n"],"additionalProperties":false}})");
   const GrammarRef words = compiled(engine, GrammarOptions::Kind::kRegex, "([a-d]{1,3} )*");
-  const GrammarRef call = compiled(engine, GrammarOptions::Kind::kJsonSchema, R"({"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false})", ")");
+  const GrammarRef call = compiled(
+      engine, GrammarOptions::Kind::kJsonSchema,
+      R"({"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false})", ")");
   std::vector<GenerationRequest> requests;
   for (uint64_t i = 0; i < 12; ++i) {
     GenerationRequest request;
@@ -83,7 +86,8 @@ inline std::vector<ChoiceOutcome> outcomes_without(EngineSetup setup) {
   return outcomes;
 }
 
-inline void check_all(const EngineSetup& setup, const std::vector<ChoiceOutcome>& expected, int rounds, bool preempts, const std::string& what) {
+inline void check_all(const EngineSetup& setup, const std::vector<ChoiceOutcome>& expected, int rounds, bool preempts,
+                      const std::string& what) {
   auto engine = start_engine(setup);
   REQUIRE(engine != nullptr);
   Consumer consumer(*engine);
@@ -97,9 +101,11 @@ inline void check_all(const EngineSetup& setup, const std::vector<ChoiceOutcome>
     }
   }
   const EngineStats stats = engine->stats();
-  check::note(what + ": " + std::to_string(stats.guessed_right) + " of " + std::to_string(stats.guessed_tokens) + " guesses right, " +
-              std::to_string(stats.decode_tokens) + " tokens" +
-              (!setup.has_drafter() ? "" : "; of the draft " + std::to_string(stats.drafted_right) + " of " + std::to_string(stats.drafted_tokens)));
+  check::note(what + ": " + std::to_string(stats.guessed_right) + " of " + std::to_string(stats.guessed_tokens) +
+              " guesses right, " + std::to_string(stats.decode_tokens) + " tokens" +
+              (!setup.has_drafter() ? ""
+                                    : "; of the draft " + std::to_string(stats.drafted_right) + " of " +
+                                          std::to_string(stats.drafted_tokens)));
   CHECK_EQ(stats.drafted_tokens > 0, setup.has_drafter());
   CHECK(stats.guessed_right > 0);
   CHECK(stats.guessed_right < stats.guessed_tokens);

@@ -12,9 +12,9 @@
 
 namespace {
 
-std::atomic<bool> counting{false};   // all threads: the backend's workers count too
+std::atomic<bool> counting{false};  // all threads: the backend's workers count too
 std::atomic<int> allocations{0};
-thread_local int until_failure = -1;   // allocations of this thread before the one that fails; negative: none does
+thread_local int until_failure = -1;  // allocations of this thread before the one that fails; negative: none does
 
 void* counted_or_null(std::size_t size, std::size_t alignment = 0) {
   if (until_failure >= 0 && until_failure-- == 0) return nullptr;
@@ -32,12 +32,16 @@ void* counted(std::size_t size, std::size_t alignment = 0) {
 }  // namespace
 
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"   // seen where only one of the two has been inlined
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"  // seen where only one of the two has been inlined
 #endif
 void* operator new(std::size_t size) { return counted(size); }
 void* operator new[](std::size_t size) { return counted(size); }
-void* operator new(std::size_t size, std::align_val_t alignment) { return counted(size, static_cast<std::size_t>(alignment)); }
-void* operator new[](std::size_t size, std::align_val_t alignment) { return counted(size, static_cast<std::size_t>(alignment)); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return counted(size, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t size, std::align_val_t alignment) {
+  return counted(size, static_cast<std::size_t>(alignment));
+}
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return counted_or_null(size); }
 void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return counted_or_null(size); }
 void operator delete(void* memory) noexcept { std::free(memory); }
@@ -63,7 +67,7 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
   StepLoop loop(*parts.model, *parts.tokenizer, setup.options, counters, parts.draft.get());
   auto channel = std::make_shared<Channel>([] {}, setup.options.channel_bytes_max);
   GrammarCache grammars(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer));
-  grammar::GrammarOptions numbers;   // its states come again and again
+  grammar::GrammarOptions numbers;  // its states come again and again
   numbers.kind = grammar::GrammarOptions::Kind::kRegex;
   numbers.text = "[0-9]{3}([, ]+[0-9]{1,3})*;";
   for (RequestId id = first; id <= 6; ++id) {
@@ -81,7 +85,7 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
     request.sampling.repetition_penalty = 1.1f;
     request.sampling.frequency_penalty = 0.1f;
     request.sampling.logit_bias = {{5, 1.0f}};
-    if (id > 2) {   // calls that begin and end again and again, with names to choose from
+    if (id > 2) {  // calls that begin and end again and again, with names to choose from
       request.calls.open = {"<call>", 301};
       request.calls.close = {"</call>", 302};
       request.calls.prefixes = {{310, 311}, {310, 312}, {313, 314, 315}};
@@ -94,9 +98,11 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
       if (id == 2) request.reasoning = {};
       request.sampling.logit_bias = {};
       for (TokenId token = 0; token < parts.tokenizer->n_vocab(); ++token)
-        if (parts.tokenizer->bytes(token).find(';') != std::string_view::npos) request.sampling.logit_bias.emplace_back(token, -100.0f);
+        if (parts.tokenizer->bytes(token).find(';') != std::string_view::npos)
+          request.sampling.logit_bias.emplace_back(token, -100.0f);
     }
-    loop.add(std::make_unique<Request>(id, channel, request, parts.model->params().n_vocab, setup.limits.max_context, parts.model->memory().layout));
+    loop.add(std::make_unique<Request>(id, channel, request, parts.model->params().n_vocab, setup.limits.max_context,
+                                       parts.model->memory().layout));
   }
   std::vector<std::byte> drained;
   const auto step = [&] {
@@ -104,7 +110,7 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
     // Records pile up in between; of a head that is hardly ever right the channel's buffer would still grow.
     if (setup.head || counters.steps.load() % 3 == 0) channel->drain(drained);
   };
-  for (int i = 0; i < 150; ++i) step();   // buffers reach their sizes
+  for (int i = 0; i < 150; ++i) step();  // buffers reach their sizes
   const uint64_t tokens = counters.decode_tokens;
   allocations = 0;
   counting = true;
@@ -151,14 +157,17 @@ TEST(step_loop_asks_a_head_without_allocating) {
 // words that they come, and is sometimes right.
 void check_own_layers(const std::string& model, int n_layers) {
   EngineSetup setup = setup_of(model);
-  setup.give_guess_layer([](LooseModel& loose, const std::string& block) {
-    const uint64_t n_embd = loose.number("embedding_length"), n_vocab = loose.tensors.at("token_embd.weight").dims[1];
-    std::vector<float> head(n_vocab * n_embd);
-    for (const uint64_t token : {301u, 302u, 310u, 311u})
-      std::ranges::copy(made_up(n_embd, token, 0.5f), head.begin() + static_cast<ptrdiff_t>(token * n_embd));
-    loose.put_floats(block + "nextn.shared_head_head.weight", {n_embd, n_vocab}, head);
-  }, n_layers);
-  setup.limits.max_context = 16384;   // no request ends meanwhile
+  setup.give_guess_layer(
+      [](LooseModel& loose, const std::string& block) {
+        const uint64_t n_embd = loose.number("embedding_length"),
+                       n_vocab = loose.tensors.at("token_embd.weight").dims[1];
+        std::vector<float> head(n_vocab * n_embd);
+        for (const uint64_t token : {301u, 302u, 310u, 311u})
+          std::ranges::copy(made_up(n_embd, token, 0.5f), head.begin() + static_cast<ptrdiff_t>(token * n_embd));
+        loose.put_floats(block + "nextn.shared_head_head.weight", {n_embd, n_vocab}, head);
+      },
+      n_layers);
+  setup.limits.max_context = 16384;  // no request ends meanwhile
   setup.limits.n_pages = 16384;
   setup.limits.pages_by_window = true;
   check_steady_steps(setup, Speculation::kAlways, 3);

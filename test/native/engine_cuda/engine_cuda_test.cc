@@ -14,12 +14,12 @@ std::vector<GenerationRequest> short_requests() {
     GenerationRequest request;
     request.prompt = test_prompt(5 + i * 14, i % 2);
     request.max_tokens = i == 3 ? 8 : 3 + 2 * i;
-    if (i == 3) {   // may end while its next token is computed
+    if (i == 3) {  // may end while its next token is computed
       request.stop = {"e", "a", "o", "1"};
       request.sampling.frequency_penalty = 0.4f;
     }
     request.ignore_eos = true;
-    request.queue_wait_ms = 0;   // no limit: steps are long
+    request.queue_wait_ms = 0;  // no limit: steps are long
     request.sampling.seed = static_cast<uint64_t>(40 + i);
     request.sampling.temperature = i == 0 ? 0.0f : 0.9f;
     request.sampling.top_p = i == 2 ? 0.8f : 1.0f;
@@ -79,10 +79,11 @@ TEST(engine_cuda_answers_do_not_depend_on_company) {
     auto engine = start_engine(setup);
     REQUIRE(engine);
     Consumer consumer(*engine);
-    for (int round = 0; round < 2; ++round) {   // the second from cached prefixes
+    for (int round = 0; round < 2; ++round) {  // the second from cached prefixes
       std::vector<RequestId> ids;
       for (GenerationRequest request : requests) {
-        request.n = round == 0 && request.sampling.temperature == 0.0f ? 2 : 1;   // equal choices: a fork's pages are copied
+        // equal choices: a fork's pages are copied
+        request.n = round == 0 && request.sampling.temperature == 0.0f ? 2 : 1;
         ids.push_back(consumer.submit(request));
       }
       check_all(consumer, ids, expected, "round " + std::to_string(round));
@@ -142,7 +143,7 @@ TEST(engine_cuda_recurrent_answers_do_not_depend_on_company) {
       }
       check_all(consumer, ids, expected, speculation == Speculation::kOff ? "slots" : "slots and guesses");
     }
-    CHECK(engine->stats().cached_tokens > 0);   // from a snapshot
+    CHECK(engine->stats().cached_tokens > 0);  // from a snapshot
     CHECK(pages_come_back(*engine));
   }
   for (GenerationRequest& request : requests) request.max_tokens += 20;
@@ -177,7 +178,8 @@ void check_guesses_of(EngineSetup setup, const std::string& what) {
     check_all(consumer, ids, expected, what);
   }
   const EngineStats stats = engine->stats();
-  check::note(what + ": " + std::to_string(stats.drafted_right) + " of " + std::to_string(stats.drafted_tokens) + " guesses right");
+  check::note(what + ": " + std::to_string(stats.drafted_right) + " of " + std::to_string(stats.drafted_tokens) +
+              " guesses right");
   CHECK(stats.drafted_tokens > 0);
   CHECK(pages_come_back(*engine));
 }

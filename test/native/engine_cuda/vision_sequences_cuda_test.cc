@@ -13,8 +13,12 @@ void check_pair(const std::string& name, bool in_pieces) {
   for (const bool exact : {true, false}) {
     auto backend = make_cuda_backend({.exact = exact});
     REQUIRE(backend.ok());
-    run_pair(*pair, std::move(*backend), {.how = exact ? "exact" : "production", .exact = exact, .rows = in_pieces ? 20 : 512,
-                                          .most_sequences = 1, .most_tokens = 4});
+    run_pair(*pair, std::move(*backend),
+             {.how = exact ? "exact" : "production",
+              .exact = exact,
+              .rows = in_pieces ? 20 : 512,
+              .most_sequences = 1,
+              .most_tokens = 4});
   }
 }
 

@@ -69,9 +69,9 @@ bool is_meant(int file) {
 // What the file had where something was written since the last sync.
 struct Undo {
   Undo* before;
-  int file;        // of its own: who wrote may close it before a sync
+  int file;  // of its own: who wrote may close it before a sync
   off_t at;
-  size_t n, had;   // bytes written; bytes that were there, which lie behind this
+  size_t n, had;  // bytes written; bytes that were there, which lie behind this
   char* bytes() { return reinterpret_cast<char*>(this + 1); }
 };
 Undo* undo = nullptr;
@@ -83,8 +83,8 @@ bool is_durable(int file) { return (fcntl(file, F_GETFL) & (O_DSYNC | O_SYNC)) !
 
 enum class Did : uint8_t { wrote = 1, wrote_durably, synced, cut, said };
 struct Entry {
-  uint64_t at;     // where it was written; of a sync, how many entries there were when it began; a cut file's length
-  uint32_t n;      // so many bytes follow
+  uint64_t at;  // where it was written; of a sync, how many entries there were when it began; a cut file's length
+  uint32_t n;   // so many bytes follow
   uint32_t what;
 };
 static_assert(sizeof(Entry) == 16);
@@ -101,7 +101,7 @@ void record(Did what, uint64_t at, const void* bytes, size_t n) {
 
 void note_write(int file, off_t at, size_t n) {
   if (!keeps_undo() || n == 0) return;
-  if (is_durable(file)) return;   // it is there when the call returns
+  if (is_durable(file)) return;  // it is there when the call returns
   auto* entry = static_cast<Undo*>(malloc(sizeof(Undo) + n));
   if (!entry) return;
   entry->before = undo, entry->file = dup(file), entry->at = at, entry->n = n;
@@ -128,7 +128,7 @@ void lose_writes() {
       chance = chance * 6364136223846793005u + 1442695040888963407u;
       if (chance >> 63) continue;
       const size_t n = entry->n - from < kSector ? entry->n - from : kSector;
-      char old[kSector] = {};   // what was not there comes back as zeros
+      char old[kSector] = {};  // what was not there comes back as zeros
       if (entry->had > from) memcpy(old, entry->bytes() + from, entry->had - from < n ? entry->had - from : n);
       if (really_pwrite(entry->file, old, n, entry->at + static_cast<off_t>(from)) < 0) _exit(138);
     }
@@ -195,7 +195,9 @@ ssize_t write_at(int file, const struct iovec* parts, int n_parts, off_t at) {
         if (total == 0) total = -1;
         break;
       }
-      if (records()) record(is_durable(file) ? Did::wrote_durably : Did::wrote, static_cast<uint64_t>(at + total), parts[i].iov_base, static_cast<size_t>(n));
+      if (records())
+        record(is_durable(file) ? Did::wrote_durably : Did::wrote, static_cast<uint64_t>(at + total), parts[i].iov_base,
+               static_cast<size_t>(n));
       total += n;
       if (static_cast<size_t>(n) < parts[i].iov_len) break;
     }
@@ -230,7 +232,8 @@ int open64(const char* path, int flags, ...) {
   va_start(rest, flags);
   const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
   va_end(rest);
-  if ((keeps_undo() || *setting("FAULT_BOOT") != 0) && strcmp(path, "/proc/sys/kernel/random/boot_id") == 0) path = "/proc/sys/kernel/random/uuid";
+  if ((keeps_undo() || *setting("FAULT_BOOT") != 0) && strcmp(path, "/proc/sys/kernel/random/boot_id") == 0)
+    path = "/proc/sys/kernel/random/uuid";
   static auto* const call = real<int(const char*, int, ...)>("open64");
   return call(path, flags, mode);
 }
@@ -303,7 +306,7 @@ int msync(void* from, size_t n, int flags) {
   static auto* const call = real<int(void*, size_t, int)>("msync");
   pthread_mutex_lock(&lock);
   const bool fails = meets_fault(false, 0, [] {});
-  if (records()) _exit(140);   // what it would have to record is not known
+  if (records()) _exit(140);  // what it would have to record is not known
   pthread_mutex_unlock(&lock);
   if (fails) return -1;
   const int result = call(from, n, flags);

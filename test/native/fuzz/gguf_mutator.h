@@ -19,22 +19,39 @@ class GgufMutator {
     if (!head || (head->values.empty() && head->tensors.empty())) return std::nullopt;
     donors_.keep(*head, chance);
     for (size_t n = 1 + chance.below(chance.one_in(4) ? 8 : 3); n > 0; --n) {
-      if (!head->tensors.empty() && chance.one_in(3)) change_tensor(*head, chance);
-      else if (!head->values.empty()) change_value(*head, chance);
+      if (!head->tensors.empty() && chance.one_in(3))
+        change_tensor(*head, chance);
+      else if (!head->values.empty())
+        change_value(*head, chance);
     }
     std::string out = head->write();
-    return out == given ? std::nullopt : std::optional(std::move(out));   // of a small head much has nothing to change
+    return out == given ? std::nullopt : std::optional(std::move(out));  // of a small head much has nothing to change
   }
 
  private:
-  enum Type : uint32_t { kUint8, kInt8, kUint16, kInt16, kUint32, kInt32, kFloat32, kBool, kString, kArray, kUint64, kInt64, kFloat64, kTypes };
-  static constexpr size_t kSizes[kTypes] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};   // of numbers
+  enum Type : uint32_t {
+    kUint8,
+    kInt8,
+    kUint16,
+    kInt16,
+    kUint32,
+    kInt32,
+    kFloat32,
+    kBool,
+    kString,
+    kArray,
+    kUint64,
+    kInt64,
+    kFloat64,
+    kTypes
+  };
+  static constexpr size_t kSizes[kTypes] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};  // of numbers
   static constexpr uint32_t kAlignment = 32;
 
   struct Value {
     std::string key;
-    uint32_t type = 0, of = 0;            // of: an array's elements
-    std::vector<std::string> elements;    // one where it is no array; a string without its length
+    uint32_t type = 0, of = 0;          // of: an array's elements
+    std::vector<std::string> elements;  // one where it is no array; a string without its length
   };
   struct Tensor {
     std::string name;
@@ -94,7 +111,8 @@ class GgufMutator {
         value.of = value.type == kArray ? in.number<uint32_t>() : value.type;
         const uint64_t count = value.type == kArray ? in.number<uint64_t>() : 1;
         if (!in.ok() || value.of >= kTypes || value.of == kArray || count > 4 * kMost) return std::nullopt;
-        for (uint64_t k = 0; k < count && in.ok(); ++k) value.elements.push_back(value.of == kString ? in.string() : in.take(kSizes[value.of]));
+        for (uint64_t k = 0; k < count && in.ok(); ++k)
+          value.elements.push_back(value.of == kString ? in.string() : in.take(kSizes[value.of]));
         head.values.push_back(std::move(value));
       }
       for (uint64_t i = 0; i < n_tensors && in.ok(); ++i) {
@@ -113,7 +131,8 @@ class GgufMutator {
     }
 
     std::string write() const {
-      std::string out = "GGUF" + bytes_of<uint32_t>(3) + bytes_of<uint64_t>(tensors.size()) + bytes_of<uint64_t>(values.size());
+      std::string out =
+          "GGUF" + bytes_of<uint32_t>(3) + bytes_of<uint64_t>(tensors.size()) + bytes_of<uint64_t>(values.size());
       for (const Value& value : values) {
         out += string_of(value.key) + bytes_of(value.type);
         if (value.type == kArray) out += bytes_of(value.of) + bytes_of<uint64_t>(value.elements.size());
@@ -138,8 +157,10 @@ class GgufMutator {
       const std::string was(architecture()), now(other);
       if (was.empty() || now.empty()) return;
       for (Value& value : values) {
-        if (value.key == "general.architecture") value.elements[0] = now;
-        else if (value.key.starts_with(was + ".")) value.key = now + value.key.substr(was.size());
+        if (value.key == "general.architecture")
+          value.elements[0] = now;
+        else if (value.key.starts_with(was + "."))
+          value.key = now + value.key.substr(was.size());
       }
     }
   };
@@ -150,7 +171,22 @@ class GgufMutator {
     return value;
   }
   static std::string odd_number(uint32_t type, const std::string& was, Chance& chance) {
-    static constexpr double kOdd[] = {0, -0.0, 1, -1, 0.5, 1e-6, 1e-30, 1e30, 1e300, 10'000, 0.125, 2, 3.5, __builtin_inf(), -__builtin_inf(), __builtin_nan("")};
+    static constexpr double kOdd[] = {0,
+                                      -0.0,
+                                      1,
+                                      -1,
+                                      0.5,
+                                      1e-6,
+                                      1e-30,
+                                      1e30,
+                                      1e300,
+                                      10'000,
+                                      0.125,
+                                      2,
+                                      3.5,
+                                      __builtin_inf(),
+                                      -__builtin_inf(),
+                                      __builtin_nan("")};
     if (type == kFloat32) return bytes_of(static_cast<float>(chance.of(kOdd)));
     if (type == kFloat64) return bytes_of(chance.of(kOdd));
     std::string out = bytes_of(odd_integer(chance, integer_of(was)));
@@ -165,7 +201,7 @@ class GgufMutator {
     const Head& donor = donors_.any(chance);
     switch (chance.below(10)) {
       case 0: head.values.erase(head.values.begin() + static_cast<std::ptrdiff_t>(index)); return;
-      case 1: {   // from another file, under our architecture's name
+      case 1: {  // from another file, under our architecture's name
         if (donor.values.empty()) return;
         Value taken = chance.of(donor.values);
         const std::string theirs(donor.architecture()), ours(head.architecture());
@@ -175,12 +211,13 @@ class GgufMutator {
         return;
       }
       case 2: head.become(donor.architecture()); return;
-      case 7: {   // another key of its group
+      case 7: {  // another key of its group
         const size_t dot = value.key.find('.');
-        if (has_word(chance, 2) && dot != std::string::npos) value.key = value.key.substr(0, dot + 1) + chance.of(source_words());
+        if (has_word(chance, 2) && dot != std::string::npos)
+          value.key = value.key.substr(0, dot + 1) + chance.of(source_words());
         return;
       }
-      case 3: {   // one number for all layers, or one for each
+      case 3: {  // one number for all layers, or one for each
         if (value.type == kArray && !value.elements.empty()) {
           value.type = value.of;
           value.elements.resize(1);
@@ -196,7 +233,10 @@ class GgufMutator {
         if (type == kArray) return;
         for (std::string& element : value.elements) {
           const int64_t was = integer_of(element);
-          element = type == kString ? std::to_string(was) : type == kFloat32 ? bytes_of(static_cast<float>(was)) : type == kFloat64 ? bytes_of(static_cast<double>(was)) : bytes_of(was);
+          element = type == kString    ? std::to_string(was)
+                    : type == kFloat32 ? bytes_of(static_cast<float>(was))
+                    : type == kFloat64 ? bytes_of(static_cast<double>(was))
+                                       : bytes_of(was);
           if (type != kString) element.resize(kSizes[type]);
           if (type == kBool) element[0] = static_cast<char>(element[0] & 1);
         }
@@ -206,10 +246,12 @@ class GgufMutator {
       }
       case 5:
         if (value.type != kArray) break;
-        if (value.elements.empty() || chance.one_in(2)) value.elements.resize(chance.below(value.elements.size() + 1));
-        else value.elements.insert(value.elements.end(), 1 + chance.below(4), chance.of(value.elements));
+        if (value.elements.empty() || chance.one_in(2))
+          value.elements.resize(chance.below(value.elements.size() + 1));
+        else
+          value.elements.insert(value.elements.end(), 1 + chance.below(4), chance.of(value.elements));
         return;
-      case 6: {   // what another file says of the same
+      case 6: {  // what another file says of the same
         const size_t dot = value.key.find('.');
         for (const Value& other : donor.values)
           if (other.key == value.key || (dot != std::string::npos && other.key.ends_with(value.key.substr(dot)))) {
@@ -222,9 +264,12 @@ class GgufMutator {
     }
     if (value.elements.empty()) return;
     std::string& element = value.elements[chance.below(value.elements.size())];
-    if (value.of == kString && has_word(chance, 2)) element = chance.of(source_words());
-    else if (value.of == kString) mutate_bytes(element, chance);
-    else element = odd_number(value.of, element, chance);
+    if (value.of == kString && has_word(chance, 2))
+      element = chance.of(source_words());
+    else if (value.of == kString)
+      mutate_bytes(element, chance);
+    else
+      element = odd_number(value.of, element, chance);
   }
 
   void change_tensor(Head& head, Chance& chance) const {
@@ -241,21 +286,30 @@ class GgufMutator {
         return;
       }
       case 2: tensor.type = static_cast<uint32_t>(chance.below(42)); return;
-      case 3: tensor.offset = chance.one_in(4) ? static_cast<uint64_t>(odd_integer(chance, static_cast<int64_t>(tensor.offset))) : kAlignment * chance.below(8'192); return;
+      case 3:
+        tensor.offset = chance.one_in(4)
+                            ? static_cast<uint64_t>(odd_integer(chance, static_cast<int64_t>(tensor.offset)))
+                            : kAlignment * chance.below(8'192);
+        return;
       case 4:
-        if (chance.one_in(2)) tensor.shape.push_back(1 + chance.below(4));
-        else if (!tensor.shape.empty()) tensor.shape.pop_back();
+        if (chance.one_in(2))
+          tensor.shape.push_back(1 + chance.below(4));
+        else if (!tensor.shape.empty())
+          tensor.shape.pop_back();
         return;
       case 5: std::swap(tensor.name, head.tensors[chance.below(head.tensors.size())].name); return;
-      case 6: {   // the same length wherever it stands: a width of the whole network
+      case 6: {  // the same length wherever it stands: a width of the whole network
         if (tensor.shape.empty()) return;
-        const uint64_t was = chance.of(tensor.shape), now = std::max<uint64_t>(1, static_cast<uint64_t>(odd_integer(chance, static_cast<int64_t>(was))) % 4'097);
+        const uint64_t was = chance.of(tensor.shape),
+                       now = std::max<uint64_t>(
+                           1, static_cast<uint64_t>(odd_integer(chance, static_cast<int64_t>(was))) % 4'097);
         for (Tensor& one : head.tensors)
           for (uint64_t& length : one.shape)
             if (length == was) length = now;
         for (Value& value : head.values)
           for (std::string& element : value.elements)
-            if (value.of != kString && kSizes[value.of] >= 2 && value.of != kFloat32 && value.of != kFloat64 && static_cast<uint64_t>(integer_of(element)) == was) {
+            if (value.of != kString && kSizes[value.of] >= 2 && value.of != kFloat32 && value.of != kFloat64 &&
+                static_cast<uint64_t>(integer_of(element)) == was) {
               element = bytes_of(now);
               element.resize(kSizes[value.of]);
             }

@@ -14,7 +14,8 @@ namespace monolith::fuzzing {
 class JsonMutator {
  public:
   // `members` are put into objects, `wraps` around values; each % in them becomes some value.
-  JsonMutator(std::span<const std::string_view> members, std::span<const std::string_view> wraps) : members_(members), wraps_(wraps) {}
+  JsonMutator(std::span<const std::string_view> members, std::span<const std::string_view> wraps)
+      : members_(members), wraps_(wraps) {}
 
   std::string operator()(std::string_view given, Chance& chance) {
     std::string text(given);
@@ -25,7 +26,7 @@ class JsonMutator {
 
  private:
   struct Span {
-    size_t begin, end;   // a string with its quotes
+    size_t begin, end;  // a string with its quotes
     bool is_key;
   };
 
@@ -49,7 +50,9 @@ class JsonMutator {
         spans[open.back()].end = i;
         open.pop_back();
       } else if (std::isalnum(static_cast<unsigned char>(c)) || c == '-') {
-        while (i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '.' || text[i] == '+' || text[i] == '-')) ++i;
+        while (i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '.' ||
+                                   text[i] == '+' || text[i] == '-'))
+          ++i;
         spans.push_back({begin, i, false});
       }
     }
@@ -59,7 +62,8 @@ class JsonMutator {
 
   static std::string value_of(std::string_view text, const std::vector<Span>& spans, Chance& chance) {
     for (int tries = 0; tries < 8 && !spans.empty(); ++tries)
-      if (const Span& span = chance.of(spans); !span.is_key && span.end - span.begin < 2'000) return std::string(text.substr(span.begin, span.end - span.begin));
+      if (const Span& span = chance.of(spans); !span.is_key && span.end - span.begin < 2'000)
+        return std::string(text.substr(span.begin, span.end - span.begin));
     return chance.one_in(2) ? "{}" : "null";
   }
   std::string any_value(std::string_view text, const std::vector<Span>& spans, Chance& chance) const {
@@ -67,18 +71,23 @@ class JsonMutator {
     const std::string& donor = donors_.any(chance);
     return value_of(donor, spans_of(donor), chance);
   }
-  std::string filled(std::string_view pattern, std::string_view first, std::string_view text, const std::vector<Span>& spans, Chance& chance) const {
+  std::string filled(std::string_view pattern, std::string_view first, std::string_view text,
+                     const std::vector<Span>& spans, Chance& chance) const {
     std::string out;
     for (const char c : pattern) {
-      if (c != '%') out += c;
-      else if (!first.empty()) out += std::exchange(first, {});
-      else out += any_value(text, spans, chance);
+      if (c != '%')
+        out += c;
+      else if (!first.empty())
+        out += std::exchange(first, {});
+      else
+        out += any_value(text, spans, chance);
     }
     return out;
   }
 
   std::string member(std::string_view text, const std::vector<Span>& spans, Chance& chance) const {
-    if (members_.empty() || has_word(chance, 4)) return '"' + chance.of(source_words()) + "\": " + any_value(text, spans, chance);
+    if (members_.empty() || has_word(chance, 4))
+      return '"' + chance.of(source_words()) + "\": " + any_value(text, spans, chance);
     return filled(chance.of(members_), {}, text, spans, chance);
   }
 
@@ -103,31 +112,40 @@ class JsonMutator {
     const size_t index = chance.below(spans.size());
     const Span span = spans[index];
     const std::string was = text.substr(span.begin, span.end - span.begin);
-    const auto replaced = [&](std::string_view by) { return text.substr(0, span.begin).append(by).append(text, span.end); };
+    const auto replaced = [&](std::string_view by) {
+      return text.substr(0, span.begin).append(by).append(text, span.end);
+    };
     const bool has_value = span.is_key && index + 1 < spans.size();
-    const size_t end = has_value ? spans[index + 1].end : span.end;   // of the member, or the element
+    const size_t end = has_value ? spans[index + 1].end : span.end;  // of the member, or the element
     switch (chance.below(9)) {
       case 0: return without(text, span.begin, end);
-      case 1: {   // once more, or under the name of another
+      case 1: {  // once more, or under the name of another
         std::string copy = text.substr(span.begin, end - span.begin);
         if (span.is_key && !chance.one_in(3)) copy = key_of(text, chance) + copy.substr(was.size());
         return text.substr(0, end).append(", ").append(copy).append(text, end);
       }
-      case 2: {   // two of them change places
+      case 2: {  // two of them change places
         const Span other = chance.of(spans);
         const Span first = span.begin < other.begin ? span : other, second = span.begin < other.begin ? other : span;
         if (first.end > second.begin || first.is_key != second.is_key) return replaced(any_value(text, spans, chance));
-        return text.substr(0, first.begin).append(text, second.begin, second.end - second.begin).append(text, first.end, second.begin - first.end)
-            .append(text, first.begin, first.end - first.begin).append(text, second.end);
+        return text.substr(0, first.begin)
+            .append(text, second.begin, second.end - second.begin)
+            .append(text, first.end, second.begin - first.end)
+            .append(text, first.begin, first.end - first.begin)
+            .append(text, second.end);
       }
       case 3:
         if (text[span.begin] != '{' || (members_.empty() && source_words().empty())) break;
-        return text.substr(0, span.begin + 1).append(member(text, spans, chance)).append(was.find_first_not_of(" \n", 1) == was.size() - 1 ? "" : ", ").append(text, span.begin + 1);
+        return text.substr(0, span.begin + 1)
+            .append(member(text, spans, chance))
+            .append(was.find_first_not_of(" \n", 1) == was.size() - 1 ? "" : ", ")
+            .append(text, span.begin + 1);
       case 4: {
         if (span.is_key || wraps_.empty()) break;
         std::string out = was;
         const std::string_view wrap = chance.of(wraps_);
-        for (size_t n = chance.one_in(20) ? chance.below(80) : 1; n > 0 && out.size() < 4'000; --n) out = filled(wrap, out, text, spans, chance);
+        for (size_t n = chance.one_in(20) ? chance.below(80) : 1; n > 0 && out.size() < 4'000; --n)
+          out = filled(wrap, out, text, spans, chance);
         return replaced(out);
       }
       default: break;
@@ -135,7 +153,8 @@ class JsonMutator {
     if (span.is_key) return replaced(key_of(text, chance));
     if (was[0] == '"' && has_word(chance, 3)) return replaced('"' + chance.of(source_words()) + '"');
     if (was[0] == '"' && chance.one_in(2)) return replaced(odd_string(was, chance));
-    if ((std::isdigit(static_cast<unsigned char>(was[0])) || was[0] == '-') && !chance.one_in(4)) return replaced(odd_number(was, chance));
+    if ((std::isdigit(static_cast<unsigned char>(was[0])) || was[0] == '-') && !chance.one_in(4))
+      return replaced(odd_number(was, chance));
     return replaced(any_value(text, spans, chance));
   }
 
@@ -149,19 +168,54 @@ class JsonMutator {
   }
 
   static std::string odd_number(const std::string& was, Chance& chance) {
-    static constexpr std::string_view kOdd[] = {"-0", "0.1", "1e3", "1E-3", "-1.5", "1e400", "0.0", "9007199254740993", "18446744073709551616", "1e-400", "3.0", "123456789012345678901234567890"};
+    static constexpr std::string_view kOdd[] = {"-0",
+                                                "0.1",
+                                                "1e3",
+                                                "1E-3",
+                                                "-1.5",
+                                                "1e400",
+                                                "0.0",
+                                                "9007199254740993",
+                                                "18446744073709551616",
+                                                "1e-400",
+                                                "3.0",
+                                                "123456789012345678901234567890"};
     if (chance.one_in(3)) return std::string(chance.of(kOdd));
     return std::to_string(odd_integer(chance, std::strtoll(was.c_str(), nullptr, 10)));
   }
 
   static std::string odd_string(const std::string& was, Chance& chance) {
-    static constexpr std::string_view kPieces[] = {"\\u0000", "\\ud83d\\ude00", "\\ud83d", "é", "\\n", "\\\"", "\\\\", "/", "~1", "~0", "%41", "#", "a", " ", "^", "$", ".*", "(a|b)", "[^a]", "{2,3}", "\\\\d", "\\\\p{L}", "\xF0\x9F\x98\x80", "\xFF", "\t"};
+    static constexpr std::string_view kPieces[] = {"\\u0000",
+                                                   "\\ud83d\\ude00",
+                                                   "\\ud83d",
+                                                   "é",
+                                                   "\\n",
+                                                   "\\\"",
+                                                   "\\\\",
+                                                   "/",
+                                                   "~1",
+                                                   "~0",
+                                                   "%41",
+                                                   "#",
+                                                   "a",
+                                                   " ",
+                                                   "^",
+                                                   "$",
+                                                   ".*",
+                                                   "(a|b)",
+                                                   "[^a]",
+                                                   "{2,3}",
+                                                   "\\\\d",
+                                                   "\\\\p{L}",
+                                                   "\xF0\x9F\x98\x80",
+                                                   "\xFF",
+                                                   "\t"};
     if (was.size() < 2 || chance.one_in(8)) return "\"\"";
     std::string out = was;
     const size_t at = 1 + chance.below(was.size() - 1);
     switch (chance.below(4)) {
       case 0: out.erase(at, std::min<size_t>(1 + chance.below(3), out.size() - 1 - at)); break;
-      case 1: out.insert(at, std::string(was, 1, was.size() - 2)); break;   // itself within it
+      case 1: out.insert(at, std::string(was, 1, was.size() - 2)); break;  // itself within it
       default: out.insert(at, chance.of(kPieces)); break;
     }
     return out;

@@ -27,7 +27,9 @@ class Chance {
   size_t below(size_t n) { return n == 0 ? 0 : static_cast<size_t>(bits() % n); }
   bool one_in(size_t n) { return below(n) == 0; }
   template <typename Range>
-  const auto& of(const Range& range) { return range[below(std::size(range))]; }
+  const auto& of(const Range& range) {
+    return range[below(std::size(range))];
+  }
 
  private:
   uint64_t state_;
@@ -39,10 +41,12 @@ class Donors {
  public:
   void keep(T one, Chance& chance) {
     constexpr size_t kMost = 64;
-    if (all_.size() < kMost) all_.push_back(std::move(one));
-    else if (chance.one_in(4)) all_[chance.below(kMost)] = std::move(one);
+    if (all_.size() < kMost)
+      all_.push_back(std::move(one));
+    else if (chance.one_in(4))
+      all_[chance.below(kMost)] = std::move(one);
   }
-  const T& any(Chance& chance) const { return all_[chance.below(all_.size())]; }   // once one has been kept
+  const T& any(Chance& chance) const { return all_[chance.below(all_.size())]; }  // once one has been kept
 
  private:
   std::vector<T> all_;
@@ -64,8 +68,27 @@ inline bool has_word(Chance& chance, size_t one_in) { return !source_words().emp
 
 // Where arithmetic goes wrong first.
 inline int64_t odd_integer(Chance& chance, int64_t was) {
-  static constexpr int64_t kOdd[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 257, 511, 512, 1000, 1024, 4095, 4096, 65'535, 65'536,
-                                     1 << 20, INT32_MAX, int64_t{1} << 31, UINT32_MAX, int64_t{1} << 32, INT64_MAX, INT64_MIN, -1, -2, -128};
+  static constexpr int64_t kOdd[] = {0,          1,
+                                     2,          3,
+                                     4,          5,
+                                     7,          8,
+                                     9,          15,
+                                     16,         17,
+                                     31,         32,
+                                     33,         63,
+                                     64,         65,
+                                     127,        128,
+                                     255,        256,
+                                     257,        511,
+                                     512,        1000,
+                                     1024,       4095,
+                                     4096,       65'535,
+                                     65'536,     1 << 20,
+                                     INT32_MAX,  int64_t{1} << 31,
+                                     UINT32_MAX, int64_t{1} << 32,
+                                     INT64_MAX,  INT64_MIN,
+                                     -1,         -2,
+                                     -128};
   switch (chance.below(6)) {
     case 0: return static_cast<int64_t>(static_cast<uint64_t>(was) + 1);
     case 1: return static_cast<int64_t>(static_cast<uint64_t>(was) - 1);
@@ -79,9 +102,12 @@ inline int64_t odd_integer(Chance& chance, int64_t was) {
 inline void mutate_bytes(std::string& bytes, Chance& chance) {
   const size_t at = chance.below(bytes.size() + 1);
   const auto byte = static_cast<char>(chance.bits());
-  if (at == bytes.size() || chance.one_in(3)) bytes.insert(at, 1, byte);
-  else if (chance.one_in(2)) bytes[at] = byte;
-  else bytes.erase(at, 1 + chance.below(4));
+  if (at == bytes.size() || chance.one_in(3))
+    bytes.insert(at, 1, byte);
+  else if (chance.one_in(2))
+    bytes[at] = byte;
+  else
+    bytes.erase(at, 1 + chance.below(4));
 }
 
 // Of an input of two parts (see halves() in target.h), the first by `first`, now and then the second by bytes.
@@ -91,8 +117,10 @@ std::optional<std::string> mutate_halves(std::string_view input, First& first, C
   const size_t at = input.rfind(kMark);
   std::string second(at == std::string_view::npos ? std::string_view() : input.substr(at + kMark.size()));
   std::optional<std::string> out(input.substr(0, at));
-  if (!chance.one_in(6)) out = first(*out, chance);
-  else for (size_t n = 1 + chance.below(4); n > 0; --n) mutate_bytes(second, chance);
+  if (!chance.one_in(6))
+    out = first(*out, chance);
+  else
+    for (size_t n = 1 + chance.below(4); n > 0; --n) mutate_bytes(second, chance);
   if (out) out->append(kMark).append(second);
   return out;
 }

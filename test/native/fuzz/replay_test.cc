@@ -33,9 +33,11 @@ void replay(const Target& target, const std::string& name, std::span<const uint8
 std::vector<std::pair<std::string, std::string>> inputs_of(const Target& target, const std::vector<Seed>& seeds) {
   std::vector<std::pair<std::string, std::string>> inputs;
   for (const Seed& seed : seeds)
-    if (std::string_view(seed.target) == target.name) inputs.emplace_back(seed.name, std::string(seed.bytes.begin(), seed.bytes.end()));
+    if (std::string_view(seed.target) == target.name)
+      inputs.emplace_back(seed.name, std::string(seed.bytes.begin(), seed.bytes.end()));
   std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(check::repository_path("test/fuzz/corpus/") + target.name, none)) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(check::repository_path("test/fuzz/corpus/") + target.name, none)) {
     std::ifstream in(entry.path(), std::ios::binary);
     inputs.emplace_back(entry.path().filename(), std::string(std::istreambuf_iterator<char>(in), {}));
   }
@@ -56,7 +58,8 @@ bool reads(std::string_view target, std::string_view input) {
   return document.parse(halves({reinterpret_cast<const uint8_t*>(input.data()), input.size()}).first, root, error);
 }
 
-constexpr std::string_view kReadAsOne[] = {"model", "vision", "gguf", "tokenizer", "json", "schema", "arguments", "tokenizer_json"};
+constexpr std::string_view kReadAsOne[] = {"model", "vision", "gguf",      "tokenizer",
+                                           "json",  "schema", "arguments", "tokenizer_json"};
 
 }  // namespace
 
@@ -79,12 +82,16 @@ TEST(fuzz_mutators) {
         ++n_made;
         n_changed += *mutant != input;
         replay(target, name + " changed", {reinterpret_cast<const uint8_t*>(mutant->data()), mutant->size()});
-        if (std::ranges::find(kReadAsOne, std::string_view(target.name)) == std::end(kReadAsOne) || !reads(target.name, input)) continue;
+        if (std::ranges::find(kReadAsOne, std::string_view(target.name)) == std::end(kReadAsOne) ||
+            !reads(target.name, input))
+          continue;
         ++n_read;
         n_still += reads(target.name, *mutant);
       }
     }
-    check::note(std::string(target.name) + ": " + std::to_string(n_made) + " mutants, " + std::to_string(n_changed) + " of them changed, " + std::to_string(n_still) + " of " + std::to_string(n_read) + " can still be read");
+    check::note(std::string(target.name) + ": " + std::to_string(n_made) + " mutants, " + std::to_string(n_changed) +
+                " of them changed, " + std::to_string(n_still) + " of " + std::to_string(n_read) +
+                " can still be read");
     CHECK(n_made >= 20 && n_changed > n_made * 8 / 10);
     CHECK(n_still * 2 >= n_read);
   }
@@ -102,11 +109,15 @@ TEST(fuzz_corpora) {
       ++n_inputs;
     }
     std::error_code none;
-    for (const auto& entry : std::filesystem::directory_iterator(check::repository_path("test/fuzz/corpus/") + target.name, none)) n_bytes += entry.file_size();
+    for (const auto& entry :
+         std::filesystem::directory_iterator(check::repository_path("test/fuzz/corpus/") + target.name, none))
+      n_bytes += entry.file_size();
     if (n_inputs < 10) check::fail(__FILE__, __LINE__, std::string(target.name) + " has no corpus");
     CHECK(n_bytes < 100'000);
-    check::note(std::string(target.name) + ": " + std::to_string(n_reached()) + " of " + std::to_string(n_inputs) + " get to where it looks");
-    CHECK(n_reached() >= 5);   // the rest is there to be refused
-    if (std::string_view(target.name) == "model") CHECK(n_reached() * 10 >= n_inputs * 9);   // networks that can be computed, all of them
+    check::note(std::string(target.name) + ": " + std::to_string(n_reached()) + " of " + std::to_string(n_inputs) +
+                " get to where it looks");
+    CHECK(n_reached() >= 5);  // the rest is there to be refused
+    // networks that can be computed, all of them
+    if (std::string_view(target.name) == "model") CHECK(n_reached() * 10 >= n_inputs * 9);
   }
 }

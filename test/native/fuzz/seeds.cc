@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
   for (const auto& [target, name, bytes] : monolith::fuzzing::made_seeds()) {
     const auto folder = std::filesystem::path(argv[1]) / target;
     std::filesystem::create_directories(folder);
-    std::ofstream(folder / name, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(folder / name, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   }
 }

@@ -23,7 +23,8 @@ inline testing::Bytes head_of(const testing::TinyModel& model) {
   testing::Bytes image = model.build();
   const auto file = GgufFile::parse(image);
   size_t first = image.size();
-  for (const GgufTensor& tensor : (*file)->tensors()) first = std::min(first, static_cast<size_t>(tensor.data.data() - image.data()));
+  for (const GgufTensor& tensor : (*file)->tensors())
+    first = std::min(first, static_cast<size_t>(tensor.data.data() - image.data()));
   image.resize(first);
   return image;
 }
@@ -38,7 +39,7 @@ inline std::vector<Seed> made_seeds() {
     for (const char c : more) seed.bytes.push_back(static_cast<uint8_t>(c));
   };
   for (const Case& one : all_cases()) add("model", one.name, head_of(one.model), std::string_view("\0", 1));
-  constexpr std::string_view kSides = "\x30\x20\x90\x01\x40\xF0";   // of pictures: small, long, none
+  constexpr std::string_view kSides = "\x30\x20\x90\x01\x40\xF0";  // of pictures: small, long, none
   for (const char* type : kProjectorNames) add("vision", type, head_of(TinyVision(type)), kSides);
   for (const HostileVision& one : hostile_vision()) {
     Bytes head = head_of(one.model);

@@ -27,7 +27,7 @@ using Input = std::span<const uint8_t>;
 using Mutate = std::optional<std::string> (*)(std::string_view input, Chance& chance);
 
 struct Target {
-  const char* name;   // its corpus: test/fuzz/corpus/NAME
+  const char* name;  // its corpus: test/fuzz/corpus/NAME
   void (*run)(Input);
   Mutate mutate = nullptr;
 };
@@ -47,15 +47,15 @@ inline bool mutate_with(std::string_view name, Mutate mutate) {
   return true;
 }
 
-#define FUZZ_TARGET(name)                                                                             \
-  static void fuzz_##name(monolith::fuzzing::Input input);                                            \
-  [[maybe_unused]] static const bool added_##name = monolith::fuzzing::add({#name, fuzz_##name});     \
+#define FUZZ_TARGET(name)                                                                         \
+  static void fuzz_##name(monolith::fuzzing::Input input);                                        \
+  [[maybe_unused]] static const bool added_##name = monolith::fuzzing::add({#name, fuzz_##name}); \
   static void fuzz_##name([[maybe_unused]] monolith::fuzzing::Input input)
 
 // Behind the target of the name.
-#define FUZZ_MUTATOR(name)                                                                                                  \
-  static std::optional<std::string> mutate_##name(std::string_view input, monolith::fuzzing::Chance& chance);               \
-  [[maybe_unused]] static const bool mutated_##name = monolith::fuzzing::mutate_with(#name, mutate_##name);                 \
+#define FUZZ_MUTATOR(name)                                                                                    \
+  static std::optional<std::string> mutate_##name(std::string_view input, monolith::fuzzing::Chance& chance); \
+  [[maybe_unused]] static const bool mutated_##name = monolith::fuzzing::mutate_with(#name, mutate_##name);   \
   static std::optional<std::string> mutate_##name(std::string_view input, monolith::fuzzing::Chance& chance)
 
 inline void insist(bool holds, const char* what, std::string_view with = {}) {
@@ -91,14 +91,18 @@ inline size_t& n_reached() {
 
 // A refusal says why in a line that anybody may read: no control characters of the file's, no addresses of this process.
 inline void check_message(std::string_view message) {
-  insist(!message.empty() && message.size() < 2500, "a refusal says why, in a line", message);   // which may list all that is known
-  for (const char c : message) insist(static_cast<uint8_t>(c) >= 0x20 && c != 0x7F, "a refusal holds no control characters", message);
+  // which may list all that is known
+  insist(!message.empty() && message.size() < 2500, "a refusal says why, in a line", message);
+  for (const char c : message)
+    insist(static_cast<uint8_t>(c) >= 0x20 && c != 0x7F, "a refusal holds no control characters", message);
   // As long as an address is and a word by itself (not of an escaped byte and what follows), unless a file holds it and the refusal quotes that.
   constexpr size_t kLength = 10;
-  for (size_t at = message.find("0x7f"); at != std::string_view::npos && at + kLength <= message.size(); at = message.find("0x7f", at + 1)) {
+  for (size_t at = message.find("0x7f"); at != std::string_view::npos && at + kLength <= message.size();
+       at = message.find("0x7f", at + 1)) {
     const std::string_view address = message.substr(at, kLength);
     if (at > 0 && std::isalnum(static_cast<unsigned char>(message[at - 1]))) continue;
-    insist(address.find_first_not_of("0123456789abcdef", 2) != std::string_view::npos || text_of(given()).find(address) != std::string_view::npos,
+    insist(address.find_first_not_of("0123456789abcdef", 2) != std::string_view::npos ||
+               text_of(given()).find(address) != std::string_view::npos,
            "a refusal holds no addresses", message);
   }
 }

@@ -53,7 +53,7 @@ class TextMutator {
   std::string once(const std::string& text, Chance& chance) const {
     const std::vector<Piece> pieces = pieces_of(text);
     if (pieces.empty()) return text + std::string(chance.of(words_));
-    const auto some = [&](const std::string& from, const std::vector<Piece>& of) {   // a few in a row
+    const auto some = [&](const std::string& from, const std::vector<Piece>& of) {  // a few in a row
       const size_t first = chance.below(of.size()), last = std::min(of.size() - 1, first + chance.below(3));
       return Piece{of[first].begin, std::max(of[first].end, std::min(of[last].end, from.size()))};
     };
@@ -67,7 +67,8 @@ class TextMutator {
       case 3: return replaced(was + std::string(chance.of(words_)));
       case 4: return replaced(chance.of(words_));
       case 5: {
-        if (was.find_first_not_of("0123456789") != std::string::npos) return replaced(was + std::string(chance.of(words_)));
+        if (was.find_first_not_of("0123456789") != std::string::npos)
+          return replaced(was + std::string(chance.of(words_)));
         return replaced(std::to_string(odd_integer(chance, std::strtoll(was.c_str(), nullptr, 10))));
       }
       default: {

@@ -81,11 +81,10 @@ struct QkvOf {
   std::function<Row(const std::string&, const Row&)> qk_norm = {};  // (tensor, row)
 };
 inline Rows attention(const P& net, const std::string& block, const Rows& h, const QkvOf& qkv,
-               const P::Attention& how = {}) {
+                      const P::Attention& how = {}) {
   const auto project = [&](const char* name) {
-    return each(h, [&](const Row& row) {
-      return qkv.biases ? net.biased(block + name, row) : net.times(block + name, row);
-    });
+    return each(
+        h, [&](const Row& row) { return qkv.biases ? net.biased(block + name, row) : net.times(block + name, row); });
   };
   Rows q = project("attn_q"), k = project("attn_k");
   if (qkv.qk_norm) {
@@ -97,11 +96,10 @@ inline Rows attention(const P& net, const std::string& block, const Rows& h, con
   return each(P::attend(q, k, project("attn_v"), how),
               [&](const Row& row) { return net.times(block + "attn_output", row); });
 }
-inline Row gated_network(const P& net, const std::string& block, const Row& h,
-                  double (*activation)(double) = silu, const std::string& suffix = "") {
-  return net.times(block + "ffn_down" + suffix,
-                   P::gated(activation, net.times(block + "ffn_gate" + suffix, h),
-                            net.times(block + "ffn_up" + suffix, h)));
+inline Row gated_network(const P& net, const std::string& block, const Row& h, double (*activation)(double) = silu,
+                         const std::string& suffix = "") {
+  return net.times(block + "ffn_down" + suffix, P::gated(activation, net.times(block + "ffn_gate" + suffix, h),
+                                                         net.times(block + "ffn_up" + suffix, h)));
 }
 inline std::function<Row(const std::string&, const Row&)> norm_of(const P& net) {
   return [&net](const std::string& name, const Row& row) { return net.norm(name, row); };
@@ -119,14 +117,13 @@ inline Rows logits_of(const P& net, const Rows& x, const char* output = "output"
 }
 // The plainest kind: x += attention(norm(x)); x += network(norm(x)).
 inline Rows pre_norm_layers(const P& net, const Tokens& tokens, uint32_t layers,
-                     const std::function<Rows(uint32_t, const std::string&, const Rows&)>& attend,
-                     const std::function<Row(const std::string&, const Row&)>& network) {
+                            const std::function<Rows(uint32_t, const std::string&, const Rows&)>& attend,
+                            const std::function<Row(const std::string&, const Row&)>& network) {
   Rows x = net.embed(tokens);
   for (uint32_t layer = 0; layer < layers; ++layer) {
     const std::string block = block_name(layer);
     x = sum(x, attend(layer, block, normed(net, block + "attn_norm", x)));
-    x = sum(x, each(normed(net, block + "ffn_norm", x),
-                    [&](const Row& row) { return network(block, row); }));
+    x = sum(x, each(normed(net, block + "ffn_norm", x), [&](const Row& row) { return network(block, row); }));
   }
   return x;
 }
@@ -135,14 +132,13 @@ inline Case mistral() {
   TinyModel model("llama");
   model.key("attention.sliding_window", kWindow);
   return {"llama with a window", model, [](const P& net, const Tokens& tokens) {
-            return logits_of(net, pre_norm_layers(
-                net, tokens, 2,
-                [&](uint32_t, const std::string& block, const Rows& h) {
-                  return attention(net, block, h, {.halves = false}, {.window = kWindow});
-                },
-                [&](const std::string& block, const Row& row) {
-                  return gated_network(net, block, row);
-                }));
+            return logits_of(
+                net, pre_norm_layers(
+                         net, tokens, 2,
+                         [&](uint32_t, const std::string& block, const Rows& h) {
+                           return attention(net, block, h, {.halves = false}, {.window = kWindow});
+                         },
+                         [&](const std::string& block, const Row& row) { return gated_network(net, block, row); }));
           }};
 }
 
@@ -159,17 +155,17 @@ inline Case biased_llama() {
   });
   return {"llama with biases", model, [](const P& net, const Tokens& tokens) {
             return logits_of(net, pre_norm_layers(
-                net, tokens, 2,
-                [&](uint32_t, const std::string& block, const Rows& h) {
-                  const Row bias = net.values(block + "attn_output.bias");
-                  return each(attention(net, block, h, {.biases = true, .halves = false}),
-                              [&](const Row& row) { return P::plus(row, bias); });
-                },
-                [&](const std::string& block, const Row& row) {
-                  return net.biased(block + "ffn_down",
-                                    P::gated(silu, net.biased(block + "ffn_gate", row),
-                                             net.biased(block + "ffn_up", row)));
-                }));
+                                      net, tokens, 2,
+                                      [&](uint32_t, const std::string& block, const Rows& h) {
+                                        const Row bias = net.values(block + "attn_output.bias");
+                                        return each(attention(net, block, h, {.biases = true, .halves = false}),
+                                                    [&](const Row& row) { return P::plus(row, bias); });
+                                      },
+                                      [&](const std::string& block, const Row& row) {
+                                        return net.biased(block + "ffn_down",
+                                                          P::gated(silu, net.biased(block + "ffn_gate", row),
+                                                                   net.biased(block + "ffn_up", row)));
+                                      }));
           }};
 }
 
@@ -178,13 +174,13 @@ inline Case mixtral() {
   put_experts(model, kFf);
   return {"llama with experts", model, [](const P& net, const Tokens& tokens) {
             return logits_of(net, pre_norm_layers(
-                net, tokens, 2,
-                [&](uint32_t, const std::string& block, const Rows& h) {
-                  return attention(net, block, h, {.halves = false});
-                },
-                [&](const std::string& block, const Row& row) {
-                  return net.mixture(block, row, kFf, kUsed, true);
-                }));
+                                      net, tokens, 2,
+                                      [&](uint32_t, const std::string& block, const Rows& h) {
+                                        return attention(net, block, h, {.halves = false});
+                                      },
+                                      [&](const std::string& block, const Row& row) {
+                                        return net.mixture(block, row, kFf, kUsed, true);
+                                      }));
           }};
 }
 
@@ -201,16 +197,16 @@ inline Case qwen2moe() {
   });
   return {"qwen2moe", model, [](const P& net, const Tokens& tokens) {
             return logits_of(net, pre_norm_layers(
-                net, tokens, 2,
-                [&](uint32_t, const std::string& block, const Rows& h) {
-                  return attention(net, block, h, {.biases = true});
-                },
-                [&](const std::string& block, const Row& row) {
-                  const double gate = net.times(block + "ffn_gate_inp_shexp", row)[0];
-                  return P::plus(net.mixture(block, row, kExpertFf, kUsed, false),
-                                 gated_network(net, block, row, silu, "_shexp"),
-                                 1 / (1 + std::exp(-gate)));
-                }));
+                                      net, tokens, 2,
+                                      [&](uint32_t, const std::string& block, const Rows& h) {
+                                        return attention(net, block, h, {.biases = true});
+                                      },
+                                      [&](const std::string& block, const Row& row) {
+                                        const double gate = net.times(block + "ffn_gate_inp_shexp", row)[0];
+                                        return P::plus(net.mixture(block, row, kExpertFf, kUsed, false),
+                                                       gated_network(net, block, row, silu, "_shexp"),
+                                                       1 / (1 + std::exp(-gate)));
+                                      }));
           }};
 }
 
@@ -220,13 +216,13 @@ inline Case qwen3moe(const char* name = "qwen3moe") {
   add_qk_norms(model, true);
   return {name, model, [](const P& net, const Tokens& tokens) {
             return logits_of(net, pre_norm_layers(
-                net, tokens, 2,
-                [&](uint32_t, const std::string& block, const Rows& h) {
-                  return attention(net, block, h, {.qk_norm = norm_of(net)});
-                },
-                [&](const std::string& block, const Row& row) {
-                  return net.mixture(block, row, kExpertFf, kUsed, true);
-                }));
+                                      net, tokens, 2,
+                                      [&](uint32_t, const std::string& block, const Rows& h) {
+                                        return attention(net, block, h, {.qk_norm = norm_of(net)});
+                                      },
+                                      [&](const std::string& block, const Row& row) {
+                                        return net.mixture(block, row, kExpertFf, kUsed, true);
+                                      }));
           }};
 }
 
@@ -236,13 +232,13 @@ inline Case olmoe() {
   add_qk_norms(model, false);
   return {"olmoe", model, [](const P& net, const Tokens& tokens) {
             return logits_of(net, pre_norm_layers(
-                net, tokens, 2,
-                [&](uint32_t, const std::string& block, const Rows& h) {
-                  return attention(net, block, h, {.qk_norm = norm_of(net)});
-                },
-                [&](const std::string& block, const Row& row) {
-                  return net.mixture(block, row, kFf, kUsed, false);
-                }));
+                                      net, tokens, 2,
+                                      [&](uint32_t, const std::string& block, const Rows& h) {
+                                        return attention(net, block, h, {.qk_norm = norm_of(net)});
+                                      },
+                                      [&](const std::string& block, const Row& row) {
+                                        return net.mixture(block, row, kFf, kUsed, false);
+                                      }));
           }};
 }
 
@@ -254,9 +250,8 @@ inline Case gemma() {
             for (uint32_t layer = 0; layer < 2; ++layer) {
               const std::string block = block_name(layer);
               x = sum(x, attention(net, block, normed(net, block + "attn_norm", x), {}));
-              x = sum(x, each(normed(net, block + "ffn_norm", x), [&](const Row& row) {
-                        return gated_network(net, block, row, gelu);
-                      }));
+              x = sum(x, each(normed(net, block + "ffn_norm", x),
+                              [&](const Row& row) { return gated_network(net, block, row, gelu); }));
             }
             return logits_of(net, x, "token_embd");
           }};
@@ -264,14 +259,14 @@ inline Case gemma() {
 
 // Gemma 2 and 3 share the placement of their norms.
 inline Rows gemma_layers(const P& net, const Tokens& tokens, uint32_t layers,
-                  const std::function<Rows(uint32_t, const std::string&, const Rows&)>& attend) {
+                         const std::function<Rows(uint32_t, const std::string&, const Rows&)>& attend) {
   Rows x = net.embed(tokens, 8);
   for (uint32_t layer = 0; layer < layers; ++layer) {
     const std::string block = block_name(layer);
     const Rows a = attend(layer, block, normed(net, block + "attn_norm", x));
     x = sum(x, normed(net, block + "post_attention_norm", a));
-    const Rows f = each(normed(net, block + "ffn_norm", x),
-                        [&](const Row& row) { return gated_network(net, block, row, gelu); });
+    const Rows f =
+        each(normed(net, block + "ffn_norm", x), [&](const Row& row) { return gated_network(net, block, row, gelu); });
     x = sum(x, normed(net, block + "post_ffw_norm", f));
   }
   return logits_of(net, x, "token_embd");
@@ -285,10 +280,9 @@ inline Case gemma2() {
   model.key("final_logit_softcapping", 4.0f);
   add_post_norms(model);
   return {"gemma2", model, [](const P& net, const Tokens& tokens) {
-            const Rows logits = gemma_layers(
-                net, tokens, 3, [&](uint32_t layer, const std::string& block, const Rows& h) {
-                  return attention(net, block, h, {},
-                                   {.window = layer % 2 == 0 ? int{kWindow} : 0, .cap = 1.5});
+            const Rows logits =
+                gemma_layers(net, tokens, 3, [&](uint32_t layer, const std::string& block, const Rows& h) {
+                  return attention(net, block, h, {}, {.window = layer % 2 == 0 ? int{kWindow} : 0, .cap = 1.5});
                 });
             return each(logits, [](Row row) {
               for (double& value : row) value = 4 * std::tanh(value / 4);
@@ -307,15 +301,13 @@ inline Case gemma3() {
   add_post_norms(model);
   add_qk_norms(model, true);
   return {"gemma3", model, [](const P& net, const Tokens& tokens) {
-            return gemma_layers(
-                net, tokens, 7, [&](uint32_t layer, const std::string& block, const Rows& h) {
-                  const bool local = layer != 5;
-                  QkvOf qkv;
-                  qkv.frequency = local ? P::frequencies(10000)
-                                        : P::scaled(P::frequencies(1e6), 1 / 8.0);
-                  qkv.qk_norm = norm_of(net);
-                  return attention(net, block, h, qkv, {.window = local ? int{kWindow} : 0});
-                });
+            return gemma_layers(net, tokens, 7, [&](uint32_t layer, const std::string& block, const Rows& h) {
+              const bool local = layer != 5;
+              QkvOf qkv;
+              qkv.frequency = local ? P::frequencies(10000) : P::scaled(P::frequencies(1e6), 1 / 8.0);
+              qkv.qk_norm = norm_of(net);
+              return attention(net, block, h, qkv, {.window = local ? int{kWindow} : 0});
+            });
           }};
 }
 
@@ -330,61 +322,56 @@ inline Case phi3(uint32_t original, double factor) {
   model.tensors["rope_factors_short.weight"] = {{6}, TensorType::kF32, 0.0f, 1.5f};
   model.tensors["rope_factors_long.weight"] = {{6}, TensorType::kF32, 0.0f, 6.0f};
   for_blocks(model, [&](const std::string& block) {
-    for (const char* part : {"attn_q", "attn_k", "attn_v", "ffn_gate"})
-      model.tensors.erase(block + part + ".weight");
+    for (const char* part : {"attn_q", "attn_k", "attn_v", "ffn_gate"}) model.tensors.erase(block + part + ".weight");
     model.matrix(block + "attn_qkv.weight", kQ + 2 * kKv, kEmbd);
     model.matrix(block + "ffn_up.weight", 2 * kFf, kEmbd);
   });
   return {"phi3", model, [factor](const P& net, const Tokens& tokens) {
-            return logits_of(net, pre_norm_layers(
-                net, tokens, 2,
-                [&](uint32_t, const std::string& block, const Rows& h) {
-                  const auto part = [&](size_t first, size_t count) {
-                    return each(h, [&](const Row& row) {
-                      return net.times(block + "attn_qkv", row, first, count);
-                    });
-                  };
-                  Rows q = part(0, kQ), k = part(kQ, kKv);
-                  const Row frequency = P::scaled(P::frequencies(10000, 12), 1 / factor);
-                  P::rotate(q, frequency, true, 1.25);
-                  P::rotate(k, frequency, true, 1.25);
-                  const Rows attended = P::attend(q, k, part(kQ + kKv, kKv), {.window = kWindow});
-                  return each(attended, [&](const Row& row) {
-                    return net.times(block + "attn_output", row);
-                  });
-                },
-                [&](const std::string& block, const Row& row) {
-                  return net.times(block + "ffn_down",
-                                   P::gated(silu, net.times(block + "ffn_up", row, 0, kFf),
-                                            net.times(block + "ffn_up", row, kFf, kFf)));
-                }));
+            return logits_of(
+                net, pre_norm_layers(
+                         net, tokens, 2,
+                         [&](uint32_t, const std::string& block, const Rows& h) {
+                           const auto part = [&](size_t first, size_t count) {
+                             return each(
+                                 h, [&](const Row& row) { return net.times(block + "attn_qkv", row, first, count); });
+                           };
+                           Rows q = part(0, kQ), k = part(kQ, kKv);
+                           const Row frequency = P::scaled(P::frequencies(10000, 12), 1 / factor);
+                           P::rotate(q, frequency, true, 1.25);
+                           P::rotate(k, frequency, true, 1.25);
+                           const Rows attended = P::attend(q, k, part(kQ + kKv, kKv), {.window = kWindow});
+                           return each(attended, [&](const Row& row) { return net.times(block + "attn_output", row); });
+                         },
+                         [&](const std::string& block, const Row& row) {
+                           return net.times(block + "ffn_down", P::gated(silu, net.times(block + "ffn_up", row, 0, kFf),
+                                                                         net.times(block + "ffn_up", row, kFf, kFf)));
+                         }));
           }};
 }
 
 inline Case smollm3() {
   return {"smollm3", TinyModel("smollm3", 5), [](const P& net, const Tokens& tokens) {
-            return logits_of(net, pre_norm_layers(
-                net, tokens, 5,
-                [&](uint32_t layer, const std::string& block, const Rows& h) {
-                  return attention(net, block, h,
-                                   {.frequency = layer == 3 ? Row{} : P::frequencies(10000),
-                                    .halves = false});
-                },
-                [&](const std::string& block, const Row& row) {
-                  return gated_network(net, block, row);
-                }));
+            return logits_of(
+                net, pre_norm_layers(
+                         net, tokens, 5,
+                         [&](uint32_t layer, const std::string& block, const Rows& h) {
+                           return attention(net, block, h,
+                                            {.frequency = layer == 3 ? Row{} : P::frequencies(10000), .halves = false});
+                         },
+                         [&](const std::string& block, const Row& row) { return gated_network(net, block, row); }));
           }};
 }
 
 inline Rows granite_layers(const P& net, const Tokens& tokens, const Row& frequency, double scale,
-                    const std::function<Row(const std::string&, const Row&)>& network) {
+                           const std::function<Row(const std::string&, const Row&)>& network) {
   Rows x = net.embed(tokens, 12);
   for (uint32_t layer = 0; layer < 2; ++layer) {
     const std::string block = block_name(layer);
-    x = sum(x, attention(net, block, normed(net, block + "attn_norm", x),
-                         {.frequency = frequency, .halves = false}, {.scale = scale}), 0.22f);
-    x = sum(x, each(normed(net, block + "ffn_norm", x),
-                    [&](const Row& row) { return network(block, row); }), 0.22f);
+    x = sum(x,
+            attention(net, block, normed(net, block + "attn_norm", x), {.frequency = frequency, .halves = false},
+                      {.scale = scale}),
+            0.22f);
+    x = sum(x, each(normed(net, block + "ffn_norm", x), [&](const Row& row) { return network(block, row); }), 0.22f);
   }
   return each(logits_of(net, x), [](const Row& row) { return P::scaled(row, 1 / 8.0); });
 }
@@ -401,10 +388,9 @@ inline Case granite(bool rotates) {
   put_granite_scales(model);
   if (!rotates) model.key("rope.scaling.finetuned", false);
   return {"granite", model, [rotates](const P& net, const Tokens& tokens) {
-            return granite_layers(net, tokens, rotates ? P::frequencies(10000) : Row{}, 0.125,
-                                  [&](const std::string& block, const Row& row) {
-                                    return gated_network(net, block, row);
-                                  });
+            return granite_layers(
+                net, tokens, rotates ? P::frequencies(10000) : Row{}, 0.125,
+                [&](const std::string& block, const Row& row) { return gated_network(net, block, row); });
           }};
 }
 
@@ -413,10 +399,9 @@ inline Case minicpm() {
   put_granite_scales(model);
   model.keys.erase("minicpm.attention.scale");
   return {"minicpm", model, [](const P& net, const Tokens& tokens) {
-            return granite_layers(net, tokens, P::frequencies(10000), 0.25,
-                                  [&](const std::string& block, const Row& row) {
-                                    return gated_network(net, block, row);
-                                  });
+            return granite_layers(
+                net, tokens, P::frequencies(10000), 0.25,
+                [&](const std::string& block, const Row& row) { return gated_network(net, block, row); });
           }};
 }
 
@@ -433,8 +418,7 @@ inline Case granitemoe(bool shared) {
                                   [&](const std::string& block, const Row& row) {
                                     const Row experts = net.mixture(block, row, kFf, kUsed, true);
                                     if (!shared) return experts;
-                                    return P::plus(experts,
-                                                   gated_network(net, block, row, silu, "_shexp"));
+                                    return P::plus(experts, gated_network(net, block, row, silu, "_shexp"));
                                   });
           }};
 }
@@ -454,8 +438,7 @@ inline Case olmo2(bool windows) {
     model.tensors.erase(block + "attn_norm.weight");
     model.tensors.erase(block + "ffn_norm.weight");
   });
-  return {windows ? "olmo2 with windows" : "olmo2", model,
-          [windows](const P& net, const Tokens& tokens) {
+  return {windows ? "olmo2 with windows" : "olmo2", model, [windows](const P& net, const Tokens& tokens) {
             Rows x = net.embed(tokens);
             for (uint32_t layer = 0; layer < 4; ++layer) {
               const std::string block = block_name(layer);
@@ -465,8 +448,7 @@ inline Case olmo2(bool windows) {
               qkv.qk_norm = norm_of(net);
               const Rows a = attention(net, block, x, qkv, {.window = local ? int{kWindow} : 0});
               x = sum(x, normed(net, block + "post_attention_norm", a));
-              const Rows f =
-                  each(x, [&](const Row& row) { return gated_network(net, block, row); });
+              const Rows f = each(x, [&](const Row& row) { return gated_network(net, block, row); });
               x = sum(x, normed(net, block + "post_ffw_norm", f));
             }
             return logits_of(net, x);
@@ -483,8 +465,7 @@ inline Case exaone4(bool windows) {
     model.tensors.erase(block + "attn_norm.weight");
     model.tensors.erase(block + "ffn_norm.weight");
   });
-  return {windows ? "exaone4 with windows" : "exaone4", model,
-          [windows](const P& net, const Tokens& tokens) {
+  return {windows ? "exaone4 with windows" : "exaone4", model, [windows](const P& net, const Tokens& tokens) {
             Rows x = net.embed(tokens);
             for (uint32_t layer = 0; layer < 5; ++layer) {
               const std::string block = block_name(layer);
@@ -494,8 +475,7 @@ inline Case exaone4(bool windows) {
               qkv.qk_norm = norm_of(net);
               const Rows a = attention(net, block, x, qkv, {.window = local ? int{kWindow} : 0});
               x = sum(x, normed(net, block + "post_attention_norm", a));
-              const Rows f =
-                  each(x, [&](const Row& row) { return gated_network(net, block, row); });
+              const Rows f = each(x, [&](const Row& row) { return gated_network(net, block, row); });
               x = sum(x, normed(net, block + "post_ffw_norm", f));
             }
             return logits_of(net, x);
@@ -517,14 +497,12 @@ inline Case glm4() {
             Rows x = net.embed(tokens);
             for (uint32_t layer = 0; layer < 2; ++layer) {
               const std::string block = block_name(layer);
-              const Rows a = attention(
-                  net, block, normed(net, block + "attn_norm", x),
-                  {.biases = true, .frequency = P::frequencies(10000, 8), .halves = false});
+              const Rows a = attention(net, block, normed(net, block + "attn_norm", x),
+                                       {.biases = true, .frequency = P::frequencies(10000, 8), .halves = false});
               x = sum(x, normed(net, block + "post_attention_norm", a));
               const Rows f = each(normed(net, block + "ffn_norm", x), [&](const Row& row) {
-                return net.times(block + "ffn_down",
-                                 P::gated(silu, net.times(block + "ffn_up", row, 0, kFf),
-                                          net.times(block + "ffn_up", row, kFf, kFf)));
+                return net.times(block + "ffn_down", P::gated(silu, net.times(block + "ffn_up", row, 0, kFf),
+                                                              net.times(block + "ffn_up", row, kFf, kFf)));
               });
               x = sum(x, normed(net, block + "post_ffw_norm", f));
             }
@@ -560,10 +538,13 @@ inline Case qwen2vl() {
     model.bias(block + "attn_v.bias", kKv);
   });
   return {"qwen2vl", model, [](const P& net, const Tokens& tokens) {
-            return logits_of(net, pre_norm_layers(
-                net, tokens, 2,
-                [&](uint32_t, const std::string& block, const Rows& h) { return attention(net, block, h, {.biases = true}); },
-                [&](const std::string& block, const Row& row) { return gated_network(net, block, row); }));
+            return logits_of(
+                net, pre_norm_layers(
+                         net, tokens, 2,
+                         [&](uint32_t, const std::string& block, const Rows& h) {
+                           return attention(net, block, h, {.biases = true});
+                         },
+                         [&](const std::string& block, const Row& row) { return gated_network(net, block, row); }));
           }};
 }
 
@@ -572,25 +553,25 @@ inline Case qwen3vl() {
   model.key("rope.dimension_sections", 8u);
   add_qk_norms(model, true);
   return {"qwen3vl", model, [](const P& net, const Tokens& tokens) {
-            return logits_of(net, pre_norm_layers(
-                net, tokens, 2,
-                [&](uint32_t, const std::string& block, const Rows& h) {
-                  return attention(net, block, h, {.qk_norm = norm_of(net)});
-                },
-                [&](const std::string& block, const Row& row) { return gated_network(net, block, row); }));
+            return logits_of(
+                net, pre_norm_layers(
+                         net, tokens, 2,
+                         [&](uint32_t, const std::string& block, const Rows& h) {
+                           return attention(net, block, h, {.qk_norm = norm_of(net)});
+                         },
+                         [&](const std::string& block, const Row& row) { return gated_network(net, block, row); }));
           }};
 }
 
 inline Case llama_like(const char* name, bool halves) {
   return {name, TinyModel(name), [halves](const P& net, const Tokens& tokens) {
-            return logits_of(net, pre_norm_layers(
-                net, tokens, 2,
-                [&](uint32_t, const std::string& block, const Rows& h) {
-                  return attention(net, block, h, {.halves = halves});
-                },
-                [&](const std::string& block, const Row& row) {
-                  return gated_network(net, block, row);
-                }));
+            return logits_of(
+                net, pre_norm_layers(
+                         net, tokens, 2,
+                         [&](uint32_t, const std::string& block, const Rows& h) {
+                           return attention(net, block, h, {.halves = halves});
+                         },
+                         [&](const std::string& block, const Row& row) { return gated_network(net, block, row); }));
           }};
 }
 

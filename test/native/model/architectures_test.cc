@@ -38,8 +38,7 @@ TEST(every_architecture_computes_its_network) {
         worst = std::max(worst, std::abs(ours[i] - expected[row][i]) / deviation);
     }
     check::note(one.name + ": " + std::to_string(worst * 1e6) + "e-6 standard deviations");
-    if (!(worst < 2e-5))
-      check::fail(__FILE__, __LINE__, one.name + " is off by " + std::to_string(worst));
+    if (!(worst < 2e-5)) check::fail(__FILE__, __LINE__, one.name + " is off by " + std::to_string(worst));
     CHECK_EQ(loaded.model->memory().total(), loaded.model->allocated().total());
     CHECK_EQ(loaded.model->memory().weight_bytes, loaded.model->allocated().weight_bytes);
   }
@@ -57,8 +56,8 @@ TEST(every_architecture_gives_the_same_bits_in_any_pieces_and_threads_and_on_all
         if (first.empty()) first = logits;
         if (std::memcmp(first.data(), logits.data(), logits.size() * sizeof(float)) != 0)
           check::fail(__FILE__, __LINE__,
-                      one.name + ": other bits on " + std::string(cpu_isa_name(isa)) +
-                          " in pieces of " + std::to_string(piece));
+                      one.name + ": other bits on " + std::string(cpu_isa_name(isa)) + " in pieces of " +
+                          std::to_string(piece));
       }
     }
   }
@@ -80,9 +79,9 @@ TEST(every_architecture_names_the_tensors_it_misses) {
         auto backend = make_cpu_backend({.threads = 1});
         const auto plan = Model::plan(*parsed.file, **backend, kNetworkLimits);
         if (plan || plan.error().message.find("'" + name + "'") == std::string::npos)
-          check::fail(__FILE__, __LINE__,
-                      one.name + ": a fault in " + name + " is " +
-                          (plan ? "not seen" : "told as " + plan.error().message));
+          check::fail(
+              __FILE__, __LINE__,
+              one.name + ": a fault in " + name + " is " + (plan ? "not seen" : "told as " + plan.error().message));
       }
     }
   }

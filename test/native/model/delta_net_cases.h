@@ -24,7 +24,7 @@ inline TinyModel delta_nets(const char* architecture, bool in_runs) {
     model.tensors.erase(block + "ffn_norm.weight");
     model.norm(block + "post_attention_norm.weight", kEmbd);
     if (layer + 1 == kInterval) {
-      model.matrix(block + "attn_q.weight", 2 * kQ, kEmbd);   // of each head the query, then its gate
+      model.matrix(block + "attn_q.weight", 2 * kQ, kEmbd);  // of each head the query, then its gate
       model.norm(block + "attn_q_norm.weight", TinyModel::kHeadDim);
       model.norm(block + "attn_k_norm.weight", TinyModel::kHeadDim);
       continue;
@@ -55,8 +55,9 @@ inline Row unit(Row x) {
 
 // A key head serves a run of value heads, or is dealt out to them in turn.
 inline Rows delta_net(const P& net, const std::string& block, const Rows& h, bool in_runs) {
-  const Rows mixed = convolved(net, block + "ssm_conv1d",
-                               each(h, [&](const Row& row) { return net.times(block + "attn_qkv", row); }), false, silu);
+  const Rows mixed =
+      convolved(net, block + "ssm_conv1d", each(h, [&](const Row& row) { return net.times(block + "attn_qkv", row); }),
+                false, silu);
   const Row rate = net.values(block + "ssm_a"), bias = net.values(block + "ssm_dt.bias");
   std::vector<Rows> states(kValueHeads, Rows(kKeyDim, Row(kValueDim)));
   Rows out;
@@ -69,7 +70,8 @@ inline Rows delta_net(const P& net, const std::string& block, const Rows& h, boo
       // Of each key head the betas of its run, then what their decays are made of.
       const uint32_t of_beta = in_runs ? key_head * 2 * kRun + head % kRun : head;
       const double beta = logistic(net.times(block + (in_runs ? "ssm_ba" : "ssm_beta"), h[row])[of_beta]);
-      const double step = net.times(block + (in_runs ? "ssm_ba" : "ssm_alpha"), h[row])[in_runs ? of_beta + kRun : head];
+      const double step =
+          net.times(block + (in_runs ? "ssm_ba" : "ssm_alpha"), h[row])[in_runs ? of_beta + kRun : head];
       const double decay = std::exp(rate[head] * softplus(step + bias[head]));
       const Row query = unit(part_of(mixed[row], key_head * kKeyDim, kKeyDim));
       const Row key = unit(part_of(mixed[row], kDeltaKeys + key_head * kKeyDim, kKeyDim));
@@ -100,11 +102,14 @@ inline Rows gated_attention(const P& net, const std::string& block, const Rows& 
       const Row both = net.times(block + "attn_q", row);
       Row out;
       for (size_t head = 0; head < TinyModel::kHeads; ++head)
-        for (size_t i = 0; i < TinyModel::kHeadDim; ++i) out.push_back(both[(2 * head + second) * TinyModel::kHeadDim + i]);
+        for (size_t i = 0; i < TinyModel::kHeadDim; ++i)
+          out.push_back(both[(2 * head + second) * TinyModel::kHeadDim + i]);
       return out;
     });
   };
-  const auto project = [&](const char* name) { return each(h, [&](const Row& row) { return net.times(block + name, row); }); };
+  const auto project = [&](const char* name) {
+    return each(h, [&](const Row& row) { return net.times(block + name, row); });
+  };
   Rows q = normed(net, block + "attn_q_norm", half(0)), k = normed(net, block + "attn_k_norm", project("attn_k"));
   P::rotate(q, P::frequencies(10000, 8), true);
   P::rotate(k, P::frequencies(10000, 8), true);
@@ -121,7 +126,8 @@ inline Rows delta_net_layers(const P& net, const Tokens& tokens, bool in_runs,
     const std::string block = block_name(layer);
     const Rows h = normed(net, block + "attn_norm", x);
     x = sum(x, layer + 1 == kInterval ? gated_attention(net, block, h) : delta_net(net, block, h, in_runs));
-    x = sum(x, each(normed(net, block + "post_attention_norm", x), [&](const Row& row) { return network(block, row); }));
+    x = sum(x,
+            each(normed(net, block + "post_attention_norm", x), [&](const Row& row) { return network(block, row); }));
   }
   return logits_of(net, x);
 }
@@ -129,8 +135,9 @@ inline Rows delta_net_layers(const P& net, const Tokens& tokens, bool in_runs,
 inline Case qwen35() {
   TinyModel model = delta_nets("qwen35", false);
   return {"qwen35", model, [](const P& net, const Tokens& tokens) {
-            return delta_net_layers(net, tokens, false,
-                                    [&](const std::string& block, const Row& row) { return gated_network(net, block, row); });
+            return delta_net_layers(net, tokens, false, [&](const std::string& block, const Row& row) {
+              return gated_network(net, block, row);
+            });
           }};
 }
 
@@ -143,7 +150,8 @@ inline Case delta_nets_with_experts(const char* architecture, bool in_runs) {
   for_blocks(model, [&](const std::string& block) { model.bias(block + "ffn_gate_inp_shexp.weight", kEmbd); });
   return {architecture, model, [in_runs](const P& net, const Tokens& tokens) {
             return delta_net_layers(net, tokens, in_runs, [&](const std::string& block, const Row& row) {
-              return P::plus(net.mixture(block, row, kExpertFf, kUsed, true), gated_network(net, block, row, silu, "_shexp"),
+              return P::plus(net.mixture(block, row, kExpertFf, kUsed, true),
+                             gated_network(net, block, row, silu, "_shexp"),
                              logistic(net.times(block + "ffn_gate_inp_shexp", row)[0]));
             });
           }};

@@ -38,7 +38,8 @@ TinyModel delta_model(uint32_t interval) {
       model.norm(block + "attn_k_norm.weight", TinyModel::kHeadDim);
       continue;
     }
-    for (const char* name : {"attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_output.weight", "attn_q_norm.weight", "attn_k_norm.weight"})
+    for (const char* name : {"attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_output.weight",
+                             "attn_q_norm.weight", "attn_k_norm.weight"})
       model.tensors.erase(block + name);
     const uint32_t values = kValueHeads * kDim, channels = 2 * kKeyHeads * kDim + values;
     model.matrix(block + "attn_qkv.weight", channels, kEmbedding);
@@ -56,17 +57,20 @@ TinyModel delta_model(uint32_t interval) {
 
 // Qwen3-Next, which alone has a file layout from before its matrices were apart.
 TinyModel next_model(bool grouped) {
-  constexpr uint32_t kEmbedding = TinyModel::kEmbedding, kKeyHeads = 2, kValueHeads = 4, kDim = 8, kRun = kValueHeads / kKeyHeads * kDim;
+  constexpr uint32_t kEmbedding = TinyModel::kEmbedding, kKeyHeads = 2, kValueHeads = 4, kDim = 8,
+                     kRun = kValueHeads / kKeyHeads * kDim;
   TinyModel model("qwen3next", 2);
   model.key("full_attention_interval", 1000u);
-  for (const auto& [key, value] : {std::pair{"ssm.conv_kernel", 4u}, std::pair{"ssm.state_size", kDim}, std::pair{"ssm.group_count", kKeyHeads},
-                                   std::pair{"ssm.time_step_rank", kValueHeads}, std::pair{"ssm.inner_size", kValueHeads * kDim}})
+  for (const auto& [key, value] :
+       {std::pair{"ssm.conv_kernel", 4u}, std::pair{"ssm.state_size", kDim}, std::pair{"ssm.group_count", kKeyHeads},
+        std::pair{"ssm.time_step_rank", kValueHeads}, std::pair{"ssm.inner_size", kValueHeads * kDim}})
     model.key(key, value);
   put_experts(model, kExpertFf);
   model.key("expert_shared_feed_forward_length", 80u);
   put_shared_expert(model, 80);
   for_blocks(model, [&](const std::string& block) {
-    for (const char* name : {"ffn_norm.weight", "attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_output.weight"})
+    for (const char* name :
+         {"ffn_norm.weight", "attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_output.weight"})
       model.tensors.erase(block + name);
     model.norm(block + "post_attention_norm.weight", kEmbedding);
     model.bias(block + "ffn_gate_inp_shexp.weight", kEmbedding);
@@ -80,7 +84,8 @@ TinyModel next_model(bool grouped) {
     model.norm(block + "ssm_norm.weight", kDim);
     model.matrix(block + "ssm_out.weight", kEmbedding, values);
     if (!grouped) return;
-    const std::vector<float> mixed = model.floats(block + "attn_qkv.weight"), gate = model.floats(block + "attn_gate.weight");
+    const std::vector<float> mixed = model.floats(block + "attn_qkv.weight"),
+                             gate = model.floats(block + "attn_gate.weight");
     TinyModel::Tensor together{{kEmbedding, channels + values}};
     const auto rows = [&](const std::vector<float>& from, uint32_t first, uint32_t count) {
       for (uint32_t i = first * kEmbedding; i < (first + count) * kEmbedding; ++i) put(together.data, from[i]);
@@ -109,7 +114,8 @@ std::vector<float> logits_of(Model& model, const std::vector<int32_t>& rows, int
     for (const int32_t row : rows)
       if (row >= begin && row < begin + n) wanted.push_back(row - begin);
     const Segment segment{0, n, begin, pages.data(), begin > 0 ? 1 : kNoSlot, 1};
-    const float* const logits = model.forward({std::span(tokens).subspan(static_cast<size_t>(begin), static_cast<size_t>(n)), {&segment, 1}, wanted});
+    const float* const logits = model.forward(
+        {std::span(tokens).subspan(static_cast<size_t>(begin), static_cast<size_t>(n)), {&segment, 1}, wanted});
     all.insert(all.end(), logits, logits + wanted.size() * TinyModel::kVocab);
   }
   return all;
@@ -126,8 +132,9 @@ TEST(matrices_by_key_head_give_the_bits_of_matrices_apart) {
     REQUIRE(parsed.file != nullptr);
     auto backend = make_cpu_backend({.threads = 1});
     REQUIRE(backend.ok());
-    auto model = Transformer::load(*parsed.file, **backend,
-                                   {.max_batch_tokens = 32, .max_logit_rows = 32, .max_context = 32, .n_pages = 2, .n_slots = 2}, {});
+    auto model = Transformer::load(
+        *parsed.file, **backend,
+        {.max_batch_tokens = 32, .max_logit_rows = 32, .max_context = 32, .n_pages = 2, .n_slots = 2}, {});
     if (!model) return check::fail(__FILE__, __LINE__, model.error().message);
     found.push_back(logits_of(**model, every, 7));
   }
@@ -136,13 +143,14 @@ TEST(matrices_by_key_head_give_the_bits_of_matrices_apart) {
 }
 
 TEST(rows_of_delta_nets_are_the_same_alone_and_in_any_cut) {
-  for (const uint32_t interval : {1000u, 2u, 3u}) {   // none attends; the one in the middle; the last
+  for (const uint32_t interval : {1000u, 2u, 3u}) {  // none attends; the one in the middle; the last
     const ParsedModel parsed(delta_model(interval));
     REQUIRE(parsed.file != nullptr);
     auto backend = make_cpu_backend({.threads = 1});
     REQUIRE(backend.ok());
-    auto model = Transformer::load(*parsed.file, **backend,
-                                   {.max_batch_tokens = 32, .max_logit_rows = 32, .max_context = 32, .n_pages = 2, .n_slots = 2}, {});
+    auto model = Transformer::load(
+        *parsed.file, **backend,
+        {.max_batch_tokens = 32, .max_logit_rows = 32, .max_context = 32, .n_pages = 2, .n_slots = 2}, {});
     if (!model) return check::fail(__FILE__, __LINE__, model.error().message);
     CHECK((*model)->memory().slot_bytes > 0);
     CHECK_EQ((*model)->memory().total(), (*model)->allocated().total());
@@ -155,7 +163,8 @@ TEST(rows_of_delta_nets_are_the_same_alone_and_in_any_cut) {
         const std::vector<float> some = logits_of(**model, rows, piece);
         REQUIRE(some.size() == rows.size() * TinyModel::kVocab);
         for (size_t i = 0; i < rows.size(); ++i)
-          CHECK(std::memcmp(&some[i * TinyModel::kVocab], &all[static_cast<size_t>(rows[i]) * TinyModel::kVocab], TinyModel::kVocab * sizeof(float)) == 0);
+          CHECK(std::memcmp(&some[i * TinyModel::kVocab], &all[static_cast<size_t>(rows[i]) * TinyModel::kVocab],
+                            TinyModel::kVocab * sizeof(float)) == 0);
       }
     }
   }

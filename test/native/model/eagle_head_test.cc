@@ -16,8 +16,8 @@ constexpr uint32_t kLayers = 4;
 
 struct HeadOf {
   uint32_t n_embd;
-  bool own_ends;      // an embedding table and a matrix to logits of its own, for some of the tokens
-  bool norms;         // before fc, and before the residual stream
+  bool own_ends;  // an embedding table and a matrix to logits of its own, for some of the tokens
+  bool norms;     // before fc, and before the residual stream
   std::vector<uint32_t> sources;
 };
 
@@ -72,8 +72,10 @@ std::vector<Rows> streams_of(const P& net, const Tokens& tokens) {
   std::vector<Rows> all = {net.embed(tokens)};
   for (uint32_t i = 0; i < kLayers; ++i) {
     const std::string block = block_name(i);
-    const Rows x = sum(all.back(), attention(net, block, normed(net, block + "attn_norm", all.back()), {.halves = false}));
-    all.push_back(sum(x, each(normed(net, block + "ffn_norm", x), [&](const Row& row) { return gated_network(net, block, row); })));
+    const Rows x =
+        sum(all.back(), attention(net, block, normed(net, block + "attn_norm", all.back()), {.halves = false}));
+    all.push_back(sum(
+        x, each(normed(net, block + "ffn_norm", x), [&](const Row& row) { return gated_network(net, block, row); })));
   }
   return all;
 }
@@ -90,7 +92,9 @@ void check_head(const HeadOf& how) {
     hidden.push_back(own.times("fc", how.norms ? own.norm("enc.output_norm", sources) : sources));
   }
   const Row table = how.own_ends ? own.values("token_embd.weight") : net.values("token_embd.weight");
-  const auto embedded = [&](int32_t token) { return Row(table.begin() + token * how.n_embd, table.begin() + (token + 1) * how.n_embd); };
+  const auto embedded = [&](int32_t token) {
+    return Row(table.begin() + token * how.n_embd, table.begin() + (token + 1) * how.n_embd);
+  };
   // Of rows (token, hidden row before it) what the layer leaves.
   const auto layer = [&](const std::vector<std::pair<int32_t, Row>>& rows) {
     Rows in, residual;
@@ -99,7 +103,8 @@ void check_head(const HeadOf& how) {
       residual.push_back(how.norms ? own.norm("blk.0.attn_norm_2", before) : before);
     }
     const Rows x = sum(residual, attention(own, "blk.0.", in, {.halves = false}));
-    return sum(x, each(normed(own, "blk.0.ffn_norm", x), [&](const Row& row) { return gated_network(own, "blk.0.", row); }));
+    return sum(
+        x, each(normed(own, "blk.0.ffn_norm", x), [&](const Row& row) { return gated_network(own, "blk.0.", row); }));
   };
   const ParsedModel parsed(model), parsed_head(head);
   REQUIRE(parsed.file != nullptr && parsed_head.file != nullptr);
@@ -126,16 +131,25 @@ void check_head(const HeadOf& how) {
       REQUIRE(guessed.size() == expected.size());
       double worst = 0;
       for (size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::abs(expected[i] - double{guessed[i]}));
-      if (!(worst < 1e-3)) check::fail(__FILE__, __LINE__, "pieces of " + std::to_string(piece) + ", guess " + std::to_string(depth) + " is off by " + std::to_string(worst));
+      if (!(worst < 1e-3))
+        check::fail(__FILE__, __LINE__,
+                    "pieces of " + std::to_string(piece) + ", guess " + std::to_string(depth) + " is off by " +
+                        std::to_string(worst));
       const auto best = static_cast<int32_t>(std::max_element(guessed.begin(), guessed.end()) - guessed.begin());
       rows.emplace_back(how.own_ends ? (*loaded)->guessed_tokens()[static_cast<size_t>(best)] : best, left);
     }
   }
 }
 
-TEST(eagle_head_computes_its_formula) { check_head({.n_embd = kEmbd, .own_ends = false, .norms = false, .sources = {0, 2, 3}}); }
-TEST(eagle_head_of_its_own_width_and_tokens_computes_its_formula) { check_head({.n_embd = 48, .own_ends = true, .norms = false, .sources = {1, 2, 4}}); }
-TEST(eagle_head_with_norms_before_computes_its_formula) { check_head({.n_embd = 96, .own_ends = true, .norms = true, .sources = {2, 1, 3}}); }
+TEST(eagle_head_computes_its_formula) {
+  check_head({.n_embd = kEmbd, .own_ends = false, .norms = false, .sources = {0, 2, 3}});
+}
+TEST(eagle_head_of_its_own_width_and_tokens_computes_its_formula) {
+  check_head({.n_embd = 48, .own_ends = true, .norms = false, .sources = {1, 2, 4}});
+}
+TEST(eagle_head_with_norms_before_computes_its_formula) {
+  check_head({.n_embd = 96, .own_ends = true, .norms = true, .sources = {2, 1, 3}});
+}
 
 std::string refusal(const TinyModel& head) {
   const TinyModel model("llama", kLayers);
@@ -153,21 +167,37 @@ TEST(eagle_head_that_does_not_fit_is_refused_by_what_does_not) {
     TinyModel head = head_file(usual);
     change(head);
     const std::string message = refusal(head);
-    if (message.find(expected) == std::string::npos) check::fail(__FILE__, __LINE__, "\"" + message + "\" does not say \"" + expected + "\"");
+    if (message.find(expected) == std::string::npos)
+      check::fail(__FILE__, __LINE__, "\"" + message + "\" does not say \"" + expected + "\"");
   };
-  check([](TinyModel& head) { head.key("target_hidden_size", 80u); }, "it reads rows of 80 numbers ('eagle3.target_hidden_size'), and the model's have 64");
-  check([](TinyModel& head) { head.key("target_layers", std::vector<uint32_t>{0, 2, 5}); }, "'eagle3.target_layers' names layer 5, and it has 4");
-  check([](TinyModel& head) { head.key("target_layers", std::vector<uint32_t>{0, 2}); }, "'eagle3.target_layers' names 2 layers, expected 3");
-  check([](TinyModel& head) { head.keys.erase("eagle3.target_layers"); }, "it does not say which layers it reads ('eagle3.target_layers'), and the model has only 4");
+  check([](TinyModel& head) { head.key("target_hidden_size", 80u); },
+        "it reads rows of 80 numbers ('eagle3.target_hidden_size'), and the model's have 64");
+  check(
+      [](TinyModel& head) {
+        head.key("target_layers", std::vector<uint32_t>{0, 2, 5});
+      },
+      "'eagle3.target_layers' names layer 5, and it has 4");
+  check(
+      [](TinyModel& head) {
+        head.key("target_layers", std::vector<uint32_t>{0, 2});
+      },
+      "'eagle3.target_layers' names 2 layers, expected 3");
+  check([](TinyModel& head) { head.keys.erase("eagle3.target_layers"); },
+        "it does not say which layers it reads ('eagle3.target_layers'), and the model has only 4");
   check([](TinyModel& head) { head.matrix("token_embd.weight", 44, 48); }, "it embeds 44 tokens, and the model has 40");
-  check([](TinyModel& head) { head.tensors.erase("token_embd.weight"); }, "it has no tensor 'token_embd.weight', and the model's is of width 64, not 48");
+  check([](TinyModel& head) { head.tensors.erase("token_embd.weight"); },
+        "it has no tensor 'token_embd.weight', and the model's is of width 64, not 48");
   check([](TinyModel& head) { head.tensors.erase("fc.weight"); }, "tensor 'fc.weight' is missing");
-  check([](TinyModel& head) { head.matrix("blk.0.attn_q.weight", kQ, 48); }, "tensor 'blk.0.attn_q.weight' has shape [48, 64], expected [96, 64]");
-  check([](TinyModel& head) { head.matrix("blk.1.attn_q.weight", kQ, 48); }, "tensor 'blk.1.attn_q.weight' [48, 64] has no place in architecture 'eagle3'");
+  check([](TinyModel& head) { head.matrix("blk.0.attn_q.weight", kQ, 48); },
+        "tensor 'blk.0.attn_q.weight' has shape [48, 64], expected [96, 64]");
+  check([](TinyModel& head) { head.matrix("blk.1.attn_q.weight", kQ, 48); },
+        "tensor 'blk.1.attn_q.weight' [48, 64] has no place in architecture 'eagle3'");
   check([](TinyModel& head) { head.key("block_count", 2u); }, "'eagle3.block_count' is 2, expected 1 to 1");
-  check([](TinyModel& head) { head.tensors["d2t"].data[8] = std::byte{40}; }, "tensor 'd2t' holds 40 at index 1, expected 0 to 39");
+  check([](TinyModel& head) { head.tensors["d2t"].data[8] = std::byte{40}; },
+        "tensor 'd2t' holds 40 at index 1, expected 0 to 39");
   check([](TinyModel& head) { head.tensors["d2t"] = {{20}}; }, "tensor 'd2t' has type F32, expected I32 or I64");
-  check([](TinyModel& head) { head.key("target_hidden_size", 64u), head.tensors["d2t"].data[8] = std::byte{3}; }, "tensor 'd2t' names token 3 twice");
+  check([](TinyModel& head) { head.key("target_hidden_size", 64u), head.tensors["d2t"].data[8] = std::byte{3}; },
+        "tensor 'd2t' names token 3 twice");
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ bool settle_on_disk(const std::string& path) {
 
 // Experts whose gates and ups lie in turn in one tensor: each matrix's rows are runs of it, of many pages each.
 TinyModel fused_experts() {
-  constexpr uint32_t kWide = 8192;   // runs of a mebibyte: a cache keeps files in pieces of up to two
+  constexpr uint32_t kWide = 8192;  // runs of a mebibyte: a cache keeps files in pieces of up to two
   TinyModel model("qwen3moe");
   put_experts(model, kWide);
   add_qk_norms(model, true);
@@ -73,12 +73,14 @@ TinyModel fused_experts() {
     model.tensors.erase(block + "ffn_gate_exps.weight");
     model.tensors.erase(block + "ffn_up_exps.weight");
     model.experts(block + "ffn_gate_up_exps.weight", kExperts, 2 * kWide, kEmbd);
-    for (const char* name : {"ffn_gate_up_exps.weight", "ffn_down_exps.weight"}) model.tensors[block + name].type = TensorType::kF16;
+    for (const char* name : {"ffn_gate_up_exps.weight", "ffn_down_exps.weight"})
+      model.tensors[block + name].type = TensorType::kF16;
   });
   return model;
 }
 
-constexpr ModelLimits kLimits = {.max_batch_tokens = 8, .max_logit_rows = 1, .max_context = 32, .n_pages = 2, .kv_type = KvType::kF32};
+constexpr ModelLimits kLimits = {
+    .max_batch_tokens = 8, .max_logit_rows = 1, .max_context = 32, .n_pages = 2, .kv_type = KvType::kF32};
 
 }  // namespace
 
@@ -116,7 +118,7 @@ TEST(a_file_leaves_the_systems_cache_as_a_whole_or_in_parts) {
   read_all();
   CHECK(cached_of(on_disk.path()) >= all);
   (*file)->give_back(*tensor, 0, tensor->bytes());
-  CHECK(cached_of(on_disk.path()) >= all);   // who reads it again need not wait for the disk
+  CHECK(cached_of(on_disk.path()) >= all);  // who reads it again need not wait for the disk
   (*file)->give_back(*tensor, 0, tensor->bytes(), true);
   CHECK(cached_of(on_disk.path()) <= all - tensor->bytes() / 2);
   read_all();
@@ -131,7 +133,8 @@ TEST(whether_file_and_weights_fit_beside_each_other_follows_from_the_machines_me
   if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
   CHECK((*file)->fits_beside(0));
   CHECK((*file)->fits_beside(1 << 20));
-  CHECK(!(*file)->fits_beside(static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE))));
+  CHECK(
+      !(*file)->fits_beside(static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE))));
   CHECK(!(*file)->fits_beside(SIZE_MAX));
 }
 
@@ -146,7 +149,7 @@ TEST(memory_is_gathered_without_a_change_of_what_it_holds_and_not_beyond_its_tim
   const auto now = std::chrono::steady_clock::now();
   CHECK_EQ(mapping->gather(now), size_t{0});
   const size_t gathered = mapping->gather(now + std::chrono::seconds(10));
-  CHECK(gathered % kHuge == 0 && gathered <= kBytes);   // how much the system can do at the moment is its own affair
+  CHECK(gathered % kHuge == 0 && gathered <= kBytes);  // how much the system can do at the moment is its own affair
   bool same = true;
   for (size_t i = 0; i < kBytes; ++i) same = same && mapping->data()[i] == static_cast<std::byte>(i * 31 >> 3);
   CHECK(same);

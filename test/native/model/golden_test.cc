@@ -27,16 +27,14 @@ std::string weights_path(const GoldenFile& file) {
 const Golden* golden_of(const GoldenFile& file) {
   static std::map<std::string, std::optional<Golden>> read;
   auto [at, is_new] = read.try_emplace(file.name);
-  if (is_new)
-    at->second = Golden::read(check::vectors_path(std::string("models/") + file.name + ".json"));
+  if (is_new) at->second = Golden::read(check::vectors_path(std::string("models/") + file.name + ".json"));
   if (!at->second) check::fail(__FILE__, __LINE__, std::string(file.name) + ".json is damaged");
   return at->second ? &*at->second : nullptr;
 }
 
 std::vector<GoldenPrompt> prompts_for(CpuIsa isa, const Golden& golden) {
   std::vector<GoldenPrompt> prompts = golden.prompts;
-  if (spared(isa))
-    std::erase_if(prompts, [](const GoldenPrompt& prompt) { return prompt.tokens.size() > 100; });
+  if (spared(isa)) std::erase_if(prompts, [](const GoldenPrompt& prompt) { return prompt.tokens.size() > 100; });
   return prompts;
 }
 
@@ -55,8 +53,7 @@ bool vectors_absent() {
 }
 
 // Loads, and checks that what was asked for is what runs.
-std::unique_ptr<LoadedModel> load(const GoldenFile& file, const CpuBackendOptions& options,
-                                  KvType kv_type) {
+std::unique_ptr<LoadedModel> load(const GoldenFile& file, const CpuBackendOptions& options, KvType kv_type) {
   auto loaded = load_model(weights_path(file), options, golden_limits(kv_type));
   if (!loaded) {
     check::fail(__FILE__, __LINE__, std::string(file.name) + ": " + loaded.error().message);
@@ -89,36 +86,31 @@ void note_layers(LoadedModel& loaded, const GoldenPrompt& prompt) {
     const std::span<const float> ours(observed.data() + layer * n_embd, n_embd);
     const Distance d = distance(ours, prompt.hidden_exact[layer], {});
     const bool is_norm = layer + 1 == prompt.hidden_exact.size();
-    check::note(prompt.id + (is_norm ? ": final norm" : ": layer " + std::to_string(layer)) +
-                " max " + std::to_string(d.max) + " rms " + std::to_string(d.rms));
+    check::note(prompt.id + (is_norm ? ": final norm" : ": layer " + std::to_string(layer)) + " max " +
+                std::to_string(d.max) + " rms " + std::to_string(d.rms));
   }
 }
 
 // `runs` belong to `prompts`, which are golden's or some of them.
 void judge(const GoldenFile& file, const Golden& golden, const std::vector<GoldenPrompt>& prompts,
-           const std::vector<PromptRun>& runs, const char* row, const std::string& label,
-           LoadedModel& loaded) {
+           const std::vector<PromptRun>& runs, const char* row, const std::string& label, LoadedModel& loaded) {
   const Tolerance* tolerance = golden.tolerance(row);
-  if (tolerance == nullptr)
-    return check::fail(__FILE__, __LINE__, std::string(file.name) + " has no row " + row);
+  if (tolerance == nullptr) return check::fail(__FILE__, __LINE__, std::string(file.name) + " has no row " + row);
   Verdict verdict;
   std::string left_path;
   for (size_t i = 0; i < prompts.size(); ++i) {
     const GoldenPrompt& prompt = prompts[i];
     for (size_t p = 0; p < prompt.positions.size(); ++p) {
-      verdict.add(distance(runs[i].positions[p], prompt.positions[p].exact, *tolerance),
-                  *tolerance);
+      verdict.add(distance(runs[i].positions[p], prompt.positions[p].exact, *tolerance), *tolerance);
     }
     verdict.add(distance(runs[i].greedy.back(), prompt.last.exact, *tolerance), *tolerance);
     if (!greedy_agrees(prompt, runs[i], *tolerance)) left_path += " " + prompt.id;
   }
   char line[200];
-  std::snprintf(line, sizeof line, "%-16s %-26s %-4s max %.2e rms %.2e kl %.2e, top-1 %d/%d",
-                file.name, label.c_str(), row, verdict.worst.max, verdict.worst.rms,
-                verdict.worst.kl, verdict.same_top, verdict.positions);
+  std::snprintf(line, sizeof line, "%-16s %-26s %-4s max %.2e rms %.2e kl %.2e, top-1 %d/%d", file.name, label.c_str(),
+                row, verdict.worst.max, verdict.worst.rms, verdict.worst.kl, verdict.same_top, verdict.positions);
   check::note(line);
-  if (!left_path.empty())
-    check::fail(__FILE__, __LINE__, file.name + (": greedy path left in" + left_path));
+  if (!left_path.empty()) check::fail(__FILE__, __LINE__, file.name + (": greedy path left in" + left_path));
   if (verdict.passes(*tolerance)) return;
   check::fail(__FILE__, __LINE__, std::string("outside the tolerance: ") + line);
   for (const GoldenPrompt& prompt : prompts) note_layers(loaded, prompt);
@@ -133,18 +125,17 @@ void judge_pieces_of_7(const GoldenFile& file, const Golden& golden, GoldenRunne
     if (!prompt.after_pieces || !prompt.last_after_pieces) continue;
     if (!distance(runs[i].greedy.front(), prompt.after_pieces->exact, tolerance).within(tolerance) ||
         !distance(runs[i].greedy.back(), prompt.last_after_pieces->exact, tolerance).within(tolerance))
-      check::fail(__FILE__, __LINE__, std::string(file.name) + " " + prompt.id + " in pieces of 7 is outside the tolerance");
+      check::fail(__FILE__, __LINE__,
+                  std::string(file.name) + " " + prompt.id + " in pieces of 7 is outside the tolerance");
   }
 }
 
 // Bit for bit, greedy logits included.
 bool same_bits(const std::vector<PromptRun>& a, const std::vector<PromptRun>& b) {
-  const auto equal = [](const std::vector<std::vector<float>>& x,
-                        const std::vector<std::vector<float>>& y) {
+  const auto equal = [](const std::vector<std::vector<float>>& x, const std::vector<std::vector<float>>& y) {
     if (x.size() != y.size()) return false;
     for (size_t i = 0; i < x.size(); ++i) {
-      if (x[i].size() != y[i].size() ||
-          std::memcmp(x[i].data(), y[i].data(), x[i].size() * sizeof(float)) != 0)
+      if (x[i].size() != y[i].size() || std::memcmp(x[i].data(), y[i].data(), x[i].size() * sizeof(float)) != 0)
         return false;
     }
     return true;
@@ -156,8 +147,7 @@ bool same_bits(const std::vector<PromptRun>& a, const std::vector<PromptRun>& b)
   return true;
 }
 
-void check_same_bits(const std::vector<PromptRun>& a, const std::vector<PromptRun>& b,
-                     const std::string& what) {
+void check_same_bits(const std::vector<PromptRun>& a, const std::vector<PromptRun>& b, const std::string& what) {
   if (!same_bits(a, b)) check::fail(__FILE__, __LINE__, "other bits: " + what);
 }
 
@@ -172,14 +162,11 @@ TEST(exact_arithmetic_meets_the_f32_row_in_one_piece_and_in_any) {
     REQUIRE(loaded != nullptr);
     GoldenRunner runner(*loaded->model);
     const auto whole = runner.run(golden->prompts, 1024, false);
-    judge(file, *golden, golden->prompts, whole, "f32", "exact " + loaded->backend->info().isa,
-          *loaded);
+    judge(file, *golden, golden->prompts, whole, "f32", "exact " + loaded->backend->info().isa, *loaded);
     judge_pieces_of_7(file, *golden, runner);
     for (const int piece : {1, 16, 32, 100}) {
       const auto pieces = runner.run(golden->prompts, piece, true);
-      check_same_bits(
-          whole, pieces,
-          std::string(file.name) + " in pieces of " + std::to_string(piece) + ", batched");
+      check_same_bits(whole, pieces, std::string(file.name) + " in pieces of " + std::to_string(piece) + ", batched");
     }
   }
 }
@@ -193,8 +180,7 @@ TEST(exact_arithmetic_meets_the_f32_row_on_the_other_instruction_sets) {
       const Golden* golden = golden_of(file);
       REQUIRE(golden != nullptr);
       auto loaded =
-          load(file, {.threads = 2, .isa = cpu_isa_name(isa), .arithmetic = Arithmetic::kExact},
-               KvType::kF32);
+          load(file, {.threads = 2, .isa = cpu_isa_name(isa), .arithmetic = Arithmetic::kExact}, KvType::kF32);
       REQUIRE(loaded != nullptr);
       const auto prompts = prompts_for(isa, *golden);
       judge(file, *golden, prompts, GoldenRunner(*loaded->model).run(prompts, 1024, true), "f32",
@@ -213,8 +199,8 @@ TEST(production_arithmetic_meets_its_row_on_every_instruction_set) {
       auto loaded = load(file, {.threads = 2, .isa = cpu_isa_name(isa)}, KvType::kF16);
       REQUIRE(loaded != nullptr);
       const auto prompts = prompts_for(isa, *golden);
-      judge(file, *golden, prompts, GoldenRunner(*loaded->model).run(prompts, 1024, true),
-            file.production, "production " + std::string(cpu_isa_name(isa)), *loaded);
+      judge(file, *golden, prompts, GoldenRunner(*loaded->model).run(prompts, 1024, true), file.production,
+            "production " + std::string(cpu_isa_name(isa)), *loaded);
     }
   }
 }
@@ -228,9 +214,8 @@ TEST(eight_bit_pages_meet_the_int8_row) {
     if (golden->tolerance("int8") == nullptr) continue;
     auto loaded = load(file, {.threads = 2}, KvType::kQ8_0);
     REQUIRE(loaded != nullptr);
-    judge(file, *golden, golden->prompts,
-          GoldenRunner(*loaded->model).run(golden->prompts, 1024, true), "int8", "8-bit pages",
-          *loaded);
+    judge(file, *golden, golden->prompts, GoldenRunner(*loaded->model).run(golden->prompts, 1024, true), "int8",
+          "8-bit pages", *loaded);
   }
 }
 
@@ -260,7 +245,7 @@ TEST(observed_residuals_match_exact_ones_at_every_layer) {
     if (!file.own_shape) continue;
     const Golden* golden = golden_of(file);
     REQUIRE(golden != nullptr);
-    if (golden->prompts.front().hidden_exact.empty()) continue;   // the second part has none
+    if (golden->prompts.front().hidden_exact.empty()) continue;  // the second part has none
     auto loaded = load(file, {.threads = 1, .arithmetic = Arithmetic::kExact}, KvType::kF32);
     REQUIRE(loaded != nullptr);
     REQUIRE(loaded->model->observe().ok());
@@ -271,22 +256,19 @@ TEST(observed_residuals_match_exact_ones_at_every_layer) {
       const int n = static_cast<int>(prompt.tokens.size());
       if (n > 160) continue;
       std::vector<Segment> segments;
-      for (size_t table = 0; table < n_tables; ++table)
-        segments.push_back({0, n, 0, &pages[10 * table]});
+      for (size_t table = 0; table < n_tables; ++table) segments.push_back({0, n, 0, &pages[10 * table]});
       // With more than one logit row the gathered last layer is observed at the right one.
-      const std::vector<int32_t> rows =
-          n > 2 ? std::vector<int32_t>{0, n - 1} : std::vector<int32_t>{n - 1};
+      const std::vector<int32_t> rows = n > 2 ? std::vector<int32_t>{0, n - 1} : std::vector<int32_t>{n - 1};
       loaded->model->forward({prompt.tokens, segments, rows});
       const std::vector<float> observed = loaded->model->observed();
       const auto n_embd = static_cast<size_t>(loaded->model->params().n_embd);
       REQUIRE(prompt.hidden_exact.size() * n_embd == observed.size());
       for (size_t layer = 0; layer < prompt.hidden_exact.size(); ++layer) {
-        const Distance d =
-            distance({observed.data() + layer * n_embd, n_embd}, prompt.hidden_exact[layer], {});
+        const Distance d = distance({observed.data() + layer * n_embd, n_embd}, prompt.hidden_exact[layer], {});
         if (!(d.max < 1e-4)) {
           check::fail(__FILE__, __LINE__,
-                      std::string(file.name) + " " + prompt.id + " layer " + std::to_string(layer) +
-                          ": off by " + std::to_string(d.max) + " standard deviations");
+                      std::string(file.name) + " " + prompt.id + " layer " + std::to_string(layer) + ": off by " +
+                          std::to_string(d.max) + " standard deviations");
         }
       }
     }

@@ -38,8 +38,10 @@ Row normed_row(Row x, const std::vector<float>& weight, double eps) {
 // W [norm(e), norm(h)] of a token and a hidden row, plainly.
 Row projected(const LooseModel& model, const std::string& block, int32_t token, const Row& hidden, double eps) {
   const size_t n = hidden.size();
-  const std::vector<float> table = model.floats("token_embd.weight"), weight = model.floats(block + "nextn.eh_proj.weight");
-  Row both = normed_row(as_row(table, static_cast<size_t>(token) * n, n), model.floats(block + "nextn.enorm.weight"), eps);
+  const std::vector<float> table = model.floats("token_embd.weight"),
+                           weight = model.floats(block + "nextn.eh_proj.weight");
+  Row both =
+      normed_row(as_row(table, static_cast<size_t>(token) * n, n), model.floats(block + "nextn.enorm.weight"), eps);
   const Row h = normed_row(hidden, model.floats(block + "nextn.hnorm.weight"), eps);
   both.insert(both.end(), h.begin(), h.end());
   Row x(n);
@@ -55,18 +57,23 @@ LooseModel alone(const LooseModel& model, uint32_t layer, const Rows& rows) {
   std::map<std::string, LooseModel::Tensor> kept;
   for (const auto& [name, tensor] : model.tensors) {
     if (!name.starts_with("blk.")) kept[name] = tensor;
-    if (name.starts_with(block) && name.find("nextn.") == std::string::npos) kept["blk.0." + name.substr(block.size())] = tensor;
+    if (name.starts_with(block) && name.find("nextn.") == std::string::npos)
+      kept["blk.0." + name.substr(block.size())] = tensor;
   }
   one.tensors = kept;
   one.tensors["output_norm.weight"] = model.tensors.at(block + "nextn.shared_head_norm.weight");
   if (!model.tensors.contains("output.weight")) one.tensors["output.weight"] = model.tensors.at("token_embd.weight");
   std::vector<float> table;
   for (size_t i = 0; i < kVocabulary; ++i)
-    for (size_t j = 0; j < rows[0].size(); ++j) table.push_back(i < rows.size() ? static_cast<float>(rows[i][j]) : 0.0f);
+    for (size_t j = 0; j < rows[0].size(); ++j)
+      table.push_back(i < rows.size() ? static_cast<float>(rows[i][j]) : 0.0f);
   one.put_floats("token_embd.weight", {rows[0].size(), kVocabulary}, table);
-  one.change_layer_arrays(layer + 1, [](const Bytes& items, size_t item) { return Bytes(items.end() - static_cast<ptrdiff_t>(item), items.end()); });
-  if (one.has("attention.sliding_window_pattern") && one.keys.at(one.key("attention.sliding_window_pattern")).type != static_cast<uint32_t>(GgufValueType::kArray))
-    one.set("attention.sliding_window_pattern", 2);   // of the only layer: a window, as of the one that guesses
+  one.change_layer_arrays(layer + 1, [](const Bytes& items, size_t item) {
+    return Bytes(items.end() - static_cast<ptrdiff_t>(item), items.end());
+  });
+  if (one.has("attention.sliding_window_pattern") &&
+      one.keys.at(one.key("attention.sliding_window_pattern")).type != static_cast<uint32_t>(GgufValueType::kArray))
+    one.set("attention.sliding_window_pattern", 2);  // of the only layer: a window, as of the one that guesses
   one.set("block_count", 1);
   one.set("nextn_predict_layers", 0);
   if (one.has("full_attention_interval")) one.set("full_attention_interval", 1);
@@ -85,19 +92,22 @@ double furthest(const std::vector<float>& a, const std::vector<float>& b) {
 
 struct Family {
   const char* file;
-  bool normed;   // hidden rows pass the last norm
+  bool normed;  // hidden rows pass the last norm
   double eps;
 };
 
-constexpr Family kFamilies[] = {
-    {"qwen35.f16", true, 1e-6}, {"qwen35moe.q8_0", true, 1e-6}, {"qwen3next.q8_0", true, 1e-6}, {"deepseek2-glm47flash.q8_0", true, 1e-6},
-    {"deepseek2-v3.q8_0", true, 1e-6}, {"deepseek32.q8_0", true, 1e-6}, {"glm-dsa.q8_0", true, 1e-6}, {"exaone-moe.q8_0", true, 1e-5}, {"mimo2.q8_0", false, 1e-5}, {"step35.q8_0", false, 1e-5}};
+constexpr Family kFamilies[] = {{"qwen35.f16", true, 1e-6},        {"qwen35moe.q8_0", true, 1e-6},
+                                {"qwen3next.q8_0", true, 1e-6},    {"deepseek2-glm47flash.q8_0", true, 1e-6},
+                                {"deepseek2-v3.q8_0", true, 1e-6}, {"deepseek32.q8_0", true, 1e-6},
+                                {"glm-dsa.q8_0", true, 1e-6},      {"exaone-moe.q8_0", true, 1e-5},
+                                {"mimo2.q8_0", false, 1e-5},       {"step35.q8_0", false, 1e-5}};
 
 void check_family(const Family& family) {
   auto model = golden_model(family.file);
   if (!model) return;
   const uint32_t layer = add_guess_layer(*model);
-  if (model->has("attention.indexer.top_k")) model->set("attention.indexer.top_k", 8);   // fewer than the rows: its own choice tells
+  // fewer than the rows: its own choice tells
+  if (model->has("attention.indexer.top_k")) model->set("attention.indexer.top_k", 8);
   const std::string block = "blk." + std::to_string(layer) + ".";
   const Bytes image = model->build();
   auto file = GgufFile::parse(image);
@@ -108,7 +118,8 @@ void check_family(const Family& family) {
   REQUIRE(guessing.model && plain.model);
   CHECK(guessing.model->guesses() && !plain.model->guesses());
   REQUIRE(plain.model->observe().ok());
-  const auto n_embd = static_cast<size_t>(plain.model->params().n_embd), n_layers = static_cast<size_t>(plain.model->params().n_layers);
+  const auto n_embd = static_cast<size_t>(plain.model->params().n_embd),
+             n_layers = static_cast<size_t>(plain.model->params().n_layers);
   const std::vector<int32_t> tokens = some_tokens(24);
   // The hidden rows of all positions, and with them what the layer is to compute.
   Rows hidden = {Row(n_embd)}, rows;
@@ -172,7 +183,8 @@ TinyModel glm_with_levels(uint32_t n_levels) {
   model.matrix("blk.3.nextn.shared_head_head.weight", TinyModel::kVocab, kEmbd);
   model.matrix("blk.3.nextn.embed_tokens.weight", TinyModel::kVocab, kEmbd);
   for (const auto& [name, tensor] : model.tensors)
-    for (uint32_t level = 1; level < n_levels && name.starts_with("blk.3."); ++level) more[block_name(3 + level) + name.substr(6)] = tensor;
+    for (uint32_t level = 1; level < n_levels && name.starts_with("blk.3."); ++level)
+      more[block_name(3 + level) + name.substr(6)] = tensor;
   model.tensors.merge(more);
   model.key("block_count", 3 + n_levels);
   model.key("nextn_predict_layers", n_levels);
@@ -188,8 +200,9 @@ void check_levels(uint32_t n_levels) {
     const Rows x = sum(in, attention(net, block, normed(net, block + "attn_norm", in),
                                      {.biases = true, .frequency = P::frequencies(10000, 8), .qk_norm = norm_of(net)}));
     return sum(x, each(normed(net, block + "post_attention_norm", x), [&](const Row& row) {
-                 return mixture_beside(net, block, row, 1,
-                                       {.n_ff = kExpertFf, .used = kUsed, .sigmoid = true, .choice_bias = true, .scale = 1.5});
+                 return mixture_beside(
+                     net, block, row, 1,
+                     {.n_ff = kExpertFf, .used = kUsed, .sigmoid = true, .choice_bias = true, .scale = 1.5});
                }));
   };
   const std::vector<int32_t> tokens = some_tokens(19);
@@ -198,7 +211,8 @@ void check_levels(uint32_t n_levels) {
   const Rows hidden = normed(net, "output_norm", x);
   const auto input = [&](const std::string& block, int32_t token, const Row& from) {
     const Row table = net.values(block + "nextn.embed_tokens.weight");
-    Row both = net.norm(block + "nextn.enorm", Row(table.begin() + token * int{kEmbd}, table.begin() + (token + 1) * int{kEmbd}));
+    Row both = net.norm(block + "nextn.enorm",
+                        Row(table.begin() + token * int{kEmbd}, table.begin() + (token + 1) * int{kEmbd}));
     const Row h = net.norm(block + "nextn.hnorm", from);
     both.insert(both.end(), h.begin(), h.end());
     return net.times(block + "nextn.eh_proj", both);
@@ -206,19 +220,21 @@ void check_levels(uint32_t n_levels) {
   const ParsedModel parsed(model);
   REQUIRE(parsed.file != nullptr);
   for (const int piece : {1, 5, 18}) {
-    Loaded loaded = load_network(*parsed.file, make_cpu_backend({.threads = 1, .arithmetic = Arithmetic::kExact}), guess_limits(true));
+    Loaded loaded = load_network(*parsed.file, make_cpu_backend({.threads = 1, .arithmetic = Arithmetic::kExact}),
+                                 guess_limits(true));
     REQUIRE(loaded.model != nullptr);
     CHECK_EQ(loaded.model->guess_levels(), static_cast<int>(n_levels));
     CHECK_EQ(loaded.model->allocated().total(), loaded.model->memory().total());
     Fed sequence(*loaded.model, 0, 2);
     sequence.feed({tokens.begin(), tokens.end() - 1}, piece);
     std::vector<int32_t> text = tokens;
-    Rows before = hidden, inputs;   // what the rows of this level read of the row before; and they themselves
+    Rows before = hidden, inputs;  // what the rows of this level read of the row before; and they themselves
     for (uint32_t depth = 0; depth < n_levels + 2; ++depth) {
       const std::string block = block_name(3 + std::min(depth, n_levels - 1));
       if (depth < n_levels) {
         inputs.clear();
-        for (size_t j = 0; j < text.size(); ++j) inputs.push_back(input(block, text[j], j > 0 ? before[j - 1] : Row(kEmbd)));
+        for (size_t j = 0; j < text.size(); ++j)
+          inputs.push_back(input(block, text[j], j > 0 ? before[j - 1] : Row(kEmbd)));
       } else {
         inputs.push_back(input(block, text.back(), before.back()));
       }
@@ -228,7 +244,9 @@ void check_levels(uint32_t n_levels) {
       double worst = 0;
       for (size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::abs(expected[i] - double{guessed[i]}));
       if (!(worst < 1e-3))
-        check::fail(__FILE__, __LINE__, std::to_string(n_levels) + " levels, pieces of " + std::to_string(piece) + ", guess " + std::to_string(depth) + " is off by " + std::to_string(worst));
+        check::fail(__FILE__, __LINE__,
+                    std::to_string(n_levels) + " levels, pieces of " + std::to_string(piece) + ", guess " +
+                        std::to_string(depth) + " is off by " + std::to_string(worst));
       text.push_back(static_cast<int32_t>(std::max_element(guessed.begin(), guessed.end()) - guessed.begin()));
     }
   }
@@ -251,7 +269,7 @@ TEST(guess_layer_needs_all_its_tensors) {
   auto lacking = load(glm.model);
   REQUIRE(!lacking.ok());
   CHECK(lacking.error().message.find("tensor 'blk.3.nextn.enorm.weight' is missing") != std::string::npos);
-  glm.model.tensors.erase("blk.3.nextn.eh_proj.weight");   // stated, and left out
+  glm.model.tensors.erase("blk.3.nextn.eh_proj.weight");  // stated, and left out
   auto without = load(glm.model);
   REQUIRE(without.ok());
   CHECK(!(*without)->guesses());

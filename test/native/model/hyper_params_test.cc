@@ -58,8 +58,9 @@ TEST(every_value_is_read) {
 
 TEST(delta_nets_lie_between_layers_that_attend) {
   TinyModel model("qwen35");
-  for (const auto& [key, value] : {std::pair{"ssm.conv_kernel", 4u}, std::pair{"ssm.state_size", 16u}, std::pair{"ssm.group_count", 2u},
-                                   std::pair{"ssm.time_step_rank", 6u}, std::pair{"ssm.inner_size", 48u}})
+  for (const auto& [key, value] :
+       {std::pair{"ssm.conv_kernel", 4u}, std::pair{"ssm.state_size", 16u}, std::pair{"ssm.group_count", 2u},
+        std::pair{"ssm.time_step_rank", 6u}, std::pair{"ssm.inner_size", 48u}})
     model.key(key, value);
   // Two layers, and each fourth would attend: none does.
   auto params = read(model);
@@ -74,7 +75,8 @@ TEST(delta_nets_lie_between_layers_that_attend) {
   CHECK(params->layers[1].output_gate);
   TinyModel odd = model;
   odd.key("ssm.time_step_rank", 3u);
-  check_refused(odd, ErrorCode::kInvalidFile, "'qwen35.ssm.time_step_rank' (3) is not a multiple of 'qwen35.ssm.group_count' (2)");
+  check_refused(odd, ErrorCode::kInvalidFile,
+                "'qwen35.ssm.time_step_rank' (3) is not a multiple of 'qwen35.ssm.group_count' (2)");
   odd = model;
   odd.key("ssm.inner_size", 50u);
   check_refused(odd, ErrorCode::kInvalidFile, "'qwen35.ssm.inner_size' (50)");
@@ -82,7 +84,8 @@ TEST(delta_nets_lie_between_layers_that_attend) {
   odd.key("ssm.conv_kernel", 9u);
   check_refused(odd, ErrorCode::kInvalidFile, "qwen35.ssm.conv_kernel");
   // A list of layers goes before the interval.
-  for (const TinyModel::Value& list : {TinyModel::Value(std::vector<bool>{false, true}), TinyModel::Value(std::vector<uint32_t>{0, 1})}) {
+  for (const TinyModel::Value& list :
+       {TinyModel::Value(std::vector<bool>{false, true}), TinyModel::Value(std::vector<uint32_t>{0, 1})}) {
     TinyModel listed = model;
     listed.key("attention.recurrent_layers", list);
     params = read(listed);
@@ -107,9 +110,8 @@ TEST(absent_keys_have_the_defaults_of_the_format) {
 }
 
 TEST(required_keys_are_named_when_missing) {
-  for (const char* key :
-       {"context_length", "embedding_length", "block_count", "feed_forward_length",
-        "attention.head_count", "attention.layer_norm_rms_epsilon"}) {
+  for (const char* key : {"context_length", "embedding_length", "block_count", "feed_forward_length",
+                          "attention.head_count", "attention.layer_norm_rms_epsilon"}) {
     TinyModel model;
     model.keys.erase(std::string("llama.") + key);
     check_refused(model, ErrorCode::kInvalidFile, std::string("'llama.") + key + "' is missing");
@@ -150,8 +152,7 @@ TEST(values_out_of_range_are_named) {
   }
   TinyModel uneven;
   uneven.key("attention.head_count_kv", 3u);
-  check_refused(uneven, ErrorCode::kInvalidFile,
-                "not a multiple of 'llama.attention.head_count_kv'");
+  check_refused(uneven, ErrorCode::kInvalidFile, "not a multiple of 'llama.attention.head_count_kv'");
   TinyModel odd;
   odd.key("attention.head_count", 5u);
   check_refused(odd, ErrorCode::kInvalidFile, "not a multiple of 'llama.attention.head_count'");
@@ -178,7 +179,8 @@ TEST(layers_have_shapes_of_their_own) {
   model.key("attention.head_count_kv", std::vector<uint32_t>{2, 0});
   check_refused(model, ErrorCode::kInvalidFile, "'llama.attention.head_count_kv' is 0 for layer 1, expected 1 to 1024");
   model.key("attention.head_count_kv", std::vector<uint32_t>{2});
-  check_refused(model, ErrorCode::kInvalidFile, "'llama.attention.head_count_kv' has 1 elements, expected one per layer, 2");
+  check_refused(model, ErrorCode::kInvalidFile,
+                "'llama.attention.head_count_kv' has 1 elements, expected one per layer, 2");
 
   TinyModel gemma("gemma3", 2);
   gemma.key("attention.sliding_window", 32u);
@@ -248,14 +250,13 @@ TEST(layers_have_windows_and_rotations_of_their_own) {
   REQUIRE(params.ok());
   CHECK(params->layers[0].window == 32 && params->layers[1].window == 0);
   gemma.key("attention.sliding_window_pattern", std::vector<bool>{true, false});
-  check_refused(gemma, ErrorCode::kInvalidFile,
-                "'gemma3.attention.sliding_window_pattern' has 2 elements");
-  gemma.key("attention.sliding_window_pattern",
-            std::vector<bool>{false, true, true, true, true, true, true});
+  check_refused(gemma, ErrorCode::kInvalidFile, "'gemma3.attention.sliding_window_pattern' has 2 elements");
+  gemma.key("attention.sliding_window_pattern", std::vector<bool>{false, true, true, true, true, true, true});
   params = read(gemma);
   REQUIRE(params.ok());
   CHECK(params->layers[0].window == 0 && params->layers[6].window == 32);
-  gemma.key("attention.sliding_window_pattern", std::vector<uint32_t>{1, 0, 1, 1, 0, 1, 1});   // as MiMo's files have them
+  // as MiMo's files have them
+  gemma.key("attention.sliding_window_pattern", std::vector<uint32_t>{1, 0, 1, 1, 0, 1, 1});
   params = read(gemma);
   REQUIRE(params.ok());
   for (size_t i = 0; i < 7; ++i) CHECK_EQ(params->layers[i].window, i == 1 || i == 4 ? 0 : 32);
@@ -309,7 +310,7 @@ TEST(streams_have_their_numbers_from_the_file_or_the_usual_ones) {
     CHECK_EQ(params->layers[i].window, i % 5 < 4 ? 32 : 0);
   }
   model.key("altup.num_inputs", 3u);
-  std::vector<float> scales(12, -INFINITY);   // of the normal distribution's quantiles: none is dropped
+  std::vector<float> scales(12, -INFINITY);  // of the normal distribution's quantiles: none is dropped
   scales[2] = 1.25f;
   model.key("activation_sparsity_scale", scales);
   params = read(model);
@@ -327,7 +328,8 @@ TEST(layers_have_limits_and_rotated_shares_of_their_own) {
   TinyModel model("step35", 3);
   model.key("expert_count", 8u);
   model.key("expert_used_count", 2u);
-  for (const char* block : {"blk.1.", "blk.2."}) model.matrix(std::string(block) + "ffn_gate_inp.weight", 8, TinyModel::kEmbedding);
+  for (const char* block : {"blk.1.", "blk.2."})
+    model.matrix(std::string(block) + "ffn_gate_inp.weight", 8, TinyModel::kEmbedding);
   model.key("attention.sliding_window", 32u);
   model.key("attention.sliding_window_pattern", std::vector<bool>{false, true, false});
   model.key("rope.dimension_count", 16u);
@@ -336,7 +338,7 @@ TEST(layers_have_limits_and_rotated_shares_of_their_own) {
   model.key("swiglu_clamp_shexp", std::vector<float>{0, 16, 0});
   const auto params = read(model);
   REQUIRE(params.ok());
-  CHECK(!params->layers[0].has_experts() && params->layers[1].has_experts());   // as their tensors have it
+  CHECK(!params->layers[0].has_experts() && params->layers[1].has_experts());  // as their tensors have it
   CHECK(params->layers[2].expert_limit == 7 && params->layers[1].expert_limit == 0);
   CHECK(params->layers[1].gate_limit == 16 && params->layers[2].gate_limit == 0);
   CHECK(params->ropes[0].n_dims == 8 && params->ropes[1].n_dims == 12);
@@ -413,8 +415,7 @@ TEST(mixtures_are_read_and_what_they_cannot_be_is_refused) {
   for (const auto& [key, value, code] : faults) {
     TinyModel faulty = model;
     faulty.key(key, value);
-    const std::string named = std::string(key) == "expert_feed_forward_length" &&
-                                      code == ErrorCode::kUnsupported
+    const std::string named = std::string(key) == "expert_feed_forward_length" && code == ErrorCode::kUnsupported
                                   ? "experts' feed-forward length is 100"
                                   : "llama." + std::string(key);
     check_refused(faulty, code, named);
@@ -423,21 +424,22 @@ TEST(mixtures_are_read_and_what_they_cannot_be_is_refused) {
 
 TEST(the_vocabulary_must_agree_with_the_embedding_table) {
   TinyModel model;
-  model.keys["tokenizer.ggml.tokens"] =
-      std::vector<uint32_t>(39, 0);  // only the count matters here
+  model.keys["tokenizer.ggml.tokens"] = std::vector<uint32_t>(39, 0);  // only the count matters here
   check_refused(model, ErrorCode::kInvalidFile, "'tokenizer.ggml.tokens' has 39 tokens");
   model.keys["tokenizer.ggml.tokens"] = std::vector<uint32_t>(TinyModel::kVocab, 0);
-  model.key("vocab_size", 39u);   // as it was before the vocabulary grew
+  model.key("vocab_size", 39u);  // as it was before the vocabulary grew
   const auto params = read(model);
   CHECK(params.ok() && params->n_vocab == TinyModel::kVocab);
 }
 
 TEST(what_files_leave_out_is_as_their_networks_have_it) {
   TinyModel spaces("mamba2");
-  for (const auto& [key, value] : {std::pair{"ssm.conv_kernel", 4u}, std::pair{"ssm.state_size", 8u}, std::pair{"ssm.group_count", 2u},
-                                   std::pair{"ssm.time_step_rank", 6u}, std::pair{"ssm.inner_size", 48u}})
+  for (const auto& [key, value] :
+       {std::pair{"ssm.conv_kernel", 4u}, std::pair{"ssm.state_size", 8u}, std::pair{"ssm.group_count", 2u},
+        std::pair{"ssm.time_step_rank", 6u}, std::pair{"ssm.inner_size", 48u}})
     spaces.key(key, value);
-  for (const char* key : {"attention.head_count", "attention.head_count_kv", "feed_forward_length"}) spaces.keys.erase(std::string("mamba2.") + key);
+  for (const char* key : {"attention.head_count", "attention.head_count_kv", "feed_forward_length"})
+    spaces.keys.erase(std::string("mamba2.") + key);
   auto params = read(spaces);
   REQUIRE(params.ok());
   CHECK(params->layers[0].mixer == MixerKind::kMamba2 && params->layers[0].feed_forward == FeedForwardKind::kNone);
@@ -477,15 +479,16 @@ TEST(what_files_leave_out_is_as_their_networks_have_it) {
   ministral.key("attention.temperature_scale", 0.1f);
   params = read(ministral);
   REQUIRE(params.ok());
-  CHECK_EQ(params->layers[0].temperature_length, 256);   // the whole context, and no position is beyond it
+  CHECK_EQ(params->layers[0].temperature_length, 256);  // the whole context, and no position is beyond it
 }
 
 // Without a key only a bias of the choice tells.
 TEST(a_router_with_a_bias_has_sigmoids_in_latent_networks) {
   TinyModel model("deepseek2");
-  for (const auto& [key, value] : {std::pair{"attention.kv_lora_rank", 32u}, std::pair{"rope.dimension_count", 8u}, std::pair{"attention.key_length", 24u},
-                                   std::pair{"attention.value_length", 16u}, std::pair{"expert_count", 8u}, std::pair{"expert_used_count", 2u},
-                                   std::pair{"expert_feed_forward_length", 48u}})
+  for (const auto& [key, value] :
+       {std::pair{"attention.kv_lora_rank", 32u}, std::pair{"rope.dimension_count", 8u},
+        std::pair{"attention.key_length", 24u}, std::pair{"attention.value_length", 16u}, std::pair{"expert_count", 8u},
+        std::pair{"expert_used_count", 2u}, std::pair{"expert_feed_forward_length", 48u}})
     model.key(key, value);
   auto params = read(model);
   REQUIRE(params.ok());

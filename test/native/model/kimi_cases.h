@@ -39,7 +39,8 @@ inline void put_latent_attention(TinyModel& model, const std::string& block) {
 
 inline Rows channel_decay_net(const P& net, const std::string& block, const Rows& h) {
   const auto mixed = [&](const std::string& part) {
-    return convolved(net, block + "ssm_conv1d_" + part, each(h, [&](const Row& row) { return net.times(block + "attn_" + part, row); }), false, silu);
+    return convolved(net, block + "ssm_conv1d_" + part,
+                     each(h, [&](const Row& row) { return net.times(block + "attn_" + part, row); }), false, silu);
   };
   const Rows queries = mixed("q"), keys = mixed("k"), values = mixed("v");
   const Row rate = net.values(block + "ssm_a"), bias = net.values(block + "ssm_dt.bias");
@@ -86,16 +87,18 @@ inline Rows unrotated_latent_attention(const P& net, const std::string& block, c
       Row key(kOwnDim), value(kLatentValue);
       for (uint32_t r = 0; r < kLatentRank; ++r) {
         for (uint32_t i = 0; i < kOwnDim; ++i) key[i] += of_keys[(head * kLatentRank + r) * kOwnDim + i] * latent[r];
-        for (uint32_t i = 0; i < kLatentValue; ++i) value[i] += of_values[(head * kLatentValue + i) * kLatentRank + r] * latent[r];
+        for (uint32_t i = 0; i < kLatentValue; ++i)
+          value[i] += of_values[(head * kLatentValue + i) * kLatentRank + r] * latent[r];
       }
-      key.insert(key.end(), kept.begin() + kLatentRank, kept.end());   // the same of all heads
+      key.insert(key.end(), kept.begin() + kLatentRank, kept.end());  // the same of all heads
       keys[head].push_back(key);
       values[head].push_back(value);
       Row result(kLatentValue);
       double sum = 0;
       for (size_t p = 0; p < keys[head].size(); ++p) {
         const Row own = part_of(query, head * kKey, kKey);
-        const double weight = std::exp(std::inner_product(own.begin(), own.end(), keys[head][p].begin(), 0.0) / std::sqrt(double{kKey}));
+        const double weight =
+            std::exp(std::inner_product(own.begin(), own.end(), keys[head][p].begin(), 0.0) / std::sqrt(double{kKey}));
         result = P::plus(std::move(result), values[head][p], weight);
         sum += weight;
       }
@@ -110,10 +113,11 @@ inline Rows unrotated_latent_attention(const P& net, const std::string& block, c
 inline Case kimi_linear() {
   TinyModel model("kimi-linear", 3);
   model.key("attention.head_count_kv", std::vector<uint32_t>{0, 1, 0});
-  for (const auto& [key, value] : {std::pair{"attention.kv_lora_rank", kLatentRank}, std::pair{"attention.key_length", kLatentRank + kSharedDim},
-                                   std::pair{"attention.value_length", kLatentRank}, std::pair{"attention.key_length_mla", kOwnDim + kSharedDim},
-                                   std::pair{"attention.value_length_mla", kLatentValue}, std::pair{"rope.dimension_count", kSharedDim},
-                                   std::pair{"kda.head_dim", kKdaDim}, std::pair{"ssm.conv_kernel", kTaps}, std::pair{"expert_shared_count", 1u}})
+  for (const auto& [key, value] :
+       {std::pair{"attention.kv_lora_rank", kLatentRank}, std::pair{"attention.key_length", kLatentRank + kSharedDim},
+        std::pair{"attention.value_length", kLatentRank}, std::pair{"attention.key_length_mla", kOwnDim + kSharedDim},
+        std::pair{"attention.value_length_mla", kLatentValue}, std::pair{"rope.dimension_count", kSharedDim},
+        std::pair{"kda.head_dim", kKdaDim}, std::pair{"ssm.conv_kernel", kTaps}, std::pair{"expert_shared_count", 1u}})
     model.key(key, value);
   model.key("expert_weights_scale", 2.5f);
   put_latent_attention(model, block_name(1));
@@ -122,15 +126,18 @@ inline Case kimi_linear() {
   put_shared_expert(model, kExpertFf, 1);
   put_choice_bias(model, 1);
   return {"kimi-linear", model, [](const P& net, const Tokens& tokens) {
-            return logits_of(net, pre_norm_layers(
-                net, tokens, 3,
-                [&](uint32_t layer, const std::string& block, const Rows& h) {
-                  return layer == 1 ? unrotated_latent_attention(net, block, h) : channel_decay_net(net, block, h);
-                },
-                [&](const std::string& block, const Row& row) {
-                  return mixture_beside(net, block, row, 1,
-                                        {.n_ff = kExpertFf, .used = kUsed, .sigmoid = true, .choice_bias = true, .scale = 2.5});
-                }));
+            return logits_of(
+                net, pre_norm_layers(
+                         net, tokens, 3,
+                         [&](uint32_t layer, const std::string& block, const Rows& h) {
+                           return layer == 1 ? unrotated_latent_attention(net, block, h)
+                                             : channel_decay_net(net, block, h);
+                         },
+                         [&](const std::string& block, const Row& row) {
+                           return mixture_beside(
+                               net, block, row, 1,
+                               {.n_ff = kExpertFf, .used = kUsed, .sigmoid = true, .choice_bias = true, .scale = 2.5});
+                         }));
           }};
 }
 

@@ -30,7 +30,7 @@ struct Shape {
 constexpr Shape kShapes[] = {
     {"gemma3 270m", 18, 6, 512, 3, 1, 5},   {"gemma3 1b", 26, 6, 512, 2, 2, 11},
     {"gemma3 4b", 34, 6, 1024, 5, 1, 6},    {"gemma3 12b", 48, 6, 1024, 8, 1, 5},
-    {"gemma3 27b", 62, 6, 1024, 13, 1, 4},   {"gemma2 2b", 26, 2, 4096, 13, 1, 1},
+    {"gemma3 27b", 62, 6, 1024, 13, 1, 4},  {"gemma2 2b", 26, 2, 4096, 13, 1, 1},
     {"exaone4 32b", 64, 4, 4096, 16, 1, 3}, {"mistral 7b 0.1", 32, 0, 4096, 32, 0, 1},
     {"llama", 32, 1, 0, 32, 1, 0},          {"one full of many", 64, 64, 128, 7, 1, 9},
 };
@@ -67,15 +67,35 @@ TEST(layers_fill_pages_of_one_size) {
 // Layers with a window beside others that keep less or more of a position: published shapes.
 struct Mixed {
   const char* name;
-  int n_layers, period;   // each so-manieth sees all
+  int n_layers, period;  // each so-manieth sees all
   LayerParams full, windowed;
 };
 const Mixed kMixed[] = {
-    {"gemma4 31b", 60, 6, {.n_kv_heads = 4, .key_dim = 512, .value_dim = 512}, {.n_kv_heads = 16, .key_dim = 256, .value_dim = 256}},
-    {"gemma4 26b a4b", 30, 6, {.n_kv_heads = 2, .key_dim = 512, .value_dim = 512}, {.n_kv_heads = 8, .key_dim = 256, .value_dim = 256}},
-    {"mimo2", 48, 6, {.n_kv_heads = 4, .key_dim = 192, .value_dim = 128}, {.n_kv_heads = 8, .key_dim = 192, .value_dim = 128}},
-    {"step35", 45, 4, {.n_kv_heads = 8, .key_dim = 128, .value_dim = 128}, {.n_kv_heads = 8, .key_dim = 128, .value_dim = 128}},
-    {"the other way", 24, 4, {.n_kv_heads = 8, .key_dim = 128, .value_dim = 128}, {.n_kv_heads = 2, .key_dim = 128, .value_dim = 128}},
+    {"gemma4 31b",
+     60,
+     6,
+     {.n_kv_heads = 4, .key_dim = 512, .value_dim = 512},
+     {.n_kv_heads = 16, .key_dim = 256, .value_dim = 256}},
+    {"gemma4 26b a4b",
+     30,
+     6,
+     {.n_kv_heads = 2, .key_dim = 512, .value_dim = 512},
+     {.n_kv_heads = 8, .key_dim = 256, .value_dim = 256}},
+    {"mimo2",
+     48,
+     6,
+     {.n_kv_heads = 4, .key_dim = 192, .value_dim = 128},
+     {.n_kv_heads = 8, .key_dim = 192, .value_dim = 128}},
+    {"step35",
+     45,
+     4,
+     {.n_kv_heads = 8, .key_dim = 128, .value_dim = 128},
+     {.n_kv_heads = 8, .key_dim = 128, .value_dim = 128}},
+    {"the other way",
+     24,
+     4,
+     {.n_kv_heads = 8, .key_dim = 128, .value_dim = 128},
+     {.n_kv_heads = 2, .key_dim = 128, .value_dim = 128}},
 };
 
 TEST(small_layers_fill_the_room_of_large_ones) {
@@ -87,8 +107,9 @@ TEST(small_layers_fill_the_room_of_large_ones) {
       layer.window = window;
     }
     const KvLayout layout = kv_layout(params, true, true);
-    check::note(std::string(shape.name) + ": " + std::to_string(layout.layers_per_page) + " slots a page, " + std::to_string(layout.full) +
-                " + " + std::to_string(layout.windowed) + " tables, filled to " + std::to_string(filled(params, layout)));
+    check::note(std::string(shape.name) + ": " + std::to_string(layout.layers_per_page) + " slots a page, " +
+                std::to_string(layout.full) + " + " + std::to_string(layout.windowed) + " tables, filled to " +
+                std::to_string(filled(params, layout)));
     CHECK(filled(params, layout) > 0.9);
     CHECK(filled(params, kv_layout(params, true)) <= filled(params, layout));
     std::set<std::array<int, 3>> taken;
@@ -100,7 +121,8 @@ TEST(small_layers_fill_the_room_of_large_ones) {
     const KvShape kept = kv_shape(params, layout, 4, KvType::kF16);
     for (const LayerState& layer : kept.layers)
       for (const LayerState& large : kept.layers)
-        if (large.slot == layer.slot && large.place == 0 && large.n_kv_heads * large.key_dim > layer.n_kv_heads * layer.key_dim)
+        if (large.slot == layer.slot && large.place == 0 &&
+            large.n_kv_heads * large.key_dim > layer.n_kv_heads * layer.key_dim)
           CHECK((layer.place + 1) * layer.n_kv_heads * layer.key_dim <= large.n_kv_heads * large.key_dim);
   }
 }
@@ -122,7 +144,8 @@ TEST(shapes_are_those_of_the_layers_where_pages_have_them) {
   const std::vector<KvPlace> places = kv_places(params, layout);
   for (size_t i = 0; i < 6; ++i) {
     const LayerParams& layer = params.layers[i];
-    CHECK(shape.layers[i] == (LayerState{StateKind::kKeysAndValues, layer.n_kv_heads, layer.key_dim, layer.value_dim, places[i].slot}));
+    CHECK(shape.layers[i] ==
+          (LayerState{StateKind::kKeysAndValues, layer.n_kv_heads, layer.key_dim, layer.value_dim, places[i].slot}));
   }
 }
 
@@ -141,7 +164,8 @@ TEST(window_pages_are_as_many_as_rows_can_see) {
 }
 
 TEST(the_longest_sequence_is_what_the_pages_hold) {
-  for (const KvLayout& layout : {KvLayout{.full = 1, .windowed = 5, .window = 100}, KvLayout{.full = 2, .windowed = 1, .window = 40}, KvLayout{}}) {
+  for (const KvLayout& layout : {KvLayout{.full = 1, .windowed = 5, .window = 100},
+                                 KvLayout{.full = 2, .windowed = 1, .window = 40}, KvLayout{}}) {
     for (int64_t n_pages = layout.tables(); n_pages < 300; ++n_pages) {
       const int64_t positions = layout.positions_in(n_pages, 20);
       CHECK(positions >= kPageTokens && positions % kPageTokens == 0);
@@ -157,11 +181,15 @@ TEST(the_longest_sequence_is_what_the_pages_hold) {
 // What it is for: keys and values of a sequence that decodes, in layers times positions.
 TEST(long_sequences_of_windowed_models_take_a_fraction) {
   const KvLayout layout = kv_layout(network(48, 6, 1024), true);
-  const auto taken = [&](int64_t positions) { return layout.pages_at_once(positions, 1) * layout.layers_per_page * kPageTokens; };
+  const auto taken = [&](int64_t positions) {
+    return layout.pages_at_once(positions, 1) * layout.layers_per_page * kPageTokens;
+  };
   const auto before = [](int64_t positions) { return 48 * positions; };
-  check::note("at 8192 positions " + std::to_string(static_cast<double>(before(8192)) / static_cast<double>(taken(8192))) +
-              " times less, at 131072 " + std::to_string(static_cast<double>(before(131072)) / static_cast<double>(taken(131072))));
-  CHECK_EQ(taken(1024), before(1024));   // and never more
+  check::note("at 8192 positions " +
+              std::to_string(static_cast<double>(before(8192)) / static_cast<double>(taken(8192))) +
+              " times less, at 131072 " +
+              std::to_string(static_cast<double>(before(131072)) / static_cast<double>(taken(131072))));
+  CHECK_EQ(taken(1024), before(1024));  // and never more
   CHECK(3 * taken(8192) < before(8192));
   CHECK(5 * taken(131072) < before(131072));
 }

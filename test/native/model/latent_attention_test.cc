@@ -73,7 +73,8 @@ TinyModel latent_model(Form form, bool low_rank, bool grows) {
 
 void turn(double* x, size_t position) {
   for (uint32_t i = 0; i < kShared / 2; ++i) {
-    const double angle = double(position) * std::pow(10000.0, -2.0 * i / kShared), c = std::cos(angle), s = std::sin(angle);
+    const double angle = double(position) * std::pow(10000.0, -2.0 * i / kShared), c = std::cos(angle),
+                 s = std::sin(angle);
     const double a = x[2 * i], b = x[2 * i + 1];
     x[2 * i] = a * c - b * s;
     x[2 * i + 1] = a * s + b * c;
@@ -82,12 +83,13 @@ void turn(double* x, size_t position) {
 
 Rows attend(const P& net, const std::string& block, const Rows& h, bool low_rank, bool grows) {
   Rows out;
-  std::vector<Rows> keys, values;   // [position][head]
+  std::vector<Rows> keys, values;  // [position][head]
   for (size_t position = 0; position < h.size(); ++position) {
     const Row row = net.times(block + "attn_kv_a_mqa", h[position]);
     Row shared(row.begin() + kRank, row.end());
     turn(shared.data(), position);
-    const Row both = net.times(block + "attn_kv_b", net.norm(block + "attn_kv_a_norm", Row(row.begin(), row.begin() + kRank)));
+    const Row both =
+        net.times(block + "attn_kv_b", net.norm(block + "attn_kv_a_norm", Row(row.begin(), row.begin() + kRank)));
     keys.emplace_back();
     values.emplace_back();
     for (uint32_t head = 0; head < kHeads; ++head) {
@@ -97,7 +99,8 @@ Rows attend(const P& net, const std::string& block, const Rows& h, bool low_rank
       keys.back().push_back(key);
       values.back().emplace_back(from + kOwn, from + kOwn + kValue);
     }
-    const Row q = low_rank ? net.times(block + "attn_q_b", net.norm(block + "attn_q_a_norm", net.times(block + "attn_q_a", h[position])))
+    const Row q = low_rank ? net.times(block + "attn_q_b",
+                                       net.norm(block + "attn_q_a_norm", net.times(block + "attn_q_a", h[position])))
                            : net.times(block + "attn_q", h[position]);
     const double growth = grows ? 1 + 0.4f * std::log(1.0 + position / 7) : 1;
     Row attended;
@@ -129,31 +132,37 @@ TEST(latent_attention_of_every_form_computes_its_network) {
     for (const bool grows : {false, true}) {
       const TinyModel whole = latent_model(Form::kUnsplit, low_rank, grows);
       const P net(whole);
-      const Rows expected = logits_of(net, pre_norm_layers(
-          net, tokens, 2,
-          [&](uint32_t, const std::string& block, const Rows& h) { return attend(net, block, h, low_rank, grows); },
-          [&](const std::string& block, const Row& row) {
-            return block == "blk.0." ? gated_network(net, block, row) : net.mixture(block, row, kExpertFf, kUsed, true);
-          }));
+      const Rows expected = logits_of(
+          net,
+          pre_norm_layers(
+              net, tokens, 2,
+              [&](uint32_t, const std::string& block, const Rows& h) { return attend(net, block, h, low_rank, grows); },
+              [&](const std::string& block, const Row& row) {
+                return block == "blk.0." ? gated_network(net, block, row)
+                                         : net.mixture(block, row, kExpertFf, kUsed, true);
+              }));
       std::vector<float> first;
       for (const Form form : {Form::kSplit, Form::kUnsplit, Form::kOldKeys})
         for (const CpuIsa isa : available_cpu_isas()) {
           const ParsedModel parsed(latent_model(form, low_rank, grows));
           REQUIRE(parsed.file != nullptr);
-          const Loaded loaded = load_network(*parsed.file, {.threads = 2, .isa = cpu_isa_name(isa), .arithmetic = Arithmetic::kExact});
+          const Loaded loaded =
+              load_network(*parsed.file, {.threads = 2, .isa = cpu_isa_name(isa), .arithmetic = Arithmetic::kExact});
           REQUIRE(loaded.model != nullptr);
           CHECK_EQ(loaded.model->memory().total(), loaded.model->allocated().total());
           CHECK_EQ(loaded.model->memory().weight_bytes, loaded.model->allocated().weight_bytes);
           const std::vector<float> logits = run_network(*loaded.model, tokens, form == Form::kSplit ? 37 : 5);
           if (first.empty()) first = logits;
-          const std::string what = "form " + std::to_string(int(form)) + (low_rank ? ", low rank" : "") + " on " + std::string(cpu_isa_name(isa));
+          const std::string what = "form " + std::to_string(int(form)) + (low_rank ? ", low rank" : "") + " on " +
+                                   std::string(cpu_isa_name(isa));
           if (std::memcmp(first.data(), logits.data(), logits.size() * sizeof(float)) != 0)
             check::fail(__FILE__, __LINE__, "other bits: " + what);
           double worst = 0;
           for (size_t row = 0; row < expected.size(); ++row) {
             const std::span<const float> ours(logits.data() + row * TinyModel::kVocab, TinyModel::kVocab);
             const double deviation = standard_deviation(ours);
-            for (size_t i = 0; i < ours.size(); ++i) worst = std::max(worst, std::abs(ours[i] - expected[row][i]) / deviation);
+            for (size_t i = 0; i < ours.size(); ++i)
+              worst = std::max(worst, std::abs(ours[i] - expected[row][i]) / deviation);
           }
           if (!(worst < 2e-5)) check::fail(__FILE__, __LINE__, what + " is off by " + std::to_string(worst));
         }
@@ -167,7 +176,7 @@ TEST(the_memory_plan_counts_latents) {
   auto backend = make_cpu_backend({.threads = 1});
   const auto plan = Model::plan(*parsed.file, **backend, kNetworkLimits);
   REQUIRE(plan.ok());
-  CHECK_EQ(plan->page_bytes, size_t{2 * 16 * (kRank + kShared) * 4});   // F32
+  CHECK_EQ(plan->page_bytes, size_t{2 * 16 * (kRank + kShared) * 4});  // F32
 }
 
 TEST(faults_of_latent_attention_are_named) {
@@ -177,7 +186,8 @@ TEST(faults_of_latent_attention_are_named) {
     auto backend = make_cpu_backend({.threads = 1});
     const auto plan = Model::plan(*parsed.file, **backend, kNetworkLimits);
     if (plan.ok() || plan.error().message.find(what) == std::string::npos)
-      check::fail(__FILE__, __LINE__, "expected '" + what + "', told: " + (plan.ok() ? "nothing" : plan.error().message));
+      check::fail(__FILE__, __LINE__,
+                  "expected '" + what + "', told: " + (plan.ok() ? "nothing" : plan.error().message));
   };
   TinyModel model = latent_model(Form::kSplit, true, false);
   model.tensors.erase("blk.1.attn_v_b.weight");

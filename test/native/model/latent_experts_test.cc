@@ -33,7 +33,8 @@ TinyModel latent_experts() {
     model.tensors.erase(block_name(1) + name);
   }
   const std::string block = block_name(1);
-  for (const char* name : {"attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_output.weight"}) model.tensors.erase(block + name);
+  for (const char* name : {"attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_output.weight"})
+    model.tensors.erase(block + name);
   model.matrix(block + "ffn_gate_inp.weight", kExperts, kEmbd);
   model.bias(block + "exp_probs_b.bias", kExperts);
   model.matrix(block + "ffn_latent_down.weight", kLatent, kEmbd);
@@ -78,12 +79,14 @@ TEST(latent_experts_compute_their_network) {
   const Tokens tokens = some_tokens(31);
   Rows x = net.embed(tokens);
   x = sum(x, attention(net, block_name(0), normed(net, block_name(0) + "attn_norm", x), {.frequency = {}}));
-  x = sum(x, each(normed(net, block_name(1) + "attn_norm", x), [&](const Row& row) { return experts(net, block_name(1), row); }));
+  x = sum(x, each(normed(net, block_name(1) + "attn_norm", x),
+                  [&](const Row& row) { return experts(net, block_name(1), row); }));
   const Rows expected = logits_of(net, x);
   const ParsedModel parsed(model);
   REQUIRE(parsed.file != nullptr);
   for (const CpuIsa isa : available_cpu_isas()) {
-    const Loaded loaded = load_network(*parsed.file, {.threads = 2, .isa = cpu_isa_name(isa), .arithmetic = Arithmetic::kExact});
+    const Loaded loaded =
+        load_network(*parsed.file, {.threads = 2, .isa = cpu_isa_name(isa), .arithmetic = Arithmetic::kExact});
     REQUIRE(loaded.model != nullptr);
     CHECK_EQ(loaded.model->memory().total(), loaded.model->allocated().total());
     for (const int piece : {31, 5}) {
@@ -91,9 +94,11 @@ TEST(latent_experts_compute_their_network) {
       double worst = 0;
       for (size_t row = 0; row < expected.size(); ++row) {
         const std::span<const float> ours(logits.data() + row * TinyModel::kVocab, TinyModel::kVocab);
-        for (size_t i = 0; i < ours.size(); ++i) worst = std::max(worst, std::abs(ours[i] - expected[row][i]) / standard_deviation(ours));
+        for (size_t i = 0; i < ours.size(); ++i)
+          worst = std::max(worst, std::abs(ours[i] - expected[row][i]) / standard_deviation(ours));
       }
-      if (!(worst < 2e-5)) check::fail(__FILE__, __LINE__, "off by " + std::to_string(worst) + " on " + std::string(cpu_isa_name(isa)));
+      if (!(worst < 2e-5))
+        check::fail(__FILE__, __LINE__, "off by " + std::to_string(worst) + " on " + std::string(cpu_isa_name(isa)));
     }
   }
 }

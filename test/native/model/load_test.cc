@@ -16,11 +16,8 @@ namespace {
 
 using namespace testing;
 
-constexpr ModelLimits kLimits = {.max_batch_tokens = 24,
-                                 .max_logit_rows = 8,
-                                 .max_context = 96,
-                                 .n_pages = 6,
-                                 .kv_type = KvType::kF32};
+constexpr ModelLimits kLimits = {
+    .max_batch_tokens = 24, .max_logit_rows = 8, .max_context = 96, .n_pages = 6, .kv_type = KvType::kF32};
 
 std::unique_ptr<Backend> make_backend() {
   auto backend = make_cpu_backend({.threads = 1});
@@ -36,8 +33,7 @@ std::string load_error(const TinyModel& model) {
 }
 
 void check_contains(const std::string& text, const std::string& part) {
-  if (text.find(part) == std::string::npos)
-    check::fail(__FILE__, __LINE__, "expected '" + part + "' in: " + text);
+  if (text.find(part) == std::string::npos) check::fail(__FILE__, __LINE__, "expected '" + part + "' in: " + text);
 }
 
 }  // namespace
@@ -45,8 +41,7 @@ void check_contains(const std::string& text, const std::string& part) {
 TEST(what_was_planned_is_what_was_allocated) {
   std::vector<TinyModel> models = {TinyModel("llama"), TinyModel("qwen2"), TinyModel("qwen3")};
   models[1].tensors.erase("output.weight");
-  for (const TensorType type :
-       {TensorType::kF16, TensorType::kBF16, TensorType::kQ8_0, TensorType::kQ4_0}) {
+  for (const TensorType type : {TensorType::kF16, TensorType::kBF16, TensorType::kQ8_0, TensorType::kQ4_0}) {
     models.emplace_back();
     for (auto& [name, tensor] : models.back().tensors) {
       if (tensor.dims.size() == 2) tensor.type = type;
@@ -116,7 +111,7 @@ TEST(weights_in_fp8_need_a_backend_that_keeps_them) {
     AssembledFile::quantize(const_cast<GgufFile&>(*parsed.file), TensorType::kF8E4M3, 1);
     const auto backend = make_backend();
     const auto plan = Model::plan(*parsed.file, *backend, kLimits);
-    CHECK_EQ(plan.ok(), !floats);   // what is quantized stays as it is
+    CHECK_EQ(plan.ok(), !floats);  // what is quantized stays as it is
     if (!plan) check_contains(plan.error().message, "'quantize' is fp8, which needs a CUDA device: the device is cpu");
   }
 }
@@ -133,8 +128,7 @@ TEST(every_fault_among_the_tensors_is_named) {
 }
 
 TEST(tensors_that_would_change_results_are_refused_and_harmless_ones_are_not) {
-  for (const char* name :
-       {"blk.0.attn_norm.bias", "blk.0.attn_post_norm.weight", "blk.2.attn_norm.weight"}) {
+  for (const char* name : {"blk.0.attn_norm.bias", "blk.0.attn_post_norm.weight", "blk.2.attn_norm.weight"}) {
     TinyModel model;
     model.bias(name, TinyModel::kEmbedding);
     check_contains(load_error(model), std::string("tensor '") + name + "'");
@@ -168,8 +162,7 @@ TEST(biases_on_q_k_and_v_go_together) {
 TEST(more_layers_than_the_file_holds_is_one_error) {
   TinyModel model;
   model.key("block_count", 1000u);
-  check_contains(load_error(model),
-                 "'llama.block_count' is 1000, but the file has only 21 tensors");
+  check_contains(load_error(model), "'llama.block_count' is 1000, but the file has only 21 tensors");
   model.key("block_count", 3u);
   check_contains(load_error(model), "and 1 more");
 }
@@ -191,8 +184,7 @@ TEST(progress_rises_to_one) {
   const ParsedModel parsed{TinyModel()};
   const auto backend = make_backend();
   std::vector<float> seen;
-  const auto loaded = Model::load(*parsed.file, *backend, kLimits,
-                                  [&](float fraction) { seen.push_back(fraction); });
+  const auto loaded = Model::load(*parsed.file, *backend, kLimits, [&](float fraction) { seen.push_back(fraction); });
   REQUIRE(loaded.ok() && !seen.empty());
   CHECK(std::ranges::is_sorted(seen));
   CHECK(seen.front() > 0);
@@ -227,8 +219,7 @@ TEST(damaged_images_are_planned_or_refused_with_a_message) {
     Bytes bytes = intact.bytes;
     // Header, metadata and the tensor table: all but weights. The table is most of that, and little
     // in it may change, so every other round spares it.
-    const auto whole =
-        static_cast<uint64_t>(intact.file->tensors()[0].data.data() - intact.bytes.data());
+    const auto whole = static_cast<uint64_t>(intact.file->tensors()[0].data.data() - intact.bytes.data());
     const uint64_t head = round % 2 == 0 ? whole : whole / 6;
     for (uint64_t n = 1 + random(3); n > 0; --n) {
       bytes[random(head)] = static_cast<std::byte>(random(256));

@@ -39,8 +39,7 @@ inline Case glm4moe(bool qk_norms) {
     model.bias(block + "attn_v.bias", kKv);
   });
   model.matrix("blk.3.nextn.eh_proj.weight", kEmbd, 2 * kEmbd);
-  return {qk_norms ? "glm4moe with norms" : "glm4moe", model,
-          [qk_norms](const P& net, const Tokens& tokens) {
+  return {qk_norms ? "glm4moe with norms" : "glm4moe", model, [qk_norms](const P& net, const Tokens& tokens) {
             Rows x = net.embed(tokens);
             for (uint32_t layer = 0; layer < 3; ++layer) {
               const std::string block = block_name(layer);
@@ -48,12 +47,9 @@ inline Case glm4moe(bool qk_norms) {
               if (qk_norms) qkv.qk_norm = norm_of(net);
               x = sum(x, attention(net, block, normed(net, block + "attn_norm", x), qkv));
               x = sum(x, each(normed(net, block + "post_attention_norm", x), [&](const Row& row) {
-                        return mixture_beside(net, block, row, 1,
-                                              {.n_ff = kExpertFf,
-                                               .used = kUsed,
-                                               .sigmoid = true,
-                                               .choice_bias = true,
-                                               .scale = 1.5});
+                        return mixture_beside(
+                            net, block, row, 1,
+                            {.n_ff = kExpertFf, .used = kUsed, .sigmoid = true, .choice_bias = true, .scale = 1.5});
                       }));
             }
             return logits_of(net, x);
@@ -70,19 +66,17 @@ inline Case dots1() {
   put_choice_bias(model, 1);
   add_qk_norms(model, true);
   return {"dots1", model, [](const P& net, const Tokens& tokens) {
-            return logits_of(net, pre_norm_layers(
-                net, tokens, 3,
-                [&](uint32_t, const std::string& block, const Rows& h) {
-                  return attention(net, block, h, {.qk_norm = norm_of(net)});
-                },
-                [&](const std::string& block, const Row& row) {
-                  return mixture_beside(net, block, row, 1,
-                                        {.n_ff = kExpertFf,
-                                         .used = kUsed,
-                                         .sigmoid = true,
-                                         .choice_bias = true,
-                                         .scale = 2.5});
-                }));
+            return logits_of(
+                net, pre_norm_layers(
+                         net, tokens, 3,
+                         [&](uint32_t, const std::string& block, const Rows& h) {
+                           return attention(net, block, h, {.qk_norm = norm_of(net)});
+                         },
+                         [&](const std::string& block, const Row& row) {
+                           return mixture_beside(
+                               net, block, row, 1,
+                               {.n_ff = kExpertFf, .used = kUsed, .sigmoid = true, .choice_bias = true, .scale = 2.5});
+                         }));
           }};
 }
 
@@ -94,13 +88,13 @@ inline Case bailingmoe() {
   put_shared_expert(model, 2 * kExpertFf);
   return {"bailingmoe", model, [](const P& net, const Tokens& tokens) {
             return logits_of(net, pre_norm_layers(
-                net, tokens, 2,
-                [&](uint32_t, const std::string& block, const Rows& h) {
-                  return attention(net, block, h, {.halves = false});
-                },
-                [&](const std::string& block, const Row& row) {
-                  return mixture_beside(net, block, row, 0, {.n_ff = kExpertFf, .used = kUsed});
-                }));
+                                      net, tokens, 2,
+                                      [&](uint32_t, const std::string& block, const Rows& h) {
+                                        return attention(net, block, h, {.halves = false});
+                                      },
+                                      [&](const std::string& block, const Row& row) {
+                                        return mixture_beside(net, block, row, 0, {.n_ff = kExpertFf, .used = kUsed});
+                                      }));
           }};
 }
 
@@ -120,37 +114,36 @@ inline Case bailingmoe2() {
   put_choice_bias(model, 1);
   add_qk_norms(model, true);
   for_blocks(model, [&](const std::string& block) {
-    for (const char* part : {"attn_q", "attn_k", "attn_v"})
-      model.tensors.erase(block + part + ".weight");
+    for (const char* part : {"attn_q", "attn_k", "attn_v"}) model.tensors.erase(block + part + ".weight");
     model.matrix(block + "attn_qkv.weight", kQ + 2 * kKv, kEmbd);
   });
   return {"bailingmoe2", model, [](const P& net, const Tokens& tokens) {
             return logits_of(net, pre_norm_layers(
-                net, tokens, 3,
-                [&](uint32_t, const std::string& block, const Rows& h) {
-                  const auto part = [&](size_t first, size_t count) {
-                    return each(h, [&](const Row& row) {
-                      return net.times(block + "attn_qkv", row, first, count);
-                    });
-                  };
-                  Rows q = normed(net, block + "attn_q_norm", part(0, kQ));
-                  Rows k = normed(net, block + "attn_k_norm", part(kQ, kKv));
-                  P::rotate(q, P::frequencies(10000, 8), true);
-                  P::rotate(k, P::frequencies(10000, 8), true);
-                  return each(P::attend(q, k, part(kQ + kKv, kKv), {}), [&](const Row& row) {
-                    return net.times(block + "attn_output", row);
-                  });
-                },
-                [&](const std::string& block, const Row& row) {
-                  return mixture_beside(net, block, row, 1,
-                                        {.n_ff = kExpertFf,
-                                         .used = kUsed,
-                                         .sigmoid = true,
-                                         .choice_bias = true,
-                                         .groups = 3,
-                                         .groups_used = 2,
-                                         .scale = 2.5});
-                }));
+                                      net, tokens, 3,
+                                      [&](uint32_t, const std::string& block, const Rows& h) {
+                                        const auto part = [&](size_t first, size_t count) {
+                                          return each(h, [&](const Row& row) {
+                                            return net.times(block + "attn_qkv", row, first, count);
+                                          });
+                                        };
+                                        Rows q = normed(net, block + "attn_q_norm", part(0, kQ));
+                                        Rows k = normed(net, block + "attn_k_norm", part(kQ, kKv));
+                                        P::rotate(q, P::frequencies(10000, 8), true);
+                                        P::rotate(k, P::frequencies(10000, 8), true);
+                                        return each(P::attend(q, k, part(kQ + kKv, kKv), {}), [&](const Row& row) {
+                                          return net.times(block + "attn_output", row);
+                                        });
+                                      },
+                                      [&](const std::string& block, const Row& row) {
+                                        return mixture_beside(net, block, row, 1,
+                                                              {.n_ff = kExpertFf,
+                                                               .used = kUsed,
+                                                               .sigmoid = true,
+                                                               .choice_bias = true,
+                                                               .groups = 3,
+                                                               .groups_used = 2,
+                                                               .scale = 2.5});
+                                      }));
           }};
 }
 
@@ -165,19 +158,18 @@ inline Case ernie4_5_moe() {
   put_choice_bias(model, 1);
   return {"ernie4_5-moe", model, [](const P& net, const Tokens& tokens) {
             return logits_of(net, pre_norm_layers(
-                net, tokens, 3,
-                [&](uint32_t, const std::string& block, const Rows& h) {
-                  return attention(net, block, h, {.halves = false});
-                },
-                [&](const std::string& block, const Row& row) {
-                  return mixture_beside(
-                      net, block, row, 1,
-                      {.n_ff = kExpertFf, .used = kUsed, .choice_bias = true});
-                }));
+                                      net, tokens, 3,
+                                      [&](uint32_t, const std::string& block, const Rows& h) {
+                                        return attention(net, block, h, {.halves = false});
+                                      },
+                                      [&](const std::string& block, const Row& row) {
+                                        return mixture_beside(net, block, row, 1,
+                                                              {.n_ff = kExpertFf, .used = kUsed, .choice_bias = true});
+                                      }));
           }};
 }
 
-constexpr uint32_t kOssFf = 64;   // whole blocks of MXFP4
+constexpr uint32_t kOssFf = 64;  // whole blocks of MXFP4
 
 // Sinks, biases everywhere, every other layer with a window, gates and ups large enough to be
 // clamped, YaRN.
@@ -202,8 +194,7 @@ inline Case gpt_oss() {
     model.matrix(block + "ffn_gate_exps.bias", kExperts, kOssFf);
     model.matrix(block + "ffn_up_exps.bias", kExperts, kOssFf);
     model.matrix(block + "ffn_down_exps.bias", kExperts, kEmbd);
-    for (const char* clamped : {"ffn_gate_exps.weight", "ffn_up_exps.weight"})
-      model.tensors[block + clamped].scale = 2;
+    for (const char* clamped : {"ffn_gate_exps.weight", "ffn_up_exps.weight"}) model.tensors[block + clamped].scale = 2;
     model.tensors[block + "ffn_down_exps.weight"].scale = 0.02f;
   });
   return {"gpt-oss", model, [](const P& net, const Tokens& tokens) {
@@ -213,20 +204,16 @@ inline Case gpt_oss() {
               QkvOf qkv{.biases = true, .frequency = P::yarn(10000, 4, 64)};
               qkv.magnitude = 0.1 * std::log(4.0) + 1;
               const Row bias = net.values(block + "attn_output.bias");
-              const Rows a = attention(net, block, normed(net, block + "attn_norm", x), qkv,
-                                       {.window = layer % 2 == 0 ? int{kWindow} : 0,
-                                        .sinks = net.values(block + "attn_sinks.weight")});
+              const Rows a = attention(
+                  net, block, normed(net, block + "attn_norm", x), qkv,
+                  {.window = layer % 2 == 0 ? int{kWindow} : 0, .sinks = net.values(block + "attn_sinks.weight")});
               x = sum(x, each(a, [&](const Row& row) { return P::plus(row, bias); }));
               x = sum(x, each(normed(net, block + "post_attention_norm", x), [&](const Row& row) {
                         return net.mixture(
                             block, row,
-                            {.n_ff = kOssFf,
-                             .used = kUsed,
-                             .biases = true,
-                             .inside = [](double gate, double up) {
+                            {.n_ff = kOssFf, .used = kUsed, .biases = true, .inside = [](double gate, double up) {
                                const double g = std::min(gate, 7.0);
-                               return g / (1 + std::exp(-1.702 * g)) *
-                                      (std::clamp(up, -7.0, 7.0) + 1);
+                               return g / (1 + std::exp(-1.702 * g)) * (std::clamp(up, -7.0, 7.0) + 1);
                              }});
                       }));
             }
@@ -248,21 +235,29 @@ inline Row mean_norm(const P& net, const std::string& name, Row x, bool biased, 
 inline Case norms_apart(bool stablelm) {
   TinyModel model(stablelm ? "stablelm" : "command-r");
   model.key("attention.layer_norm_epsilon", 1e-5f);
-  if (stablelm) model.key("rope.dimension_count", 8u);
-  else model.key("logit_scale", 0.5f);
+  if (stablelm)
+    model.key("rope.dimension_count", 8u);
+  else
+    model.key("logit_scale", 0.5f);
   if (stablelm) model.bias("output_norm.bias", kEmbd);
   for_blocks(model, [&](const std::string& block) {
     model.tensors.erase(block + "ffn_norm.weight");
     if (stablelm) model.bias(block + "attn_norm.bias", kEmbd);
-    model.tensors[block + "attn_q_norm.weight"] = {{TinyModel::kHeadDim, TinyModel::kHeads}, TensorType::kF32, 0.2f, 1.0f};
-    model.tensors[block + "attn_k_norm.weight"] = {{TinyModel::kHeadDim, TinyModel::kKvHeads}, TensorType::kF32, 0.2f, 1.0f};
+    model.tensors[block + "attn_q_norm.weight"] = {
+        {TinyModel::kHeadDim, TinyModel::kHeads}, TensorType::kF32, 0.2f, 1.0f};
+    model.tensors[block + "attn_k_norm.weight"] = {
+        {TinyModel::kHeadDim, TinyModel::kKvHeads}, TensorType::kF32, 0.2f, 1.0f};
   });
-  return {stablelm ? "stablelm with norms of heads" : "command-r with norms of heads", model, [stablelm](const P& net, const Tokens& tokens) {
+  return {stablelm ? "stablelm with norms of heads" : "command-r with norms of heads", model,
+          [stablelm](const P& net, const Tokens& tokens) {
             QkvOf qkv{.frequency = P::frequencies(10000, stablelm ? 8 : TinyModel::kHeadDim), .halves = stablelm};
             qkv.qk_norm = [&net](const std::string& name, const Row& row) {
               Row all;
               for (size_t at = 0; at < row.size(); at += TinyModel::kHeadDim) {
-                const Row head = mean_norm(net, name, Row(row.begin() + static_cast<int64_t>(at), row.begin() + static_cast<int64_t>(at + TinyModel::kHeadDim)), false, at);
+                const Row head = mean_norm(net, name,
+                                           Row(row.begin() + static_cast<int64_t>(at),
+                                               row.begin() + static_cast<int64_t>(at + TinyModel::kHeadDim)),
+                                           false, at);
                 all.insert(all.end(), head.begin(), head.end());
               }
               return all;
@@ -270,8 +265,10 @@ inline Case norms_apart(bool stablelm) {
             Rows x = net.embed(tokens);
             for (uint32_t layer = 0; layer < 2; ++layer) {
               const std::string block = block_name(layer);
-              const Rows h = each(x, [&](const Row& row) { return mean_norm(net, block + "attn_norm", row, stablelm); });
-              x = sum(sum(x, attention(net, block, h, qkv)), each(h, [&](const Row& row) { return gated_network(net, block, row); }));
+              const Rows h =
+                  each(x, [&](const Row& row) { return mean_norm(net, block + "attn_norm", row, stablelm); });
+              x = sum(sum(x, attention(net, block, h, qkv)),
+                      each(h, [&](const Row& row) { return gated_network(net, block, row); }));
             }
             return each(x, [&](const Row& row) {
               return P::scaled(net.times("output", mean_norm(net, "output_norm", row, stablelm)), stablelm ? 1 : 0.5);

@@ -19,16 +19,14 @@ using Row = std::vector<double>;
 using Rows = std::vector<Row>;  // one per position
 
 inline double silu(double x) { return x / (1 + std::exp(-x)); }
-inline double gelu(double x) {
-  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-}
+inline double gelu(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
 
 class PlainNetwork {
  public:
   explicit PlainNetwork(const TinyModel& model) : model_(model) {}
 
-  static constexpr int kHeads = TinyModel::kHeads, kKvHeads = TinyModel::kKvHeads,
-                       kHeadDim = TinyModel::kHeadDim, kEmbedding = TinyModel::kEmbedding;
+  static constexpr int kHeads = TinyModel::kHeads, kKvHeads = TinyModel::kKvHeads, kHeadDim = TinyModel::kHeadDim,
+                       kEmbedding = TinyModel::kEmbedding;
 
   Rows embed(const std::vector<int32_t>& tokens, double scale = 1) const {
     const Row table = values("token_embd.weight");
@@ -53,9 +51,7 @@ class PlainNetwork {
     }
     return out;
   }
-  Row biased(const std::string& name, const Row& x) const {
-    return plus(times(name, x), values(name + ".bias"));
-  }
+  Row biased(const std::string& name, const Row& x) const { return plus(times(name, x), values(name + ".bias")); }
   // Mean square over groups of so many values as the weight has.
   Row norm(const std::string& name, Row x) const {
     const Row weight = values(name + ".weight");
@@ -95,8 +91,7 @@ class PlainNetwork {
     const double to = std::min(kHeadDim - 1.0, std::ceil(pair_of(1)));
     Row out = frequencies(base);
     for (size_t i = 0; i < out.size(); ++i) {
-      const double slow =
-          std::clamp((static_cast<double>(i) - from) / std::max(0.001, to - from), 0.0, 1.0);
+      const double slow = std::clamp((static_cast<double>(i) - from) / std::max(0.001, to - from), 0.0, 1.0);
       out[i] *= slow / factor + 1 - slow;
     }
     return out;
@@ -142,8 +137,7 @@ class PlainNetwork {
         double sum = std::accumulate(weight.begin(), weight.end(), 0.0);
         if (!how.sinks.empty()) sum += std::exp(how.sinks[head]);
         for (int p = begin; p <= row; ++p)
-          for (int d = 0; d < kHeadDim; ++d)
-            out[row][at + d] += weight[p - begin] / sum * v[p][kv_at + d];
+          for (int d = 0; d < kHeadDim; ++d) out[row][at + d] += weight[p - begin] / sum * v[p][kv_at + d];
       }
     }
     return out;
@@ -156,15 +150,13 @@ class PlainNetwork {
     std::iota(order.begin(), order.end(), 0);
     std::ranges::stable_sort(order, [&](int a, int b) { return logits[a] > logits[b]; });
     double sum = 0;
-    for (int i = 0; i < (over_chosen ? used : static_cast<int>(order.size())); ++i)
-      sum += std::exp(logits[order[i]]);
+    for (int i = 0; i < (over_chosen ? used : static_cast<int>(order.size())); ++i) sum += std::exp(logits[order[i]]);
     Row out(x.size());
     for (int i = 0; i < used; ++i) {
       const int e = order[i];
       const Row inside = gated(silu, times(block + "ffn_gate_exps", x, e * n_ff, n_ff),
                                times(block + "ffn_up_exps", x, e * n_ff, n_ff));
-      out = plus(out, times(block + "ffn_down_exps", inside, e * kEmbedding, kEmbedding),
-                 std::exp(logits[e]) / sum);
+      out = plus(out, times(block + "ffn_down_exps", inside, e * kEmbedding, kEmbedding), std::exp(logits[e]) / sum);
     }
     return out;
   }
@@ -176,9 +168,7 @@ class PlainNetwork {
     int groups = 1, groups_used = 1;
     double scale = 1;
     bool biases = false;  // of the router and of the experts
-    std::function<double(double, double)> inside = [](double gate, double up) {
-      return silu(gate) * up;
-    };
+    std::function<double(double, double)> inside = [](double gate, double up) { return silu(gate) * up; };
   };
   Row mixture(const std::string& block, const Row& x, const MixtureOf& how) const {
     const auto with_bias = [&](const char* name, Row row, int first) {
@@ -192,8 +182,7 @@ class PlainNetwork {
     Row scores(logits.size());
     double all = 0;
     for (const double logit : logits) all += std::exp(logit);
-    for (int e = 0; e < n; ++e)
-      scores[e] = how.sigmoid ? 1 / (1 + std::exp(-logits[e])) : std::exp(logits[e]) / all;
+    for (int e = 0; e < n; ++e) scores[e] = how.sigmoid ? 1 / (1 + std::exp(-logits[e])) : std::exp(logits[e]) / all;
     Row by = scores;
     if (how.choice_bias) by = plus(by, values(block + "exp_probs_b.bias"));
     // Groups of neighbours, by the sum of their two best.
@@ -214,14 +203,11 @@ class PlainNetwork {
     Row out(x.size());
     for (int i = 0; i < how.used; ++i) {
       const int e = order[i];
-      Row inside = with_bias("ffn_gate_exps", times(block + "ffn_gate_exps", x, e * how.n_ff, how.n_ff),
-                             e * how.n_ff);
-      const Row up = with_bias("ffn_up_exps", times(block + "ffn_up_exps", x, e * how.n_ff, how.n_ff),
-                               e * how.n_ff);
+      Row inside = with_bias("ffn_gate_exps", times(block + "ffn_gate_exps", x, e * how.n_ff, how.n_ff), e * how.n_ff);
+      const Row up = with_bias("ffn_up_exps", times(block + "ffn_up_exps", x, e * how.n_ff, how.n_ff), e * how.n_ff);
       for (size_t d = 0; d < up.size(); ++d) inside[d] = how.inside(inside[d], up[d]);
       out = plus(out,
-                 with_bias("ffn_down_exps",
-                           times(block + "ffn_down_exps", inside, e * kEmbedding, kEmbedding),
+                 with_bias("ffn_down_exps", times(block + "ffn_down_exps", inside, e * kEmbedding, kEmbedding),
                            e * kEmbedding),
                  how.scale * scores[e] / sum);
     }

@@ -34,11 +34,13 @@ inline Rows short_convolution(const P& net, const std::string& block, const Rows
   const Rows after = part(1), input = part(2);
   for (size_t row = 0; row < x.size(); ++row) x[row] = P::gated(itself, x[row], input[row]);
   x = convolved(net, block + "shortconv.conv", x, false, itself);
-  for (size_t row = 0; row < x.size(); ++row) x[row] = net.times(block + "shortconv.out_proj", P::gated(itself, x[row], after[row]));
+  for (size_t row = 0; row < x.size(); ++row)
+    x[row] = net.times(block + "shortconv.out_proj", P::gated(itself, x[row], after[row]));
   return x;
 }
 
-inline Rows short_convolution_layers(const P& net, const Tokens& tokens, const std::function<Row(const std::string&, const Row&)>& network) {
+inline Rows short_convolution_layers(const P& net, const Tokens& tokens,
+                                     const std::function<Row(const std::string&, const Row&)>& network) {
   const Rows x = pre_norm_layers(
       net, tokens, 3,
       [&](uint32_t layer, const std::string& block, const Rows& h) {
@@ -50,8 +52,8 @@ inline Rows short_convolution_layers(const P& net, const Tokens& tokens, const s
 
 inline Case lfm2() {
   return {"lfm2", short_convolutions("lfm2"), [](const P& net, const Tokens& tokens) {
-            return short_convolution_layers(net, tokens,
-                                            [&](const std::string& block, const Row& row) { return gated_network(net, block, row); });
+            return short_convolution_layers(
+                net, tokens, [&](const std::string& block, const Row& row) { return gated_network(net, block, row); });
           }};
 }
 

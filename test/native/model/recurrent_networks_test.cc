@@ -23,8 +23,8 @@ constexpr int kTokens = 37;
 void retype(TinyModel& model, TensorType type) {
   for (auto& [name, tensor] : model.tensors) {
     const auto block = static_cast<uint64_t>(traits_of(type).block_values);
-    if (tensor.dims.size() < 2 || tensor.dims[0] < 32 || tensor.dims[0] % block != 0 || name.find("_inp") != std::string::npos ||
-        name.find("norm") != std::string::npos)
+    if (tensor.dims.size() < 2 || tensor.dims[0] < 32 || tensor.dims[0] % block != 0 ||
+        name.find("_inp") != std::string::npos || name.find("norm") != std::string::npos)
       continue;
     const std::vector<float> values = model.floats(name);
     tensor.data.resize(values.size() / block * static_cast<uint64_t>(traits_of(type).block_bytes));
@@ -58,8 +58,7 @@ struct Served {
   TensorType type;
   Off within;
 };
-constexpr Served kServed[] = {{"F32", TensorType::kF32, {0.004, 0.001}},
-                              {"Q8_0", TensorType::kQ8_0, {0.4, 0.06}}};
+constexpr Served kServed[] = {{"F32", TensorType::kF32, {0.004, 0.001}}, {"Q8_0", TensorType::kQ8_0, {0.4, 0.06}}};
 
 std::unique_ptr<Transformer> load(const ParsedModel& parsed, std::unique_ptr<Backend>& backend) {
   ModelLimits limits = kNetworkLimits;
@@ -92,11 +91,13 @@ TEST(networks_that_carry_state_on_are_served_near_to_their_float64) {
       const auto same = [&](int first, int piece) {
         const std::vector<float> cut = run_network(*model, tokens, piece, first);
         if (std::memcmp(cut.data(), whole.data(), whole.size() * sizeof(float)) != 0)
-          check::fail(__FILE__, __LINE__, what + ": other bits, " + std::to_string(first) + " tokens and then " + std::to_string(piece) + " at a time");
+          check::fail(__FILE__, __LINE__,
+                      what + ": other bits, " + std::to_string(first) + " tokens and then " + std::to_string(piece) +
+                          " at a time");
       };
       for (int first = 1; first < kTokens; ++first) same(first, kTokens);
       for (const int piece : {1, 2, 5, 16}) same(0, piece);
-      same(11, 1);   // as in service: a prompt, then its answer
+      same(11, 1);  // as in service: a prompt, then its answer
     }
   }
 }

@@ -6,7 +6,8 @@
 namespace monolith::testing {
 
 // x[t] becomes bias + sum over j of weight[j] x[t - taps + 1 + j], of every channel by itself.
-inline Rows convolved(const P& net, const std::string& tensor, const Rows& x, bool biased, double (*activation)(double)) {
+inline Rows convolved(const P& net, const std::string& tensor, const Rows& x, bool biased,
+                      double (*activation)(double)) {
   const Row weight = net.values(tensor + ".weight");
   const Row bias = biased ? net.values(tensor + ".bias") : Row(x[0].size());
   const int taps = static_cast<int>(weight.size() / x[0].size());

@@ -38,8 +38,7 @@ TEST(yarn_keeps_fast_pairs_interpolates_slow_ones_and_blends_between) {
 TEST(yarn_without_extrapolation_is_plain_interpolation) {
   const auto plain = plain_rope_frequencies(64, 10000);
   auto scaled = plain;
-  const float magnitude =
-      apply_yarn({.factor = 2, .original_context = 4096, .extrapolation = 0}, 10000, scaled);
+  const float magnitude = apply_yarn({.factor = 2, .original_context = 4096, .extrapolation = 0}, 10000, scaled);
   for (size_t i = 0; i < scaled.size(); ++i) CHECK(near(scaled[i], plain[i] / 2));
   CHECK_EQ(magnitude, 1.0f);
 }
@@ -51,15 +50,14 @@ TEST(yarn_keys_are_read) {
   model.key("rope.scaling.factor", 4.0f);
   model.key("rope.scaling.original_context_length", 32768u);
   model.key("rope.scaling.attn_factor", 0.5f);
-  model.key("rope.scaling.yarn_attn_factor", 3.0f);   // not another factor
+  model.key("rope.scaling.yarn_attn_factor", 3.0f);  // not another factor
   const testing::ParsedModel parsed(model);
   REQUIRE(parsed.file != nullptr);
   const auto rope = read_rope_frequencies(*parsed.file, "qwen2", 128, 256, 256, false);
   REQUIRE(rope.ok());
   auto expected = plain_rope_frequencies(128, 1e6);
   const float magnitude = apply_yarn({.factor = 4, .original_context = 32768}, 1e6, expected);
-  for (size_t i = 0; i < expected.size(); ++i)
-    CHECK_EQ(rope->inverse_frequency[i], static_cast<float>(expected[i]));
+  for (size_t i = 0; i < expected.size(); ++i) CHECK_EQ(rope->inverse_frequency[i], static_cast<float>(expected[i]));
   CHECK_EQ(rope->magnitude, magnitude * 0.5f);
 }
 

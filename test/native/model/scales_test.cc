@@ -32,7 +32,7 @@ LooseModel scaled(const GgufFile& file) {
     for (size_t i = 0; i < values.size(); ++i) values[i] /= scales[i / (values.size() / count)];
     model.put_floats(name, tensor.dims, values);
     model.put_floats(stem_of(name) + ".scale", {count}, scales);
-    model.put_floats(stem_of(name) + ".input_scale", {1}, {3.0f});   // of no matter
+    model.put_floats(stem_of(name) + ".input_scale", {1}, {3.0f});  // of no matter
   }
   return model;
 }
@@ -81,7 +81,9 @@ TEST(scales_beside_matrices_multiply_their_products) {
     const std::vector<float> expected = logits_of(*parsed.file, true);
     for (const bool with_factors : {true, false})
       if (expected.empty() || logits_of(**file, with_factors) != expected)
-        check::fail(__FILE__, __LINE__, one.model.architecture + (with_factors ? ": other logits" : ": other logits from weights that were multiplied"));
+        check::fail(__FILE__, __LINE__,
+                    one.model.architecture +
+                        (with_factors ? ": other logits" : ": other logits from weights that were multiplied"));
   }
 }
 
@@ -95,10 +97,12 @@ TEST(what_is_no_scale_of_a_matrix_is_named) {
     return refusal_of(model);
   };
   const auto says = [](const std::string& message, const std::string& part) {
-    if (message.find(part) == std::string::npos) check::fail(__FILE__, __LINE__, "'" + message + "' does not say '" + part + "'");
+    if (message.find(part) == std::string::npos)
+      check::fail(__FILE__, __LINE__, "'" + message + "' does not say '" + part + "'");
   };
   CHECK(with("blk.0.attn_q.scale", {2.0f}).empty());
-  says(with("blk.0.attn_q.scale", {1.0f, 2.0f}), "tensor 'blk.0.attn_q.scale' [2] of F32 is no number, nor one for each matrix of 'blk.0.attn_q.weight'");
+  says(with("blk.0.attn_q.scale", {1.0f, 2.0f}),
+       "tensor 'blk.0.attn_q.scale' [2] of F32 is no number, nor one for each matrix of 'blk.0.attn_q.weight'");
   says(with("blk.0.ffn_up_exps.scale", {1.0f, 2.0f}), "tensor 'blk.0.ffn_up_exps.scale' [2] of F32 is no number");
   says(with("blk.0.attn_q.scale", {std::nanf("")}), "tensor 'blk.0.attn_q.scale' holds what is no number");
   says(with("blk.0.attn_norm.scale", {2.0f}), "tensor 'blk.0.attn_norm.scale' [1] has no place");

@@ -25,7 +25,9 @@ inline void put_space(TinyModel& model, const std::string& block, bool out_norm)
   model.tensors[block + "ssm_a"] = {{1, kSpaceHeads}, TensorType::kF32, 0.2f, -0.5f};
   model.bias(block + "ssm_dt.bias", kSpaceHeads);
   model.tensors[block + "ssm_d"] = {{1, kSpaceHeads}, TensorType::kF32, 0.2f, 1.0f};
-  if (out_norm) model.tensors[block + "ssm_norm.weight"] = {{kSpaceWidth / kSpaceGroups, kSpaceGroups}, TensorType::kF32, 0.2f, 1.0f};
+  if (out_norm)
+    model.tensors[block + "ssm_norm.weight"] = {
+        {kSpaceWidth / kSpaceGroups, kSpaceGroups}, TensorType::kF32, 0.2f, 1.0f};
   model.matrix(block + "ssm_out.weight", kEmbd, kSpaceWidth);
 }
 
@@ -36,7 +38,8 @@ inline Rows mamba2_mixer(const P& net, const std::string& block, const Rows& h, 
   };
   const Rows gate = project(0, kSpaceWidth), steps = project(kSpaceWidth + kSpaceChannels, kSpaceHeads);
   const Rows mixed = convolved(net, block + "ssm_conv1d", project(kSpaceWidth, kSpaceChannels), biased, silu);
-  const Row rate = net.values(block + "ssm_a"), bias = net.values(block + "ssm_dt.bias"), skip = net.values(block + "ssm_d");
+  const Row rate = net.values(block + "ssm_a"), bias = net.values(block + "ssm_dt.bias"),
+            skip = net.values(block + "ssm_d");
   std::vector<Rows> states(kSpaceHeads, Rows(kSpaceDim, Row(kSpaceState)));
   Rows out;
   for (size_t row = 0; row < h.size(); ++row) {
@@ -60,7 +63,8 @@ inline Rows mamba2_mixer(const P& net, const std::string& block, const Rows& h, 
       for (size_t group = 0; group < kSpaceGroups; ++group) {
         const Row own = part_of(result, group * kSize, kSize);
         const double mean = std::inner_product(own.begin(), own.end(), own.begin(), 0.0) / kSize;
-        for (size_t i = 0; i < kSize; ++i) result[group * kSize + i] *= weight[group * kSize + i] / std::sqrt(mean + 1e-5f);
+        for (size_t i = 0; i < kSize; ++i)
+          result[group * kSize + i] *= weight[group * kSize + i] / std::sqrt(mean + 1e-5f);
       }
     }
     out.push_back(net.times(block + "ssm_out", result));
@@ -103,16 +107,24 @@ inline Case granitehybrid(bool experts) {
     model.key("expert_shared_feed_forward_length", 80u);
     put_shared_expert(model, 80);
   }
-  return {experts ? "granitehybrid with experts" : "granitehybrid", model, [experts](const P& net, const Tokens& tokens) {
+  return {experts ? "granitehybrid with experts" : "granitehybrid", model,
+          [experts](const P& net, const Tokens& tokens) {
             Rows x = net.embed(tokens, 12);
             for (uint32_t layer = 0; layer < 3; ++layer) {
               const std::string block = block_name(layer);
               const Rows h = normed(net, block + "attn_norm", x);
-              x = sum(x, layer == 1 ? attention(net, block, h, {.frequency = {}}, {.scale = 0.125}) : mamba2_mixer(net, block, h, true), 0.22f);
-              x = sum(x, each(normed(net, block + "ffn_norm", x), [&](const Row& row) {
-                        if (!experts) return gated_network(net, block, row);
-                        return P::plus(net.mixture(block, row, kExpertFf, kUsed, true), gated_network(net, block, row, silu, "_shexp"));
-                      }), 0.22f);
+              x = sum(x,
+                      layer == 1 ? attention(net, block, h, {.frequency = {}}, {.scale = 0.125})
+                                 : mamba2_mixer(net, block, h, true),
+                      0.22f);
+              x = sum(x,
+                      each(normed(net, block + "ffn_norm", x),
+                           [&](const Row& row) {
+                             if (!experts) return gated_network(net, block, row);
+                             return P::plus(net.mixture(block, row, kExpertFf, kUsed, true),
+                                            gated_network(net, block, row, silu, "_shexp"));
+                           }),
+                      0.22f);
             }
             return each(logits_of(net, x), [](const Row& row) { return P::scaled(row, 1 / 8.0); });
           }};

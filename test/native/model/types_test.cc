@@ -56,11 +56,8 @@ std::vector<float> logits_of(const TinyModel& model, const CpuBackendOptions& op
     check::fail(__FILE__, __LINE__, parsed.error);
     return {};
   }
-  const ModelLimits limits = {.max_batch_tokens = 24,
-                              .max_logit_rows = 24,
-                              .max_context = 96,
-                              .n_pages = 6,
-                              .kv_type = KvType::kF32};
+  const ModelLimits limits = {
+      .max_batch_tokens = 24, .max_logit_rows = 24, .max_context = 96, .n_pages = 6, .kv_type = KvType::kF32};
   const auto loaded = Transformer::load(*parsed.file, **backend, limits, {});
   if (!loaded) {
     check::fail(__FILE__, __LINE__, loaded.error().message);
@@ -97,7 +94,8 @@ TEST(a_type_that_the_device_does_not_have_is_refused_by_name) {
   REQUIRE(!loaded.ok() && !planned.ok());
   for (const Error& error : {loaded.error(), planned.error()}) {
     CHECK(error.code == ErrorCode::kUnsupported);
-    CHECK(error.message.starts_with("tensor 'token_embd.weight' has type IQ2_XS, which is computed on processors only: the device is "));
+    CHECK(error.message.starts_with(
+        "tensor 'token_embd.weight' has type IQ2_XS, which is computed on processors only: the device is "));
   }
 }
 
@@ -107,8 +105,7 @@ TEST(every_type_computes_what_its_decoded_weights_do) {
     const std::string name(traits_of(type).name);
     const TinyModel model = model_of(type, false);
     const auto exact = logits_of(model, {.threads = 1, .arithmetic = Arithmetic::kExact});
-    const auto decoded =
-        logits_of(model_of(type, true), {.threads = 1, .arithmetic = Arithmetic::kExact});
+    const auto decoded = logits_of(model_of(type, true), {.threads = 1, .arithmetic = Arithmetic::kExact});
     REQUIRE(!exact.empty());
     if (!same_bits(exact, decoded)) check::fail(__FILE__, __LINE__, name + ": other bits than in F32");
     std::vector<float> first;

@@ -38,7 +38,8 @@ Alone::Alone(const Setup& setup, const Ask& ask)
     for (const float number : rows_of(*span)) inputs.push_back(embedded_input(number));
     if (span->bidirectional) {
       for (auto& table : kept_) table.resize(table.size() + inputs.size());
-      pass_span(shape_, seen_, inputs, length_, [this](int t, int p) -> uint64_t& { return kept_[static_cast<size_t>(t)][static_cast<size_t>(p)]; });
+      pass_span(shape_, seen_, inputs, length_,
+                [this](int t, int p) -> uint64_t& { return kept_[static_cast<size_t>(t)][static_cast<size_t>(p)]; });
       length_ += span->n_rows;
     } else {
       for (const uint64_t input : inputs) pass(input);
@@ -49,7 +50,8 @@ Alone::Alone(const Setup& setup, const Ask& ask)
 
 void Alone::pass(uint64_t input) {
   for (auto& table : kept_) table.push_back(0);
-  row_ = pass_row(shape_, seen_, input, length_, [this](int t, int p) -> uint64_t& { return kept_[static_cast<size_t>(t)][static_cast<size_t>(p)]; });
+  row_ = pass_row(shape_, seen_, input, length_,
+                  [this](int t, int p) -> uint64_t& { return kept_[static_cast<size_t>(t)][static_cast<size_t>(p)]; });
   ++length_;
 }
 
@@ -78,7 +80,8 @@ const SampleResult& Alone::next(int choice) {
   std::array<float, kVocabulary> logits;
   write_logits(row_, last_, logits.data());
   const int generated = length_ - n_prompt_;
-  SampleTask task = sample_task(logits.data(), sampling_, {}, sampling_.stream + static_cast<uint32_t>(choice), static_cast<uint64_t>(generated), {});
+  SampleTask task = sample_task(logits.data(), sampling_, {}, sampling_.stream + static_cast<uint32_t>(choice),
+                                static_cast<uint64_t>(generated), {});
   if (generated < min_tokens_) task.banned = kEnds;
   next_ = sample(task);
   return next_;

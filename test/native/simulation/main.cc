@@ -79,13 +79,13 @@ bool read_options(int n, char** arguments, Options& options) {
 // Of what is running, for an assertion that fails there: that ends the process.
 char again[160];
 
-void say_what_ran(int) {
-  static_cast<void>(!write(STDOUT_FILENO, again, std::strlen(again)));
-}
+void say_what_ran(int) { static_cast<void>(!write(STDOUT_FILENO, again, std::strlen(again))); }
 
 void note_what_runs(uint64_t seed, uint64_t part) {
-  std::snprintf(again, sizeof again, "FAILED: an assertion in part %llu\nagain: npm run simulate -- --seed %llu --part %llu\n",
-                static_cast<unsigned long long>(part), static_cast<unsigned long long>(seed), static_cast<unsigned long long>(part));
+  std::snprintf(again, sizeof again,
+                "FAILED: an assertion in part %llu\nagain: npm run simulate -- --seed %llu --part %llu\n",
+                static_cast<unsigned long long>(part), static_cast<unsigned long long>(seed),
+                static_cast<unsigned long long>(part));
 }
 
 std::unique_ptr<const Tokenizer> make_tokenizer() {
@@ -102,7 +102,7 @@ std::unique_ptr<const Tokenizer> make_tokenizer() {
 }
 
 struct Outcome {
-  std::string failure;   // empty: none
+  std::string failure;  // empty: none
   int64_t step = 0;
   uint64_t trace = 0;
   Figures figures;
@@ -161,29 +161,38 @@ class Simulation {
   }
 
   void report(const Scenario& scenario, uint64_t part, const Outcome& outcome) const {
-    std::printf("FAILED at step %lld of part %llu: %s\n", static_cast<long long>(outcome.step), static_cast<unsigned long long>(part), outcome.failure.c_str());
+    std::printf("FAILED at step %lld of part %llu: %s\n", static_cast<long long>(outcome.step),
+                static_cast<unsigned long long>(part), outcome.failure.c_str());
     std::fflush(stdout);
     // Any failure will do: what is broken shows in many ways.
-    std::vector<bool> kept = shrink(scenario.actions.size(), [&](const std::vector<bool>& some) { return !run_one(scenario, some).failure.empty(); }, kMostShrinkingRuns);
+    std::vector<bool> kept = shrink(
+        scenario.actions.size(),
+        [&](const std::vector<bool>& some) { return !run_one(scenario, some).failure.empty(); }, kMostShrinkingRuns);
     Outcome least = run_one(scenario, kept);
-    if (least.failure.empty()) least = outcome, kept.assign(kept.size(), true);   // it was in `only` or not there again
-    std::printf("smallest found fails at step %lld: %s\n  %s\n", static_cast<long long>(least.step), least.failure.c_str(), to_text(scenario.setup).c_str());
+    if (least.failure.empty()) least = outcome, kept.assign(kept.size(), true);  // it was in `only` or not there again
+    std::printf("smallest found fails at step %lld: %s\n  %s\n", static_cast<long long>(least.step),
+                least.failure.c_str(), to_text(scenario.setup).c_str());
     std::string only;
     for (size_t i = 0; i < kept.size(); ++i) {
       if (!kept[i]) continue;
       std::printf("  %zu: %s\n", i, to_text(scenario.actions[i]).c_str());
       only += (only.empty() ? "" : ",") + std::to_string(i);
     }
-    std::printf("again: npm run simulate -- --seed %llu --part %llu%s%s\n", static_cast<unsigned long long>(options_.seed), static_cast<unsigned long long>(part),
+    std::printf("again: npm run simulate -- --seed %llu --part %llu%s%s\n",
+                static_cast<unsigned long long>(options_.seed), static_cast<unsigned long long>(part),
                 only.empty() ? "" : " --only ", only.c_str());
   }
 
   static void print(const Figures& f) {
     const auto number = [](int64_t value) { return static_cast<long long>(value); };
-    std::printf("engine: %lld steps of %lld rows, %lld requests (%lld refused, %lld cancelled), %lld tokens, %lld taken from the prefix cache, "
-                "%lld put off, %lld guesses (%lld right), %lld engines; longest wait %lld steps, longest without a place %lld (%lld with nothing in the way)\n",
-                number(f.steps), number(f.rows), number(f.requests), number(f.refused), number(f.cancelled), number(f.tokens), number(f.cached_tokens),
-                number(f.preemptions), number(f.guessed), number(f.guessed_right), number(f.restarts), number(f.longest_wait), number(f.longest_without), number(f.longest_easily));
+    std::printf(
+        "engine: %lld steps of %lld rows, %lld requests (%lld refused, %lld cancelled), %lld tokens, %lld taken from "
+        "the prefix cache, "
+        "%lld put off, %lld guesses (%lld right), %lld engines; longest wait %lld steps, longest without a place %lld "
+        "(%lld with nothing in the way)\n",
+        number(f.steps), number(f.rows), number(f.requests), number(f.refused), number(f.cancelled), number(f.tokens),
+        number(f.cached_tokens), number(f.preemptions), number(f.guessed), number(f.guessed_right), number(f.restarts),
+        number(f.longest_wait), number(f.longest_without), number(f.longest_easily));
   }
 
   const Options options_;

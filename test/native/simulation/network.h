@@ -16,7 +16,7 @@
 namespace monolith::simulation {
 
 inline constexpr int kVocabulary = 32;
-inline constexpr int32_t kLetters = 26, kOpen = 26, kClose = 27, kSpace = 28, kEnd = 31;   // 29 and 30: punctuation
+inline constexpr int32_t kLetters = 26, kOpen = 26, kClose = 27, kSpace = 28, kEnd = 31;  // 29 and 30: punctuation
 inline constexpr int kMostTables = 8;
 
 inline uint64_t fold(uint64_t before, uint64_t value) {
@@ -31,12 +31,14 @@ struct Shape {
 
 // What of the positions before it every next row sees at once.
 struct Seen {
-  std::array<uint64_t, kMostTables> full{};   // by table
+  std::array<uint64_t, kMostTables> full{};  // by table
   uint64_t state = 0;
 };
 
 inline uint64_t token_input(int32_t token) { return static_cast<uint64_t>(token) + 1; }
-inline uint64_t embedded_input(float number) { return 0xE3B0000000000000u + static_cast<uint64_t>(static_cast<int64_t>(number)); }
+inline uint64_t embedded_input(float number) {
+  return 0xE3B0000000000000u + static_cast<uint64_t>(static_cast<int64_t>(number));
+}
 
 // At(table, position) -> uint64_t&: what the table keeps of the position.
 template <typename At>
@@ -51,7 +53,8 @@ template <typename At>
 Seen read_before(const Shape& shape, int n, At&& at) {
   Seen seen;
   for (int table = 0; table < shape.layout.full; ++table)
-    for (int p = 0; p < n; ++p) seen.full[static_cast<size_t>(table)] = fold(seen.full[static_cast<size_t>(table)], at(table, p));
+    for (int p = 0; p < n; ++p)
+      seen.full[static_cast<size_t>(table)] = fold(seen.full[static_cast<size_t>(table)], at(table, p));
   return seen;
 }
 
@@ -62,7 +65,8 @@ uint64_t pass_row(const Shape& shape, Seen& seen, uint64_t input, int position, 
   uint64_t row = fold(input, static_cast<uint64_t>(position));
   if (shape.has_state) row = fold(row, seen.state = fold(seen.state, input));
   for (int table = 0; table < layout.full; ++table) row = fold(row, seen.full[static_cast<size_t>(table)]);
-  for (int table = layout.full; table < layout.tables(); ++table) row = fold(row, within_window(shape, table, position, position, at));
+  for (int table = layout.full; table < layout.tables(); ++table)
+    row = fold(row, within_window(shape, table, position, position, at));
   for (int table = 0; table < layout.tables(); ++table) {
     const uint64_t kept = fold(row, static_cast<uint64_t>(table));
     at(table, position) = kept;
@@ -85,7 +89,8 @@ void pass_span(const Shape& shape, Seen& seen, std::span<const uint64_t> inputs,
       uint64_t kept = fold(fold(all, inputs[i]), static_cast<uint64_t>(table));
       if (table >= layout.full) kept = fold(kept, within_window(shape, table, position, first, at));
       at(table, position) = kept;
-      if (table < layout.full) seen.full[static_cast<size_t>(table)] = fold(seen.full[static_cast<size_t>(table)], kept);
+      if (table < layout.full)
+        seen.full[static_cast<size_t>(table)] = fold(seen.full[static_cast<size_t>(table)], kept);
     }
   }
 }

@@ -37,7 +37,7 @@ struct Span {
 struct Ask {
   uint64_t organization = 0;
   int channel = 0;
-  int family = 0, n_shared = 0, n_own = 1, own = 0;   // tokens of the prompt: the family's, then its own
+  int family = 0, n_shared = 0, n_own = 1, own = 0;  // tokens of the prompt: the family's, then its own
   std::vector<Span> spans;
   OutputKind output = OutputKind::kTokens;
   int n = 1, max_tokens = 1, min_tokens = 0;
@@ -45,27 +45,27 @@ struct Ask {
   uint64_t seed = 0;
   bool logprobs = false, ignore_end = false, use_cache = true;
   int prompt_logprobs = -1;
-  int stop = -1;            // a stop string of two letters
-  int budget = -1;          // of tokens of reasoning, in which the answer then begins
-  int n_closing = 1;        // tokens that end it
+  int stop = -1;      // a stop string of two letters
+  int budget = -1;    // of tokens of reasoning, in which the answer then begins
+  int n_closing = 1;  // tokens that end it
   uint32_t queue_wait_ms = 0, generation_ms = 0;
 };
 
 enum class Act : uint8_t {
-  kSubmit,       // a request; the others name one by its number among the actions, or a channel
-  kCancel,       // of request `target`; `more`: while the step is computed
-  kFinish,       // choice `amount` of request `target`
-  kClose,        // channel `target`: its reader is gone, and another comes in its place
-  kStall,        // the reader of channel `target` reads nothing for `amount` steps
-  kConfigure,    // `amount` rows and `more` sequences
-  kNotFinite,    // logits of the next step
-  kBreak,        // the next forward pass throws; the engine is started anew
-  kHold,         // the clock goes on by `amount` ms between two steps
-  kShutDown,     // an orderly end; the engine is started anew
+  kSubmit,     // a request; the others name one by its number among the actions, or a channel
+  kCancel,     // of request `target`; `more`: while the step is computed
+  kFinish,     // choice `amount` of request `target`
+  kClose,      // channel `target`: its reader is gone, and another comes in its place
+  kStall,      // the reader of channel `target` reads nothing for `amount` steps
+  kConfigure,  // `amount` rows and `more` sequences
+  kNotFinite,  // logits of the next step
+  kBreak,      // the next forward pass throws; the engine is started anew
+  kHold,       // the clock goes on by `amount` ms between two steps
+  kShutDown,   // an orderly end; the engine is started anew
 };
 
 struct Action {
-  int at;        // before this step
+  int at;  // before this step
   Act act;
   int target = 0, amount = 0, more = 0;
   Ask ask = {};
@@ -73,7 +73,7 @@ struct Action {
 
 struct Scenario {
   Setup setup;
-  std::vector<Action> actions;   // in the order of their times
+  std::vector<Action> actions;  // in the order of their times
 };
 
 // Part `number` of the simulation with that seed.

@@ -28,8 +28,10 @@ std::vector<bool> shrink(size_t n_actions, const std::function<bool(const std::v
       }
       end = begin;
     }
-    if (length > 1) length = std::max<size_t>(1, length / 2);
-    else if (!shorter) break;
+    if (length > 1)
+      length = std::max<size_t>(1, length / 2);
+    else if (!shorter)
+      break;
   }
   return mask(kept);
 }

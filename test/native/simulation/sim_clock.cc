@@ -8,7 +8,8 @@
 using monolith::simulation::SimClock;
 
 extern "C" int clock_gettime(clockid_t clock, struct timespec* into) noexcept {
-  if (clock != CLOCK_MONOTONIC || !SimClock::stopped()) return static_cast<int>(syscall(SYS_clock_gettime, clock, into));
+  if (clock != CLOCK_MONOTONIC || !SimClock::stopped())
+    return static_cast<int>(syscall(SYS_clock_gettime, clock, into));
   into->tv_sec = SimClock::now() / 1'000'000'000;
   into->tv_nsec = SimClock::now() % 1'000'000'000;
   return 0;

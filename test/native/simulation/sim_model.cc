@@ -39,8 +39,12 @@ SimModel::SimModel(const Setup& setup, SimBackend& backend) : backend_(backend),
   params_.n_embd = 1;
   params_.n_layers = 0;
   const int guesses = setup.speculation == Speculation::kOff ? 0 : Guesses::kMost;
-  limits_ = {.max_batch_tokens = setup.max_rows, .max_logit_rows = setup.max_sequences + guesses, .guess_rows = guesses,
-             .max_context = setup.max_context, .n_pages = setup.n_pages, .n_slots = setup.n_slots};
+  limits_ = {.max_batch_tokens = setup.max_rows,
+             .max_logit_rows = setup.max_sequences + guesses,
+             .guess_rows = guesses,
+             .max_context = setup.max_context,
+             .n_pages = setup.n_pages,
+             .n_slots = setup.n_slots};
   memory_.layout = shape_.layout;
   memory_.slot_bytes = shape_.has_state ? sizeof(Cell) : 0;
   cache_.cells.resize(static_cast<size_t>(setup.n_pages) * kPageTokens);
@@ -53,7 +57,7 @@ SimModel::SimModel(const Setup& setup, SimBackend& backend) : backend_(backend),
 struct SimModel::Reading {
   std::array<const int32_t*, kMostTables> pages;
   uint64_t owner;
-  int writes_from;   // positions from here on are the segment's own
+  int writes_from;  // positions from here on are the segment's own
 };
 
 uint64_t& SimModel::at(const Reading& reading, int table, int position) {
@@ -62,9 +66,11 @@ uint64_t& SimModel::at(const Reading& reading, int table, int position) {
     throw Violation("position " + std::to_string(position) + " of table " + std::to_string(table) + " has no page");
   Cell& cell = cache_.cells[static_cast<size_t>(page) * kPageTokens + static_cast<size_t>(position % kPageTokens)];
   if (position >= reading.writes_from) cell.owner = reading.owner;
-  if (cell.owner == kNobody) throw Violation("position " + std::to_string(position) + " is read that nobody has computed");
+  if (cell.owner == kNobody)
+    throw Violation("position " + std::to_string(position) + " is read that nobody has computed");
   if (cell.owner != reading.owner)
-    throw Violation("a page that was computed for organization " + std::to_string(cell.owner) + " is read for " + std::to_string(reading.owner));
+    throw Violation("a page that was computed for organization " + std::to_string(cell.owner) + " is read for " +
+                    std::to_string(reading.owner));
   return cell.value;
 }
 
@@ -84,7 +90,8 @@ void SimModel::run_segment(const Batch& batch, size_t index, size_t n_segments) 
   }
   const auto first = static_cast<size_t>(segment.first_row), n = static_cast<size_t>(segment.n_tokens);
   if (segment.seen_end > 0) {
-    if (segment.seen_end != segment.first_position + segment.n_tokens) throw Violation("a span that is seen whole is cut");
+    if (segment.seen_end != segment.first_position + segment.n_tokens)
+      throw Violation("a span that is seen whole is cut");
     pass_span(shape_, seen, std::span(inputs_).subspan(first, n), segment.first_position, cell);
   } else {
     for (size_t i = 0; i < n; ++i)
@@ -95,8 +102,10 @@ void SimModel::run_segment(const Batch& batch, size_t index, size_t n_segments) 
 
 void SimModel::check_size(const Batch& batch) const {
   if (batch.tokens.empty()) throw Violation("a step without rows");
-  if (batch.tokens.size() > static_cast<size_t>(limits_.max_batch_tokens)) throw Violation("a step has more rows than there is room for");
-  if (batch.logit_rows.size() > static_cast<size_t>(limits_.max_logit_rows)) throw Violation("a step wants more rows of logits than there is room for");
+  if (batch.tokens.size() > static_cast<size_t>(limits_.max_batch_tokens))
+    throw Violation("a step has more rows than there is room for");
+  if (batch.logit_rows.size() > static_cast<size_t>(limits_.max_logit_rows))
+    throw Violation("a step wants more rows of logits than there is room for");
   if (!std::ranges::is_sorted(batch.logit_rows)) throw Violation("rows of logits are out of order");
 }
 
@@ -106,7 +115,8 @@ const float* SimModel::forward(const Batch& batch) {
   inputs_.clear();
   for (const int32_t token : batch.tokens) inputs_.push_back(token_input(token));
   for (const EmbeddedRows& embedded : batch.embedded)
-    for (int i = 0; i < embedded.n_rows; ++i) inputs_[static_cast<size_t>(embedded.first_row + i)] = embedded_input(embedded.rows[i]);
+    for (int i = 0; i < embedded.n_rows; ++i)
+      inputs_[static_cast<size_t>(embedded.first_row + i)] = embedded_input(embedded.rows[i]);
   const size_t n_segments = batch.segments.size() / static_cast<size_t>(shape_.layout.tables());
   int row = 0;
   for (size_t i = 0; i < n_segments; ++i) {
@@ -116,7 +126,8 @@ const float* SimModel::forward(const Batch& batch) {
   }
   if (row != static_cast<int>(batch.tokens.size())) throw Violation("segments do not cover all rows");
   for (size_t i = 0; i < batch.logit_rows.size(); ++i)
-    write_logits(rows_[static_cast<size_t>(batch.logit_rows[i])], batch.tokens[static_cast<size_t>(batch.logit_rows[i])], logits_.data() + i * kVocabulary);
+    write_logits(rows_[static_cast<size_t>(batch.logit_rows[i])],
+                 batch.tokens[static_cast<size_t>(batch.logit_rows[i])], logits_.data() + i * kVocabulary);
   if (std::exchange(spoils, false) && !batch.logit_rows.empty()) {
     logits_[0] = std::numeric_limits<float>::quiet_NaN();
     for (size_t i = 0; i < n_segments; ++i) {

@@ -29,17 +29,18 @@ struct BrokenStep : std::runtime_error {
 inline constexpr uint64_t kNobody = ~uint64_t{0};
 
 struct Cell {
-  uint64_t value = 0, owner = kNobody;   // organization
+  uint64_t value = 0, owner = kNobody;  // organization
 };
 
 struct SimCache final : KvCache {
-  std::vector<Cell> cells;   // [page][kPageTokens]
+  std::vector<Cell> cells;  // [page][kPageTokens]
 };
 
 // The processor's backend, which is never asked to compute anything; as a device if it is to overlap: then it samples.
 class SimBackend final : public testing::BackendAround {
  public:
-  SimBackend(Backend& inner, const Setup& setup) : BackendAround(inner), asynchronous_(setup.overlaps), loses_copies_(setup.loses_copies) {}
+  SimBackend(Backend& inner, const Setup& setup)
+      : BackendAround(inner), asynchronous_(setup.overlaps), loses_copies_(setup.loses_copies) {}
 
   bool is_asynchronous() const override { return asynchronous_; }
   void copy_page(KvCache& cache, int32_t from, int32_t to) override;
@@ -72,7 +73,7 @@ class SimModel final : public Model {
   std::function<uint64_t(const Segment&)> owner_of;
   // Told whose logits were made not finite in this step.
   std::function<void(const Segment&)> on_spoilt;
-  bool spoils = false;   // the next step
+  bool spoils = false;  // the next step
 
  private:
   struct Reading;
@@ -87,7 +88,7 @@ class SimModel final : public Model {
   MemoryPlan memory_{};
   SimCache cache_;
   std::vector<Cell> states_;
-  std::vector<uint64_t> rows_, inputs_;   // of a step: what logits are made of; what goes in
+  std::vector<uint64_t> rows_, inputs_;  // of a step: what logits are made of; what goes in
   std::vector<float> logits_;
 };
 

@@ -11,7 +11,9 @@
 namespace monolith::simulation {
 namespace {
 
-[[noreturn]] void fail(RequestId id, const std::string& what) { throw Violation("request " + std::to_string(id) + ": " + what); }
+[[noreturn]] void fail(RequestId id, const std::string& what) {
+  throw Violation("request " + std::to_string(id) + ": " + what);
+}
 
 }  // namespace
 
@@ -21,7 +23,9 @@ std::vector<TokenId> closing_of(const Ask& ask) {
   return tokens;
 }
 
-std::string stop_of(const Ask& ask) { return {static_cast<char>('a' + ask.stop % 5), static_cast<char>('a' + ask.stop / 5)}; }
+std::string stop_of(const Ask& ask) {
+  return {static_cast<char>('a' + ask.stop % 5), static_cast<char>('a' + ask.stop / 5)};
+}
 
 // One record of a channel, taken apart from its beginning.
 class Witness::Record {
@@ -52,7 +56,14 @@ class Witness::Record {
 
 void Witness::submitted(RequestId id, const Ask& ask, int64_t step) {
   const int64_t now = SimClock::now();
-  Known known{.ask = &ask, .channel = ask.channel, .submitted_ns = now, .deadline_ns = 0, .submitted_step = step, .finishing = {}, .prompt = {}, .choices = {}};
+  Known known{.ask = &ask,
+              .channel = ask.channel,
+              .submitted_ns = now,
+              .deadline_ns = 0,
+              .submitted_step = step,
+              .finishing = {},
+              .prompt = {},
+              .choices = {}};
   if (ask.queue_wait_ms > 0) known.deadline_ns = now + int64_t{ask.queue_wait_ms} * 1'000'000;
   if (!known_.emplace(id, std::move(known)).second) fail(id, "its number is somebody else's");
 }
@@ -73,7 +84,9 @@ void Witness::retired(RequestId id) {
 }
 
 void Witness::drop_finished() {
-  std::erase_if(known_, [](const auto& entry) { return entry.second.retired && (entry.second.forgotten || entry.second.over()); });
+  std::erase_if(known_, [](const auto& entry) {
+    return entry.second.retired && (entry.second.forgotten || entry.second.over());
+  });
 }
 
 Alone& Witness::prompt_of_known(Known& known) {
@@ -85,7 +98,8 @@ void Witness::read(std::span<const std::byte> records) {
   while (!records.empty()) {
     uint32_t size = 0;
     if (records.size() >= sizeof size) std::memcpy(&size, records.data(), sizeof size);
-    if (size < 12 || size % 4 != 0 || size > records.size()) throw Violation("a record of " + std::to_string(size) + " bytes");
+    if (size < 12 || size % 4 != 0 || size > records.size())
+      throw Violation("a record of " + std::to_string(size) + " bytes");
     for (size_t i = 0; i < size; i += 4) {
       uint32_t word;
       std::memcpy(&word, records.data() + i, sizeof word);
@@ -104,8 +118,10 @@ void Witness::read(std::span<const std::byte> records) {
     if (known->forgotten) fail(id, "a record behind its cancellation");
     if (known->over()) fail(id, "a record behind its end");
     if (choice >= known->ask->n) fail(id, "a record of a choice that was not asked for");
-    if (kind != EventKind::kStarted && kind != EventKind::kFailed && !known->started) fail(id, "a record before it has started");
-    if (const auto at = known->choices.find(choice); at != known->choices.end() && at->second.finished && kind != EventKind::kFailed)
+    if (kind != EventKind::kStarted && kind != EventKind::kFailed && !known->started)
+      fail(id, "a record before it has started");
+    if (const auto at = known->choices.find(choice);
+        at != known->choices.end() && at->second.finished && kind != EventKind::kFailed)
       fail(id, "a record of a choice behind its end");
     switch (kind) {
       case EventKind::kStarted: read_started(id, *known, record); break;
@@ -129,7 +145,8 @@ void Witness::read_started(RequestId id, Known& known, Record& record) {
   const float queue_ms = record.get<float>(), tower_ms = record.get<float>();
   const Ask& ask = *known.ask;
   if (prompt != static_cast<uint32_t>(ask.n_shared + ask.n_own)) fail(id, "counts another prompt");
-  if (cached >= prompt || (cached > 0 && !(ask.use_cache && setup_.prefix_cache))) fail(id, "has " + std::to_string(cached) + " tokens from the cache");
+  if (cached >= prompt || (cached > 0 && !(ask.use_cache && setup_.prefix_cache)))
+    fail(id, "has " + std::to_string(cached) + " tokens from the cache");
   if (cached % kPageTokens != 0) fail(id, "has a part of a page from the cache");
   if (queue_ms < 0) fail(id, "has waited for less than no time");
   if (tower_ms != 0) fail(id, "has waited for a tower, and has no images");
@@ -151,8 +168,8 @@ void Witness::take(RequestId id, Known& known, int index, TokenId token) {
     // The engine closes the reasoning in the model's place, once.
     const bool closes = ask.budget >= 0 && (token == kSpace || token == kClose) && ++choice.n_closing <= ask.n_closing;
     if (!closes)
-      fail(id, "token " + std::to_string(choice.tokens.size()) + " of choice " + std::to_string(index) + " is " + std::to_string(token) + ", alone it is " +
-                   std::to_string(expected.token));
+      fail(id, "token " + std::to_string(choice.tokens.size()) + " of choice " + std::to_string(index) + " is " +
+                   std::to_string(token) + ", alone it is " + std::to_string(expected.token));
   }
   choice.tokens.push_back(token);
   choice.logprobs.push_back(expected.logprob);
@@ -170,12 +187,13 @@ void Witness::read_text(RequestId id, Known& known, int index, bool has_logprobs
     const auto token = record.get<TokenId>();
     const auto logprob = record.get<float>();
     if (record.get<uint32_t>() != 0) fail(id, "more logprobs than were asked for");
-    if (known.ask->budget >= 0) continue;   // what the closing sequence takes has none
+    if (known.ask->budget >= 0) continue;  // what the closing sequence takes has none
     // An end that is ignored has no text, and so no place among these.
     while (choice.n_entries < choice.tokens.size() && choice.tokens[choice.n_entries] == kEnd) ++choice.n_entries;
     const size_t at = choice.n_entries++;
     if (at >= choice.tokens.size() || choice.tokens[at] != token) fail(id, "logprobs of another token");
-    if (std::bit_cast<uint32_t>(choice.logprobs[at]) != std::bit_cast<uint32_t>(logprob)) fail(id, "another logprob than alone");
+    if (std::bit_cast<uint32_t>(choice.logprobs[at]) != std::bit_cast<uint32_t>(logprob))
+      fail(id, "another logprob than alone");
   }
 }
 
@@ -191,12 +209,13 @@ void Witness::read_prompt(RequestId id, Known& known, Record& record) {
     if (known.n_scores >= scores.size()) fail(id, "more of its prompt is told than there is");
     const Alone::Scored& expected = scores[known.n_scores++];
     if (expected.token != token) fail(id, "another prompt is told");
-    if (std::bit_cast<uint32_t>(expected.logprob) != std::bit_cast<uint32_t>(logprob)) fail(id, "its prompt has other logprobs than alone");
+    if (std::bit_cast<uint32_t>(expected.logprob) != std::bit_cast<uint32_t>(logprob))
+      fail(id, "its prompt has other logprobs than alone");
   }
 }
 
 void Witness::check_text(RequestId id, const Known& known, const Choice& choice, FinishReason reason) const {
-  if (known.ask->budget >= 0) return;   // line breaks and markers: text_stage_test.cc
+  if (known.ask->budget >= 0) return;  // line breaks and markers: text_stage_test.cc
   std::string text;
   for (size_t i = 0; i < choice.tokens.size(); ++i) {
     const TokenId token = choice.tokens[i];
@@ -220,23 +239,35 @@ void Witness::read_finished(RequestId id, Known& known, int index, FinishReason 
   const auto stop = record.get<int32_t>();
   const float prefill_ms = record.get<float>(), decode_ms = record.get<float>();
   if (prefill_ms < 0 || decode_ms < 0) fail(id, "took less than no time");
-  if (n_tokens != choice.tokens.size()) fail(id, "counts " + std::to_string(n_tokens) + " tokens, " + std::to_string(choice.tokens.size()) + " have come");
+  if (n_tokens != choice.tokens.size())
+    fail(id, "counts " + std::to_string(n_tokens) + " tokens, " + std::to_string(choice.tokens.size()) + " have come");
   if ((stop >= 0) != (reason == FinishReason::kStopString)) fail(id, "names a stop string though it has found none");
   const bool ended = !choice.tokens.empty() && choice.tokens.back() == kEnd && !ask.ignore_end;
-  const bool late = ask.generation_ms > 0 && SimClock::now() - known.submitted_ns >= int64_t{ask.generation_ms} * 1'000'000;
+  const bool late =
+      ask.generation_ms > 0 && SimClock::now() - known.submitted_ns >= int64_t{ask.generation_ms} * 1'000'000;
   bool right = false;
   switch (reason) {
     case FinishReason::kEndOfTurn: right = ended || known.finishing[static_cast<size_t>(index)]; break;
     case FinishReason::kStopString: right = ask.stop >= 0; break;
-    case FinishReason::kMaxTokens: right = static_cast<int>(n_tokens) == ask.max_tokens || ask.output != OutputKind::kTokens; break;
-    case FinishReason::kContextFull: right = ask.n_shared + ask.n_own + static_cast<int>(n_tokens) == max_context_; break;
+    case FinishReason::kMaxTokens:
+      right = static_cast<int>(n_tokens) == ask.max_tokens || ask.output != OutputKind::kTokens;
+      break;
+    case FinishReason::kContextFull:
+      right = ask.n_shared + ask.n_own + static_cast<int>(n_tokens) == max_context_;
+      break;
     case FinishReason::kTimeLimit: right = late || (shuts_ && in_order_); break;
     case FinishReason::kRepetition: break;
   }
-  if (!right) fail(id, "ends after " + std::to_string(n_tokens) + " tokens for reason " + std::to_string(static_cast<int>(reason)) + ", which is none");
-  if (ended && reason != FinishReason::kEndOfTurn && reason != FinishReason::kStopString) fail(id, "goes on behind the end");
-  if (known.finishing.none() && reason == FinishReason::kEndOfTurn && static_cast<int>(n_tokens) < ask.min_tokens && !ask.ignore_end) fail(id, "ends too early");
-  if (ask.prompt_logprobs >= 0 && reason == FinishReason::kMaxTokens && known.n_scores != prompt_of_known(known).scores().size())
+  if (!right)
+    fail(id, "ends after " + std::to_string(n_tokens) + " tokens for reason " +
+                 std::to_string(static_cast<int>(reason)) + ", which is none");
+  if (ended && reason != FinishReason::kEndOfTurn && reason != FinishReason::kStopString)
+    fail(id, "goes on behind the end");
+  if (known.finishing.none() && reason == FinishReason::kEndOfTurn && static_cast<int>(n_tokens) < ask.min_tokens &&
+      !ask.ignore_end)
+    fail(id, "ends too early");
+  if (ask.prompt_logprobs >= 0 && reason == FinishReason::kMaxTokens &&
+      known.n_scores != prompt_of_known(known).scores().size())
     fail(id, "ends before all of its prompt is told");
   if (ask.output == OutputKind::kTokens) check_text(id, known, choice, reason);
   choice.finished = true;

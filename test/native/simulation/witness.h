@@ -18,26 +18,27 @@ namespace monolith::simulation {
 
 class Witness {
  public:
-  Witness(const Setup& setup, const Tokenizer& tokenizer, int max_context) : setup_(setup), tokenizer_(tokenizer), max_context_(max_context) {}
+  Witness(const Setup& setup, const Tokenizer& tokenizer, int max_context)
+      : setup_(setup), tokenizer_(tokenizer), max_context_(max_context) {}
 
   struct Choice {
     std::vector<TokenId> tokens;
-    std::vector<float> logprobs;      // of these, as the network says
+    std::vector<float> logprobs;  // of these, as the network says
     std::string text;
-    size_t n_entries = 0;             // logprobs that have come
-    int n_closing = 0;                // tokens of the closing sequence that were written
+    size_t n_entries = 0;  // logprobs that have come
+    int n_closing = 0;     // tokens of the closing sequence that were written
     bool finished = false;
     std::unique_ptr<Alone> alone;
   };
   struct Known {
     const Ask* ask;
     int channel;
-    int64_t submitted_ns, deadline_ns;   // of the queue; 0: none
+    int64_t submitted_ns, deadline_ns;  // of the queue; 0: none
     int64_t submitted_step = 0;
     bool started = false, failed = false;
-    bool forgotten = false;           // cancelled, or nobody reads it any more
-    bool retired = false;             // the engine says that it is over
-    bool spoilt = false;              // its logits were made not finite
+    bool forgotten = false;  // cancelled, or nobody reads it any more
+    bool retired = false;    // the engine says that it is over
+    bool spoilt = false;     // its logits were made not finite
     std::bitset<kMaxChoices> finishing;
     int64_t started_ns = 0;
     size_t n_scores = 0;

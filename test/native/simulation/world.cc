@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kEpochNs = 1'000'000'000'000;
-constexpr int64_t kStalledNs = 20 * kMs;       // how often a held-up engine looks at its clock
-constexpr int64_t kMostToTheEnd = 200'000;     // steps once nothing more is asked for
+constexpr int64_t kStalledNs = 20 * kMs;    // how often a held-up engine looks at its clock
+constexpr int64_t kMostToTheEnd = 200'000;  // steps once nothing more is asked for
 
 GenerationRequest request_of(const Ask& ask, const Tokenizer& tokenizer) {
   GenerationRequest request;
@@ -20,8 +20,11 @@ GenerationRequest request_of(const Ask& ask, const Tokenizer& tokenizer) {
   request.organization = ask.organization;
   request.output = ask.output;
   for (const Span& span : ask.spans) {
-    request.spans.push_back({.first = span.first, .n_rows = span.n_rows, .hash = {static_cast<uint64_t>(span.content), static_cast<uint64_t>(span.n_rows)},
-                             .rows = std::make_shared<const std::vector<float>>(rows_of(span)), .bidirectional = span.bidirectional});
+    request.spans.push_back({.first = span.first,
+                             .n_rows = span.n_rows,
+                             .hash = {static_cast<uint64_t>(span.content), static_cast<uint64_t>(span.n_rows)},
+                             .rows = std::make_shared<const std::vector<float>>(rows_of(span)),
+                             .bidirectional = span.bidirectional});
   }
   request.n = ask.n;
   request.max_tokens = ask.max_tokens;
@@ -32,7 +35,11 @@ GenerationRequest request_of(const Ask& ask, const Tokenizer& tokenizer) {
   request.return_tokens = true;
   if (ask.stop >= 0) request.stop = {stop_of(ask)};
   if (ask.budget >= 0) {
-    request.reasoning = {.open = {"[", kOpen}, .close = {"]", kClose}, .starts_inside = true, .budget = ask.budget, .close_sequence = closing_of(ask)};
+    request.reasoning = {.open = {"[", kOpen},
+                         .close = {"]", kClose},
+                         .starts_inside = true,
+                         .budget = ask.budget,
+                         .close_sequence = closing_of(ask)};
   }
   request.queue_wait_ms = ask.queue_wait_ms;
   request.generation_ms = ask.generation_ms;
@@ -43,8 +50,9 @@ GenerationRequest request_of(const Ask& ask, const Tokenizer& tokenizer) {
 }  // namespace
 
 void Figures::add(const Figures& other) {
-  for (int64_t Figures::* field : {&Figures::steps, &Figures::rows, &Figures::requests, &Figures::refused, &Figures::tokens, &Figures::cached_tokens,
-                                   &Figures::preemptions, &Figures::guessed, &Figures::guessed_right, &Figures::cancelled, &Figures::timeouts, &Figures::restarts})
+  for (int64_t Figures::*field : {&Figures::steps, &Figures::rows, &Figures::requests, &Figures::refused,
+                                  &Figures::tokens, &Figures::cached_tokens, &Figures::preemptions, &Figures::guessed,
+                                  &Figures::guessed_right, &Figures::cancelled, &Figures::timeouts, &Figures::restarts})
     this->*field += other.*field;
   longest_wait = std::max(longest_wait, other.longest_wait);
   longest_without = std::max(longest_without, other.longest_without);
@@ -54,7 +62,8 @@ void Figures::add(const Figures& other) {
 World::World(const Scenario& scenario, std::vector<bool> kept, const Tokenizer& tokenizer, Backend& inner)
     : scenario_(scenario), setup_(scenario.setup), kept_(std::move(kept)), tokenizer_(tokenizer), inner_(inner) {
   SimClock::set(kEpochNs);
-  for (int i = 0; i < setup_.n_channels; ++i) lines_.push_back({std::make_shared<Channel>(nullptr, setup_.channel_bytes)});
+  for (int i = 0; i < setup_.n_channels; ++i)
+    lines_.push_back({std::make_shared<Channel>(nullptr, setup_.channel_bytes)});
   start();
   witness_ = std::make_unique<Witness>(setup_, tokenizer_, StepLoop::max_context(machine_->model));
 }
@@ -64,7 +73,9 @@ uint64_t World::trace() const { return fold(trace_, witness_->trace()); }
 void World::start() {
   machine_ = std::make_unique<Machine>(setup_, tokenizer_, inner_);
   machine_->model.on_forward = [this](const Batch& batch) { pass_time(batch); };
-  machine_->model.owner_of = [this](const Segment& segment) { return sequence_of(segment).request.params.organization; };
+  machine_->model.owner_of = [this](const Segment& segment) {
+    return sequence_of(segment).request.params.organization;
+  };
   machine_->model.on_spoilt = [this](const Segment& segment) {
     if (Witness::Known* known = witness_->find(sequence_of(segment).request.id)) known->spoilt = true;
   };
@@ -108,13 +119,13 @@ void World::run() {
     witness_->drop_finished();
     SimClock::advance(computed ? kMs / 100 : kStalledNs);
   }
-  compute();   // what is left to be published
+  compute();  // what is left to be published
   retire();
   read_channels(true);
   check();
   check_idle();
   figures_.tokens = witness_->tokens();
-  restart();   // sums up
+  restart();  // sums up
 }
 
 // All that came between two steps at once, in the order in which the engine takes it up, whatever came first.
@@ -154,8 +165,10 @@ void World::act(size_t number) {
     case Act::kSubmit: return submit(number, action.ask);
     case Act::kCancel:
       if (of == ids_.end()) return;
-      if (action.more > 0) meanwhile_.push_back(of->second);
-      else cancel(of->second);
+      if (action.more > 0)
+        meanwhile_.push_back(of->second);
+      else
+        cancel(of->second);
       return;
     case Act::kFinish: {
       Witness::Known* known = of == ids_.end() ? nullptr : witness_->find(of->second);
@@ -183,7 +196,10 @@ void World::submit(size_t number, const Ask& ask) {
   GenerationRequest request = request_of(ask, tokenizer_);
   Machine& machine = *machine_;
   const int max_context = StepLoop::max_context(machine.model);
-  const RequestBounds bounds{.n_vocab = kVocabulary, .max_context = max_context, .sees = false, .input_width = 1,
+  const RequestBounds bounds{.n_vocab = kVocabulary,
+                             .max_context = max_context,
+                             .sees = false,
+                             .input_width = 1,
                              .most_bidirectional_rows = std::min(setup_.max_rows, kLeastRowsAlone)};
   ++figures_.requests;
   const size_t n_tokens = request.prompt.size();
@@ -191,8 +207,8 @@ void World::submit(size_t number, const Ask& ask) {
     ++figures_.refused;
     return;
   }
-  auto made = std::make_unique<Request>(next_id_, lines_[static_cast<size_t>(ask.channel)].channel, std::move(request), kVocabulary, max_context,
-                                        machine.model.memory().layout);
+  auto made = std::make_unique<Request>(next_id_, lines_[static_cast<size_t>(ask.channel)].channel, std::move(request),
+                                        kVocabulary, max_context, machine.model.memory().layout);
   ids_[number] = next_id_;
   witness_->submitted(next_id_++, ask, step_);
   machine.loop.add(std::move(made));
@@ -251,10 +267,11 @@ void World::die() {
 void World::restart() {
   retire();
   read_channels(true);
-  cancelled_.clear();   // nobody is there any more whom they were of
+  cancelled_.clear();  // nobody is there any more whom they were of
   if (!machine_->loop.idle()) throw Violation("an engine that has ended still has requests");
   for (const auto& [id, known] : witness_->all())
-    if (!known.retired || !(known.forgotten || known.over())) throw Violation("request " + std::to_string(id) + " has got no end from an engine that has ended");
+    if (!known.retired || !(known.forgotten || known.over()))
+      throw Violation("request " + std::to_string(id) + " has got no end from an engine that has ended");
   const EngineStats stats = machine_->counters.snapshot(Clock::now());
   figures_.preemptions += static_cast<int64_t>(stats.preemptions);
   figures_.cached_tokens += static_cast<int64_t>(stats.cached_tokens);

@@ -15,11 +15,12 @@ namespace monolith::simulation {
 
 // What a run came to. Sums over runs are of use too.
 struct Figures {
-  int64_t steps = 0, rows = 0, requests = 0, refused = 0, tokens = 0, cached_tokens = 0, preemptions = 0, guessed = 0, guessed_right = 0;
+  int64_t steps = 0, rows = 0, requests = 0, refused = 0, tokens = 0, cached_tokens = 0, preemptions = 0, guessed = 0,
+          guessed_right = 0;
   int64_t cancelled = 0, timeouts = 0, restarts = 0;
-  int64_t longest_wait = 0;      // steps until a request has started
-  int64_t longest_without = 0;   // steps that an organization was without a place beside one with two
-  int64_t longest_easily = 0;    // the same while nothing stood in the way
+  int64_t longest_wait = 0;     // steps until a request has started
+  int64_t longest_without = 0;  // steps that an organization was without a place beside one with two
+  int64_t longest_easily = 0;   // the same while nothing stood in the way
   void add(const Figures& other);
 };
 
@@ -35,7 +36,7 @@ class World {
   uint64_t trace() const;
 
  private:
-  struct Line {   // a channel and whoever reads it
+  struct Line {  // a channel and whoever reads it
     std::shared_ptr<Channel> channel;
     int64_t stalled_until = 0;
   };
@@ -76,19 +77,19 @@ class World {
   std::unique_ptr<Machine> machine_;
   std::unique_ptr<Witness> witness_;
   std::vector<Line> lines_;
-  std::map<size_t, RequestId> ids_;       // by the action that has asked
+  std::map<size_t, RequestId> ids_;  // by the action that has asked
   static constexpr size_t kMostOrganizations = 8;
-  std::array<int64_t, kMostOrganizations> without_{}, easily_{};   // steps without a place, though one could be given
-  std::vector<RequestId> meanwhile_;      // to be cancelled while the next step is computed
-  std::vector<std::pair<RequestId, std::shared_ptr<Channel>>> cancelled_;   // of which the engine does not know yet
+  std::array<int64_t, kMostOrganizations> without_{}, easily_{};  // steps without a place, though one could be given
+  std::vector<RequestId> meanwhile_;                              // to be cancelled while the next step is computed
+  std::vector<std::pair<RequestId, std::shared_ptr<Channel>>> cancelled_;  // of which the engine does not know yet
   RequestId next_id_ = 1;
   int64_t step_ = 0;
-  int stuck_ = 0;                         // steps in which nothing was computed though something could be
+  int stuck_ = 0;  // steps in which nothing was computed though something could be
   uint64_t trace_ = 0;
-  bool breaks_ = false;                   // the next forward pass
+  bool breaks_ = false;  // the next forward pass
   std::vector<std::byte> drained_;
-  std::vector<int32_t> references_;       // scratch of check_pages
-  std::vector<Request*> requests_;        // see look()
+  std::vector<int32_t> references_;  // scratch of check_pages
+  std::vector<Request*> requests_;   // see look()
   Figures figures_;
 };
 

@@ -14,43 +14,60 @@ class BackendAround : public Backend {
   bool keeps_type(TensorType type) const override { return inner_.keeps_type(type); }
   bool keeps_factors() const override { return inner_.keeps_factors(); }
   size_t factor_bytes(int64_t rows) const override { return inner_.factor_bytes(rows); }
-  size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override { return inner_.matrix_bytes(type, rows, cols); }
+  size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
+    return inner_.matrix_bytes(type, rows, cols);
+  }
   size_t kv_cache_bytes(const KvShape& shape) const override { return inner_.kv_cache_bytes(shape); }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override { return inner_.matrix(source); }
-  size_t gather(const Matrix& matrix, std::chrono::steady_clock::time_point until) override { return inner_.gather(matrix, until); }
+  size_t gather(const Matrix& matrix, std::chrono::steady_clock::time_point until) override {
+    return inner_.gather(matrix, until);
+  }
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override { return inner_.kv_cache(shape); }
   Result<float*> allocate(int64_t count) override { return inner_.allocate(count); }
-  void write_floats(float* to, const float* host_from, int64_t count) override { inner_.write_floats(to, host_from, count); }
-  void read_floats(float* host_to, const float* from, int64_t count) override { inner_.read_floats(host_to, from, count); }
+  void write_floats(float* to, const float* host_from, int64_t count) override {
+    inner_.write_floats(to, host_from, count);
+  }
+  void read_floats(float* host_to, const float* from, int64_t count) override {
+    inner_.read_floats(host_to, from, count);
+  }
   bool is_host_memory() const override { return inner_.is_host_memory(); }
-  size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape& mixture) const override {
+  size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
+                       const MixtureShape& mixture) const override {
     return inner_.scratch_bytes(max_rows, max_cols, max_context, max_head_dim, mixture);
   }
-  Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape& mixture) override {
+  Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
+                 const MixtureShape& mixture) override {
     return inner_.reserve(max_rows, max_cols, max_context, max_head_dim, mixture);
   }
   bool begin_step(const StepInput& input) override { return inner_.begin_step(input); }
   void end_step() override { inner_.end_step(); }
-  void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override { inner_.embed(table, tokens, n_rows, out); }
+  void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {
+    inner_.embed(table, tokens, n_rows, out);
+  }
   void rms_norm(const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) override {
     inner_.rms_norm(x, weight, eps, n_rows, dim, out);
   }
-  void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads, int head_dim) override {
+  void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads,
+                      int head_dim) override {
     inner_.rms_norm_heads(x, row_stride, weight, eps, n_rows, n_heads, head_dim);
   }
-  void layer_norm(const float* x, const float* weight, const float* bias, float eps, int n_rows, int64_t dim, float* out) override {
+  void layer_norm(const float* x, const float* weight, const float* bias, float eps, int n_rows, int64_t dim,
+                  float* out) override {
     inner_.layer_norm(x, weight, bias, eps, n_rows, dim, out);
   }
-  void add_bias(float* x, const float* bias, int n_rows, int64_t dim) override { inner_.add_bias(x, bias, n_rows, dim); }
+  void add_bias(float* x, const float* bias, int n_rows, int64_t dim) override {
+    inner_.add_bias(x, bias, n_rows, dim);
+  }
   void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows, InputUse use) override {
     inner_.matmul(targets, x, n_rows, use);
   }
-  void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride, int n_heads, float* k,
-                      int64_t k_stride, const float* v, int64_t v_stride, int layer, KvCache& cache) override {
+  void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
+                      int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
+                      KvCache& cache) override {
     inner_.rope_and_store(rope, segments, q, q_stride, n_heads, k, k_stride, v, v_stride, layer, cache);
   }
-  void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer, const KvCache& cache,
-                 const AttentionParams& params, float* out, int64_t out_stride) override {
+  void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
+                 const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
     inner_.attention(segments, q, q_stride, n_heads, layer, cache, params, out, out_stride);
   }
   void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim, float* out) override {
@@ -59,12 +76,19 @@ class BackendAround : public Backend {
   void gate_heads(float* x, const float* gate, int n_rows, int n_heads, int head_dim) override {
     inner_.gate_heads(x, gate, n_rows, n_heads, head_dim);
   }
-  void scale_columns(float* x, const float* factors, int n_rows, int64_t dim) override { inner_.scale_columns(x, factors, n_rows, dim); }
-  void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, int n_rows, int64_t dim) override {
+  void scale_columns(float* x, const float* factors, int n_rows, int64_t dim) override {
+    inner_.scale_columns(x, factors, n_rows, dim);
+  }
+  void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset, int n_rows,
+                    int64_t dim) override {
     inner_.add_weighted(x, y, weights, weight_stride, offset, n_rows, dim);
   }
-  void match_length(float* x, const float* y, int n_rows, int64_t dim) override { inner_.match_length(x, y, n_rows, dim); }
-  void keep_outliers(float* x, float deviations, int n_rows, int64_t dim) override { inner_.keep_outliers(x, deviations, n_rows, dim); }
+  void match_length(float* x, const float* y, int n_rows, int64_t dim) override {
+    inner_.match_length(x, y, n_rows, dim);
+  }
+  void keep_outliers(float* x, float deviations, int n_rows, int64_t dim) override {
+    inner_.keep_outliers(x, deviations, n_rows, dim);
+  }
   void copy_rows(const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) override {
     inner_.copy_rows(x, x_stride, n_rows, dim, out);
   }
@@ -74,13 +98,14 @@ class BackendAround : public Backend {
   void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) override {
     inner_.add_rows(x, y, factor, gate, n_rows, dim);
   }
-  void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out, bool add_to_out) override {
+  void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
+               bool add_to_out) override {
     inner_.mixture(mixture, router_logits, x, n_rows, out, add_to_out);
   }
   Status can_keep_states(const KvShape& shape) const override { return inner_.can_keep_states(shape); }
   void matmul_heads(const HeadProducts& products, int n_rows) override { inner_.matmul_heads(products, n_rows); }
-  void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments, const LatentQueries& queries, float* rows,
-                              int64_t row_stride, int layer, KvCache& cache) override {
+  void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments, const LatentQueries& queries,
+                              float* rows, int64_t row_stride, int layer, KvCache& cache) override {
     inner_.rope_and_store_latents(rope, segments, queries, rows, row_stride, layer, cache);
   }
   Status can_compute(const Convolution& convolution) const override { return inner_.can_compute(convolution); }
@@ -89,13 +114,15 @@ class BackendAround : public Backend {
   size_t head_scratch_bytes(int max_rows, const HeadProductShape& shape) const override {
     return inner_.head_scratch_bytes(max_rows, shape);
   }
-  Status reserve_heads(int max_rows, const HeadProductShape& shape) override { return inner_.reserve_heads(max_rows, shape); }
+  Status reserve_heads(int max_rows, const HeadProductShape& shape) override {
+    return inner_.reserve_heads(max_rows, shape);
+  }
   void convolve(const Convolution& convolution, std::span<const Segment> segments, const LayerSlots& state, float* x,
                 int64_t stride) override {
     inner_.convolve(convolution, segments, state, x, stride);
   }
-  void delta_rule(const DeltaRule& rule, std::span<const Segment> segments, const LayerSlots& state, const DeltaInputs& inputs,
-                  float* out) override {
+  void delta_rule(const DeltaRule& rule, std::span<const Segment> segments, const LayerSlots& state,
+                  const DeltaInputs& inputs, float* out) override {
     inner_.delta_rule(rule, segments, state, inputs, out);
   }
   void state_space(const StateSpace& space, std::span<const Segment> segments, const LayerSlots& state,

@@ -35,10 +35,10 @@ struct Sequence {
     sinks = random_floats(kHeads, 7);
     index_q = random_floats(kRows * kIndexHeads * kDim, 8);
     index_weights = random_floats(kRows * kIndexHeads, 9);
-    for (float& weight : index_weights) weight = std::abs(weight);   // what no head finds is a tie, and last
+    for (float& weight : index_weights) weight = std::abs(weight);  // what no head finds is a tie, and last
     pool.bias = bias.data();
   }
-  int most() const { return 5; }   // blocks chosen
+  int most() const { return 5; }  // blocks chosen
 
   int block;
   BlockPool pool;
@@ -51,7 +51,8 @@ inline KvShape shape_of(const Sequence& s, KvType type) {
   KvShape shape{{{StateKind::kLatents, 1, kDim, kDim, 0},
                  {StateKind::kLatents, 1, kDim, kDim, 1, 0, rows},
                  {StateKind::kLatents, 1, kDim, kDim, 2, 0, rows}},
-                6, type};
+                6,
+                type};
   shape.most_chosen = kWindow + kRows / s.block + 1;
   return shape;
 }
@@ -65,7 +66,8 @@ inline std::vector<double> block_row(const Sequence& s, int index) {
     const auto add = [&](int position, size_t at) {
       if (position < 0) return;
       const size_t from = static_cast<size_t>(position) * width + at;
-      const double weight = std::exp(double{s.scores[from]} + s.bias[static_cast<size_t>(position % s.block) * width + at]);
+      const double weight =
+          std::exp(double{s.scores[from]} + s.bias[static_cast<size_t>(position % s.block) * width + at]);
       sum += weight;
       weighted += weight * s.values[from];
     };
@@ -79,7 +81,8 @@ inline std::vector<double> block_row(const Sequence& s, int index) {
   for (const double x : row) squares += x * x;
   for (size_t d = 0; d < kDim; ++d) row[d] *= s.norm[d] / std::sqrt(squares / kDim + kEps);
   for (int i = 0; i < kRotated / 2; ++i) {
-    const double angle = index * s.block * std::pow(10000.0, -2.0 * i / kRotated), c = std::cos(angle), sine = std::sin(angle);
+    const double angle = index * s.block * std::pow(10000.0, -2.0 * i / kRotated), c = std::cos(angle),
+                 sine = std::sin(angle);
     double& a = row[static_cast<size_t>(kDim - kRotated + 2 * i)];
     double& b = row[static_cast<size_t>(kDim - kRotated + 2 * i + 1)];
     const double turned = a * c - b * sine;
@@ -113,7 +116,8 @@ inline std::vector<double> exact(const Sequence& s) {
         }
         score.push_back(sum);
       }
-      std::ranges::sort(order, [&](int a, int b) { return score[static_cast<size_t>(a)] > score[static_cast<size_t>(b)]; });
+      std::ranges::sort(order,
+                        [&](int a, int b) { return score[static_cast<size_t>(a)] > score[static_cast<size_t>(b)]; });
       order.resize(static_cast<size_t>(s.most()));
     }
     for (const int index : order) seen.push_back(blocks[static_cast<size_t>(index)]);
@@ -141,8 +145,10 @@ struct StreamCase {
   static constexpr int kStreams = 4, kRows = 5, kWidth = 300;
   StreamMix mix{.n_streams = kStreams, .iterations = 20, .eps = kEps};
   size_t n = static_cast<size_t>(mix.numbers());
-  std::vector<float> logits = random_floats(kRows * n, 1, 2.0f), scale = random_floats(3, 2), base = random_floats(n, 3);
-  std::vector<float> start = random_floats(size_t{kRows} * kStreams * kWidth, 4), result = random_floats(size_t{kRows} * kWidth, 5);
+  std::vector<float> logits = random_floats(kRows * n, 1, 2.0f), scale = random_floats(3, 2),
+                     base = random_floats(n, 3);
+  std::vector<float> start = random_floats(size_t{kRows} * kStreams * kWidth, 4),
+                     result = random_floats(size_t{kRows} * kWidth, 5);
 
   // Holds what a part reads, and what becomes of the streams, to double arithmetic.
   void check(const std::vector<float>& read, const std::vector<float>& streams) const {

@@ -42,11 +42,14 @@ inline std::string bytes_of(const std::vector<float>& values) {
 inline bool is_table_of_numbers(std::string_view name) { return name.ends_with("ffn_gate_tid2eid.weight"); }
 
 template <typename T>
-std::vector<T> as_numbers(const std::vector<float>& values) { return {values.begin(), values.end()}; }
+std::vector<T> as_numbers(const std::vector<float>& values) {
+  return {values.begin(), values.end()};
+}
 
 // `file` with these weights, in F32; of its keys without those that are named, and with those that are added.
-inline Bytes gguf_of(const GgufFile& file, const Weights& weights, const std::vector<std::string>& without = {},
-                     const std::function<void(GgufBuilder&)>& more = [](GgufBuilder&) {}) {
+inline Bytes gguf_of(
+    const GgufFile& file, const Weights& weights, const std::vector<std::string>& without = {},
+    const std::function<void(GgufBuilder&)>& more = [](GgufBuilder&) {}) {
   GgufBuilder builder;
   more(builder);
   for (const auto& [key, value] : file.metadata()) {
@@ -76,7 +79,7 @@ inline Bytes gguf_of(const GgufFile& file, const Weights& weights, const std::ve
   return builder.build();
 }
 
-inline bool is_named(std::string_view name, std::string_view stem) {   // "blk.3.ssm_a" is "ssm_a"
+inline bool is_named(std::string_view name, std::string_view stem) {  // "blk.3.ssm_a" is "ssm_a"
   return name == stem || name.ends_with("." + std::string(stem));
 }
 
@@ -113,7 +116,8 @@ inline void as_vector(FloatTensor& tensor) { tensor.shape = {static_cast<int64_t
 // Decays are stored as -exp(A_log), which need not hit every number: that of the nearest logarithm, and its logarithm.
 inline void as_rounded_decay(FloatTensor& tensor) {
   for (float& value : tensor.values)
-    value = static_cast<float>(-std::exp(static_cast<double>(static_cast<float>(std::log(-static_cast<double>(value))))));
+    value =
+        static_cast<float>(-std::exp(static_cast<double>(static_cast<float>(std::log(-static_cast<double>(value))))));
 }
 inline void as_log_of_decay(FloatTensor& tensor) {
   for (float& value : tensor.values) value = static_cast<float>(std::log(-static_cast<double>(value)));
@@ -133,7 +137,8 @@ inline FloatTensor join_rows(const std::vector<const FloatTensor*>& parts, int64
   for (int64_t group = 0; group < groups; ++group)
     for (const FloatTensor* part : parts) {
       const auto share = static_cast<ptrdiff_t>(part->values.size()) / groups;
-      out.values.insert(out.values.end(), part->values.begin() + group * share, part->values.begin() + (group + 1) * share);
+      out.values.insert(out.values.end(), part->values.begin() + group * share,
+                        part->values.begin() + (group + 1) * share);
     }
   return out;
 }
@@ -160,7 +165,8 @@ inline std::vector<SafetensorData> renamed(const Weights& weights, const std::ma
     const size_t place = to.find("{}");
     if (is_table_of_numbers(name)) {
       const std::vector<int64_t> numbers = as_numbers<int64_t>(tensor.values);
-      out.push_back({to, "I64", tensor.shape, {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(int64_t)}});
+      out.push_back(
+          {to, "I64", tensor.shape, {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(int64_t)}});
       continue;
     }
     if (place == std::string::npos) {
@@ -170,7 +176,9 @@ inline std::vector<SafetensorData> renamed(const Weights& weights, const std::ma
     const std::string bytes = bytes_of(tensor.values);
     const auto count = static_cast<size_t>(tensor.shape[0]);
     for (size_t i = 0; i < count; ++i)
-      out.push_back({std::string(to).replace(place, 2, std::to_string(i)), "F32", {tensor.shape.begin() + 1, tensor.shape.end()},
+      out.push_back({std::string(to).replace(place, 2, std::to_string(i)),
+                     "F32",
+                     {tensor.shape.begin() + 1, tensor.shape.end()},
                      bytes.substr(bytes.size() / count * i, bytes.size() / count)});
   }
   return out;

@@ -16,37 +16,32 @@ namespace monolith::testing {
 // One head of attention as wide as the model's rows, with an embedding table and a matrix to logits of `tokens`.
 struct EagleFile {
   uint64_t n_embd, n_vocab;
-  std::vector<int64_t> tokens;                       // d2t; empty: all of the model's, without it
+  std::vector<int64_t> tokens;  // d2t; empty: all of the model's, without it
   std::vector<uint32_t> sources = {0, 1, 2};
-  uint32_t rotated = 2;                              // dimensions of the head of attention
+  uint32_t rotated = 2;  // dimensions of the head of attention
   bool norm_before_residual = false;
   std::map<std::string, std::vector<float>> values;  // those of matrices lie row after row
 
   // Numbers made up; norms are 1.
   EagleFile(const LooseModel& model, std::vector<int64_t> chosen)
-      : n_embd(model.number("embedding_length")), n_vocab(model.tensors.at("token_embd.weight").dims[1]), tokens(std::move(chosen)) {
+      : n_embd(model.number("embedding_length")),
+        n_vocab(model.tensors.at("token_embd.weight").dims[1]),
+        tokens(std::move(chosen)) {
     uint64_t seed = 11;
     for (const auto& [name, dims] : shapes())
       values[name] = dims.size() == 1 ? std::vector<float>(dims[0], 1.0f) : made_up(dims[0] * dims[1], ++seed, 0.2f);
   }
 
   uint64_t n_tokens() const { return tokens.empty() ? n_vocab : tokens.size(); }
-  std::map<std::string, std::vector<uint64_t>> shapes() const {   // row length first
+  std::map<std::string, std::vector<uint64_t>> shapes() const {  // row length first
     const uint64_t n = n_embd, n_ff = 2 * n;
-    return {{"fc.weight", {3 * n, n}},
-            {"output_norm.weight", {n}},
-            {"output.weight", {n, n_tokens()}},
-            {"token_embd.weight", {n, n_vocab}},
-            {"blk.0.attn_norm.weight", {n}},
-            {"blk.0.attn_norm_2.weight", {n}},
-            {"blk.0.attn_q.weight", {2 * n, n}},
-            {"blk.0.attn_k.weight", {2 * n, n}},
-            {"blk.0.attn_v.weight", {2 * n, n}},
-            {"blk.0.attn_output.weight", {n, n}},
-            {"blk.0.ffn_norm.weight", {n}},
-            {"blk.0.ffn_gate.weight", {n, n_ff}},
-            {"blk.0.ffn_up.weight", {n, n_ff}},
-            {"blk.0.ffn_down.weight", {n_ff, n}}};
+    return {{"fc.weight", {3 * n, n}},           {"output_norm.weight", {n}},
+            {"output.weight", {n, n_tokens()}},  {"token_embd.weight", {n, n_vocab}},
+            {"blk.0.attn_norm.weight", {n}},     {"blk.0.attn_norm_2.weight", {n}},
+            {"blk.0.attn_q.weight", {2 * n, n}}, {"blk.0.attn_k.weight", {2 * n, n}},
+            {"blk.0.attn_v.weight", {2 * n, n}}, {"blk.0.attn_output.weight", {n, n}},
+            {"blk.0.ffn_norm.weight", {n}},      {"blk.0.ffn_gate.weight", {n, n_ff}},
+            {"blk.0.ffn_up.weight", {n, n_ff}},  {"blk.0.ffn_down.weight", {n_ff, n}}};
   }
   void zero(const std::string& name) { values.at(name).assign(values.at(name).size(), 0.0f); }
   // `factor` at row i, column first + i; all else of the matrix is 0.
@@ -74,8 +69,10 @@ struct EagleFile {
         .array<uint32_t>("eagle3.target_layers", std::span<const uint32_t>(sources));
     for (const auto& [name, dims] : shapes()) {
       const auto bytes = std::as_bytes(std::span(values.at(name)));
-      if (dims.size() == 1) builder.tensor(name, TensorType::kF32, {dims[0]}, bytes);
-      else builder.tensor(name, TensorType::kF32, {dims[0], dims[1]}, bytes);
+      if (dims.size() == 1)
+        builder.tensor(name, TensorType::kF32, {dims[0]}, bytes);
+      else
+        builder.tensor(name, TensorType::kF32, {dims[0], dims[1]}, bytes);
     }
     if (!tokens.empty()) builder.tensor("d2t", TensorType::kI64, {tokens.size()}, std::as_bytes(std::span(tokens)));
     return builder.build();
@@ -84,13 +81,16 @@ struct EagleFile {
 
 // Rows of a matrix to logits of `tokens`, of which each has the largest logit at the row of the embedding table that is that
 // of the token so many before it.
-inline std::vector<float> looks_back(const std::vector<float>& table, uint64_t n_embd, const std::vector<int64_t>& tokens, uint64_t ahead) {
+inline std::vector<float> looks_back(const std::vector<float>& table, uint64_t n_embd,
+                                     const std::vector<int64_t>& tokens, uint64_t ahead) {
   const uint64_t n_vocab = table.size() / n_embd;
   std::vector<float> head;
   for (const int64_t token : tokens) {
-    const auto row = table.begin() + static_cast<ptrdiff_t>((static_cast<uint64_t>(token) + n_vocab - ahead) % n_vocab * n_embd);
+    const auto row =
+        table.begin() + static_cast<ptrdiff_t>((static_cast<uint64_t>(token) + n_vocab - ahead) % n_vocab * n_embd);
     // Some files have rows of zeros.
-    const float length = std::max(1e-6f, std::sqrt(std::inner_product(row, row + static_cast<ptrdiff_t>(n_embd), row, 0.0f)));
+    const float length =
+        std::max(1e-6f, std::sqrt(std::inner_product(row, row + static_cast<ptrdiff_t>(n_embd), row, 0.0f)));
     for (uint64_t i = 0; i < n_embd; ++i) head.push_back(row[static_cast<ptrdiff_t>(i)] / length);
   }
   return head;

@@ -12,7 +12,7 @@ using namespace monolith::cuda::cublaslt;
 namespace {
 
 constexpr Code kInvalidValue = 7, kExecutionFailed = 13;
-constexpr size_t kNeeded = 4096;   // bytes of workspace
+constexpr size_t kNeeded = 4096;  // bytes of workspace
 
 fake_cublaslt::Control control;
 
@@ -97,9 +97,12 @@ Code cublasLtMatmulPreferenceDestroy(MatmulPreference preference) {
 }
 Code cublasLtMatmulPreferenceSetAttribute(MatmulPreference preference, int attribute, const void* value, size_t bytes) {
   auto& own = *static_cast<Preference*>(preference);
-  if (attribute == 1 && bytes == sizeof(uint64_t)) std::memcpy(&own.workspace, value, bytes);
-  else if ((attribute == 7 || attribute == 8) && bytes == sizeof(uint32_t)) std::memcpy(&own.alignment, value, bytes);
-  else return kInvalidValue;
+  if (attribute == 1 && bytes == sizeof(uint64_t))
+    std::memcpy(&own.workspace, value, bytes);
+  else if ((attribute == 7 || attribute == 8) && bytes == sizeof(uint32_t))
+    std::memcpy(&own.alignment, value, bytes);
+  else
+    return kInvalidValue;
   return kSuccess;
 }
 

@@ -4,13 +4,13 @@
 namespace fake_cublaslt {
 
 struct Control {
-  bool finds_nothing = false;   // the heuristic has no algorithm
-  int fails_after = -1;         // products that succeed before one fails; below 0: none fails
-  bool is_wrong = false;        // products are off by one
+  bool finds_nothing = false;  // the heuristic has no algorithm
+  int fails_after = -1;        // products that succeed before one fails; below 0: none fails
+  bool is_wrong = false;       // products are off by one
   int heuristics = 0, products = 0;
-  int layouts = 0;              // that exist
+  int layouts = 0;  // that exist
   int handles = 0;
 };
-using GetControl = Control* (*)();   // "fake_cublaslt_control"
+using GetControl = Control* (*)();  // "fake_cublaslt_control"
 
 }  // namespace fake_cublaslt

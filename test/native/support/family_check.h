@@ -16,8 +16,8 @@
 
 namespace monolith::testing {
 
-inline constexpr int kFamilyTokens = 90;   // beyond the vectors' windows of 64
-inline constexpr int kFamilyVocab = 300;   // no vocabulary is smaller
+inline constexpr int kFamilyTokens = 90;  // beyond the vectors' windows of 64
+inline constexpr int kFamilyVocab = 300;  // no vocabulary is smaller
 
 inline std::vector<float> family_logits(const std::string& path, const std::string& what) {
   std::vector<int32_t> ids;
@@ -45,7 +45,7 @@ inline void compare_keys(const GgufFile& want, const GgufFile& got, const std::s
     const auto differs = [&] {
       if (value.type == GgufValueType::kArray || got.find(key)->type == GgufValueType::kArray) {
         if (const auto a = want.integers(key), b = got.integers(key); a && b) return **a != **b;
-        return false;   // a number for every layer, and one that stands for all
+        return false;  // a number for every layer, and one that stands for all
       }
       if (const auto a = want.number(key), b = got.number(key); a && b)
         return static_cast<float>(**a) != static_cast<float>(**b);
@@ -126,19 +126,20 @@ inline void check_folder(const FamilyFolder& one) {
   const auto opened = open_model_file(folder.path());
   if (!opened) return check::fail(__FILE__, __LINE__, what + ": " + opened.error().message);
   compare_keys(**file, **opened, what);
-  const auto want = family_logits(folder.path() + "/want.gguf", what + " as GGUF"), got = family_logits(folder.path(), what);
+  const auto want = family_logits(folder.path() + "/want.gguf", what + " as GGUF"),
+             got = family_logits(folder.path(), what);
   if (want != got) check::fail(__FILE__, __LINE__, what + ": other logits from the folder");
 }
 
 // The same with layers that guess.
 struct GuessFolder {
   FamilyFolder family;
-  std::string key = {};   // that the config states
+  std::string key = {};  // that the config states
   // What a tensor of one of them is called in the folder, by the level and by its name within the layer; nothing: as those of
   // the layers before, whose numbers go on.
   std::function<std::string(int level, const std::string& rest)> name = {};
   int levels = 1;
-  std::function<void(LooseModel&)> change = [](LooseModel&) {};   // of the golden file, once it has these layers
+  std::function<void(LooseModel&)> change = [](LooseModel&) {};  // of the golden file, once it has these layers
 };
 
 // What they guess is held against the file, and the network's logits against those of a folder without them.
@@ -161,7 +162,7 @@ inline void check_guess_layers(const GuessFolder& one, const GgufFile& golden) {
                                                        {"nextn.hnorm.weight", "hnorm.weight"},
                                                        {"nextn.shared_head_norm.weight", "shared_head.norm.weight"},
                                                        {"nextn.shared_head_head.weight", "shared_head.head.weight"}};
-  std::map<std::string, SafetensorData> tensors, without;   // what layers share is there once
+  std::map<std::string, SafetensorData> tensors, without;  // what layers share is there once
   for (SafetensorData& tensor : renamed(weights, names, family.layers)) {
     bool guesses = false;
     for (int level = 0; level < one.levels; ++level) {
@@ -188,8 +189,9 @@ inline void check_guess_layers(const GuessFolder& one, const GgufFile& golden) {
   const auto opened = open_model_file(folder.path()), plain = open_model_file(bare.path());
   const auto want = GgufFile::parse(want_image);
   REQUIRE(want.ok());
-  if (!opened || !plain) return check::fail(__FILE__, __LINE__, what + ": " + (!opened ? opened : plain).error().message);
-  std::vector<float> logits;   // of the last that was asked
+  if (!opened || !plain)
+    return check::fail(__FILE__, __LINE__, what + ": " + (!opened ? opened : plain).error().message);
+  std::vector<float> logits;  // of the last that was asked
   const auto guesses_of = [&](const GgufFile& from, bool guesses) {
     auto backend = make_cpu_backend({.threads = 1});
     auto model = Model::load(from, **backend, guess_limits(true), {});
@@ -208,10 +210,13 @@ inline void check_guess_layers(const GuessFolder& one, const GgufFile& golden) {
   };
   const std::vector<float> expected = guesses_of(**want, true);
   const std::vector<float> network = logits;
-  if (expected.empty() || expected != guesses_of(**opened, true)) check::fail(__FILE__, __LINE__, what + ": the folder's layer guesses otherwise");
-  if (network != logits) check::fail(__FILE__, __LINE__, what + ": other logits from the folder with a layer that guesses");
+  if (expected.empty() || expected != guesses_of(**opened, true))
+    check::fail(__FILE__, __LINE__, what + ": the folder's layer guesses otherwise");
+  if (network != logits)
+    check::fail(__FILE__, __LINE__, what + ": other logits from the folder with a layer that guesses");
   guesses_of(**plain, false);
-  if (network != logits) check::fail(__FILE__, __LINE__, what + ": other logits from the folder without its layer that guesses");
+  if (network != logits)
+    check::fail(__FILE__, __LINE__, what + ": other logits from the folder without its layer that guesses");
 }
 
 inline void check_guess_layers(const GuessFolder& one) {

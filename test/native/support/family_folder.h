@@ -10,12 +10,13 @@
 namespace monolith::testing {
 
 struct FamilyFolder {
-  const char* file;     // of the golden vectors
-  const char* name;     // config.json's class
-  std::string config;   // the rest of it
+  const char* file;    // of the golden vectors
+  const char* name;    // config.json's class
+  std::string config;  // the rest of it
   std::map<std::string, std::string> names;
-  std::function<void(Weights&)> publish = [](Weights&) {};   // from GGUF's order to the checkpoint's, under GGUF's names
-  std::function<void(Weights&)> round = [](Weights&) {};     // of the file: what the checkpoint's numbers can say
+  // from GGUF's order to the checkpoint's, under GGUF's names
+  std::function<void(Weights&)> publish = [](Weights&) {};
+  std::function<void(Weights&)> round = [](Weights&) {};  // of the file: what the checkpoint's numbers can say
   std::string layers = "model.layers.";
 };
 
@@ -30,7 +31,7 @@ inline TensorNames operator+(TensorNames names, const TensorNames& more) {
 inline const TensorNames kDecoder = {{"token_embd.weight", "model.embed_tokens.weight"},
                                      {"output_norm.weight", "model.norm.weight"},
                                      {"output.weight", "lm_head.weight"},
-                                     {"rope_freqs.weight", ""},   // derived
+                                     {"rope_freqs.weight", ""},  // derived
                                      {"attn_norm.weight", "input_layernorm.weight"},
                                      {"attn_q.weight", "self_attn.q_proj.weight"},
                                      {"attn_k.weight", "self_attn.k_proj.weight"},

@@ -32,10 +32,14 @@ class Fed {
     for (size_t at = 0; at < tokens.size(); at += static_cast<size_t>(piece)) {
       const int n = std::min(piece, static_cast<int>(tokens.size() - at));
       std::vector<Segment> segments;
-      for (int table = 0; table < tables(); ++table) segments.push_back({0, n, position_, pages_of(table), slot_from(), slot_to()});
+      for (int table = 0; table < tables(); ++table)
+        segments.push_back({0, n, position_, pages_of(table), slot_from(), slot_to()});
       const HiddenRun run{0, n, position_ > 0 ? place_ : -1, place_, 1};
       const int32_t last = n - 1;
-      const float* row = model_.forward({std::span(tokens).subspan(at, static_cast<size_t>(n)), segments, {&last, 1}, false,
+      const float* row = model_.forward({std::span(tokens).subspan(at, static_cast<size_t>(n)),
+                                         segments,
+                                         {&last, 1},
+                                         false,
                                          model_.guesses() ? std::span(&run, 1) : std::span<const HiddenRun>()});
       logits.assign(row, row + model_.params().n_vocab);
       position_ += n;
@@ -49,12 +53,14 @@ class Fed {
     behind_.push_back(token);
     const int n_rows = depth < model_.guess_levels() ? depth + 1 : 1, first = depth + 1 - n_rows;
     std::vector<int32_t> hidden;
-    for (int row = 0; row < n_rows; ++row) hidden.push_back(first + row == 0 ? place_ : -1 - (last_row_ - (n_rows - 1 - row)));
+    for (int row = 0; row < n_rows; ++row)
+      hidden.push_back(first + row == 0 ? place_ : -1 - (last_row_ - (n_rows - 1 - row)));
     std::vector<Segment> segments;
     for (int table = 0; table < tables(); ++table) segments.push_back({0, n_rows, position_ + first, pages_of(table)});
     const float* row = model_.guess({std::span(behind_).subspan(static_cast<size_t>(first)), segments, hidden, depth});
     last_row_ = n_rows - 1;
-    return {row, row + (model_.guessed_tokens().empty() ? static_cast<size_t>(model_.params().n_vocab) : model_.guessed_tokens().size())};
+    return {row, row + (model_.guessed_tokens().empty() ? static_cast<size_t>(model_.params().n_vocab)
+                                                        : model_.guessed_tokens().size())};
   }
 
  private:
@@ -67,7 +73,7 @@ class Fed {
   const int place_;
   std::vector<int32_t> pages_;
   int position_ = 0, last_row_ = 0;
-  std::vector<int32_t> behind_;   // tokens that guesses follow
+  std::vector<int32_t> behind_;  // tokens that guesses follow
 };
 
 }  // namespace monolith::testing

@@ -62,8 +62,7 @@ struct GoldenPrompt {
   GoldenLogits last;                    // after the prompt and all greedy tokens but one
   // Of recurrent networks: at the prompt's last position when it came in pieces of 7 tokens, and as `last` after that.
   std::optional<GoldenLogits> after_pieces, last_after_pieces;
-  std::vector<std::vector<float>>
-      hidden_exact;  // per layer, then the final norm, at the last position
+  std::vector<std::vector<float>> hidden_exact;  // per layer, then the final norm, at the last position
 };
 
 struct Golden {
@@ -91,9 +90,8 @@ struct Golden {
     for (const char* kind : {"f32", "f16", "bf16", "int8"}) {
       const Json& row = (*json)["tolerance_vs_exact"][kind];
       if (row.is_null()) continue;
-      golden.tolerances.push_back({kind,
-                                   {row["max"].number(), row["rms"].number(), row["kl"].number(),
-                                    row["outliers"].number()}});
+      golden.tolerances.push_back(
+          {kind, {row["max"].number(), row["rms"].number(), row["kl"].number(), row["outliers"].number()}});
     }
     const auto logits = [](const Json& from) {
       return GoldenLogits{from["position"].integer(), floats_from_base64(from["exact"].string())};
@@ -102,8 +100,7 @@ struct Golden {
       GoldenPrompt prompt;
       prompt.id = from["id"].string();
       prompt.tokens = from["tokens"].numbers<int32_t>();
-      for (const Json& position : from["positions"].array())
-        prompt.positions.push_back(logits(position));
+      for (const Json& position : from["positions"].array()) prompt.positions.push_back(logits(position));
       prompt.greedy = from["greedy"]["tokens"].numbers<int32_t>();
       prompt.exact_margins = from["greedy"]["exact_margins"].numbers<double>();
       prompt.last = logits(from["greedy"]["last"]);
@@ -114,13 +111,11 @@ struct Golden {
       for (const Json& layer : from["hidden_exact"].array()) {
         prompt.hidden_exact.push_back(floats_from_base64(layer.string()));
       }
-      const auto complete = [&](const GoldenLogits& l) {
-        return static_cast<int>(l.exact.size()) == golden.n_vocab;
-      };
-      if (prompt.tokens.empty() || prompt.greedy.size() < 2 ||
-          prompt.greedy.size() != prompt.exact_margins.size() || prompt.positions.empty() ||
-          !complete(prompt.last) || !complete(prompt.after_pieces.value_or(prompt.last)) ||
-          !complete(prompt.last_after_pieces.value_or(prompt.last)) || !std::ranges::all_of(prompt.positions, complete)) {
+      const auto complete = [&](const GoldenLogits& l) { return static_cast<int>(l.exact.size()) == golden.n_vocab; };
+      if (prompt.tokens.empty() || prompt.greedy.size() < 2 || prompt.greedy.size() != prompt.exact_margins.size() ||
+          prompt.positions.empty() || !complete(prompt.last) || !complete(prompt.after_pieces.value_or(prompt.last)) ||
+          !complete(prompt.last_after_pieces.value_or(prompt.last)) ||
+          !std::ranges::all_of(prompt.positions, complete)) {
         return std::nullopt;
       }
       golden.prompts.push_back(std::move(prompt));
@@ -154,13 +149,10 @@ struct Distance {
   double max = 0, rms = 0, kl = 0;
   bool same_top = false;  // or the reference's two best are too near to tell
 
-  bool within(const Tolerance& t) const {
-    return max <= t.max && rms <= t.rms && kl <= t.kl;
-  }  // NaN is not
+  bool within(const Tolerance& t) const { return max <= t.max && rms <= t.rms && kl <= t.kl; }  // NaN is not
 };
 
-inline Distance distance(std::span<const float> engine, std::span<const float> reference,
-                         const Tolerance& tolerance) {
+inline Distance distance(std::span<const float> engine, std::span<const float> reference, const Tolerance& tolerance) {
   const double std_r = standard_deviation(reference);
   const double norm_r = log_sum_exp(reference), norm_e = log_sum_exp(engine);
   Distance d;
@@ -186,9 +178,7 @@ struct Verdict {
   int positions = 0, failed = 0, same_top = 0;
 
   void add(const Distance& d, const Tolerance& tolerance) {
-    const auto raise = [](double& to, double value) {
-      to = value > to || std::isnan(value) ? value : to;
-    };
+    const auto raise = [](double& to, double value) { to = value > to || std::isnan(value) ? value : to; };
     raise(worst.max, d.max);
     raise(worst.rms, d.rms);
     raise(worst.kl, d.kl);

@@ -18,11 +18,11 @@ namespace monolith::testing {
 struct LooseModel {
   struct Value {
     uint32_t type;
-    Bytes payload;   // as GgufBuilder::raw() takes it
+    Bytes payload;  // as GgufBuilder::raw() takes it
   };
   struct Tensor {
     TensorType type;
-    std::vector<uint64_t> dims;   // row length first
+    std::vector<uint64_t> dims;  // row length first
     Bytes data;
     int64_t values() const {
       int64_t count = 1;
@@ -38,7 +38,8 @@ struct LooseModel {
     architecture = std::string(file.string("general.architecture")->value());
     for (const auto& [key, value] : file.metadata()) {
       Bytes payload;
-      if (value.type == GgufValueType::kArray) payload = GgufBuilder::array_header(static_cast<uint32_t>(value.element_type), value.count);
+      if (value.type == GgufValueType::kArray)
+        payload = GgufBuilder::array_header(static_cast<uint32_t>(value.element_type), value.count);
       if (value.type == GgufValueType::kString) put(payload, static_cast<uint64_t>(value.payload.size()));
       payload.insert(payload.end(), value.payload.begin(), value.payload.end());
       keys[std::string(key)] = {static_cast<uint32_t>(value.type), std::move(payload)};
@@ -46,7 +47,8 @@ struct LooseModel {
     for (const GgufTensor& tensor : file.tensors()) {
       Tensor& copy = tensors[std::string(tensor.name)];
       copy.type = tensor.type;
-      for (int i = 0; i < tensor.n_dims; ++i) copy.dims.push_back(static_cast<uint64_t>(tensor.shape[static_cast<size_t>(i)]));
+      for (int i = 0; i < tensor.n_dims; ++i)
+        copy.dims.push_back(static_cast<uint64_t>(tensor.shape[static_cast<size_t>(i)]));
       copy.data.assign(tensor.data.begin(), tensor.data.end());
     }
   }
@@ -76,7 +78,8 @@ struct LooseModel {
     return values;
   }
   void zero(const std::string& name) {
-    if (const auto at = tensors.find(name); at != tensors.end()) put_floats(name, at->second.dims, std::vector<float>(static_cast<size_t>(at->second.values())));
+    if (const auto at = tensors.find(name); at != tensors.end())
+      put_floats(name, at->second.dims, std::vector<float>(static_cast<size_t>(at->second.values())));
   }
   // Arrays with one element for each of `from` layers.
   void change_layer_arrays(uint64_t from, const std::function<Bytes(const Bytes& items, size_t item_bytes)>& change) {
@@ -86,9 +89,12 @@ struct LooseModel {
       uint64_t count = 0;
       std::memcpy(&type, value.payload.data(), sizeof type);
       std::memcpy(&count, value.payload.data() + sizeof type, sizeof count);
-      if (count != from || type == static_cast<uint32_t>(GgufValueType::kString) || name.ends_with("rope.dimension_sections")) continue;
+      if (count != from || type == static_cast<uint32_t>(GgufValueType::kString) ||
+          name.ends_with("rope.dimension_sections"))
+        continue;
       const size_t head = sizeof type + sizeof count, item = (value.payload.size() - head) / count;
-      const Bytes items = change(Bytes(value.payload.begin() + static_cast<ptrdiff_t>(head), value.payload.end()), item);
+      const Bytes items =
+          change(Bytes(value.payload.begin() + static_cast<ptrdiff_t>(head), value.payload.end()), item);
       value.payload = GgufBuilder::array_header(type, items.size() / item);
       value.payload.insert(value.payload.end(), items.begin(), items.end());
     }
@@ -123,12 +129,15 @@ inline uint32_t add_guess_layer(LooseModel& model) {
   const std::string last = "blk." + std::to_string(layers - 1) + ".", block = "blk." + std::to_string(layers) + ".";
   std::map<std::string, LooseModel::Tensor> copies;
   for (const auto& [name, tensor] : model.tensors)
-    if (name.starts_with(last) && name.find("nextn.") == std::string::npos) copies[block + name.substr(last.size())] = tensor;
+    if (name.starts_with(last) && name.find("nextn.") == std::string::npos)
+      copies[block + name.substr(last.size())] = tensor;
   model.tensors.merge(copies);
-  const uint32_t before = model.has("nextn_predict_layers") ? model.number("nextn_predict_layers") : 0, seed = 16 * before;
+  const uint32_t before = model.has("nextn_predict_layers") ? model.number("nextn_predict_layers") : 0,
+                 seed = 16 * before;
   model.put_floats(block + "nextn.enorm.weight", {n_embd}, made_up(n_embd, seed + 1, 0.2f, 1.0f));
   model.put_floats(block + "nextn.hnorm.weight", {n_embd}, made_up(n_embd, seed + 2, 0.2f, 1.0f));
-  model.put_floats(block + "nextn.eh_proj.weight", {2 * uint64_t{n_embd}, n_embd}, made_up(size_t{2} * n_embd * n_embd, seed + 3, 0.15f));
+  model.put_floats(block + "nextn.eh_proj.weight", {2 * uint64_t{n_embd}, n_embd},
+                   made_up(size_t{2} * n_embd * n_embd, seed + 3, 0.15f));
   model.put_floats(block + "nextn.shared_head_norm.weight", {n_embd}, made_up(n_embd, seed + 4, 0.2f, 1.0f));
   model.set("block_count", layers + 1);
   model.set("nextn_predict_layers", before + 1);

@@ -62,7 +62,7 @@ inline std::string json_text(std::string_view text) {
 // One tensor of a safetensors file.
 struct SafetensorData {
   std::string name, type;
-  std::vector<int64_t> shape;   // the row length last
+  std::vector<int64_t> shape;  // the row length last
   std::string bytes;
 };
 
@@ -86,12 +86,22 @@ inline std::string safetensors_of(const std::vector<SafetensorData>& tensors) {
 // The checkpoint's name of a tensor of llama, qwen2, qwen3 and gemma3.
 inline std::string checkpoint_name(std::string_view gguf) {
   static const std::map<std::string, std::string, std::less<>> kNames = {
-      {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"},      {"output", "lm_head"},
-      {"attn_norm", "input_layernorm"},     {"attn_q", "self_attn.q_proj"},     {"attn_k", "self_attn.k_proj"},
-      {"attn_v", "self_attn.v_proj"},       {"attn_output", "self_attn.o_proj"}, {"attn_q_norm", "self_attn.q_norm"},
-      {"attn_k_norm", "self_attn.k_norm"},  {"ffn_norm", "post_attention_layernorm"},
-      {"post_attention_norm", "post_attention_layernorm"}, {"post_ffw_norm", "post_feedforward_layernorm"},
-      {"ffn_gate", "mlp.gate_proj"},        {"ffn_up", "mlp.up_proj"},          {"ffn_down", "mlp.down_proj"}};
+      {"token_embd", "model.embed_tokens"},
+      {"output_norm", "model.norm"},
+      {"output", "lm_head"},
+      {"attn_norm", "input_layernorm"},
+      {"attn_q", "self_attn.q_proj"},
+      {"attn_k", "self_attn.k_proj"},
+      {"attn_v", "self_attn.v_proj"},
+      {"attn_output", "self_attn.o_proj"},
+      {"attn_q_norm", "self_attn.q_norm"},
+      {"attn_k_norm", "self_attn.k_norm"},
+      {"ffn_norm", "post_attention_layernorm"},
+      {"post_attention_norm", "post_attention_layernorm"},
+      {"post_ffw_norm", "post_feedforward_layernorm"},
+      {"ffn_gate", "mlp.gate_proj"},
+      {"ffn_up", "mlp.up_proj"},
+      {"ffn_down", "mlp.down_proj"}};
   std::string prefix;
   if (gguf.starts_with("blk.")) {
     const size_t dot = gguf.find('.', 4);
@@ -111,7 +121,8 @@ inline std::string with_halves(std::string_view rows, int64_t heads, int64_t n_r
   for (int64_t h = 0; h < heads; ++h)
     for (int64_t i = 0; i < width; ++i) {
       const int64_t to = h * width + (i % 2) * (width / 2) + i / 2;
-      std::memcpy(out.data() + static_cast<size_t>(to) * row, rows.data() + static_cast<size_t>(h * width + i) * row, row);
+      std::memcpy(out.data() + static_cast<size_t>(to) * row, rows.data() + static_cast<size_t>(h * width + i) * row,
+                  row);
     }
   return out;
 }
@@ -136,7 +147,9 @@ inline std::vector<SafetensorData> checkpoint_of(const GgufFile& file, const std
     out.bytes.assign(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size());
     const bool is_q = tensor.name.find(".attn_q.") != std::string_view::npos;
     if (interleaved && (is_q || tensor.name.find(".attn_k.") != std::string_view::npos))
-      out.bytes = with_halves(out.bytes, static_cast<int64_t>(stated(file, architecture + (is_q ? ".attention.head_count" : ".attention.head_count_kv"))),
+      out.bytes = with_halves(out.bytes,
+                              static_cast<int64_t>(stated(
+                                  file, architecture + (is_q ? ".attention.head_count" : ".attention.head_count_kv"))),
                               out.shape[0]);
     tensors.push_back(std::move(out));
   }
@@ -158,7 +171,8 @@ inline std::string config_of(const GgufFile& file, const std::string& name, cons
   out += ",\"num_key_value_heads\":" + number("attention.head_count_kv");
   out += ",\"intermediate_size\":" + number("feed_forward_length");
   out += ",\"max_position_embeddings\":" + number("context_length");
-  if (stated(file, architecture + ".attention.key_length") > 0) out += ",\"head_dim\":" + number("attention.key_length");
+  if (stated(file, architecture + ".attention.key_length") > 0)
+    out += ",\"head_dim\":" + number("attention.key_length");
   out += ",\"rms_norm_eps\":" + real("attention.layer_norm_rms_epsilon", 1e-5);
   out += ",\"rope_theta\":" + real("rope.freq_base", 10000);
   out += std::string(",\"tie_word_embeddings\":") + (file.tensor("output.weight") == nullptr ? "true" : "false");
@@ -177,8 +191,8 @@ inline std::string tokenizer_of(const GgufFile& file, const std::string& splitti
     const std::string_view text = (**tokens)[i];
     const int64_t kind = (**kinds)[i];
     if (kind == 3 || kind == 4 || kind == 2)
-      added += (added.empty() ? "" : ",") + std::string("{\"id\":") + std::to_string(i) + ",\"content\":" + json_text(text) +
-               ",\"special\":" + (kind == 4 ? "false" : "true") + "}";
+      added += (added.empty() ? "" : ",") + std::string("{\"id\":") + std::to_string(i) +
+               ",\"content\":" + json_text(text) + ",\"special\":" + (kind == 4 ? "false" : "true") + "}";
     vocabulary += (vocabulary.empty() ? "" : ",") + json_text(text) + ":" + std::to_string(i);
     if (kind == 1) ids.emplace(text, i);
   }
@@ -200,12 +214,14 @@ inline std::string tokenizer_of(const GgufFile& file, const std::string& splitti
   const std::string bos_text = json_text((**tokens)[bos]);
   std::string out = "{\"version\":\"1.0\",\"added_tokens\":[" + added + "],";
   if (byte_level) {
-    out += "\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[" + splitting +
-           "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":" + (splitting.empty() ? "true" : "false") +
-           "}]},\"decoder\":{\"type\":\"ByteLevel\"},";
+    out +=
+        "\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[" + splitting +
+        "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":" + (splitting.empty() ? "true" : "false") +
+        "}]},\"decoder\":{\"type\":\"ByteLevel\"},";
   } else {
-    out += "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"▁\"},"
-           "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"▁\"}]},\"pre_tokenizer\":null,";
+    out +=
+        "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"▁\"},"
+        "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"▁\"}]},\"pre_tokenizer\":null,";
   }
   out += "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[";
   if (add_bos) out += "{\"SpecialToken\":{\"id\":" + bos_text + ",\"type_id\":0}},";
@@ -217,8 +233,9 @@ inline std::string tokenizer_of(const GgufFile& file, const std::string& splitti
 inline std::string tokenizer_settings_of(const GgufFile& file) {
   const auto tokens = file.strings("tokenizer.ggml.tokens");
   const auto name = [&](const char* key) { return json_text((**tokens)[stated(file, key)]); };
-  return "{\"bos_token\":" + name("tokenizer.ggml.bos_token_id") + ",\"eos_token\":{\"content\":" +
-         name("tokenizer.ggml.eos_token_id") + "},\"chat_template\":\"{{ messages[0].content }}\"}";
+  return "{\"bos_token\":" + name("tokenizer.ggml.bos_token_id") +
+         ",\"eos_token\":{\"content\":" + name("tokenizer.ggml.eos_token_id") +
+         "},\"chat_template\":\"{{ messages[0].content }}\"}";
 }
 
 }  // namespace monolith::testing

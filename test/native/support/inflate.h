@@ -63,8 +63,11 @@ class Inflate {
     for (int i = 0; i < length && !failed_; ++i) out_.push_back(static_cast<uint8_t>(bits(8)));
   }
   void block(const Codes& literals, const Codes& distances) {
-    static constexpr int kLength[] = {3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
-    static constexpr int kDistance[] = {1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
+    static constexpr int kLength[] = {3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
+                                      31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
+    static constexpr int kDistance[] = {1,    2,    3,    4,    5,    7,    9,    13,    17,    25,
+                                        33,   49,   65,   97,   129,  193,  257,  385,   513,   769,
+                                        1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
     for (int next; !failed_ && (next = symbol(literals)) != 256;) {
       if (next < 256) {
         out_.push_back(static_cast<uint8_t>(next));
@@ -89,7 +92,8 @@ class Inflate {
     while (lengths.size() < n_literals + n_distances && !failed_) {
       const int next = symbol(codes);
       if (next < 16) lengths.push_back(static_cast<uint8_t>(next));
-      if (next == 16) lengths.insert(lengths.end(), static_cast<size_t>(bits(2) + 3), lengths.empty() ? uint8_t{0} : lengths.back());
+      if (next == 16)
+        lengths.insert(lengths.end(), static_cast<size_t>(bits(2) + 3), lengths.empty() ? uint8_t{0} : lengths.back());
       if (next == 17) lengths.insert(lengths.end(), static_cast<size_t>(bits(3) + 3), uint8_t{0});
       if (next == 18) lengths.insert(lengths.end(), static_cast<size_t>(bits(7) + 11), uint8_t{0});
     }
@@ -126,7 +130,8 @@ struct Picture {
 // 8 bits, not interlaced: grey, grey with alpha, RGB, RGB with alpha, palette. Alpha is dropped.
 inline std::optional<Picture> read_png(std::span<const uint8_t> file) {
   const auto number = [&](size_t at) {
-    return static_cast<size_t>(file[at]) << 24 | static_cast<size_t>(file[at + 1]) << 16 | static_cast<size_t>(file[at + 2]) << 8 | file[at + 3];
+    return static_cast<size_t>(file[at]) << 24 | static_cast<size_t>(file[at + 1]) << 16 |
+           static_cast<size_t>(file[at + 2]) << 8 | file[at + 3];
   };
   Picture picture;
   std::vector<uint8_t> packed, palette;
@@ -156,8 +161,10 @@ inline std::optional<Picture> read_png(std::span<const uint8_t> file) {
   for (size_t y = 0; y < height; ++y) {
     const uint8_t* line = lines->data() + y * (row + 1);
     for (size_t i = 0; i < row; ++i) {
-      const int left = i >= channels ? own[i - channels] : 0, up = before[i], corner = i >= channels ? before[i - channels] : 0;
-      const int guess = left + up - corner, a = std::abs(guess - left), b = std::abs(guess - up), c = std::abs(guess - corner);
+      const int left = i >= channels ? own[i - channels] : 0, up = before[i],
+                corner = i >= channels ? before[i - channels] : 0;
+      const int guess = left + up - corner, a = std::abs(guess - left), b = std::abs(guess - up),
+                c = std::abs(guess - corner);
       const int paeth = a <= b && a <= c ? left : b <= c ? up : corner;
       const int added[] = {0, left, up, (left + up) / 2, paeth};
       if (line[0] > 4) return std::nullopt;

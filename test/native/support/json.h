@@ -141,8 +141,7 @@ class Json {
       const char kind = rest[1];
       rest.remove_prefix(2);
       constexpr std::string_view kNames = "\"\\/bfnrt", kMeanings = "\"\\/\b\f\n\r\t";
-      if (const size_t at = kNames.find(kind); at != std::string_view::npos)
-        return out += kMeanings[at], true;
+      if (const size_t at = kNames.find(kind); at != std::string_view::npos) return out += kMeanings[at], true;
       uint32_t code = 0;
       if (kind != 'u' || !hex(code)) return false;
       if (code >= 0xd800 && code < 0xdc00) {

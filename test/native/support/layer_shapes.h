@@ -11,20 +11,21 @@
 namespace monolith::testing {
 
 // Of one layer a sequence's rows are stored in pieces and the last ones attended from; the bits of that.
-inline std::vector<float> attend_alone(Backend& backend, KvCache& cache, int layer, const int32_t* pages, float* q, float* kv, float* out,
-                                       int n_heads, bool stores) {
+inline std::vector<float> attend_alone(Backend& backend, KvCache& cache, int layer, const int32_t* pages, float* q,
+                                       float* kv, float* out, int n_heads, bool stores) {
   constexpr int kRows = 40, kWanted = 3;
   const LayerState& own = cache.shape.layers[static_cast<size_t>(layer)];
   const int64_t q_dim = int64_t{n_heads} * own.key_dim, kv_dim = int64_t{own.n_kv_heads} * own.key_dim;
   std::vector<float> numbers(static_cast<size_t>(kRows * std::max(q_dim, kv_dim)));
   for (size_t i = 0; i < numbers.size(); ++i)
-    numbers[i] = static_cast<float>((i * 2654435761u + static_cast<size_t>(own.key_dim * own.n_kv_heads)) % 1000) / 500.0f - 1.0f;
+    numbers[i] =
+        static_cast<float>((i * 2654435761u + static_cast<size_t>(own.key_dim * own.n_kv_heads)) % 1000) / 500.0f -
+        1.0f;
   backend.write_floats(q, numbers.data(), static_cast<int64_t>(numbers.size()));
   backend.write_floats(kv, numbers.data(), static_cast<int64_t>(numbers.size()));
   const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
   const Segment pieces[] = {{0, 21, 0, pages}, {21, kRows - 21, 21, pages}};
-  if (stores)
-    backend.rope_and_store(none, pieces, q, q_dim, n_heads, kv, kv_dim, kv, kv_dim, layer, cache);
+  if (stores) backend.rope_and_store(none, pieces, q, q_dim, n_heads, kv, kv_dim, kv, kv_dim, layer, cache);
   const Segment wanted{0, kWanted, kRows - kWanted, pages};
   backend.attention({&wanted, 1}, q, q_dim, n_heads, layer, cache, {.scale = 0.1f}, out, q_dim);
   std::vector<float> result(static_cast<size_t>(kWanted * q_dim));
@@ -65,8 +66,10 @@ inline void check_layers_of_different_shapes(Backend& backend, KvType type) {
     attend_alone(backend, cache, static_cast<int>(i), pages[i].data(), q, kv, out, kHeads, true);
   }
   const auto check = [&](size_t i, const int32_t* of_sequence, const char* what) {
-    const std::vector<float> found = attend_alone(backend, cache, static_cast<int>(i), of_sequence, q, kv, out, kHeads, false);
-    if (found.size() != expected[i].size() || std::memcmp(found.data(), expected[i].data(), found.size() * sizeof(float)) != 0)
+    const std::vector<float> found =
+        attend_alone(backend, cache, static_cast<int>(i), of_sequence, q, kv, out, kHeads, false);
+    if (found.size() != expected[i].size() ||
+        std::memcmp(found.data(), expected[i].data(), found.size() * sizeof(float)) != 0)
       check::fail(__FILE__, __LINE__, std::string(what) + " of layer " + std::to_string(i));
   };
   for (size_t i = 0; i < shape.layers.size(); ++i) check(i, pages[i].data(), "keys and values");
@@ -93,7 +96,7 @@ inline void check_layers_that_share_a_slot(Backend& backend, KvType type) {
   auto made = backend.kv_cache(shape);
   REQUIRE(made.ok());
   KvShape large{{shape.layers[0]}, kPages, type};
-  CHECK_EQ((*made)->bytes, backend.kv_cache_bytes(large));   // and take no memory of their own
+  CHECK_EQ((*made)->bytes, backend.kv_cache_bytes(large));  // and take no memory of their own
   constexpr int64_t kMost = 40 * kHeads * 96;
   float* const q = *backend.allocate(kMost);
   float* const kv = *backend.allocate(kMost);
@@ -108,16 +111,20 @@ inline void check_layers_that_share_a_slot(Backend& backend, KvType type) {
     attend_alone(backend, **made, static_cast<int>(i), pages[i].data(), q, kv, out, kHeads, true);
   }
   for (size_t i = 0; i < shape.layers.size(); ++i) {
-    const std::vector<float> found = attend_alone(backend, **made, static_cast<int>(i), pages[i].data(), q, kv, out, kHeads, false);
-    if (found.size() != expected[i].size() || std::memcmp(found.data(), expected[i].data(), found.size() * sizeof(float)) != 0)
+    const std::vector<float> found =
+        attend_alone(backend, **made, static_cast<int>(i), pages[i].data(), q, kv, out, kHeads, false);
+    if (found.size() != expected[i].size() ||
+        std::memcmp(found.data(), expected[i].data(), found.size() * sizeof(float)) != 0)
       check::fail(__FILE__, __LINE__, "keys and values of layer " + std::to_string(i));
   }
   // A copied page is one of both.
   backend.copy_page(**made, pages[1][0], pages[0][0]);
   for (size_t i = 1; i < 3; ++i) {
     const int32_t copied[] = {pages[0][0], pages[i][1], pages[i][2]};
-    const std::vector<float> found = attend_alone(backend, **made, static_cast<int>(i), copied, q, kv, out, kHeads, false);
-    if (found.size() != expected[i].size() || std::memcmp(found.data(), expected[i].data(), found.size() * sizeof(float)) != 0)
+    const std::vector<float> found =
+        attend_alone(backend, **made, static_cast<int>(i), copied, q, kv, out, kHeads, false);
+    if (found.size() != expected[i].size() ||
+        std::memcmp(found.data(), expected[i].data(), found.size() * sizeof(float)) != 0)
       check::fail(__FILE__, __LINE__, "a copy of layer " + std::to_string(i));
   }
 }
@@ -130,7 +137,8 @@ inline void check_refused_states(Backend& backend, const KeptStates& keeps) {
     CHECK_EQ(backend.kv_cache_bytes(shape), SIZE_MAX);
     const Status asked = backend.can_keep_states(shape);
     CHECK(!asked.ok() && !made.ok() && asked.error().message == made.error().message);
-    if (made.ok() || made.error().code != ErrorCode::kUnsupported || made.error().message.find(what) == std::string::npos)
+    if (made.ok() || made.error().code != ErrorCode::kUnsupported ||
+        made.error().message.find(what) == std::string::npos)
       check::fail(__FILE__, __LINE__, made.ok() ? what : made.error().message);
   };
   shape.layers[1].kind = StateKind::kLatents;

@@ -75,7 +75,7 @@ class GoldenRunner {
     const GoldenPrompt* golden;
     PromptRun* run;
     std::vector<int32_t> tokens;  // prompt and greedy path
-    std::vector<int32_t> pages;  // of each table
+    std::vector<int32_t> pages;   // of each table
     int position = 0;
     bool odd = false;
     size_t prompt_size() const { return golden->tokens.size(); }
@@ -116,7 +116,8 @@ class GoldenRunner {
       const int first_row = static_cast<int>(tokens.size());
       // Recurrent state goes from one slot to another and back.
       const auto slot = static_cast<int32_t>(2 * (&s - sequences.data()));
-      segments.push_back({first_row, n, s.position, s.pages.data(), s.position > 0 ? slot + s.odd : kNoSlot, slot + !s.odd});
+      segments.push_back(
+          {first_row, n, s.position, s.pages.data(), s.position > 0 ? slot + s.odd : kNoSlot, slot + !s.odd});
       s.odd = !s.odd;
       advanced.push_back(&s);
       tokens.insert(tokens.end(), s.tokens.begin() + s.position, s.tokens.begin() + s.position + n);

@@ -13,11 +13,8 @@
 
 namespace monolith::testing {
 
-inline constexpr ModelLimits kNetworkLimits = {.max_batch_tokens = 40,
-                                               .max_logit_rows = 40,
-                                               .max_context = 96,
-                                               .n_pages = 6,
-                                               .kv_type = KvType::kF32};
+inline constexpr ModelLimits kNetworkLimits = {
+    .max_batch_tokens = 40, .max_logit_rows = 40, .max_context = 96, .n_pages = 6, .kv_type = KvType::kF32};
 
 inline std::vector<int32_t> some_tokens(int n) {
   std::vector<int32_t> tokens;
@@ -31,15 +28,14 @@ inline std::vector<int32_t> some_tokens(int n) {
 
 struct Loaded {
   std::unique_ptr<Backend> backend;
-  std::unique_ptr<Transformer> model;   // null: the test has failed
+  std::unique_ptr<Transformer> model;  // null: the test has failed
 };
 
 inline Loaded load_network(const GgufFile& file, Result<std::unique_ptr<Backend>> backend,
                            const ModelLimits& limits = kNetworkLimits) {
   const auto failed = [&](const Error& error) {
     check::fail(__FILE__, __LINE__,
-                std::string(file.string("general.architecture")->value_or("")) + ": " +
-                    error.message);
+                std::string(file.string("general.architecture")->value_or("")) + ": " + error.message);
     return Loaded{};
   };
   if (!backend) return failed(backend.error());
@@ -53,8 +49,8 @@ inline Loaded load_network(const GgufFile& file, const CpuBackendOptions& option
 
 // Logits of every position, the tokens fed `first` at once, then `piece` at a time. State goes from one slot to another and
 // back.
-inline std::vector<float> run_network(Transformer& model, const std::vector<int32_t>& tokens,
-                                      int piece, int first = 0) {
+inline std::vector<float> run_network(Transformer& model, const std::vector<int32_t>& tokens, int piece,
+                                      int first = 0) {
   const std::vector<int32_t> pages = {4, 1, 3, 0, 5, 2};
   std::vector<float> all;
   int32_t slot = kNoSlot;

@@ -19,15 +19,17 @@ inline void check_near(const std::vector<float>& got, const std::vector<double>&
   REQUIRE(got.size() == expected.size());
   for (size_t i = 0; i < got.size(); ++i)
     if (!(std::abs(got[i] - expected[i]) <= tolerance))
-      return check::fail(__FILE__, __LINE__, what + ": value " + std::to_string(i) + " is " + std::to_string(got[i]) +
-                                                 ", expected " + std::to_string(expected[i]));
+      return check::fail(__FILE__, __LINE__,
+                         what + ": value " + std::to_string(i) + " is " + std::to_string(got[i]) + ", expected " +
+                             std::to_string(expected[i]));
 }
 
 inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 // Slots of one layer, each filled with what nobody may read.
 struct Slots {
-  explicit Slots(int64_t floats, int n = 6) : memory(static_cast<size_t>(floats * n), 1e30f), view{memory.data(), floats} {}
+  explicit Slots(int64_t floats, int n = 6)
+      : memory(static_cast<size_t>(floats * n), 1e30f), view{memory.data(), floats} {}
   std::vector<float> memory;
   LayerSlots view;
 };
@@ -53,8 +55,8 @@ struct DeltaShape {
   bool tiled, channels;
 };
 inline constexpr DeltaShape kDeltaShapes[] = {
-    {2, 4, 16, 16, true, false}, {2, 4, 16, 16, false, false}, {4, 4, 32, 32, true, true},
-    {1, 3, 20, 40, false, false}, {2, 2, 7, 9, true, true},    {2, 2, 128, 128, true, false},
+    {2, 4, 16, 16, true, false},  {2, 4, 16, 16, false, false}, {4, 4, 32, 32, true, true},
+    {1, 3, 20, 40, false, false}, {2, 2, 7, 9, true, true},     {2, 2, 128, 128, true, false},
 };
 
 // All that one delta rule reads.
@@ -81,7 +83,8 @@ struct DeltaCase {
   std::vector<double> expected() const {
     std::vector<double> out;
     const int dk = rule.key_dim, dv = rule.value_dim;
-    std::vector<std::vector<double>> states(static_cast<size_t>(rule.n_value_heads), std::vector<double>(static_cast<size_t>(dk * dv)));
+    std::vector<std::vector<double>> states(static_cast<size_t>(rule.n_value_heads),
+                                            std::vector<double>(static_cast<size_t>(dk * dv)));
     for (int row = 0; row < n_rows; ++row) {
       for (int head = 0; head < rule.n_value_heads; ++head) {
         const int key_head = rule.tiled ? head % rule.n_key_heads : head / (rule.n_value_heads / rule.n_key_heads);
@@ -127,7 +130,7 @@ struct StateSpaceCase {
     stride = space.width() + 2 * space.group_width() + 3;
     x = random_floats(static_cast<size_t>(n_rows * stride), 1);
     step = random_floats(static_cast<size_t>(n_rows * heads), 2, 3.0f);
-    step[0] = 60;   // beyond what e^x holds beside 1
+    step[0] = 60;  // beyond what e^x holds beside 1
     bias = random_floats(static_cast<size_t>(heads), 3);
     rate = random_floats(static_cast<size_t>(heads), 4);
     skip = random_floats(static_cast<size_t>(heads), 5);
@@ -171,11 +174,16 @@ struct StateSpaceCase {
 // Rows of a convolution.
 struct ConvolutionCase {
   ConvolutionCase(int n_channels, int n_taps, bool plain, int rows)
-      : n_rows(rows), stride(n_channels + 5), x(random_floats(static_cast<size_t>(rows * stride), 3)),
+      : n_rows(rows),
+        stride(n_channels + 5),
+        x(random_floats(static_cast<size_t>(rows * stride), 3)),
         weight(random_floats(static_cast<size_t>(n_channels * n_taps), 4)),
         bias(random_floats(static_cast<size_t>(n_channels), 5)) {
-    convolution = {.n_channels = n_channels, .n_taps = n_taps, .weight = weight.data(),
-                   .bias = plain ? nullptr : bias.data(), .silu = !plain};
+    convolution = {.n_channels = n_channels,
+                   .n_taps = n_taps,
+                   .weight = weight.data(),
+                   .bias = plain ? nullptr : bias.data(),
+                   .silu = !plain};
   }
   // The rows as they are left, between channels too.
   std::vector<double> expected() const {

@@ -23,8 +23,8 @@
 namespace monolith::testing {
 
 struct TinyModel {
-  using Value = std::variant<uint32_t, float, bool, std::string, std::vector<uint32_t>,
-                             std::vector<bool>, std::vector<float>>;
+  using Value =
+      std::variant<uint32_t, float, bool, std::string, std::vector<uint32_t>, std::vector<bool>, std::vector<float>>;
   struct Tensor {
     std::vector<uint64_t> dims;  // one to four, row length first
     TensorType type = TensorType::kF32;
@@ -33,8 +33,7 @@ struct TinyModel {
     Bytes data = {};  // as the file has it; empty: made up
   };
 
-  static constexpr uint32_t kEmbedding = 64, kHeads = 4, kKvHeads = 2, kHeadDim = 16,
-                            kFeedForward = 96;
+  static constexpr uint32_t kEmbedding = 64, kHeads = 4, kKvHeads = 2, kHeadDim = 16, kFeedForward = 96;
   static constexpr uint32_t kVocab = 40, kLayers = 2;
 
   std::string architecture;
@@ -56,19 +55,12 @@ struct TinyModel {
     matrix("token_embd.weight", kVocab, kEmbedding);
     matrix("output.weight", kVocab, kEmbedding);
     norm("output_norm.weight", kEmbedding);
-    for (uint32_t layer = 0; layer < layers; ++layer)
-      add_layer("blk." + std::to_string(layer) + ".");
+    for (uint32_t layer = 0; layer < layers; ++layer) add_layer("blk." + std::to_string(layer) + ".");
   }
 
-  void key(const std::string& name, Value value) {
-    keys[architecture + "." + name] = std::move(value);
-  }
-  void matrix(const std::string& name, uint64_t rows, uint64_t cols) {
-    tensors[name] = {{cols, rows}};
-  }
-  void norm(const std::string& name, uint64_t count) {
-    tensors[name] = {{count}, TensorType::kF32, 0.2f, 1.0f};
-  }
+  void key(const std::string& name, Value value) { keys[architecture + "." + name] = std::move(value); }
+  void matrix(const std::string& name, uint64_t rows, uint64_t cols) { tensors[name] = {{cols, rows}}; }
+  void norm(const std::string& name, uint64_t count) { tensors[name] = {{count}, TensorType::kF32, 0.2f, 1.0f}; }
   void bias(const std::string& name, uint64_t count) { tensors[name] = {{count}}; }
   void experts(const std::string& name, uint64_t count, uint64_t rows, uint64_t cols) {
     tensors[name] = {{cols, rows, count}};
@@ -96,8 +88,7 @@ struct TinyModel {
     for (const auto& [name, tensor] : tensors) {
       const Bytes data = tensor.data.empty() ? values_of(name, tensor) : tensor.data;
       if (tensor.dims.size() == 1) builder.tensor(name, tensor.type, {tensor.dims[0]}, data);
-      if (tensor.dims.size() == 2)
-        builder.tensor(name, tensor.type, {tensor.dims[0], tensor.dims[1]}, data);
+      if (tensor.dims.size() == 2) builder.tensor(name, tensor.type, {tensor.dims[0], tensor.dims[1]}, data);
       if (tensor.dims.size() == 3)
         builder.tensor(name, tensor.type, {tensor.dims[0], tensor.dims[1], tensor.dims[2]}, data);
       if (tensor.dims.size() == 4)
@@ -128,8 +119,7 @@ struct TinyModel {
     Bytes bytes;
     if (tensor.type != TensorType::kF32) {
       const TensorTypeTraits& traits = traits_of(tensor.type);
-      bytes.resize(count / static_cast<uint64_t>(traits.block_values) *
-                   static_cast<uint64_t>(traits.block_bytes));
+      bytes.resize(count / static_cast<uint64_t>(traits.block_values) * static_cast<uint64_t>(traits.block_bytes));
       return bytes;
     }
     for (uint64_t i = 0; i < count; ++i) {
@@ -189,8 +179,7 @@ class ModelFile {
     path_ = std::move(name);
     const Bytes bytes = model.build();
     std::ofstream(path_, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   }
   ~ModelFile() {
     if (!path_.empty()) std::filesystem::remove(path_);

@@ -16,8 +16,12 @@ struct TowerAttentionCase {
   std::vector<float> q, k, v;
 
   TowerAttentionCase(int rows, int heads, int dim, const std::vector<int>& windows)
-      : n_rows(rows), n_heads(heads), head_dim(dim), q(random_floats(size_t(rows) * heads * dim, 1, 2.0f)),
-        k(random_floats(q.size(), 2)), v(random_floats(q.size(), 3)) {
+      : n_rows(rows),
+        n_heads(heads),
+        head_dim(dim),
+        q(random_floats(size_t(rows) * heads * dim, 1, 2.0f)),
+        k(random_floats(q.size(), 2)),
+        v(random_floats(q.size(), 3)) {
     int begin = 0;
     for (const int length : windows) {
       starts.insert(starts.end(), size_t(length), begin);

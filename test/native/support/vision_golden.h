@@ -17,8 +17,8 @@
 
 namespace monolith::testing {
 
-inline constexpr const char* kVisionPairs[] = {"idefics3", "gemma3",   "qwen25vl", "qwen3vl", "pixtral", "mistral3",
-                                               "internvl", "llava15",  "llava16",  "lfm2",    "gemma4v", "kimik25"};
+inline constexpr const char* kVisionPairs[] = {"idefics3", "gemma3",  "qwen25vl", "qwen3vl", "pixtral", "mistral3",
+                                               "internvl", "llava15", "llava16",  "lfm2",    "gemma4v", "kimik25"};
 
 // Empty if it is nowhere.
 inline std::string vision_path(const std::string& relative) {

@@ -21,11 +21,12 @@ struct VisionSequence {
 struct VisionPair {
   std::string text_model;
   Tolerance f32, f16;
-  std::vector<VisionSequence> sequences;   // those whose embeddings are given in full
+  std::vector<VisionSequence> sequences;  // those whose embeddings are given in full
 };
 
 inline std::shared_ptr<const std::vector<RopePosition>> rope_offsets(const Json& piece) {
-  const auto t = piece["positions_t"].numbers<int32_t>(), y = piece["positions_y"].numbers<int32_t>(), x = piece["positions_x"].numbers<int32_t>();
+  const auto t = piece["positions_t"].numbers<int32_t>(), y = piece["positions_y"].numbers<int32_t>(),
+             x = piece["positions_x"].numbers<int32_t>();
   if (t.empty()) return nullptr;
   const int at = piece["position"].integer();
   std::vector<RopePosition> offsets;
@@ -42,7 +43,8 @@ inline bool read_sequence(const Json& from, uint64_t& hash, GenerationRequest& r
       continue;
     }
     if (piece["embedding_rows"].string() != "all") return false;
-    InputSpan span{.first = static_cast<int>(request.prompt.size()), .n_rows = piece["n_tokens"].integer(), .hash = {++hash, 1}};
+    InputSpan span{
+        .first = static_cast<int>(request.prompt.size()), .n_rows = piece["n_tokens"].integer(), .hash = {++hash, 1}};
     span.rows = std::make_shared<const std::vector<float>>(floats_from_base64(piece["embeddings"].string()));
     span.bidirectional = piece["attention"].string() == "non-causal";
     span.rope_offsets = rope_offsets(piece);
@@ -66,7 +68,8 @@ inline std::optional<VisionPair> read_pair(const std::string& name) {
   pair.text_model = check::vectors_path("../vision/models/" + (*json)["text_model"].string());
   const auto tolerance = [&](const char* row) {
     const auto of_row = (*json)["tolerance"]["logits"][row].numbers<double>();
-    return of_row.size() == 3 ? Tolerance{.max = of_row[0], .rms = of_row[1], .kl = of_row[2], .outliers = 0} : Tolerance{};
+    return of_row.size() == 3 ? Tolerance{.max = of_row[0], .rms = of_row[1], .kl = of_row[2], .outliers = 0}
+                              : Tolerance{};
   };
   pair.f32 = tolerance("f32");
   pair.f16 = tolerance("f16");
@@ -87,7 +90,8 @@ inline std::optional<VisionPair> read_pair(const std::string& name) {
 // Keeps the logits of each step.
 class NotedModel final : public Model {
  public:
-  NotedModel(std::unique_ptr<Model> model, std::vector<std::vector<float>>& noted) : model_(std::move(model)), noted_(noted) {}
+  NotedModel(std::unique_ptr<Model> model, std::vector<std::vector<float>>& noted)
+      : model_(std::move(model)), noted_(noted) {}
   const HyperParams& params() const override { return model_->params(); }
   const ModelLimits& limits() const override { return model_->limits(); }
   const MemoryPlan& memory() const override { return model_->memory(); }
@@ -98,8 +102,10 @@ class NotedModel final : public Model {
     if (batch.logit_rows.empty()) return logits;
     const int n_vocab = model_->params().n_vocab;
     noted_.emplace_back(static_cast<size_t>(n_vocab));
-    if (batch.leaves_logits) model_->backend().read_floats(noted_.back().data(), logits, n_vocab);
-    else std::copy_n(logits, n_vocab, noted_.back().begin());
+    if (batch.leaves_logits)
+      model_->backend().read_floats(noted_.back().data(), logits, n_vocab);
+    else
+      std::copy_n(logits, n_vocab, noted_.back().begin());
     return logits;
   }
 
@@ -108,42 +114,52 @@ class NotedModel final : public Model {
   std::vector<std::vector<float>>& noted_;
 };
 
-inline int32_t best_of(const std::vector<float>& logits) { return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin()); }
+inline int32_t best_of(const std::vector<float>& logits) {
+  return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
+}
 
 // The first `n_tokens` of an answer.
 inline void judge(const VisionSequence& sequence, const std::vector<std::vector<float>>& noted, size_t n_tokens,
                   const Tolerance& tolerance, const std::string& how) {
-  const auto fail = [&](const std::string& what) { check::fail(__FILE__, __LINE__, sequence.name + ", " + how + ": " + what); };
+  const auto fail = [&](const std::string& what) {
+    check::fail(__FILE__, __LINE__, sequence.name + ", " + how + ": " + what);
+  };
   if (noted.size() != n_tokens) return fail(std::to_string(noted.size()) + " steps with logits");
   const auto check_logits = [&](const std::vector<float>& got, const std::vector<float>& expected, const char* which) {
     const Distance d = distance(got, expected, tolerance);
     if (!(d.max <= tolerance.max && d.rms <= tolerance.rms && d.kl <= tolerance.kl))
-      fail(std::string(which) + " logits are off by max " + std::to_string(d.max) + " rms " + std::to_string(d.rms) + " kl " + std::to_string(d.kl));
+      fail(std::string(which) + " logits are off by max " + std::to_string(d.max) + " rms " + std::to_string(d.rms) +
+           " kl " + std::to_string(d.kl));
   };
   check_logits(noted[0], sequence.logits, "first");
   for (size_t i = 0; i < n_tokens; ++i) {
     if (best_of(noted[i]) == sequence.greedy[i]) continue;
-    if (sequence.margins[i] >= 2 * tolerance.max * standard_deviation(noted[i])) fail("greedy token " + std::to_string(i));
-    return;   // what follows proves nothing
+    if (sequence.margins[i] >= 2 * tolerance.max * standard_deviation(noted[i]))
+      fail("greedy token " + std::to_string(i));
+    return;  // what follows proves nothing
   }
   if (n_tokens == sequence.greedy.size()) check_logits(noted.back(), sequence.last_logits, "last");
 }
 
 // How a pair's sequences are run.
 struct VisionRun {
-  std::string how;                  // for messages
+  std::string how;  // for messages
   bool exact = false;
-  int rows = 512;                   // of a step
-  size_t most_sequences = SIZE_MAX; // the first so many
-  int most_tokens = INT32_MAX;      // of an answer
+  int rows = 512;                    // of a step
+  size_t most_sequences = SIZE_MAX;  // the first so many
+  int most_tokens = INT32_MAX;       // of an answer
 };
 
 inline void run_pair(const VisionPair& pair, std::unique_ptr<Backend> backend, const VisionRun& run) {
   auto file = GgufFile::open(pair.text_model);
   REQUIRE(file.ok());
   CHECK(!pair.sequences.empty());
-  const ModelLimits limits{.max_batch_tokens = 512, .max_logit_rows = 4, .max_context = 700, .n_pages = 256,
-                           .kv_type = run.exact ? KvType::kF32 : KvType::kF16, .pages_by_window = run.rows == 20};
+  const ModelLimits limits{.max_batch_tokens = 512,
+                           .max_logit_rows = 4,
+                           .max_context = 700,
+                           .n_pages = 256,
+                           .kv_type = run.exact ? KvType::kF32 : KvType::kF16,
+                           .pages_by_window = run.rows == 20};
   auto model = Model::load(**file, *backend, limits, {});
   REQUIRE(model.ok());
   auto tokenizer = Tokenizer::load(**file);
@@ -151,7 +167,8 @@ inline void run_pair(const VisionPair& pair, std::unique_ptr<Backend> backend, c
   std::vector<std::vector<float>> noted;
   EngineOptions options;
   options.max_batch_tokens = run.rows;
-  auto engine = Engine::start(std::make_unique<NotedModel>(std::move(*model), noted), std::move(backend), std::move(*tokenizer), options);
+  auto engine = Engine::start(std::make_unique<NotedModel>(std::move(*model), noted), std::move(backend),
+                              std::move(*tokenizer), options);
   REQUIRE(engine.ok());
   for (size_t i = 0; i < std::min(run.most_sequences, pair.sequences.size()); ++i) {
     const VisionSequence& sequence = pair.sequences[i];
@@ -159,18 +176,23 @@ inline void run_pair(const VisionPair& pair, std::unique_ptr<Backend> backend, c
     request.max_tokens = std::min(run.most_tokens, static_cast<int>(sequence.greedy.size()));
     request.ignore_eos = true;
     request.sampling.temperature = 0;
-    for (const bool again : {false, true}) {   // the second time from the prefix cache
+    for (const bool again : {false, true}) {  // the second time from the prefix cache
       noted.clear();
       Consumer consumer(**engine);
       const RequestId id = consumer.submit(request);
       while (!consumer.outcomes()[id].ended())
-        if (!consumer.pump(std::chrono::minutes(5))) return check::fail(__FILE__, __LINE__, sequence.name + ": the engine fell silent");   // emulated steps are long
+        if (!consumer.pump(std::chrono::minutes(5)))
+          return check::fail(__FILE__, __LINE__,
+                             sequence.name + ": the engine fell silent");  // emulated steps are long
       const Outcome& outcome = consumer.outcomes()[id];
       REQUIRE(!outcome.failed);
       // A page is taken only if none of its last rows sees what is behind them.
-      if (!again || sequence.request.spans.front().bidirectional) CHECK(again || outcome.cached_tokens == 0);
-      else CHECK(outcome.cached_tokens > 0);
-      judge(sequence, noted, static_cast<size_t>(request.max_tokens), run.exact ? pair.f32 : pair.f16, run.how + (again ? ", again" : ""));
+      if (!again || sequence.request.spans.front().bidirectional)
+        CHECK(again || outcome.cached_tokens == 0);
+      else
+        CHECK(outcome.cached_tokens > 0);
+      judge(sequence, noted, static_cast<size_t>(request.max_tokens), run.exact ? pair.f32 : pair.f16,
+            run.how + (again ? ", again" : ""));
     }
   }
 }

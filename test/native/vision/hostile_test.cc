@@ -17,7 +17,8 @@ std::shared_ptr<const VisionModel> load(const GgufFile& file, const VisionBounds
   return nullptr;
 }
 
-void see(const std::string& name, const GgufFile& file, const std::shared_ptr<const VisionModel>& model, int width, int height, std::string_view isa) {
+void see(const std::string& name, const GgufFile& file, const std::shared_ptr<const VisionModel>& model, int width,
+         int height, std::string_view isa) {
   const auto plan = model->plan(width, height);
   if (!plan) {
     CHECK(plan.error().message.find("narrow") != std::string::npos);
@@ -27,7 +28,8 @@ void see(const std::string& name, const GgufFile& file, const std::shared_ptr<co
   const auto pieces = model->prepare(*plan, {width, height, pixels});
   auto backend = make_cpu_backend({.threads = 1, .isa = isa});
   REQUIRE(pieces && backend);
-  auto tower = VisionTower::load(file, model, **backend, isa == "plain" ? VisionPrecision::kExact : VisionPrecision::kFast);
+  auto tower =
+      VisionTower::load(file, model, **backend, isa == "plain" ? VisionPrecision::kExact : VisionPrecision::kFast);
   if (!tower) return check::fail(__FILE__, __LINE__, name + ": " + tower.error().message);
   const auto run = (*tower)->begin(pieces->back());
   while (!run->advance(1 << 22)) continue;
@@ -61,8 +63,10 @@ TEST(a_vision_file_under_the_name_of_another_projector_is_refused_or_sees) {
       for (const VisionResize resize : {VisionResize::kLlamaCpp, VisionResize::kOriginal}) {
         std::string message;
         const auto loaded = load(*parsed.file, {.resize = resize}, message);
-        if (loaded) see(std::string(type) + " as " + other, *parsed.file, loaded, 40, 30, "auto");
-        else CHECK(!message.empty());
+        if (loaded)
+          see(std::string(type) + " as " + other, *parsed.file, loaded, 40, 30, "auto");
+        else
+          CHECK(!message.empty());
       }
     }
 }

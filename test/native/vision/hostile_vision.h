@@ -17,8 +17,8 @@ namespace monolith::testing {
 struct HostileVision {
   std::string name;
   TinyVision model;
-  std::string_view refused_by;   // empty: it is none that is refused
-  std::function<void(Bytes&)> tamper = {};   // the image, once it is written
+  std::string_view refused_by;              // empty: it is none that is refused
+  std::function<void(Bytes&)> tamper = {};  // the image, once it is written
 };
 
 // Behind its name: the value of a metadata key becomes a signed number of 32 bits, -1; the first dimension of a tensor what is asked for.
@@ -38,13 +38,14 @@ inline std::function<void(Bytes&)> negative(const std::string& key) {
   });
 }
 inline std::function<void(Bytes&)> dimension(const std::string& tensor, uint64_t length) {
-  return tampered(tensor, [length](std::byte* behind) { std::memcpy(behind + sizeof(uint32_t), &length, sizeof length); });
+  return tampered(tensor,
+                  [length](std::byte* behind) { std::memcpy(behind + sizeof(uint32_t), &length, sizeof length); });
 }
 
 inline std::vector<HostileVision> hostile_vision() {
   std::vector<HostileVision> all;
-  const auto add = [&](const char* name, const char* type, std::string_view refused_by, const std::function<void(TinyVision&)>& change,
-                       std::function<void(Bytes&)> tamper = {}) {
+  const auto add = [&](const char* name, const char* type, std::string_view refused_by,
+                       const std::function<void(TinyVision&)>& change, std::function<void(Bytes&)> tamper = {}) {
     TinyVision model(type);
     change(model);
     all.push_back({std::string("published-") + name, std::move(model), refused_by, std::move(tamper)});
@@ -70,7 +71,8 @@ inline std::vector<HostileVision> hostile_vision() {
   add("merge-zero", "qwen3vl_merger", "spatial_merge_size", key("spatial_merge_size", 0u));
   add("merge-huge", "qwen2.5vl_merger", "spatial_merge_size", key("spatial_merge_size", kWraps));
   add("merge-negative", "qwen2vl_merger", "spatial_merge_size", as_it_is, negative("clip.vision.spatial_merge_size"));
-  add("merge-without-merger", "pixtral", "mm.patch_merger", [](TinyVision& model) { model.tensors.erase("mm.patch_merger.weight"); });
+  add("merge-without-merger", "pixtral", "mm.patch_merger",
+      [](TinyVision& model) { model.tensors.erase("mm.patch_merger.weight"); });
   add("factor-that-cuts-nothing", "gemma3", "image_size", key("projector.scale_factor", 16u));
   add("width-zero", "lfm2", "embedding_length", key("embedding_length", 0u));
   add("width-wraps", "kimik25", "embedding_length", key("embedding_length", kWraps));
@@ -85,7 +87,9 @@ inline std::vector<HostileVision> hostile_vision() {
   add("layers-fewer-than-there-are", "mlp", "v.blk.1", key("block_count", 1u));
   add("layers-of-which-none-is-run", "mlp", "", [](TinyVision& model) {
     model.key("block_count", 1u);
-    std::erase_if(model.tensors, [](const auto& one) { return one.first.starts_with("v.blk.1.") || one.first.starts_with("v.blk.2."); });
+    std::erase_if(model.tensors, [](const auto& one) {
+      return one.first.starts_with("v.blk.1.") || one.first.starts_with("v.blk.2.");
+    });
   });
   add("mean-short", "gemma3", "image_mean", key("image_mean", std::vector<float>{0.5f, 0.5f}));
   add("mean-empty", "gemma3", "image_mean", key("image_mean", std::vector<float>{}));
@@ -125,20 +129,30 @@ inline std::vector<HostileVision> hostile_vision() {
   add("deepstack-negative", "qwen3vl_merger", "v.deepstack.-1", deepstack("-1"));
   add("deepstack-wraps", "qwen3vl_merger", "v.deepstack.4294967296", deepstack("4294967296"));
   add("deepstack-of-every-layer", "qwen3vl_merger", "", deepstack("1"));
-  add("deepstack-in-part", "qwen3vl_merger", "v.deepstack.0", [](TinyVision& model) { model.tensors.erase("v.deepstack.0.fc2.weight"); });
+  add("deepstack-in-part", "qwen3vl_merger", "v.deepstack.0",
+      [](TinyVision& model) { model.tensors.erase("v.deepstack.0.fc2.weight"); });
   add("deepstack-wider-than-all", "qwen3vl_merger", "", [](TinyVision& model) {
     model.matrix("v.deepstack.0.fc1.weight", 700, 128);
     model.bias("v.deepstack.0.fc1.bias", 700);
     model.matrix("v.deepstack.0.fc2.weight", TinyVision::kRow, 700);
   });
-  add("positions-few", "idefics3", "v.position_embd", [](TinyVision& model) { model.matrix("v.position_embd.weight", 1, TinyVision::kWidth); });
-  add("positions-no-square", "qwen3vl_merger", "square", [](TinyVision& model) { model.matrix("v.position_embd.weight", 35, TinyVision::kWidth); });
-  add("positions-one", "lfm2", "", [](TinyVision& model) { model.matrix("v.position_embd.weight", 1, TinyVision::kWidth); });
-  add("positions-fewer-than-patches", "gemma4v", "", [](TinyVision& model) { model.tensors["v.position_embd.weight"] = {{TinyVision::kWidth, 3, 2}}; });
-  add("positions-of-one-table", "gemma4v", "v.position_embd", [](TinyVision& model) { model.tensors["v.position_embd.weight"] = {{TinyVision::kWidth, 64}}; });
-  add("kernel-flat", "gemma3", "v.patch_embd", [](TinyVision& model) { model.tensors["v.patch_embd.weight"] = {{4 * 4 * 3 * TinyVision::kWidth}}; });
-  add("kernel-of-another-second-frame", "qwen3vl_merger", "v.patch_embd.weight.1",
-      [](TinyVision& model) { model.tensors["v.patch_embd.weight.1"] = {{4, 4, 1, TinyVision::kWidth}}; });
+  add("positions-few", "idefics3", "v.position_embd",
+      [](TinyVision& model) { model.matrix("v.position_embd.weight", 1, TinyVision::kWidth); });
+  add("positions-no-square", "qwen3vl_merger", "square",
+      [](TinyVision& model) { model.matrix("v.position_embd.weight", 35, TinyVision::kWidth); });
+  add("positions-one", "lfm2", "",
+      [](TinyVision& model) { model.matrix("v.position_embd.weight", 1, TinyVision::kWidth); });
+  add("positions-fewer-than-patches", "gemma4v", "", [](TinyVision& model) {
+    model.tensors["v.position_embd.weight"] = {{TinyVision::kWidth, 3, 2}};
+  });
+  add("positions-of-one-table", "gemma4v", "v.position_embd", [](TinyVision& model) {
+    model.tensors["v.position_embd.weight"] = {{TinyVision::kWidth, 64}};
+  });
+  add("kernel-flat", "gemma3", "v.patch_embd",
+      [](TinyVision& model) { model.tensors["v.patch_embd.weight"] = {{4 * 4 * 3 * TinyVision::kWidth}}; });
+  add("kernel-of-another-second-frame", "qwen3vl_merger", "v.patch_embd.weight.1", [](TinyVision& model) {
+    model.tensors["v.patch_embd.weight.1"] = {{4, 4, 1, TinyVision::kWidth}};
+  });
   // What is clamped is copied first: rows of a patch's or a projector's numbers are longer than those of a layer.
   const auto clamps = [](TinyVision& model, const std::string& at, float low, float high) {
     model.tensors[at + ".input_min"] = {{1}, TensorType::kF32, 0, low};
@@ -157,20 +171,26 @@ inline std::vector<HostileVision> hostile_vision() {
     model.matrix("v.deepstack.0.fc2.weight", TinyVision::kRow, 700);
     clamps(model, "v.deepstack.0.fc2", -1, 1);
   });
-  add("clamps-the-wrong-way-about", "gemma4v", "leave nothing", [&](TinyVision& model) { clamps(model, "v.blk.0.attn_q", 1, -1); });
-  add("clamps-that-are-no-numbers", "gemma4v", "no number", [&](TinyVision& model) { clamps(model, "v.blk.0.attn_q", std::nanf(""), 1); });
-  add("clamps-of-many", "gemma4v", "input_min", [](TinyVision& model) { model.bias("v.blk.0.attn_q.input_min", 0x100); });
-  add("row-wider-than-the-file", "qwen2vl_merger", "mm.2.weight", as_it_is, dimension("mm.2.weight", uint64_t{1} << 40));
+  add("clamps-the-wrong-way-about", "gemma4v", "leave nothing",
+      [&](TinyVision& model) { clamps(model, "v.blk.0.attn_q", 1, -1); });
+  add("clamps-that-are-no-numbers", "gemma4v", "no number",
+      [&](TinyVision& model) { clamps(model, "v.blk.0.attn_q", std::nanf(""), 1); });
+  add("clamps-of-many", "gemma4v", "input_min",
+      [](TinyVision& model) { model.bias("v.blk.0.attn_q.input_min", 0x100); });
+  add("row-wider-than-the-file", "qwen2vl_merger", "mm.2.weight", as_it_is,
+      dimension("mm.2.weight", uint64_t{1} << 40));
   add("row-negative", "qwen2vl_merger", "mm.2.weight", as_it_is, dimension("mm.2.weight", ~uint64_t{0}));
   add("row-zero", "qwen2vl_merger", "mm.2.weight", as_it_is, dimension("mm.2.weight", 0));
-  add("row-wraps-to-little", "qwen2vl_merger", "mm.2.weight", as_it_is, dimension("mm.2.weight", (uint64_t{1} << 62) + 1));
+  add("row-wraps-to-little", "qwen2vl_merger", "mm.2.weight", as_it_is,
+      dimension("mm.2.weight", (uint64_t{1} << 62) + 1));
   add("projector-of-another", "internvl", "mm.0.weight", [](TinyVision& model) {
     model.keys["clip.projector_type"] = std::string("mlp");
     model.key("block_count", 3u);
     for (const auto& [name, tensor] : TinyVision("mlp").tensors)
       if (name.starts_with("v.blk.")) model.tensors[name] = tensor;
   });
-  add("projector-with-a-nul", "internvl", "projector_type", [](TinyVision& model) { model.keys["clip.projector_type"] = std::string("mlp\0", 4); });
+  add("projector-with-a-nul", "internvl", "projector_type",
+      [](TinyVision& model) { model.keys["clip.projector_type"] = std::string("mlp\0", 4); });
   return all;
 }
 

@@ -39,7 +39,8 @@ Pieces pieces_of(const VisionModel& model, int width, int height) {
   return {std::move(*plan), std::move(*prepared)};
 }
 
-std::vector<float> rows_of(const ParsedModel& parsed, std::shared_ptr<const VisionModel> model, const PreparedPiece& piece) {
+std::vector<float> rows_of(const ParsedModel& parsed, std::shared_ptr<const VisionModel> model,
+                           const PreparedPiece& piece) {
   auto backend = make_cpu_backend({.threads = 1});
   auto tower = VisionTower::load(*parsed.file, std::move(model), **backend);
   if (!tower) return check::fail(__FILE__, __LINE__, tower.error().message), std::vector<float>();
@@ -83,21 +84,22 @@ TEST(resampling_gives_the_bytes_of_pillow) {
 }
 
 TEST(sizes_are_those_of_the_makers_programs) {
-  CHECK((qwen_size({70, 130}, 28, 4 * 784, 4096 * 784) == PictureSize{56, 140}));   // 2.5 is rounded to even
+  CHECK((qwen_size({70, 130}, 28, 4 * 784, 4096 * 784) == PictureSize{56, 140}));  // 2.5 is rounded to even
   const PictureSize less = qwen_size({5000, 3000}, 28, 4 * 784, 1024 * 784);
   CHECK(less.pixels() <= 1024 * 784 && less.width % 28 == 0 && less.height % 28 == 0);
   CHECK((pixtral_size({1600, 1200}, 1024, 16) == PictureSize{1024, 768}));
-  CHECK((pixtral_size({100, 30}, 1024, 16) == PictureSize{112, 32}));   // never enlarged
+  CHECK((pixtral_size({100, 30}, 1024, 16) == PictureSize{112, 32}));  // never enlarged
   CHECK((idefics_size({1600, 1200}, 1456) == PictureSize{1456, 1092}));
-  CHECK((idefics_size({100, 301}, 100) == PictureSize{34, 100}));       // 33 becomes even
+  CHECK((idefics_size({100, 301}, 100) == PictureSize{34, 100}));  // 33 becomes even
   CHECK((idefics_tiled({1456, 1000}, 364) == PictureSize{1456, 1092}));
-  CHECK((gemma4_size({1600, 1200}, 48, 280 * 48 * 48) == PictureSize{912, 672}));   // 19 x 14 of 280
-  CHECK((gemma4_size({100, 80}, 48, 280 * 48 * 48) == PictureSize{864, 672}));      // small ones grow
+  CHECK((gemma4_size({1600, 1200}, 48, 280 * 48 * 48) == PictureSize{912, 672}));  // 19 x 14 of 280
+  CHECK((gemma4_size({100, 80}, 48, 280 * 48 * 48) == PictureSize{864, 672}));     // small ones grow
   CHECK((gemma4_size({100'000, 10}, 48, 280 * 48 * 48) == PictureSize{280 * 48, 48}));
   CHECK((gemma4_size({2, 900}, 48, 280 * 48 * 48) == PictureSize{48, 280 * 48}));
-  CHECK((kimi_size({1600, 1200}, 14, 4096 * 196) == PictureSize{1040, 780}));   // 114 x 85 patches of 4096: by 0.6501...
+  // 114 x 85 patches of 4096: by 0.6501...
+  CHECK((kimi_size({1600, 1200}, 14, 4096 * 196) == PictureSize{1040, 780}));
   CHECK((kimi_padded({1040, 780}, 28) == PictureSize{1064, 784}));
-  CHECK((kimi_size({100, 30}, 14, 4096 * 196) == PictureSize{100, 30}));        // never enlarged
+  CHECK((kimi_size({100, 30}, 14, 4096 * 196) == PictureSize{100, 30}));  // never enlarged
   CHECK((kimi_size({20'000, 10}, 14, 4096 * 196) == PictureSize{512 * 14, 3}));
   CHECK((clip_size({640, 480}, 336) == PictureSize{448, 336}));
   CHECK((nearest_grid({900, 440}, 12, 448, 1) == PictureSize{2, 1}));
@@ -110,9 +112,10 @@ TEST(pieces_are_made_as_the_makers_make_them) {
     ResampleFilter filter;
   };
   // One piece, stretched.
-  for (const auto& [type, filter] : {Case{"gemma3", ResampleFilter::kBilinear}, Case{"qwen2vl_merger", ResampleFilter::kBicubic}, Case{"qwen2.5vl_merger", ResampleFilter::kBicubic},
-                                     Case{"qwen3vl_merger", ResampleFilter::kBicubic}, Case{"pixtral", ResampleFilter::kBicubic},
-                                     Case{"gemma4v", ResampleFilter::kBicubic}}) {
+  for (const auto& [type, filter] :
+       {Case{"gemma3", ResampleFilter::kBilinear}, Case{"qwen2vl_merger", ResampleFilter::kBicubic},
+        Case{"qwen2.5vl_merger", ResampleFilter::kBicubic}, Case{"qwen3vl_merger", ResampleFilter::kBicubic},
+        Case{"pixtral", ResampleFilter::kBicubic}, Case{"gemma4v", ResampleFilter::kBicubic}}) {
     const ParsedModel parsed{TinyVision(type)};
     const auto model = loaded(parsed), usual = loaded(parsed, VisionResize::kLlamaCpp);
     if (model == nullptr || usual == nullptr) return;
@@ -128,7 +131,8 @@ TEST(pieces_are_made_as_the_makers_make_them) {
   const Pieces padded = pieces_of(*loaded(kimi), 30, 21);
   REQUIRE(padded.prepared.size() == 1 && padded.prepared[0].width == 32 && padded.prepared[0].height == 24);
   const auto as_it_is = striped_picture(30, 21);
-  CHECK(std::equal(as_it_is.begin() + 90, as_it_is.begin() + 180, padded.prepared[0].pixels.begin() + 96));   // the second row
+  // the second row
+  CHECK(std::equal(as_it_is.begin() + 90, as_it_is.begin() + 180, padded.prepared[0].pixels.begin() + 96));
   CHECK(padded.prepared[0].pixels[95] == 0 && padded.prepared[0].pixels.back() == 0);
   CHECK(!rows_of(kimi, loaded(kimi), padded.prepared[0]).empty());
   // Tiles and an overview of what they were cut from (Idefics 3) or of the picture.
@@ -136,12 +140,15 @@ TEST(pieces_are_made_as_the_makers_make_them) {
   const Pieces tiled = pieces_of(*loaded(idefics), 150, 97);
   REQUIRE(tiled.plan.columns == 3 && tiled.plan.rows == 2 && tiled.prepared.size() == 7);
   const PictureSize scaled = idefics_size({150, 97}, 72);
-  const auto all = resample(ResampleFilter::kLanczos, resample(ResampleFilter::kLanczos, striped_picture(150, 97).data(), {150, 97}, scaled).data(), scaled, {72, 48});
+  const auto all = resample(
+      ResampleFilter::kLanczos,
+      resample(ResampleFilter::kLanczos, striped_picture(150, 97).data(), {150, 97}, scaled).data(), scaled, {72, 48});
   CHECK(tiled.prepared[6].pixels == resample(ResampleFilter::kLanczos, all.data(), {72, 48}, {24, 24}));
   CHECK(std::equal(all.begin(), all.begin() + 3 * 24, tiled.prepared[0].pixels.begin()));
   const ParsedModel intern{TinyVision("internvl")};
-  CHECK_EQ(pieces_of(*loaded(intern), 22, 25).prepared.size(), size_t{1});     // nearest to a square, and small
-  CHECK_EQ(pieces_of(*loaded(intern), 100, 100).prepared.size(), size_t{10});   // of equal grids the one that it half fills
+  CHECK_EQ(pieces_of(*loaded(intern), 22, 25).prepared.size(), size_t{1});  // nearest to a square, and small
+  // of equal grids the one that it half fills
+  CHECK_EQ(pieces_of(*loaded(intern), 100, 100).prepared.size(), size_t{10});
   const Pieces wide = pieces_of(*loaded(intern), 30, 15);
   CHECK(wide.plan.columns == 2 && wide.plan.rows == 1 && wide.prepared.size() == 3);
   // The middle of the picture, its shorter side scaled to the square's.
@@ -150,42 +157,44 @@ TEST(pieces_are_made_as_the_makers_make_them) {
   const auto covering = resample(ResampleFilter::kBicubic, striped_picture(150, 97).data(), {150, 97}, {37, 24});
   CHECK(pieces_of(*model, 150, 97).prepared[0].pixels == middle_of(covering.data(), {37, 24}, {24, 24}));
   const auto bound = VisionModel::load(*llava.file, {.max_source_pixels = 1 << 20, .resize = VisionResize::kOriginal});
-  CHECK(bound.ok() && (*bound)->plan(1000, 1000).ok() && !(*bound)->plan(1, 60'000).ok());   // 24 x 1,440,000
+  CHECK(bound.ok() && (*bound)->plan(1000, 1000).ok() && !(*bound)->plan(1, 60'000).ok());  // 24 x 1,440,000
 }
 
 TEST(llava_16_chooses_grids_and_cuts_padding_off_as_its_makers_do) {
-  const std::vector<std::pair<int, int>> grids = {{672, 336}, {336, 672}, {672, 672}, {336, 1008}, {1008, 336}};   // width, height
+  // width, height
+  const std::vector<std::pair<int, int>> grids = {{672, 336}, {336, 672}, {672, 672}, {336, 1008}, {1008, 336}};
   CHECK((llava_candidate({640, 480}, grids) == PictureSize{672, 672}));
-  CHECK((llava_candidate({300, 150}, grids) == PictureSize{672, 336}));    // all survives, and of these it wastes least
-  CHECK((llava_candidate({100, 100}, grids) == PictureSize{672, 336}));    // of equals the first
+  CHECK((llava_candidate({300, 150}, grids) == PictureSize{672, 336}));  // all survives, and of these it wastes least
+  CHECK((llava_candidate({100, 100}, grids) == PictureSize{672, 336}));  // of equals the first
   CHECK((llava_candidate({4000, 1000}, grids) == PictureSize{1008, 336}));
-  CHECK((llava_candidate({1, 20'000}, grids) == PictureSize{672, 336}));   // nothing survives anywhere
+  CHECK((llava_candidate({1, 20'000}, grids) == PictureSize{672, 336}));  // nothing survives anywhere
   CHECK((llava_scaled({640, 480}, {672, 672}) == PictureSize{672, 504}));
-  CHECK((llava_scaled({1000, 333}, {1008, 336}) == PictureSize{1008, 336}));   // 335.66, rounded up
+  CHECK((llava_scaled({1000, 333}, {1008, 336}) == PictureSize{1008, 336}));  // 335.66, rounded up
   CHECK((llava_scaled({20'000, 1}, {672, 336}) == PictureSize{672, 1}));
   // 48 x 48 patches of 14 pixels: 640 x 480 fills 36 lines; of 641 x 480, 35.9; of 13 lines to cut off six go on either side.
   CHECK((llava_kept({640, 480}, {48, 48}) == PictureSize{48, 36}));
   CHECK((llava_kept({641, 480}, {48, 48}) == PictureSize{48, 36}));
   CHECK((llava_kept({480, 641}, {48, 48}) == PictureSize{36, 48}));
-  CHECK((llava_kept({660, 480}, {48, 48}) == PictureSize{48, 34}));      // 34.9
+  CHECK((llava_kept({660, 480}, {48, 48}) == PictureSize{48, 34}));  // 34.9
   CHECK((llava_kept({100, 100}, {48, 24}) == PictureSize{24, 24}));
   CHECK((llava_kept({600, 300}, {48, 24}) == PictureSize{48, 24}));
-  CHECK((llava_kept({49, 7}, {49, 49}) == PictureSize{49, 7}));          // 7 * (49 / 49)
-  CHECK((llava_kept({98, 7 * 3}, {42, 42}) == PictureSize{42, 10}));     // 21 * (42 / 98) = 9: of 33 lines 32 go
-  CHECK((llava_kept({176, 55}, {48, 48}) == PictureSize{48, 16}));       // 15 lines, but for the last bit
-  CHECK((llava_kept({10'000, 1}, {48, 24}) == PictureSize{48, 0}));      // less than a line
+  CHECK((llava_kept({49, 7}, {49, 49}) == PictureSize{49, 7}));       // 7 * (49 / 49)
+  CHECK((llava_kept({98, 7 * 3}, {42, 42}) == PictureSize{42, 10}));  // 21 * (42 / 98) = 9: of 33 lines 32 go
+  CHECK((llava_kept({176, 55}, {48, 48}) == PictureSize{48, 16}));    // 15 lines, but for the last bit
+  CHECK((llava_kept({10'000, 1}, {48, 24}) == PictureSize{48, 0}));   // less than a line
 }
 
 // One piece: the whole picture, then the tiles; rows of embeddings across the tiles, without padding, each with the vector behind it.
 TEST(llava_16_is_seen_in_one_piece_with_vectors_behind_its_rows) {
-  constexpr int kSide = 24, kPatches = 6;   // of a view: 24 pixels, 6 x 6 rows
+  constexpr int kSide = 24, kPatches = 6;  // of a view: 24 pixels, 6 x 6 rows
   const ParsedModel parsed{with_newline()}, square{one_square()};
   const auto model = loaded(parsed), single = loaded(square);
   REQUIRE(model != nullptr && single != nullptr);
   const std::vector<float> newline = with_newline().floats("model.image_newline");
-  const PictureSize size{40, 30};   // best of 24 x 48, 48 x 24 and 48 x 48: the last; scaled to 48 x 36
+  const PictureSize size{40, 30};  // best of 24 x 48, 48 x 24 and 48 x 48: the last; scaled to 48 x 36
   const Pieces pieces = pieces_of(*model, size.width, size.height);
-  REQUIRE(pieces.prepared.size() == 1 && pieces.plan.columns == 2 && pieces.plan.rows == 2 && pieces.plan.after.empty());
+  REQUIRE(pieces.prepared.size() == 1 && pieces.plan.columns == 2 && pieces.plan.rows == 2 &&
+          pieces.plan.after.empty());
   const PreparedPiece& piece = pieces.prepared[0];
   REQUIRE(piece.width == kSide && piece.height == 5 * kSide);
   const auto picture = striped_picture(size.width, size.height);
@@ -196,13 +205,15 @@ TEST(llava_16_is_seen_in_one_piece_with_vectors_behind_its_rows) {
     for (int y = 0; y < kSide; ++y)
       for (int x = 0; x < kSide; ++x)
         for (int colour = 0; colour < 3; ++colour) {
-          const int line = tile / 2 * kSide + y - 6, column = tile % 2 * kSide + x;   // six black lines above, six below
-          view.push_back(line < 0 || line >= 36 ? uint8_t{0} : scaled[static_cast<size_t>((line * 48 + column) * 3 + colour)]);
+          // six black lines above, six below
+          const int line = tile / 2 * kSide + y - 6, column = tile % 2 * kSide + x;
+          view.push_back(line < 0 || line >= 36 ? uint8_t{0}
+                                                : scaled[static_cast<size_t>((line * 48 + column) * 3 + colour)]);
         }
     views.push_back(std::move(view));
   }
   std::vector<uint8_t> expected_pixels;
-  std::vector<std::vector<float>> rows;   // of each view, as LLaVA 1.5 sees it
+  std::vector<std::vector<float>> rows;  // of each view, as LLaVA 1.5 sees it
   for (const auto& view : views) {
     expected_pixels.insert(expected_pixels.end(), view.begin(), view.end());
     const auto plan = single->plan(kSide, kSide);
@@ -235,7 +246,7 @@ TEST(llava_16_is_seen_in_one_piece_with_vectors_behind_its_rows) {
   }
   CHECK(run->left() == 0 && run->take_rows() == expected);
   // A small picture is enlarged into tiles, too; with low detail, or where the operator allows no tiles, one vector ends the whole.
-  CHECK_EQ(pieces_of(*model, 10, 10).plan.n_tokens(), 36 + 6 * 7);   // 24 x 48: the middle 6 lines of 12
+  CHECK_EQ(pieces_of(*model, 10, 10).plan.n_tokens(), 36 + 6 * 7);  // 24 x 48: the middle 6 lines of 12
   const auto low = model->plan(40, 30, {.overview_only = true});
   REQUIRE(low.ok() && low->n_tokens() == 37 && low->pieces.size() == 1 && low->columns == 0);
   auto of_low = model->prepare(*low, {40, 30, picture});
@@ -247,14 +258,16 @@ TEST(llava_16_is_seen_in_one_piece_with_vectors_behind_its_rows) {
     const auto bound = VisionModel::load(*parsed.file, {.max_tiles = 1, .resize = resize});
     REQUIRE(bound.ok());
     const auto plan = (*bound)->plan(40, 30);
-    CHECK(plan.ok() && plan->pieces.size() == 1 && plan->n_tokens() == (resize == VisionResize::kOriginal ? 37 : 36) && plan->columns == 0);
+    CHECK(plan.ok() && plan->pieces.size() == 1 && plan->n_tokens() == (resize == VisionResize::kOriginal ? 37 : 36) &&
+          plan->columns == 0);
     CHECK(plan->n_tokens() <= (*bound)->most_tokens());
   }
   // The same bytes are other rows where more of them is padding.
   const std::vector<uint8_t> black(size_t{3} * 48 * 48);
   const auto hash_of_black = [&](int width, int height) {
     const auto plan = model->plan(width, height);
-    const auto prepared = model->prepare(*plan, {width, height, std::span(black).first(static_cast<size_t>(3 * width * height))});
+    const auto prepared =
+        model->prepare(*plan, {width, height, std::span(black).first(static_cast<size_t>(3 * width * height))});
     CHECK(plan->columns == 2 && plan->rows == 2);
     return (*prepared)[0].hash;
   };
@@ -266,13 +279,14 @@ TEST(llava_16_is_seen_in_one_piece_with_vectors_behind_its_rows) {
 TEST(llava_16_without_its_vector_is_refused_by_name) {
   const ParsedModel parsed{TinyVision("mlp")};
   const auto model = VisionModel::load(*parsed.file, {.resize = VisionResize::kOriginal});
-  CHECK(!model.ok() && model.error().code == ErrorCode::kInvalidFile && model.error().message.find("model.image_newline") != std::string::npos);
+  CHECK(!model.ok() && model.error().code == ErrorCode::kInvalidFile &&
+        model.error().message.find("model.image_newline") != std::string::npos);
   TinyVision short_one = with_newline();
   short_one.bias("model.image_newline", TinyVision::kRow - 1);
   const ParsedModel other{short_one};
   const auto refused = VisionModel::load(*other.file, {.resize = VisionResize::kOriginal});
   CHECK(!refused.ok() && refused.error().message.find("model.image_newline") != std::string::npos);
-  CHECK(VisionModel::load(*other.file, {.resize = VisionResize::kLlamaCpp}).ok());   // nobody looks at it
+  CHECK(VisionModel::load(*other.file, {.resize = VisionResize::kLlamaCpp}).ok());  // nobody looks at it
 }
 
 // With the table of positions turned by one, llama.cpp's order and the makers' are the same network.
@@ -288,8 +302,9 @@ TEST(class_vectors_come_first) {
     const ParsedModel parsed(model), parsed_turned(turned);
     const auto original = loaded(parsed), usual = loaded(parsed_turned, VisionResize::kLlamaCpp);
     if (original == nullptr || usual == nullptr) return;
-    const Pieces pieces = pieces_of(*original, 24, 24);   // as it is: no resizing
-    const std::vector<float> got = rows_of(parsed, original, pieces.prepared[0]), expected = rows_of(parsed_turned, usual, pieces.prepared[0]);
+    const Pieces pieces = pieces_of(*original, 24, 24);  // as it is: no resizing
+    const std::vector<float> got = rows_of(parsed, original, pieces.prepared[0]),
+                             expected = rows_of(parsed_turned, usual, pieces.prepared[0]);
     REQUIRE(got.size() == expected.size() && !got.empty());
     // LLaVA: llama.cpp leaves out the first patch's row and has the class vector's at the end.
     const size_t shift = llava ? TinyVision::kRow : 0;

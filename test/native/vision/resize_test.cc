@@ -30,7 +30,8 @@ TEST(resizing_gives_the_same_bytes_with_wider_registers) {
     for (const PictureSize to : sizes)
       for (const Filter filter : {Filter::kBilinear, Filter::kBicubic}) {
         const auto source = noise(from, ++seed);
-        CHECK(stretch(resize_kernels(), filter, source.data(), from, to) == stretch(resize_kernels(true), filter, source.data(), from, to));
+        CHECK(stretch(resize_kernels(), filter, source.data(), from, to) ==
+              stretch(resize_kernels(true), filter, source.data(), from, to));
       }
 }
 
@@ -62,7 +63,8 @@ TEST(sizes_follow_the_picture_within_bounds) {
   CHECK((smart_size({20, 20}, 28, 8 * 784, 4096 * 784) == PictureSize{84, 84}));
   const PictureSize less = smart_size({5000, 3000}, 28, 8 * 784, 1024 * 784);
   CHECK(less.pixels() <= 1024 * 784 && less.width % 28 == 0 && less.height % 28 == 0);
-  CHECK((best_candidate({300, 100}, std::vector<std::pair<int, int>>{{100, 100}, {200, 100}, {300, 100}, {100, 300}}) == PictureSize{300, 100}));
+  CHECK((best_candidate({300, 100}, std::vector<std::pair<int, int>>{{100, 100}, {200, 100}, {300, 100}, {100, 300}}) ==
+         PictureSize{300, 100}));
   CHECK((nearest_grid({1100, 540}, 10, 512) == PictureSize{2, 1}));
   CHECK((fitted_size({100, 50}, {50, 50}) == PictureSize{50, 25}));
 }

@@ -12,8 +12,9 @@
 
 namespace monolith::testing {
 
-inline constexpr const char* kProjectorNames[] = {"idefics3", "gemma3", "qwen2vl_merger", "qwen2.5vl_merger", "qwen3vl_merger", "pixtral",
-                                                  "internvl", "mlp",    "lfm2",           "gemma4v",          "kimik25"};
+inline constexpr const char* kProjectorNames[] = {"idefics3",       "gemma3",  "qwen2vl_merger", "qwen2.5vl_merger",
+                                                  "qwen3vl_merger", "pixtral", "internvl",       "mlp",
+                                                  "lfm2",           "gemma4v", "kimik25"};
 
 struct TinyVision : TinyModel {
   static constexpr uint32_t kWidth = 32, kHeads = 2, kInner = 48, kRow = 24;
@@ -24,7 +25,10 @@ struct TinyVision : TinyModel {
     const ProjectorTraits& traits = *projector_traits(type);
     const bool qwen25 = type == "qwen2.5vl_merger", gemma4 = type == "gemma4v", pixtral = type == "pixtral";
     const bool rms = qwen25 || gemma4 || pixtral;
-    const uint32_t patch = qwen25 ? 14 : type == "lfm2" ? 16 : 4, n_layers = type == "mlp" ? 3 : 2, merge = gemma4 ? 3 : 2;
+    const uint32_t patch = qwen25           ? 14
+                           : type == "lfm2" ? 16
+                                            : 4,
+                   n_layers = type == "mlp" ? 3 : 2, merge = gemma4 ? 3 : 2;
     const uint32_t image = type == "lfm2" ? 64 : 24, side = image / patch, merged = kWidth * merge * merge;
     keys["general.architecture"] = std::string("clip");
     keys["clip.projector_type"] = type;
@@ -48,15 +52,20 @@ struct TinyVision : TinyModel {
     if (traits.mrope) tensors["v.patch_embd.weight.1"] = {{patch, patch, 3, kWidth}, TensorType::kF32, 0.1f};
     if (!rms && type != "mlp" && type != "qwen2vl_merger") bias("v.patch_embd.bias", kWidth);
     if (traits.class_vector) bias("v.class_embd", kWidth);
-    if (traits.positions == PatchPositions::kTwoTables) tensors["v.position_embd.weight"] = {{kWidth, 64, 2}};
-    else if (traits.positions == PatchPositions::kBicubic) tensors["v.position_embd.weight"] = {{kWidth, side, side}};
-    else if (traits.positions != PatchPositions::kNone) matrix("v.position_embd.weight", side * side + traits.class_vector, kWidth);
+    if (traits.positions == PatchPositions::kTwoTables)
+      tensors["v.position_embd.weight"] = {{kWidth, 64, 2}};
+    else if (traits.positions == PatchPositions::kBicubic)
+      tensors["v.position_embd.weight"] = {{kWidth, side, side}};
+    else if (traits.positions != PatchPositions::kNone)
+      matrix("v.position_embd.weight", side * side + traits.class_vector, kWidth);
     if (type == "mlp") layer_norm("v.pre_ln", kWidth);
     if (pixtral) norm("v.pre_ln.weight", kWidth);
     for (uint32_t i = 0; i < n_layers; ++i) add_layer("v.blk." + std::to_string(i) + ".", rms, type);
     if (type != "mlp" && type != "internvl" && !gemma4 && !pixtral) {
-      if (rms) norm("v.post_ln.weight", kWidth);
-      else layer_norm("v.post_ln", kWidth);
+      if (rms)
+        norm("v.post_ln.weight", kWidth);
+      else
+        layer_norm("v.post_ln", kWidth);
     }
     const auto two = [&](const std::string& one, const std::string& other, uint32_t from) {
       matrix(one + ".weight", 40, from);
@@ -75,9 +84,11 @@ struct TinyVision : TinyModel {
     }
     if (type == "internvl") layer_norm("mm.model.mlp.0", merged), two("mm.model.mlp.1", "mm.model.mlp.3", merged);
     if (type == "lfm2") layer_norm("mm.input_norm", merged), two("mm.1", "mm.2", merged);
-    if (gemma4) bias("v.std_bias", kWidth), norm("v.std_scale", kWidth), matrix("mm.input_projection.weight", kRow, kWidth);
+    if (gemma4)
+      bias("v.std_bias", kWidth), norm("v.std_scale", kWidth), matrix("mm.input_projection.weight", kRow, kWidth);
     if (type == "kimik25") layer_norm("mm.input_norm", kWidth), two("mm.1", "mm.2", merged);
-    if (type == "qwen3vl_merger") layer_norm("v.deepstack.0.norm", merged), two("v.deepstack.0.fc1", "v.deepstack.0.fc2", merged);
+    if (type == "qwen3vl_merger")
+      layer_norm("v.deepstack.0.norm", merged), two("v.deepstack.0.fc1", "v.deepstack.0.fc2", merged);
   }
 
   void key(const std::string& name, Value value) { keys["clip.vision." + name] = std::move(value); }
@@ -94,10 +105,13 @@ struct TinyVision : TinyModel {
       if (biased) bias(at + name + ".bias", rows);
     };
     for (const char* name : {"ln1", "ln2"}) {
-      if (rms) norm(at + name + ".weight", kWidth);
-      else layer_norm(at + name, kWidth);
+      if (rms)
+        norm(at + name + ".weight", kWidth);
+      else
+        layer_norm(at + name, kWidth);
     }
-    if (type == "qwen3vl_merger" || type == "kimik25") linear("attn_qkv", 3 * kWidth, kWidth);
+    if (type == "qwen3vl_merger" || type == "kimik25")
+      linear("attn_qkv", 3 * kWidth, kWidth);
     else
       for (const char* name : {"attn_q", "attn_k", "attn_v"}) linear(name, kWidth, kWidth);
     linear("attn_out", kWidth, kWidth);
@@ -122,7 +136,8 @@ inline std::vector<uint8_t> striped_picture(int width, int height) {
   for (int y = 0; y < height; ++y)
     for (int x = 0; x < width; ++x)
       for (int colour = 0; colour < 3; ++colour)
-        pixels.push_back(static_cast<uint8_t>((x * (3 + 2 * colour) + y * (7 - 2 * colour) + x * y / 16 + (x / 9 % 2) * 60) % 256));
+        pixels.push_back(
+            static_cast<uint8_t>((x * (3 + 2 * colour) + y * (7 - 2 * colour) + x * y / 16 + (x / 9 % 2) * 60) % 256));
   return pixels;
 }
 

@@ -18,15 +18,15 @@ namespace {
 
 struct Seen {
   ImagePlan plan;
-  std::vector<std::vector<float>> rows;   // of each piece
+  std::vector<std::vector<float>> rows;  // of each piece
 };
 
 struct Asked {
-  int width = 150, height = 100, threads = 1;   // two windows of Qwen2.5-VL
+  int width = 150, height = 100, threads = 1;  // two windows of Qwen2.5-VL
   std::string_view isa = "auto";
   int64_t budget = INT64_MAX;
   VisionPrecision precision = VisionPrecision::kFast;
-  int n_advances = 0;   // out
+  int n_advances = 0;  // out
 };
 
 Seen see(const TinyModel& model, Asked& asked) {
@@ -63,7 +63,9 @@ Seen see(const TinyModel& model) {
 bool same_bits(const Seen& a, const Seen& b) {
   if (a.rows.size() != b.rows.size()) return false;
   for (size_t i = 0; i < a.rows.size(); ++i)
-    if (a.rows[i].size() != b.rows[i].size() || std::memcmp(a.rows[i].data(), b.rows[i].data(), a.rows[i].size() * sizeof(float)) != 0) return false;
+    if (a.rows[i].size() != b.rows[i].size() ||
+        std::memcmp(a.rows[i].data(), b.rows[i].data(), a.rows[i].size() * sizeof(float)) != 0)
+      return false;
   return true;
 }
 
@@ -110,7 +112,8 @@ TEST(towers_give_the_same_bits_however_runs_are_cut) {
     CHECK(same_bits(see(model, some), whole));
     for (const CpuIsa isa : available_cpu_isas()) {
       Asked other{.isa = cpu_isa_name(isa)};
-      if (!same_bits(see(model, other), whole)) check::fail(__FILE__, __LINE__, std::string(type) + " on " + std::string(other.isa));
+      if (!same_bits(see(model, other), whole))
+        check::fail(__FILE__, __LINE__, std::string(type) + " on " + std::string(other.isa));
     }
   }
 }
@@ -127,13 +130,15 @@ TEST(a_norm_without_a_bias_is_a_layer_norm_whose_bias_is_zero) {
 
 TEST(towers_give_the_numbers_they_gave_when_all_vectors_were_met) {
   for (const Known& known : kKnown) {
-    const Seen seen = see(std::string_view(known.type) == "mlp of SigLIP" ? without_class_vector() : TinyVision(known.type));
+    const Seen seen =
+        see(std::string_view(known.type) == "mlp of SigLIP" ? without_class_vector() : TinyVision(known.type));
     REQUIRE(!seen.rows.empty());
     const std::vector<float>& rows = seen.rows.back();
     const auto width = static_cast<size_t>(seen.plan.row_width), n_rows = rows.size() / width;
     double sum = 0;
     for (const float number : rows) sum += number;
-    const double got[] = {rows[0], rows[n_rows / 2 * width + 1], rows.back(), sum / std::sqrt(static_cast<double>(rows.size()))};
+    const double got[] = {rows[0], rows[n_rows / 2 * width + 1], rows.back(),
+                          sum / std::sqrt(static_cast<double>(rows.size()))};
     for (size_t i = 0; i < std::size(got); ++i)
       if (!(std::abs(got[i] - known.numbers[i]) <= 1e-4)) {
         char text[200];
@@ -151,7 +156,8 @@ TEST(qwen2_vl_is_qwen3_vl_without_positions_and_deepstack) {
   std::erase_if(third.tensors, [](const auto& one) { return one.first.starts_with("v.deepstack."); });
   third.tensors.erase("v.patch_embd.bias");
   TinyVision second = third;
-  third.tensors["v.position_embd.weight"].data.assign(third.floats("v.position_embd.weight").size() * sizeof(float), std::byte{0});
+  third.tensors["v.position_embd.weight"].data.assign(third.floats("v.position_embd.weight").size() * sizeof(float),
+                                                      std::byte{0});
   second.tensors.erase("v.position_embd.weight");
   second.keys["clip.projector_type"] = std::string("qwen2vl_merger");
   CHECK(same_bits(see(second), see(third)));
@@ -167,7 +173,8 @@ TinyVision in_sixteen_bits(const char* type, TensorType stored) {
     const std::vector<float> numbers = model.floats(name);
     tensor.type = stored;
     tensor.data.clear();
-    for (const float x : numbers) put(tensor.data, stored == TensorType::kF16 ? float_to_half(x) : float_to_bfloat16(x));
+    for (const float x : numbers)
+      put(tensor.data, stored == TensorType::kF16 ? float_to_half(x) : float_to_bfloat16(x));
   }
   return model;
 }
@@ -196,28 +203,31 @@ TEST(fast_towers_are_about_as_exact_as_floats_of_sixteen_bits_and_cut_alike) {
       if (!(error < 1e-3) || (has_integers ? error == 0 : error != 0))
         check::fail(__FILE__, __LINE__, std::string(type) + ": " + std::to_string(error));
       CHECK(same_bits(see(model, cut), whole));
-      CHECK(same_bits(see(model, plain), exact));   // no integers there
-      if (std::getenv("MONOLITH_TELL")) std::printf("%s %s %.2e\n", type, stored == TensorType::kF16 ? "F16" : "BF16", error);
+      CHECK(same_bits(see(model, plain), exact));  // no integers there
+      if (std::getenv("MONOLITH_TELL"))
+        std::printf("%s %s %.2e\n", type, stored == TensorType::kF16 ? "F16" : "BF16", error);
     }
 }
 
 TEST(towers_compute_with_weights_of_fewer_bits) {
   for (const char* type : kProjectorNames) {
     const Seen exact = see(TinyVision(type));
-    for (const auto& [stored, most] : {std::pair{TensorType::kF16, 5e-3}, std::pair{TensorType::kBF16, 4e-2}, std::pair{TensorType::kQ8_0, 8e-2}}) {
+    for (const auto& [stored, most] :
+         {std::pair{TensorType::kF16, 5e-3}, std::pair{TensorType::kBF16, 4e-2}, std::pair{TensorType::kQ8_0, 8e-2}}) {
       TinyVision model(type);
       for (auto& [name, tensor] : model.tensors) {
         if (tensor.dims.size() < 2 || name.starts_with("v.position")) continue;
         const std::vector<float> numbers = model.floats(name);
         if (stored == TensorType::kQ8_0) {
-          if (tensor.dims[0] % 32 != 0) continue;   // whole blocks
+          if (tensor.dims[0] % 32 != 0) continue;  // whole blocks
           tensor.type = stored;
           tensor.data.resize(numbers.size() / 32 * 34);
           quantize(stored, numbers.data(), static_cast<int64_t>(numbers.size()), tensor.data.data());
           continue;
         }
         tensor.type = stored;
-        for (const float x : numbers) put(tensor.data, stored == TensorType::kF16 ? float_to_half(x) : float_to_bfloat16(x));
+        for (const float x : numbers)
+          put(tensor.data, stored == TensorType::kF16 ? float_to_half(x) : float_to_bfloat16(x));
       }
       const Seen seen = see(model);
       REQUIRE(seen.rows.size() == exact.rows.size());

@@ -64,7 +64,8 @@ struct Entry {
   size_t index = 0;
 };
 
-std::vector<Entry> sequence_of(const Pair& pair, const std::vector<std::string>& text, const std::vector<ImagePlan>& plans) {
+std::vector<Entry> sequence_of(const Pair& pair, const std::vector<std::string>& text,
+                               const std::vector<ImagePlan>& plans) {
   std::vector<Entry> entries(1);
   const auto mark = [&](const std::vector<std::string>& markers) {
     for (const std::string& marker : markers) entries.back().tokens.push_back(pair.markers.id(marker));
@@ -106,14 +107,16 @@ void check_entry(const std::string& where, const Json& expected, const Entry& en
     size_t differ = 0, first = pixels->size();
     for (size_t i = 0; i < std::min(pixels->size(), prepared.pixels.size()); ++i)
       if ((*pixels)[i] != prepared.pixels[i]) ++differ, first = std::min(first, i);
-    check::fail(__FILE__, __LINE__, where + ": " + std::to_string(differ) + " of " + std::to_string(pixels->size()) +
-                                        " bytes differ, the first at " + std::to_string(first));
+    check::fail(__FILE__, __LINE__,
+                where + ": " + std::to_string(differ) + " of " + std::to_string(pixels->size()) +
+                    " bytes differ, the first at " + std::to_string(first));
   }
   const std::vector<float> numbers = model.normalized(prepared);
   same("pixels_f32_sha256", Sha256::hex_of(std::as_bytes(std::span(numbers))), expected["pixels_f32_sha256"].string());
   same("M-RoPE", piece.mrope, !expected["positions_t"].is_null());
   if (!piece.mrope) return;
-  const auto t = expected["positions_t"].numbers<int>(), y = expected["positions_y"].numbers<int>(), x = expected["positions_x"].numbers<int>();
+  const auto t = expected["positions_t"].numbers<int>(), y = expected["positions_y"].numbers<int>(),
+             x = expected["positions_x"].numbers<int>();
   for (int i = 0; i < piece.n_rows; ++i) {
     const RowPosition at = piece.position(i);
     const auto row = static_cast<size_t>(i);
@@ -152,7 +155,8 @@ Worst check_pair(const Json& json, const Pair& pair, VisionTower* tower, int64_t
       const std::string where = name + " entry " + std::to_string(i);
       CHECK_EQ(position, expected[i]["position"].integer());
       if (entries[i].image < 0) {
-        if (entries[i].tokens != expected[i]["tokens"].numbers<TokenId>()) check::fail(__FILE__, __LINE__, where + ": tokens");
+        if (entries[i].tokens != expected[i]["tokens"].numbers<TokenId>())
+          check::fail(__FILE__, __LINE__, where + ": tokens");
         position += static_cast<int>(entries[i].tokens.size());
         n_tokens += static_cast<int>(entries[i].tokens.size());
         continue;
@@ -194,7 +198,8 @@ void check_embeddings(Arithmetic arithmetic, const char* row) {
     const auto limits = (*json)["tolerance"]["embeddings"][row].numbers<double>();
     REQUIRE(limits.size() == 2);
     char text[160];
-    std::snprintf(text, sizeof text, "%s: max %.2g of %.2g, rms %.2g of %.2g", name, worst.max, limits[0], worst.rms, limits[1]);
+    std::snprintf(text, sizeof text, "%s: max %.2g of %.2g, rms %.2g of %.2g", name, worst.max, limits[0], worst.rms,
+                  limits[1]);
     check::note(text);
     if (!(worst.max <= limits[0] && worst.rms <= limits[1])) check::fail(__FILE__, __LINE__, text);
   }
@@ -216,4 +221,6 @@ TEST(pixels_plans_tokens_and_positions_are_those_of_the_vision_vectors) {
 
 TEST(embeddings_in_exact_arithmetic_are_those_of_the_vision_vectors) { check_embeddings(Arithmetic::kExact, "f32"); }
 
-TEST(embeddings_in_production_arithmetic_are_those_of_the_vision_vectors) { check_embeddings(Arithmetic::kProduction, "f16"); }
+TEST(embeddings_in_production_arithmetic_are_those_of_the_vision_vectors) {
+  check_embeddings(Arithmetic::kProduction, "f16");
+}

@@ -35,24 +35,29 @@ TEST(vision_files_of_every_kind_load_and_what_they_lack_is_named) {
     const TinyVision whole(type);
     CHECK_EQ(refusal(whole), "");
     for (const auto& [name, tensor] : whole.tensors) {
-      if (name.ends_with(".bias") || name.ends_with("_min") || name.ends_with("_max") || name.starts_with("v.post_ln") ||
-          name.starts_with("v.pre_ln") || name.starts_with("v.std_") || name.ends_with(".weight.1") || name.starts_with("v.blk.2.") ||
-          name.find(".ls") != std::string::npos || name.find("ffn_gate") != std::string::npos || name.find("img_break") != std::string::npos ||
-          name.find("deepstack") != std::string::npos || name.starts_with("mm.input_norm") || name.find("_qkv") != std::string::npos ||
-          (type == std::string("mlp") && name == "v.class_embd"))
-        continue;   // may be absent, or something else is missed then
+      if (name.ends_with(".bias") || name.ends_with("_min") || name.ends_with("_max") ||
+          name.starts_with("v.post_ln") || name.starts_with("v.pre_ln") || name.starts_with("v.std_") ||
+          name.ends_with(".weight.1") || name.starts_with("v.blk.2.") || name.find(".ls") != std::string::npos ||
+          name.find("ffn_gate") != std::string::npos || name.find("img_break") != std::string::npos ||
+          name.find("deepstack") != std::string::npos || name.starts_with("mm.input_norm") ||
+          name.find("_qkv") != std::string::npos || (type == std::string("mlp") && name == "v.class_embd"))
+        continue;  // may be absent, or something else is missed then
       TinyVision without(type);
       without.tensors.erase(name);
-      if (!mentions(refusal(without), name)) check::fail(__FILE__, __LINE__, std::string(type) + " without " + name + ": " + refusal(without));
+      if (!mentions(refusal(without), name))
+        check::fail(__FILE__, __LINE__, std::string(type) + " without " + name + ": " + refusal(without));
     }
     for (const auto& [name, tensor] : whole.tensors) {
       // Of a layer that is not run, or a length that only the text model says whether it is right.
-      if (name.starts_with("v.blk.2.") || (type == std::string("gemma3") && name == "mm.input_projection.weight")) continue;
+      if (name.starts_with("v.blk.2.") || (type == std::string("gemma3") && name == "mm.input_projection.weight"))
+        continue;
       TinyVision misshapen(type);
       misshapen.tensors[name].dims[0] += 1;
-      if (!mentions(refusal(misshapen), name.substr(0, name.rfind('.')))) check::fail(__FILE__, __LINE__, std::string(type) + " " + name + ": " + refusal(misshapen));
+      if (!mentions(refusal(misshapen), name.substr(0, name.rfind('.'))))
+        check::fail(__FILE__, __LINE__, std::string(type) + " " + name + ": " + refusal(misshapen));
     }
-    for (const char* key : {"image_size", "patch_size", "embedding_length", "block_count", "attention.head_count", "image_mean", "image_std"}) {
+    for (const char* key : {"image_size", "patch_size", "embedding_length", "block_count", "attention.head_count",
+                            "image_mean", "image_std"}) {
       TinyVision without(type);
       without.keys.erase(std::string("clip.vision.") + key);
       CHECK(mentions(refusal(without), key));
@@ -71,8 +76,9 @@ TEST(vision_files_of_every_kind_load_and_what_they_lack_is_named) {
 }
 
 TEST(sizes_that_no_tower_has_are_refused) {
-  const std::pair<const char*, uint32_t> kBad[] = {{"image_size", 0}, {"image_size", 4000000000u}, {"patch_size", 0}, {"patch_size", 100000},
-                                                   {"attention.head_count", 7}, {"block_count", 0}, {"embedding_length", 0}};
+  const std::pair<const char*, uint32_t> kBad[] = {
+      {"image_size", 0},           {"image_size", 4000000000u}, {"patch_size", 0},      {"patch_size", 100000},
+      {"attention.head_count", 7}, {"block_count", 0},          {"embedding_length", 0}};
   for (const auto& [key, value] : kBad) {
     TinyVision model("internvl");
     model.key(key, value);
@@ -95,7 +101,8 @@ TEST(damaged_vision_files_never_crash) {
       Bytes bytes = whole;
       if (i % 5 == 0) bytes.resize(random() % bytes.size());
       for (int change = 0; change < 1 + i % 3 && !bytes.empty(); ++change)
-        bytes[random() % (i % 2 == 0 ? bytes.size() : std::min<size_t>(bytes.size(), 3000))] = static_cast<std::byte>(random());
+        bytes[random() % (i % 2 == 0 ? bytes.size() : std::min<size_t>(bytes.size(), 3000))] =
+            static_cast<std::byte>(random());
       const auto file = GgufFile::parse(bytes);
       if (!file) continue;
       const auto model = VisionModel::load(**file, {});
@@ -104,18 +111,20 @@ TEST(damaged_vision_files_never_crash) {
       const auto pixels = striped_picture(30, 20);
       if (const auto plan = (*model)->plan(30, 20); plan && (*model)->most_piece_pixels() < 1 << 22)
         CHECK(static_cast<bool>((*model)->prepare(*plan, {30, 20, pixels})));
-      for (const auto& [width, height] : {std::pair{1, 1}, std::pair{65536, 1}, std::pair{1, 65536}, std::pair{10000, 13000}, std::pair{-1, 5}})
+      for (const auto& [width, height] :
+           {std::pair{1, 1}, std::pair{65536, 1}, std::pair{1, 65536}, std::pair{10000, 13000}, std::pair{-1, 5}})
         static_cast<void>((*model)->plan(width, height));
     }
   }
-  CHECK(n_loaded > 50);   // the rest was refused, not everything
+  CHECK(n_loaded > 50);  // the rest was refused, not everything
 }
 
 TEST(pictures_are_planned_within_what_the_operator_allows) {
   for (const char* type : kProjectorNames) {
     const auto model = loaded(TinyVision(type));
     REQUIRE(model != nullptr);
-    for (const auto& [width, height] : {std::pair{1, 1}, std::pair{30, 20}, std::pair{3000, 10}, std::pair{7, 900}, std::pair{2000, 1500}, std::pair{60000, 1}, std::pair{1, 60000}}) {
+    for (const auto& [width, height] : {std::pair{1, 1}, std::pair{30, 20}, std::pair{3000, 10}, std::pair{7, 900},
+                                        std::pair{2000, 1500}, std::pair{60000, 1}, std::pair{1, 60000}}) {
       const auto plan = model->plan(width, height);
       if (!plan) {
         CHECK(mentions(plan.error().message, "narrow"));
@@ -137,7 +146,7 @@ TEST(pictures_are_planned_within_what_the_operator_allows) {
   CHECK_EQ(loaded(TinyVision("internvl"))->plan(500, 400)->columns, 4);
   CHECK(loaded(TinyVision("internvl"), {.max_tiles = 3})->plan(500, 400)->pieces.size() <= 4);
   TinyVision tiled("internvl");
-  tiled.key("preproc_min_tiles", 2u);   // llama.cpp: of rows and of columns; the makers: of tiles
+  tiled.key("preproc_min_tiles", 2u);  // llama.cpp: of rows and of columns; the makers: of tiles
   CHECK_EQ(loaded(tiled)->plan(60, 20)->pieces.size(), size_t{3 * 2 + 1});
   CHECK_EQ(loaded(tiled, {.resize = VisionResize::kOriginal})->plan(60, 20)->pieces.size(), size_t{3 + 1});
   CHECK_EQ(loaded(TinyVision("internvl"))->plan(60, 20)->pieces.size(), size_t{3 + 1});
@@ -155,7 +164,7 @@ TEST(the_same_picture_has_the_same_hash_and_another_has_another) {
   const ContentHash first = hash(*model);
   CHECK(hash(*model) == first);
   TinyVision other("pixtral");
-  other.tensors["mm.1.bias"].scale = 0.3f;   // of other weights
+  other.tensors["mm.1.bias"].scale = 0.3f;  // of other weights
   CHECK(!(hash(*loaded(other)) == first));
   pixels[600] ^= 1;
   CHECK(!(hash(*model) == first));

@@ -17,17 +17,21 @@ int most_of(int head_dim) {
 
 // Where the parts of TowerKeys::memory lie; counts of 16-bit integers, and of floats behind them.
 struct KeyLayout {
-  int64_t positions;                // rounded up to whole groups
+  int64_t positions;  // rounded up to whole groups
   int64_t value_lanes;
-  int64_t key_head, value_head;     // integers of one head
-  int64_t values_at;                // in integers
-  int64_t key_steps_at, value_steps_at, floats;   // in floats
+  int64_t key_head, value_head;                  // integers of one head
+  int64_t values_at;                             // in integers
+  int64_t key_steps_at, value_steps_at, floats;  // in floats
 
   explicit KeyLayout(int max_rows, int n_heads, int head_dim)
       : positions((int64_t{max_rows} + kFixed16Lanes - 1) / kFixed16Lanes * kFixed16Lanes),
-        value_lanes((head_dim + kLaneDims - 1) / kLaneDims * kLaneDims), key_head(positions * ((head_dim + 1) / 2) * 2),
-        value_head(positions * value_lanes), values_at(n_heads * key_head), key_steps_at(n_heads * (key_head + value_head) / 2),
-        value_steps_at(key_steps_at + n_heads * positions), floats(value_steps_at + n_heads * positions) {}
+        value_lanes((head_dim + kLaneDims - 1) / kLaneDims * kLaneDims),
+        key_head(positions * ((head_dim + 1) / 2) * 2),
+        value_head(positions * value_lanes),
+        values_at(n_heads * key_head),
+        key_steps_at(n_heads * (key_head + value_head) / 2),
+        value_steps_at(key_steps_at + n_heads * positions),
+        floats(value_steps_at + n_heads * positions) {}
   explicit KeyLayout(const TowerKeys& keys) : KeyLayout(keys.max_rows, keys.n_heads, keys.head_dim) {}
 };
 
@@ -51,18 +55,23 @@ Status Fixed16AttentionScratch::reserve(int threads) {
   return {};
 }
 
-std::byte* Fixed16AttentionScratch::of(int thread) const { return memory_.data() + static_cast<size_t>(thread) * sizeof(Scratch); }
+std::byte* Fixed16AttentionScratch::of(int thread) const {
+  return memory_.data() + static_cast<size_t>(thread) * sizeof(Scratch);
+}
 
-int64_t fixed16_key_floats(int max_rows, int n_heads, int head_dim) { return KeyLayout(max_rows, n_heads, head_dim).floats; }
+int64_t fixed16_key_floats(int max_rows, int n_heads, int head_dim) {
+  return KeyLayout(max_rows, n_heads, head_dim).floats;
+}
 
-void fixed16_store_keys(const Fixed16Kernels& kernels, ThreadPool& pool, const TowerKeys& keys, const float* k, const float* v,
-                        int64_t stride, int first_row, int n_rows) {
+void fixed16_store_keys(const Fixed16Kernels& kernels, ThreadPool& pool, const TowerKeys& keys, const float* k,
+                        const float* v, int64_t stride, int first_row, int n_rows) {
   assert(first_row >= 0 && first_row + n_rows <= keys.max_rows && keys.head_dim <= kFixed16MostHead);
   const KeyLayout layout(keys);
   auto* const integers = reinterpret_cast<int16_t*>(keys.memory);
   const int dim = keys.head_dim, pairs = (dim + 1) / 2, most = most_of(dim);
   // By group, so that no two threads write to one vector.
-  const int64_t first_group = first_row / kFixed16Lanes, end_group = (int64_t{first_row} + n_rows + kFixed16Lanes - 1) / kFixed16Lanes;
+  const int64_t first_group = first_row / kFixed16Lanes,
+                end_group = (int64_t{first_row} + n_rows + kFixed16Lanes - 1) / kFixed16Lanes;
   pool.parallel_for((end_group - first_group) * keys.n_heads, 4, [&](int64_t begin, int64_t end, int) {
     alignas(64) int16_t packed[kFixed16Block];
     for (int64_t i = begin; i < end; ++i) {
@@ -87,8 +96,9 @@ void fixed16_store_keys(const Fixed16Kernels& kernels, ThreadPool& pool, const T
   });
 }
 
-void fixed16_attend(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed16AttentionScratch& scratch, const TowerKeys& keys,
-                    const float* q, int64_t stride, const int32_t* starts, const int32_t* limits, int n_rows, float scale, float* out) {
+void fixed16_attend(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed16AttentionScratch& scratch,
+                    const TowerKeys& keys, const float* q, int64_t stride, const int32_t* starts, const int32_t* limits,
+                    int n_rows, float scale, float* out) {
   const KeyLayout layout(keys);
   const auto* const integers = reinterpret_cast<const int16_t*>(keys.memory);
   const int dim = keys.head_dim, most = most_of(dim);
@@ -100,7 +110,8 @@ void fixed16_attend(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed
       const int64_t head = piece / tiles, first = piece % tiles * kFixed16Queries;
       const int n = static_cast<int>(std::min<int64_t>(kFixed16Queries, n_rows - first));
       for (int i = 0; i < n; ++i)
-        own.q_steps[i] = scale * kLog2E * kernels.pack(q + (first + i) * stride + head * dim, dim, most, own.q + i * kFixed16Block);
+        own.q_steps[i] =
+            scale * kLog2E * kernels.pack(q + (first + i) * stride + head * dim, dim, most, own.q + i * kFixed16Block);
       kernels.attend({.n_queries = n,
                       .head_dim = dim,
                       .value_lanes = layout.value_lanes,

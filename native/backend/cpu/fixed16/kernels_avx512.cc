@@ -16,9 +16,7 @@ namespace {
 template <int R, int S>
 [[gnu::always_inline]] inline void dots(const int16_t* rows, const int16_t* lanes, int64_t stride, int pairs,
                                         __m512i (&sums)[R * S]) {
-  UNROLL for (int r = 0; r < R; ++r) {
-    UNROLL for (int s = 0; s < S; ++s) sums[r * S + s] = _mm512_setzero_si512();
-  }
+  UNROLL for (int r = 0; r < R; ++r) { UNROLL for (int s = 0; s < S; ++s) sums[r * S + s] = _mm512_setzero_si512(); }
   for (int pair = 0; pair < pairs; ++pair, rows += 2, lanes += stride) {
     __m512i lane[S];
     UNROLL for (int s = 0; s < S; ++s) lane[s] = _mm512_loadu_si512(lanes + 32 * s);
@@ -37,8 +35,10 @@ struct Rows {
 template <int Size, typename Fn>
 inline void rest_of_rows(int n, int first, Fn& fn) {
   if constexpr (Size > 0) {
-    if (n == Size) fn(Rows<Size>(), first);
-    else rest_of_rows<Size - 1>(n, first, fn);
+    if (n == Size)
+      fn(Rows<Size>(), first);
+    else
+      rest_of_rows<Size - 1>(n, first, fn);
   }
 }
 template <int Most, typename Fn>
@@ -54,7 +54,8 @@ float pack(const float* x, int count, int most, int16_t* to) {
   // As integers, magnitudes order like the floats, NaN above infinity.
   __m512i largest = _mm512_setzero_si512();
   for (int at = 0; at < count; at += 16)
-    largest = _mm512_max_epu32(largest, _mm512_and_si512(_mm512_castps_si512(_mm512_maskz_loadu_ps(some(at), x + at)), magnitude));
+    largest = _mm512_max_epu32(
+        largest, _mm512_and_si512(_mm512_castps_si512(_mm512_maskz_loadu_ps(some(at), x + at)), magnitude));
   const uint32_t amax_bits = _mm512_reduce_max_epu32(largest);
   float step = 0, inverse = 0;
   if (amax_bits >= 0x7f800000u) {
@@ -83,7 +84,8 @@ void multiply_rows(const Fixed16Tile& tile) {
     if (lanes <= 0) break;
     const __mmask16 mask = first_lanes(lanes);
     const __m512 steps = _mm512_loadu_ps(tile.weight_steps + 16 * s);
-    const __m512 bias = tile.first && tile.bias != nullptr ? _mm512_maskz_loadu_ps(mask, tile.bias + 16 * s) : _mm512_setzero_ps();
+    const __m512 bias =
+        tile.first && tile.bias != nullptr ? _mm512_maskz_loadu_ps(mask, tile.bias + 16 * s) : _mm512_setzero_ps();
     float* out = tile.out + 16 * s;
     const bool adds = !tile.first || tile.add_to_out;
     UNROLL for (int r = 0; r < R; ++r, out += tile.out_stride) {
@@ -115,10 +117,10 @@ void multiply(const Fixed16Tile& tile) {
 
 // What a query has seen so far.
 struct Softmax {
-  float top;       // largest integer score times its key's step
-  float total;     // of weights relative to it
-  float keep;      // what the sums so far are to be multiplied with
-  float step;      // of the block's integer weights
+  float top;    // largest integer score times its key's step
+  float total;  // of weights relative to it
+  float keep;   // what the sums so far are to be multiplied with
+  float step;   // of the block's integer weights
 };
 
 // A query's scores of the block's positions [begin, end), of which it sees [low, high), to integer weights.
@@ -155,14 +157,16 @@ void soften(const Fixed16Attention& tile, int query, int at, int begin, int end,
   const float by_sum = kFixed16WeightSum / sum, by_peak = static_cast<float>(kFixed16MostWeight) / peak;
   float inverse = by_sum < by_peak ? by_sum : by_peak;
   state.step = 1.0f / inverse;
-  if (!(sum >= __builtin_bit_cast(float, kFixed16SmallestBits) && sum < __builtin_inff())) {   // nothing, or no number
+  if (!(sum >= __builtin_bit_cast(float, kFixed16SmallestBits) && sum < __builtin_inff())) {  // nothing, or no number
     inverse = 0;
     state.step = sum >= 0 && sum < 1 ? 0 : __builtin_nanf("");
   }
   for (int p = begin; p < end; p += 16) {
     const __mmask16 mask = inverse != 0 ? static_cast<__mmask16>(0xffff) : static_cast<__mmask16>(0);
-    const __m512i weight = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_maskz_loadu_ps(mask, scores + p), _mm512_set1_ps(inverse)));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(tile.weights + query * kFixed16Block + p), _mm512_cvtepi32_epi16(weight));
+    const __m512i weight =
+        _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_maskz_loadu_ps(mask, scores + p), _mm512_set1_ps(inverse)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(tile.weights + query * kFixed16Block + p),
+                        _mm512_cvtepi32_epi16(weight));
   }
   // Nothing has been seen before: the sums are 0, and so is what they are kept by.
   const __m512 change = power_of_two(_mm512_set1_ps((state.top - top) * tile.q_steps[query]));
@@ -173,8 +177,8 @@ void soften(const Fixed16Attention& tile, int query, int at, int begin, int end,
 
 // Adds the block's weighted values of S vectors of dimensions to the sums of R queries.
 template <int R, int S>
-[[gnu::always_inline]] inline void weigh(const Fixed16Attention& tile, int first, int from, int64_t lane, int64_t position, int pairs,
-                                         const Softmax* states) {
+[[gnu::always_inline]] inline void weigh(const Fixed16Attention& tile, int first, int from, int64_t lane,
+                                         int64_t position, int pairs, const Softmax* states) {
   __m512i integers[R * S];
   dots<R, S>(tile.weights + first * kFixed16Block + from, tile.values + (position / 2 * tile.value_lanes + lane) * 2,
              2 * tile.value_lanes, pairs, integers);
@@ -182,8 +186,8 @@ template <int R, int S>
     float* const sums = tile.sums + (first + r) * tile.value_lanes + lane;
     const __m512 keep = _mm512_set1_ps(states[first + r].keep), step = _mm512_set1_ps(states[first + r].step);
     UNROLL for (int s = 0; s < S; ++s)
-      _mm512_storeu_ps(sums + 16 * s, _mm512_fmadd_ps(_mm512_cvtepi32_ps(integers[r * S + s]), step,
-                                                      _mm512_mul_ps(_mm512_loadu_ps(sums + 16 * s), keep)));
+        _mm512_storeu_ps(sums + 16 * s, _mm512_fmadd_ps(_mm512_cvtepi32_ps(integers[r * S + s]), step,
+                                                        _mm512_mul_ps(_mm512_loadu_ps(sums + 16 * s), keep)));
   }
 }
 
@@ -195,13 +199,16 @@ void attend(const Fixed16Attention& tile) {
   __builtin_memset(tile.sums, 0, static_cast<size_t>(n * tile.value_lanes) * sizeof(float));
   const int first_seen = tile.starts[0], end_seen = tile.limits[n - 1];
   for (int at = first_seen / kFixed16Block * kFixed16Block; at < end_seen; at += kFixed16Block) {
-    const int low = first_seen > at ? first_seen - at : 0, high = end_seen - at < kFixed16Block ? end_seen - at : kFixed16Block;
-    const int begin = low / kFixed16Lanes * kFixed16Lanes, end = (high + kFixed16Lanes - 1) / kFixed16Lanes * kFixed16Lanes;
+    const int low = first_seen > at ? first_seen - at : 0,
+              high = end_seen - at < kFixed16Block ? end_seen - at : kFixed16Block;
+    const int begin = low / kFixed16Lanes * kFixed16Lanes,
+              end = (high + kFixed16Lanes - 1) / kFixed16Lanes * kFixed16Lanes;
     for_rows<kFixed16Rows>(n, [&](auto rows, int first) {
       constexpr int R = rows.value;
       for (int p = begin; p < end; p += kFixed16Lanes) {
         __m512i sums[R * 2];
-        dots<R, 2>(tile.q + first * kFixed16Block, tile.keys + (at + p) / kFixed16Lanes * group, 2 * kFixed16Lanes, dim_pairs, sums);
+        dots<R, 2>(tile.q + first * kFixed16Block, tile.keys + (at + p) / kFixed16Lanes * group, 2 * kFixed16Lanes,
+                   dim_pairs, sums);
         UNROLL for (int r = 0; r < R; ++r) {
           int32_t* const to = tile.scores + (first + r) * kFixed16ScoreStride + p;
           _mm512_storeu_si512(to, sums[r * 2]);
@@ -212,8 +219,9 @@ void attend(const Fixed16Attention& tile) {
     for (int i = 0; i < n; ++i) {
       if (tile.starts[i] < at + end && tile.limits[i] > at + begin) {
         soften(tile, i, at, begin, end, tile.starts[i] - at, tile.limits[i] - at, states[i]);
-      } else {   // it sees none of these
-        __builtin_memset(tile.weights + i * kFixed16Block + begin, 0, static_cast<size_t>(end - begin) * sizeof(int16_t));
+      } else {  // it sees none of these
+        __builtin_memset(tile.weights + i * kFixed16Block + begin, 0,
+                         static_cast<size_t>(end - begin) * sizeof(int16_t));
         states[i].keep = 1;
         states[i].step = 0;
       }
@@ -221,14 +229,19 @@ void attend(const Fixed16Attention& tile) {
     const int pairs = (end - begin) / 2;
     for (int64_t lane = 0, left = tile.value_lanes / 16; left > 0;) {
       if (left == 3) {
-        for_rows<8>(n, [&](auto rows, int first) { weigh<rows.value, 3>(tile, first, begin, lane, at + begin, pairs, states); });
+        for_rows<8>(n, [&](auto rows, int first) {
+          weigh<rows.value, 3>(tile, first, begin, lane, at + begin, pairs, states);
+        });
         break;
       }
       if (left == 1) {
-        for_rows<kFixed16Rows>(n, [&](auto rows, int first) { weigh<rows.value, 1>(tile, first, begin, lane, at + begin, pairs, states); });
+        for_rows<kFixed16Rows>(n, [&](auto rows, int first) {
+          weigh<rows.value, 1>(tile, first, begin, lane, at + begin, pairs, states);
+        });
         break;
       }
-      for_rows<kFixed16Rows>(n, [&](auto rows, int first) { weigh<rows.value, 2>(tile, first, begin, lane, at + begin, pairs, states); });
+      for_rows<kFixed16Rows>(
+          n, [&](auto rows, int first) { weigh<rows.value, 2>(tile, first, begin, lane, at + begin, pairs, states); });
       lane += 32;
       left -= 2;
     }

@@ -12,7 +12,7 @@
 namespace monolith {
 namespace {
 
-constexpr int64_t kMaxValues = int64_t{1} << 32;   // of one matrix: keeps every product of sizes far from overflow
+constexpr int64_t kMaxValues = int64_t{1} << 32;  // of one matrix: keeps every product of sizes far from overflow
 // Pieces per thread that leave the dynamic hand-out room to balance.
 constexpr int64_t kPiecesPerThread = 4;
 constexpr size_t kMaxTargets = 4;
@@ -28,7 +28,8 @@ float weight_step(const float* numbers, int64_t count) {
     sum += std::fabs(numbers[i]);
     most = std::max(most, std::fabs(numbers[i]));
   }
-  constexpr double kMostSum = static_cast<double>(0x7fffffff / kFixed16Most - kFixed16Block);   // with room for rounding
+  // with room for rounding
+  constexpr double kMostSum = static_cast<double>(0x7fffffff / kFixed16Most - kFixed16Block);
   const double step = std::max(static_cast<double>(most) / 32767, sum / kMostSum);
   return step < 0x1p-100 ? 0.0f : static_cast<float>(step * (1 + 0x1p-20));
 }
@@ -46,15 +47,15 @@ const Fixed16Kernels* fixed16_kernels(CpuIsa isa) {
 size_t Fixed16Matrix::bytes_for(int64_t rows, int64_t cols) {
   if (rows < 1 || cols < 1 || rows > kMaxValues / cols) return 0;
   const int64_t panels = (rows + kFixed16Lanes - 1) / kFixed16Lanes;
-  return static_cast<size_t>(panels * kFixed16Lanes) *
-         (static_cast<size_t>((cols + 1) / 2) * 2 * sizeof(int16_t) + static_cast<size_t>(blocks_of(cols)) * sizeof(float));
+  return static_cast<size_t>(panels * kFixed16Lanes) * (static_cast<size_t>((cols + 1) / 2) * 2 * sizeof(int16_t) +
+                                                        static_cast<size_t>(blocks_of(cols)) * sizeof(float));
 }
 
 void Fixed16Matrix::pack_panel(const MatrixSource& source, int64_t panel, std::span<float> numbers) {
   const TensorTypeTraits& traits = traits_of(source.type);
   const size_t row_bytes = static_cast<size_t>(cols / traits.block_values * traits.block_bytes);
   const int64_t first = panel * kFixed16Lanes, n_rows = std::min<int64_t>(kFixed16Lanes, rows - first);
-  for (int64_t lane = 0; lane < n_rows; ++lane) {   // what lies behind the last row stays zero
+  for (int64_t lane = 0; lane < n_rows; ++lane) {  // what lies behind the last row stays zero
     dequantize(source.type, source.data.data() + static_cast<size_t>(first + lane) * row_bytes, cols, numbers.data());
     for (int64_t b = 0; b < blocks(); ++b) {
       const float* const from = numbers.data() + b * kFixed16Block;
@@ -76,7 +77,8 @@ Result<std::unique_ptr<Fixed16Matrix>> Fixed16Matrix::create(const MatrixSource&
   const auto known = tensor_type_traits(static_cast<uint32_t>(source.type));
   if (bytes == 0 || !known || source.type == TensorType::kI32 || source.cols % known->block_values != 0)
     return Error{ErrorCode::kUnsupported, shape + ": shape or type not supported"};
-  const size_t wanted = static_cast<size_t>(source.cols / known->block_values * known->block_bytes) * static_cast<size_t>(source.rows);
+  const size_t wanted =
+      static_cast<size_t>(source.cols / known->block_values * known->block_bytes) * static_cast<size_t>(source.rows);
   if (source.data.size() < wanted)
     return Error{ErrorCode::kInvalidArgument,
                  shape + ": needs " + std::to_string(wanted) + " bytes, got " + std::to_string(source.data.size())};
@@ -90,7 +92,8 @@ Result<std::unique_ptr<Fixed16Matrix>> Fixed16Matrix::create(const MatrixSource&
   matrix->memory_ = std::move(*memory);
   std::vector<float> numbers(static_cast<size_t>(pool.size()) * static_cast<size_t>(source.cols));
   pool.parallel_for(matrix->panels(), 1, [&](int64_t begin, int64_t end, int thread) {
-    const auto own = std::span(numbers).subspan(static_cast<size_t>(thread) * static_cast<size_t>(source.cols), static_cast<size_t>(source.cols));
+    const auto own = std::span(numbers).subspan(static_cast<size_t>(thread) * static_cast<size_t>(source.cols),
+                                                static_cast<size_t>(source.cols));
     for (int64_t panel = begin; panel < end; ++panel) matrix->pack_panel(source, panel, own);
   });
   return matrix;
@@ -126,12 +129,14 @@ void fixed16_matmul(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed
   assert(scratch.holds(n_rows, cols));
   int16_t* const integers = scratch.integers();
   float* const steps = scratch.steps();
-  const auto count_of = [&](int64_t block) { return static_cast<int>(std::min<int64_t>(kFixed16Block, cols - block * kFixed16Block)); };
+  const auto count_of = [&](int64_t block) {
+    return static_cast<int>(std::min<int64_t>(kFixed16Block, cols - block * kFixed16Block));
+  };
   pool.parallel_for(n_rows, 8, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row)
       for (int64_t block = 0; block < blocks; ++block)
-        steps[block * n_rows + row] = kernels.pack(x + row * cols + block * kFixed16Block, count_of(block), kFixed16Most,
-                                                   integers + (block * n_rows + row) * kFixed16Block);
+        steps[block * n_rows + row] = kernels.pack(x + row * cols + block * kFixed16Block, count_of(block),
+                                                   kFixed16Most, integers + (block * n_rows + row) * kFixed16Block);
   });
 
   const Tiles tiles(n_rows, kFixed16Rows);
@@ -140,7 +145,10 @@ void fixed16_matmul(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed
   for (size_t i = 0; i < targets.size(); ++i)
     all_panels += panels[i] = static_cast<const Fixed16Matrix&>(*targets[i].weight).panels();
   // Few panels and many threads: cut the rows too.
-  const int64_t ranges = pool.size() == 1 ? 1 : std::clamp<int64_t>((kPiecesPerThread * pool.size() + all_panels - 1) / all_panels, 1, tiles.count);
+  const int64_t ranges =
+      pool.size() == 1
+          ? 1
+          : std::clamp<int64_t>((kPiecesPerThread * pool.size() + all_panels - 1) / all_panels, 1, tiles.count);
   const int64_t tiles_per_range = (tiles.count + ranges - 1) / ranges;
   const auto compute = [&](const MatmulTarget& target, int64_t panel, int64_t first_tile) {
     const auto& matrix = static_cast<const Fixed16Matrix&>(*target.weight);

@@ -35,7 +35,8 @@ class Fixed16Matrix final : public Matrix {
     return integers() + (panel * pairs() + block * (kFixed16Block / 2)) * kFixed16Lanes * 2;
   }
   const float* steps(int64_t panel, int64_t block) const {
-    return reinterpret_cast<const float*>(integers() + panels() * pairs() * kFixed16Lanes * 2) + (panel * blocks() + block) * kFixed16Lanes;
+    return reinterpret_cast<const float*>(integers() + panels() * pairs() * kFixed16Lanes * 2) +
+           (panel * blocks() + block) * kFixed16Lanes;
   }
 
  private:

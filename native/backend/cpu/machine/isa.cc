@@ -24,12 +24,12 @@ namespace monolith {
 namespace {
 
 struct Features {
-  bool avx2 = false;          // AVX2, FMA, F16C
-  bool avx512 = false;        // F, BW, VL, DQ, VNNI
+  bool avx2 = false;    // AVX2, FMA, F16C
+  bool avx512 = false;  // F, BW, VL, DQ, VNNI
   bool avx512_bf16 = false;
   bool zen4 = false;
-  bool neon = false;          // the 8-bit dot product; plain vectors every AArch64 processor has
-  bool neon_i8mm = false;     // and the 8-bit matrix product
+  bool neon = false;       // the 8-bit dot product; plain vectors every AArch64 processor has
+  bool neon_i8mm = false;  // and the 8-bit matrix product
 };
 
 Features read_features() {
@@ -47,10 +47,8 @@ Features read_features() {
   const unsigned leaves = a;
   features.avx2 = ymm_saved && fma && f16c && (b & 1u << 5);
   const unsigned f_dq_bw_vl = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
-  features.avx512 =
-      features.avx2 && zmm_saved && (b & f_dq_bw_vl) == f_dq_bw_vl && (c & 1u << 11);
-  if (features.avx512 && leaves >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d))
-    features.avx512_bf16 = a & 1u << 5;
+  features.avx512 = features.avx2 && zmm_saved && (b & f_dq_bw_vl) == f_dq_bw_vl && (c & 1u << 11);
+  if (features.avx512 && leaves >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) features.avx512_bf16 = a & 1u << 5;
   // Family and vendor as in AMD's APM, volume 3, CPUID Fn0000_0000 and Fn0000_0001.
   char vendor[12];
   if (!__get_cpuid(0, &a, &b, &c, &d)) return features;
@@ -95,8 +93,7 @@ int allowed_cores() {
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
       if (!CPU_ISSET(cpu, &allowed)) continue;
       const std::string name = std::to_string(cpu);
-      const std::string siblings =
-          first_line("/sys/devices/system/cpu/cpu" + name + "/topology/thread_siblings_list");
+      const std::string siblings = first_line("/sys/devices/system/cpu/cpu" + name + "/topology/thread_siblings_list");
       cores.insert(siblings.empty() ? name : siblings);
     }
     if (!cores.empty()) return static_cast<int>(cores.size());
@@ -149,8 +146,7 @@ Result<CpuIsa> choose_cpu_isa(std::string_view name) {
     names += cpu_isa_name(isa);
   }
   return Error{ErrorCode::kInvalidArgument,
-               "instruction set \"" + std::string(name) +
-                   "\" is not available; this processor has auto" + names};
+               "instruction set \"" + std::string(name) + "\" is not available; this processor has auto" + names};
 }
 
 int usable_cores() {

@@ -26,7 +26,7 @@ namespace monolith {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20, kSmallPage = 4096;
-constexpr int kCollapse = 25;   // MADV_COLLAPSE, which older headers lack
+constexpr int kCollapse = 25;  // MADV_COLLAPSE, which older headers lack
 constexpr int kMostRefused = 8;
 
 // AddressSanitizer knows what lies behind memory of the heap, and nothing of mappings, which lie side by side: with it each has so much
@@ -50,8 +50,10 @@ void unmap(void* base, size_t size) {
 Mapping::~Mapping() { unmap(base_, base_size_); }
 
 Mapping::Mapping(Mapping&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)),
-      base_(std::exchange(other.base_, nullptr)), base_size_(std::exchange(other.base_size_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      base_(std::exchange(other.base_, nullptr)),
+      base_size_(std::exchange(other.base_size_, 0)) {}
 
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   if (this != &other) {
@@ -70,9 +72,9 @@ Result<Mapping> Mapping::create(size_t bytes) {
   // then covers 2 MiB instead of 4 KiB, which a stream over gigabytes of weights notices.
   const bool huge = asks_for_huge_pages(bytes);
   const size_t wanted = bytes + (huge ? kHugePage : 0) + kGuard;
-  void* base = wanted < bytes ? MAP_FAILED
-                              : mmap(nullptr, wanted, PROT_READ | PROT_WRITE,
-                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* base = wanted < bytes
+                   ? MAP_FAILED
+                   : mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED)
     return Error{ErrorCode::kOutOfMemory, "cannot map " + std::to_string(bytes) + " bytes of memory"};
   Mapping mapping;
@@ -84,7 +86,7 @@ Result<Mapping> Mapping::create(size_t bytes) {
     const size_t past_edge = reinterpret_cast<uintptr_t>(base) % kHugePage;
     if (past_edge != 0) mapping.data_ += kHugePage - past_edge;
 #if defined(MADV_HUGEPAGE)
-    madvise(mapping.data_, bytes, MADV_HUGEPAGE);   // a hint: without it everything works, slower
+    madvise(mapping.data_, bytes, MADV_HUGEPAGE);  // a hint: without it everything works, slower
 #endif
     static const uint64_t nodes = memory_nodes();
     interleave(mapping.data_, bytes, nodes);
@@ -97,8 +99,9 @@ size_t Mapping::page_bytes() const { return asks_for_huge_pages(size_) ? kHugePa
 
 size_t Mapping::gather(std::chrono::steady_clock::time_point until) const {
   size_t gathered = 0;
-  int refused = 0;   // in a row: each costs milliseconds, in which the system looks through all of its memory
-  for (size_t at = 0; at + kHugePage <= size_ && refused < kMostRefused && std::chrono::steady_clock::now() < until; at += kHugePage) {
+  int refused = 0;  // in a row: each costs milliseconds, in which the system looks through all of its memory
+  for (size_t at = 0; at + kHugePage <= size_ && refused < kMostRefused && std::chrono::steady_clock::now() < until;
+       at += kHugePage) {
     const bool huge = madvise(data_ + at, kHugePage, kCollapse) == 0;
     refused = huge ? 0 : refused + 1;
     gathered += huge ? kHugePage : 0;

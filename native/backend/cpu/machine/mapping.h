@@ -32,7 +32,7 @@ class Mapping {
  private:
   std::byte* data_ = nullptr;
   size_t size_ = 0;
-  void* base_ = nullptr;        // what munmap gets: data_ may be further, at a huge page's edge
+  void* base_ = nullptr;  // what munmap gets: data_ may be further, at a huge page's edge
   size_t base_size_ = 0;
 };
 

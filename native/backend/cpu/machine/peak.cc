@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-constexpr long kRounds = 2'000'000;   // about 3 ms
+constexpr long kRounds = 2'000'000;  // about 3 ms
 
 // Of a loop that is there at all: no others than x86-64 have any.
 [[maybe_unused]] double rate(void (*loop)(long), double per_round, int threads, int repeats) {

@@ -7,8 +7,8 @@ namespace monolith {
 
 // Multiplications and additions per second, all threads together.
 struct ArithmeticPeak {
-  double integer8 = 0;   // sums of products of bytes in 32 bits, the instructions that the quantized products use
-  double float32 = 0;    // fused multiply-additions
+  double integer8 = 0;  // sums of products of bytes in 32 bits, the instructions that the quantized products use
+  double float32 = 0;   // fused multiply-additions
 };
 
 // Runs independent chains of those instructions on `threads` threads (1 to 1024), some milliseconds each; the

@@ -6,8 +6,9 @@
 namespace monolith {
 namespace {
 
-#define TWELVE(chain) \
-  chain("0") chain("1") chain("2") chain("3") chain("4") chain("5") chain("6") chain("7") chain("8") chain("9") chain("10") chain("11")
+#define TWELVE(chain)                                                                                           \
+  chain("0") chain("1") chain("2") chain("3") chain("4") chain("5") chain("6") chain("7") chain("8") chain("9") \
+      chain("10") chain("11")
 #define REGISTERS \
   "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12"
 #define CLEAR(n) "vpxor %%xmm" n ", %%xmm" n ", %%xmm" n "\n\t"
@@ -15,13 +16,13 @@ namespace {
 #define FLOAT32(n) "vfmadd231ps %%zmm12, %%zmm12, %%zmm" n "\n\t"
 
 void integer8(long count) {
-  asm volatile(TWELVE(CLEAR) CLEAR("12") ::: REGISTERS);
-  for (; count > 0; --count) asm volatile(TWELVE(INTEGER8) ::: REGISTERS);
+  asm volatile(TWELVE(CLEAR) CLEAR("12")::: REGISTERS);
+  for (; count > 0; --count) asm volatile(TWELVE(INTEGER8)::: REGISTERS);
 }
 
 void float32(long count) {
-  asm volatile(TWELVE(CLEAR) CLEAR("12") ::: REGISTERS);
-  for (; count > 0; --count) asm volatile(TWELVE(FLOAT32) ::: REGISTERS);
+  asm volatile(TWELVE(CLEAR) CLEAR("12")::: REGISTERS);
+  for (; count > 0; --count) asm volatile(TWELVE(FLOAT32)::: REGISTERS);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ constexpr int64_t lines_per_row(ActivationKind kind, int64_t cols) {
 // its scale is NaN or 0.
 struct alignas(kLineBytes) ActivationBlock {
   int8_t a[32];
-  float scale;                     // amax / 127
+  float scale;  // amax / 127
   int32_t minus_128_sum;
   int32_t minus_8_sum;
   int32_t minus_32_sum[2];         // of the first and the last 16

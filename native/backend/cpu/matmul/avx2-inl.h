@@ -26,12 +26,12 @@ constexpr int kHalves = M <= 2 ? 2 : 1;
 template <int kBytes>
 [[gnu::always_inline]] inline void stream(const std::byte* from) {
   UNROLL for (int byte = 0; byte < kBytes; byte += 64)
-    _mm_prefetch(reinterpret_cast<const char*>(from + kPrefetchAhead + byte), _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(from + kPrefetchAhead + byte), _MM_HINT_T0);
 }
 template <int kBytes>
 [[gnu::always_inline]] inline void stream_next_strip(const StripTile& tile, const std::byte* from) {
   UNROLL for (int byte = 0; byte < kBytes; byte += 64)
-    _mm_prefetch(reinterpret_cast<const char*>(from + tile.layout->halves + byte), _MM_HINT_T1);
+      _mm_prefetch(reinterpret_cast<const char*>(from + tile.layout->halves + byte), _MM_HINT_T1);
 }
 
 inline __m256i load_bytes(const std::byte* at) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)); }
@@ -57,9 +57,7 @@ template <int M>
 // Runs its body over the strip with the first lane of `halves` halves at a time.
 #define EACH_HALF(halves, first) for (int first = 0; first < kStripRows && first < tile.lanes; first += 8 * (halves))
 // Rows and halves a kernel has at hand: accumulator h * M + r.
-#define EACH_SUM(halves, h, r)                \
-  UNROLL for (int h = 0; h < (halves); ++h)   \
-    UNROLL for (int r = 0; r < M; ++r)
+#define EACH_SUM(halves, h, r) UNROLL for (int h = 0; h < (halves); ++h) UNROLL for (int r = 0; r < M; ++r)
 
 template <int M, int kSums>
 [[gnu::always_inline]] inline void finish(const StripTile& tile, int first, const __m256 (&acc)[kSums]) {

@@ -30,7 +30,7 @@ void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride)
   const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
   for (int64_t k = 0; k < cols; k += 32, out += line_stride) {
     __m256 v[4];
-    __m256i amax = _mm256_setzero_si256();   // as integers, magnitudes order like the floats, NaN above infinity
+    __m256i amax = _mm256_setzero_si256();  // as integers, magnitudes order like the floats, NaN above infinity
     UNROLL for (int i = 0; i < 4; ++i) {
       v[i] = _mm256_loadu_ps(x + k + 8 * i);
       amax = _mm256_max_epi32(amax, _mm256_and_si256(_mm256_castps_si256(v[i]), magnitude));
@@ -47,8 +47,7 @@ void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride)
       __m256i a[4];
       UNROLL for (int i = 0; i < 4; ++i) a[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inverse));
       // Packing works within 128-bit halves: the last step puts the eight groups of four in order.
-      const __m256i bytes =
-          _mm256_packs_epi16(_mm256_packs_epi32(a[0], a[1]), _mm256_packs_epi32(a[2], a[3]));
+      const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(a[0], a[1]), _mm256_packs_epi32(a[2], a[3]));
       _mm256_store_si256(reinterpret_cast<__m256i*>(block->a),
                          _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
       const int32_t sum0 = sum_of(_mm256_add_epi32(a[0], a[1])), sum1 = sum_of(_mm256_add_epi32(a[2], a[3]));
@@ -132,7 +131,7 @@ void floats(const StripTile& tile) {
 // Eight codes, widened to where binary16 has their bits: 2^-8 of their values.
 __m256 f8_values(const std::byte* codes) {
   const __m128i wide = _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes)));
-  const __m128i bits = _mm_set1_epi16(static_cast<int16_t>(0xbfff));   // all but what the sign was copied to
+  const __m128i bits = _mm_set1_epi16(static_cast<int16_t>(0xbfff));  // all but what the sign was copied to
   return _mm256_cvtph_ps(_mm_and_si128(_mm_slli_epi16(wide, 7), bits));
 }
 
@@ -152,7 +151,8 @@ void f8(const StripTile& tile) {
           if (k % 4 == 0) stream<64>(w);
           UNROLL for (int h = 0; h < kHalves<M>; ++h) {
             const __m256 scale = _mm256_loadu_ps(scales + 8 * h);
-            const __m256 w0 = _mm256_mul_ps(f8_values(w + first + 8 * h), scale), w1 = _mm256_mul_ps(f8_values(w + 16 + first + 8 * h), scale);
+            const __m256 w0 = _mm256_mul_ps(f8_values(w + first + 8 * h), scale),
+                         w1 = _mm256_mul_ps(f8_values(w + 16 + first + 8 * h), scale);
             UNROLL for (int r = 0; r < M; ++r) {
               even[h * M + r] = _mm256_fmadd_ps(w0, _mm256_set1_ps(x[16 * r + k]), even[h * M + r]);
               odd[h * M + r] = _mm256_fmadd_ps(w1, _mm256_set1_ps(x[16 * r + k + 1]), odd[h * M + r]);
@@ -165,12 +165,21 @@ void f8(const StripTile& tile) {
     finish<M>(tile, first, even);
   }
 }
-template <int M> void f32(const StripTile& tile) { floats<F32Weights, M>(tile); }
-template <int M> void f16(const StripTile& tile) { floats<F16Weights, M>(tile); }
-template <int M> void bf16(const StripTile& tile) { floats<Bf16Weights, M>(tile); }
+template <int M>
+void f32(const StripTile& tile) {
+  floats<F32Weights, M>(tile);
+}
+template <int M>
+void f16(const StripTile& tile) {
+  floats<F16Weights, M>(tile);
+}
+template <int M>
+void bf16(const StripTile& tile) {
+  floats<Bf16Weights, M>(tile);
+}
 
 // Defines kernel_by_rows(tile): kernel<M> for the tile's number of rows.
-#define BY_ROWS(kernel)                                                                      \
+#define BY_ROWS(kernel)                                                                         \
   constexpr StripKernel kernel##_rows[kMaxRows] = {kernel<1>, kernel<2>, kernel<3>, kernel<4>}; \
   void kernel##_by_rows(const StripTile& tile) { kernel##_rows[tile.n_rows - 1](tile); }
 BY_ROWS(f32)
@@ -188,10 +197,10 @@ constinit const MatmulKernels kAvx2Matmul = {
     .max_tile_rows = kMaxRows,
     .pack = {pack_int8, pack_f32, nullptr},
     .activation = kUsualActivations,
-    .strip = {f32_by_rows, f16_by_rows, bf16_by_rows, avx2::q8_0, avx2::q4_0, avx2::q4_1, avx2::q5_0, avx2::q5_1,
-              avx2::iq4_nl, avx2::mxfp4, avx2::q2_k, avx2::q3_k, avx2::q4_k, avx2::q5_k, avx2::q6_k, avx2::iq4_xs,
-              avx2::iq1_s, avx2::iq1_m, avx2::iq2_xxs, avx2::iq2_s, avx2::iq2_s, avx2::iq3_xxs, avx2::iq3_s,
-              avx2::tq2_0, avx2::tq2_0, avx2::nvfp4, f8_by_rows},
+    .strip = {f32_by_rows,   f16_by_rows,  bf16_by_rows, avx2::q8_0,  avx2::q4_0,    avx2::q4_1,  avx2::q5_0,
+              avx2::q5_1,    avx2::iq4_nl, avx2::mxfp4,  avx2::q2_k,  avx2::q3_k,    avx2::q4_k,  avx2::q5_k,
+              avx2::q6_k,    avx2::iq4_xs, avx2::iq1_s,  avx2::iq1_m, avx2::iq2_xxs, avx2::iq2_s, avx2::iq2_s,
+              avx2::iq3_xxs, avx2::iq3_s,  avx2::tq2_0,  avx2::tq2_0, avx2::nvfp4,   f8_by_rows},
 };
 
 }  // namespace monolith

@@ -20,13 +20,15 @@ template <int kBytes>
 [[gnu::always_inline]] inline void stream(const std::byte* from, StreamDistances ahead) {
   if (ahead.near != 0)
     UNROLL for (int byte = 0; byte < kBytes; byte += 64)
-      _mm_prefetch(reinterpret_cast<const char*>(from + ahead.near + byte), _MM_HINT_T0);
+        _mm_prefetch(reinterpret_cast<const char*>(from + ahead.near + byte), _MM_HINT_T0);
   if (ahead.far == 0) return;
   const std::byte* const far = from + ahead.far;
   if (ahead.near != 0)
-    UNROLL for (int byte = 0; byte < kBytes; byte += 64) _mm_prefetch(reinterpret_cast<const char*>(far + byte), _MM_HINT_T1);
+    UNROLL for (int byte = 0; byte < kBytes; byte += 64)
+        _mm_prefetch(reinterpret_cast<const char*>(far + byte), _MM_HINT_T1);
   else
-    UNROLL for (int byte = 0; byte < kBytes; byte += 256) _mm_prefetch(reinterpret_cast<const char*>(far + byte), _MM_HINT_T1);
+    UNROLL for (int byte = 0; byte < kBytes; byte += 256)
+        _mm_prefetch(reinterpret_cast<const char*>(far + byte), _MM_HINT_T1);
 }
 
 // Floats do so little work per line that more than this gains nothing, on either.
@@ -37,7 +39,7 @@ inline constexpr StreamDistances kFloatsAhead{0, 4096};
 template <int kBytes>
 [[gnu::always_inline]] inline void stream_next_strip(const StripTile& tile, const std::byte* from) {
   UNROLL for (int byte = 0; byte < kBytes; byte += 64)
-    _mm_prefetch(reinterpret_cast<const char*>(from + tile.layout->halves + byte), _MM_HINT_T1);
+      _mm_prefetch(reinterpret_cast<const char*>(from + tile.layout->halves + byte), _MM_HINT_T1);
 }
 
 inline __m512i load_bytes(const std::byte* at) { return _mm512_loadu_si512(at); }
@@ -68,16 +70,16 @@ template <int M>
   float* out = tile.out;
   if (tile.add_to_out)
     UNROLL for (int r = 0; r < M; ++r, out += tile.out_stride)
-      _mm512_mask_storeu_ps(out, lanes, _mm512_add_ps(_mm512_maskz_loadu_ps(lanes, out), acc[r]));
+        _mm512_mask_storeu_ps(out, lanes, _mm512_add_ps(_mm512_maskz_loadu_ps(lanes, out), acc[r]));
   else
     UNROLL for (int r = 0; r < M; ++r, out += tile.out_stride) _mm512_mask_storeu_ps(out, lanes, acc[r]);
 }
 
 // Defines kernel_by_rows(tile): kernel<M> for the tile's number of rows.
-#define BY_ROWS(kernel)                                                                                    \
-  constexpr StripKernel kernel##_rows[kMaxRows] = {                                                        \
-      kernel<1>, kernel<2>, kernel<3>, kernel<4>,  kernel<5>,  kernel<6>,                                  \
-      kernel<7>, kernel<8>, kernel<9>, kernel<10>, kernel<11>, kernel<12>};                                \
+#define BY_ROWS(kernel)                                                     \
+  constexpr StripKernel kernel##_rows[kMaxRows] = {                         \
+      kernel<1>, kernel<2>, kernel<3>, kernel<4>,  kernel<5>,  kernel<6>,   \
+      kernel<7>, kernel<8>, kernel<9>, kernel<10>, kernel<11>, kernel<12>}; \
   void kernel##_by_rows(const StripTile& tile) { kernel##_rows[tile.n_rows - 1](tile); }
 
 }  // namespace

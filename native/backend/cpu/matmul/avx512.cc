@@ -17,9 +17,8 @@ void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride)
     const __m512 x0 = _mm512_loadu_ps(x + k), x1 = _mm512_loadu_ps(x + k + 16);
     // As integers, magnitudes order like the floats, NaN above infinity.
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
-    const uint32_t amax_bits = _mm512_reduce_max_epu32(
-        _mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(x0), magnitude),
-                         _mm512_and_si512(_mm512_castps_si512(x1), magnitude)));
+    const uint32_t amax_bits = _mm512_reduce_max_epu32(_mm512_max_epu32(
+        _mm512_and_si512(_mm512_castps_si512(x0), magnitude), _mm512_and_si512(_mm512_castps_si512(x1), magnitude)));
     ActivationBlock* block = reinterpret_cast<ActivationBlock*>(out);
     _mm512_store_si512(block, _mm512_setzero_si512());
     if (amax_bits >= kInfinityBits) {
@@ -65,9 +64,7 @@ struct F16Weights {
 };
 struct Bf16Weights {
   static constexpr int kPairBytes = 64;
-  static __m512 even(const std::byte* pair) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(load_bytes(pair), 16));
-  }
+  static __m512 even(const std::byte* pair) { return _mm512_castsi512_ps(_mm512_slli_epi32(load_bytes(pair), 16)); }
   static __m512 odd(const std::byte* pair) {
     return _mm512_castsi512_ps(_mm512_and_si512(load_bytes(pair), _mm512_set1_epi32(static_cast<int>(0xffff0000))));
   }
@@ -98,7 +95,7 @@ void f8(const StripTile& tile) {
   const float* x = reinterpret_cast<const float*>(tile.lines);
   __m512 even[M], odd[M];
   EACH_ROW(r) even[r] = odd[r] = _mm512_setzero_ps();
-  const __m512i bits = _mm512_set1_epi16(static_cast<int16_t>(0xbfff));   // all but what the sign was copied to
+  const __m512i bits = _mm512_set1_epi16(static_cast<int16_t>(0xbfff));  // all but what the sign was copied to
   for (int64_t record = 0; record < tile.layout->cols / kF8Record; ++record) {
     const __m512 scale = _mm512_loadu_ps(w);
     stream<64>(w, kFloatsAhead);
@@ -118,9 +115,18 @@ void f8(const StripTile& tile) {
   EACH_ROW(r) even[r] = _mm512_add_ps(even[r], odd[r]);
   finish(tile, even);
 }
-template <int M> void f32(const StripTile& tile) { floats<F32Weights, M>(tile); }
-template <int M> void f16(const StripTile& tile) { floats<F16Weights, M>(tile); }
-template <int M> void bf16(const StripTile& tile) { floats<Bf16Weights, M>(tile); }
+template <int M>
+void f32(const StripTile& tile) {
+  floats<F32Weights, M>(tile);
+}
+template <int M>
+void f16(const StripTile& tile) {
+  floats<F16Weights, M>(tile);
+}
+template <int M>
+void bf16(const StripTile& tile) {
+  floats<Bf16Weights, M>(tile);
+}
 
 BY_ROWS(f32)
 BY_ROWS(f16)
@@ -137,17 +143,38 @@ constinit const MatmulKernels kAvx512Matmul = {
     .max_tile_rows = kMaxRows,
     .pack = {pack_int8, pack_f32, nullptr},
     .activation = kUsualActivations,
-    .strip = {f32_by_rows, f16_by_rows, bf16_by_rows, avx512::q8_0, avx512::q4_0, avx512::q4_1, avx512::q5_0,
-              avx512::q5_1, avx512::iq4_nl, avx512::mxfp4, avx512::q2_k, avx512::q3_k, avx512::q4_k, avx512::q5_k,
-              avx512::q6_k, avx512::iq4_xs,
-              avx512::iq1_s, avx512::iq1_m, avx512::iq2_xxs, avx512::iq2_s, avx512::iq2_s, avx512::iq3_xxs,
-              avx512::iq3_s, avx512::tq2_0, avx512::tq2_0, avx512::nvfp4, f8_by_rows},
+    .strip = {f32_by_rows,     f16_by_rows,   bf16_by_rows,   avx512::q8_0,    avx512::q4_0,  avx512::q4_1,
+              avx512::q5_0,    avx512::q5_1,  avx512::iq4_nl, avx512::mxfp4,   avx512::q2_k,  avx512::q3_k,
+              avx512::q4_k,    avx512::q5_k,  avx512::q6_k,   avx512::iq4_xs,  avx512::iq1_s, avx512::iq1_m,
+              avx512::iq2_xxs, avx512::iq2_s, avx512::iq2_s,  avx512::iq3_xxs, avx512::iq3_s, avx512::tq2_0,
+              avx512::tq2_0,   avx512::nvfp4, f8_by_rows},
     .max_pair_rows = kMaxPairRows,
-    .pair = {nullptr, nullptr, nullptr, avx512::q8_0_pair, avx512::q4_0_pair, avx512::q4_1_pair, avx512::q5_0_pair,
-             avx512::q5_1_pair, avx512::iq4_nl_pair, avx512::mxfp4_pair, avx512::q2_k_pair, avx512::q3_k_pair,
-             avx512::q4_k_pair, avx512::q5_k_pair, avx512::q6_k_pair, avx512::iq4_xs_pair,
-              avx512::iq1_s_pair, avx512::iq1_m_pair, avx512::iq2_xxs_pair, avx512::iq2_s_pair, avx512::iq2_s_pair,
-              avx512::iq3_xxs_pair, avx512::iq3_s_pair, avx512::tq2_0_pair, avx512::tq2_0_pair, avx512::nvfp4_pair},
+    .pair = {nullptr,
+             nullptr,
+             nullptr,
+             avx512::q8_0_pair,
+             avx512::q4_0_pair,
+             avx512::q4_1_pair,
+             avx512::q5_0_pair,
+             avx512::q5_1_pair,
+             avx512::iq4_nl_pair,
+             avx512::mxfp4_pair,
+             avx512::q2_k_pair,
+             avx512::q3_k_pair,
+             avx512::q4_k_pair,
+             avx512::q5_k_pair,
+             avx512::q6_k_pair,
+             avx512::iq4_xs_pair,
+             avx512::iq1_s_pair,
+             avx512::iq1_m_pair,
+             avx512::iq2_xxs_pair,
+             avx512::iq2_s_pair,
+             avx512::iq2_s_pair,
+             avx512::iq3_xxs_pair,
+             avx512::iq3_s_pair,
+             avx512::tq2_0_pair,
+             avx512::tq2_0_pair,
+             avx512::nvfp4_pair},
 };
 
 }  // namespace monolith

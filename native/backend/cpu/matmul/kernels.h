@@ -21,12 +21,12 @@ struct StripTile {
   const std::byte* strip;
   const std::byte* halves;
   const StripLayout* layout;
-  const std::byte* lines;        // the packed tile
-  int n_rows;                    // 1 .. max_tile_rows, or max_pair_rows
-  int lanes;                     // 1 .. 16, or 17 .. 32
+  const std::byte* lines;  // the packed tile
+  int n_rows;              // 1 .. max_tile_rows, or max_pair_rows
+  int lanes;               // 1 .. 16, or 17 .. 32
   float* out;
   int64_t out_stride;
-  const float* bias;             // of lane 0, or null
+  const float* bias;  // of lane 0, or null
   bool add_to_out;
   // Of a pair: weights that some later call will read. It asks for so many lines of them per 32 columns.
   const std::byte* ahead = nullptr;
@@ -79,7 +79,7 @@ constexpr int strip_type_index(TensorType type) {
     case TensorType::kF8Scaled: return 26;
     case TensorType::kI32:
     case TensorType::kI64:
-    case TensorType::kF8E4M3: break;   // not computed with here
+    case TensorType::kF8E4M3: break;  // not computed with here
   }
   return 0;
 }
@@ -95,14 +95,14 @@ inline constexpr ActivationKinds kUsualActivations = [] {
 }();
 
 struct MatmulKernels {
-  const char* name;                            // as cpu_isa_name() has it
-  std::atomic<uint64_t>* calls;                // products computed with this table since the process began
+  const char* name;              // as cpu_isa_name() has it
+  std::atomic<uint64_t>* calls;  // products computed with this table since the process began
   int max_tile_rows;
-  PackRow pack[kActivationKinds];              // by ActivationKind
+  PackRow pack[kActivationKinds];  // by ActivationKind
   ActivationKinds activation;
   StripKernel strip[kStripTypes];
-  int max_pair_rows = 0;                       // 0: there are no pair kernels
-  StripKernel pair[kStripTypes] = {};          // null where a type has none
+  int max_pair_rows = 0;               // 0: there are no pair kernels
+  StripKernel pair[kStripTypes] = {};  // null where a type has none
 };
 
 // The kernels of each instruction set, for the processor that has it.

@@ -41,9 +41,7 @@ constexpr int64_t kProductAlone = 64 * 1024;
 // Below this many values packing on one thread is quicker than a section of its own.
 constexpr int64_t kPackAlone = 16 * 1024;
 
-const CpuMatrix& cpu_matrix(const MatmulTarget& target) {
-  return static_cast<const CpuMatrix&>(*target.weight);
-}
+const CpuMatrix& cpu_matrix(const MatmulTarget& target) { return static_cast<const CpuMatrix&>(*target.weight); }
 
 // How one target is cut into pieces.
 struct Pieces {
@@ -73,10 +71,11 @@ Pieces cut(const CpuMatrix& matrix, const Tiles& tiles, int64_t all_strips, int 
 struct Ahead {
   const std::byte* at = nullptr;
   const std::byte* end = nullptr;
-  int64_t step = 0;   // bytes that a call asks for
-  int lines = 0;      // per 32 columns
+  int64_t step = 0;  // bytes that a call asks for
+  int lines = 0;     // per 32 columns
 
-  Ahead(const CpuMatrix& matrix, const Pieces& pieces, int64_t first_strip, int64_t last_strip, int tiles, int threads) {
+  Ahead(const CpuMatrix& matrix, const Pieces& pieces, int64_t first_strip, int64_t last_strip, int tiles,
+        int threads) {
     const int64_t begin_strip = first_strip + pieces.strips_per_panel * threads;
     if (pieces.ranges > 1 || begin_strip >= matrix.n_strips()) return;
     const int64_t strips = std::min(pieces.strips_per_panel, matrix.n_strips() - begin_strip);
@@ -106,7 +105,7 @@ struct Product {
   int64_t cols, all_strips;
   int threads;
   bool pairs;
-  std::array<Pieces, kMaxTargets> cuts = {};   // by target
+  std::array<Pieces, kMaxTargets> cuts = {};  // by target
 
   ActivationKind kind(const MatmulTarget& target) const {
     return kernels.activation[strip_type_index(cpu_matrix(target).layout().type)];
@@ -217,7 +216,7 @@ size_t MatmulScratch::bytes_for(int max_rows, int64_t max_cols) {
 
 Status MatmulScratch::reserve(int max_rows, int64_t max_cols) {
   for (int kind = 0; kind < kActivationKinds; ++kind) {
-    auto area = Mapping::create(area_bytes(kind, max_rows, max_cols));   // touched only if used
+    auto area = Mapping::create(area_bytes(kind, max_rows, max_cols));  // touched only if used
     if (!area) return area.error();
     areas_[kind] = std::move(*area);
   }
@@ -235,8 +234,8 @@ void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScra
   assert(scratch.holds(n_rows, cols));
   kernels.calls->fetch_add(1, std::memory_order_relaxed);
   const bool pairs = n_rows > kernels.max_tile_rows && std::ranges::all_of(targets, [&](const MatmulTarget& target) {
-    return kernels.pair[strip_type_index(cpu_matrix(target).layout().type)] != nullptr;
-  });
+                       return kernels.pair[strip_type_index(cpu_matrix(target).layout().type)] != nullptr;
+                     });
   const Tiles tiles(n_rows, pairs ? kernels.max_pair_rows : kernels.max_tile_rows);
   Product product{kernels, scratch, targets, tiles, cols, 0, pool.size(), pairs};
 

@@ -30,17 +30,19 @@ class CpuMatrix final : public Matrix {
   }
   // Repacks `source` as `stored`: its own type, or F32. Errors: kUnsupported (type, shape), kInvalidArgument
   // (data too short), kOutOfMemory.
-  static Result<std::unique_ptr<CpuMatrix>> create(const MatrixSource& source, TensorType stored,
-                                                   ThreadPool& pool);
+  static Result<std::unique_ptr<CpuMatrix>> create(const MatrixSource& source, TensorType stored, ThreadPool& pool);
 
   const StripLayout& layout() const { return layout_; }
   int64_t n_strips() const { return (rows + kStripRows - 1) / kStripRows; }
   const std::byte* strip(int64_t index) const { return memory_.data() + static_cast<size_t>(index) * layout_.records; }
   const std::byte* halves(int64_t strip) const {
-    return memory_.data() + static_cast<size_t>(n_strips()) * layout_.records + static_cast<size_t>(strip) * layout_.halves;
+    return memory_.data() + static_cast<size_t>(n_strips()) * layout_.records +
+           static_cast<size_t>(strip) * layout_.halves;
   }
   // Of the rows of a strip, or null.
-  const float* factors(int64_t strip) const { return factors_.empty() ? nullptr : factors_.data() + strip * kStripRows; }
+  const float* factors(int64_t strip) const {
+    return factors_.empty() ? nullptr : factors_.data() + strip * kStripRows;
+  }
   // Loading::gather().
   size_t gather(std::chrono::steady_clock::time_point until) const { return memory_.gather(until); }
   // Row `row` as floats, the bits dequantize() gives, times its factor.
@@ -50,7 +52,7 @@ class CpuMatrix final : public Matrix {
   CpuMatrix() = default;
   StripLayout layout_{};
   Mapping memory_;
-  std::vector<float> factors_;   // of whole strips; of all rows or of none
+  std::vector<float> factors_;  // of whole strips; of all rows or of none
 };
 
 // Packed activations, one area per kind: the targets of one call may want different kinds.
@@ -61,9 +63,7 @@ class MatmulScratch {
   static size_t bytes_for(int max_rows, int64_t max_cols);
   std::byte* lines(ActivationKind kind) const { return areas_[static_cast<int>(kind)].data(); }
   bool holds(int64_t rows, int64_t cols) const { return rows <= max_rows_ && cols <= max_cols_; }
-  bool fits(ActivationKind kind, int64_t lines) const {
-    return lines <= lines_per_row(kind, max_cols_) * max_rows_;
-  }
+  bool fits(ActivationKind kind, int64_t lines) const { return lines <= lines_per_row(kind, max_cols_) * max_rows_; }
 
  private:
   int64_t max_rows_ = 0, max_cols_ = 0;

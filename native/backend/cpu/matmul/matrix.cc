@@ -30,20 +30,20 @@ size_t CpuMatrix::bytes_for(TensorType stored, int64_t rows, int64_t cols) {
   return strip_layout(stored, cols).bytes() * static_cast<size_t>((rows + kStripRows - 1) / kStripRows);
 }
 
-Result<std::unique_ptr<CpuMatrix>> CpuMatrix::create(const MatrixSource& source, TensorType stored,
-                                                     ThreadPool& pool) {
+Result<std::unique_ptr<CpuMatrix>> CpuMatrix::create(const MatrixSource& source, TensorType stored, ThreadPool& pool) {
   assert(stored == source.type || stored == TensorType::kF32);
-  const std::string shape = "matrix [" + std::to_string(source.rows) + ", " + std::to_string(source.cols) +
-                            "] of " + std::string(source.type == TensorType::kF8Scaled ? traits_of(source.type).name
-                                                                                   : tensor_type_name(static_cast<uint32_t>(source.type)));
+  const std::string shape =
+      "matrix [" + std::to_string(source.rows) + ", " + std::to_string(source.cols) + "] of " +
+      std::string(source.type == TensorType::kF8Scaled ? traits_of(source.type).name
+                                                       : tensor_type_name(static_cast<uint32_t>(source.type)));
   if (!shape_supported(source.type, source.rows, source.cols))
     return Error{ErrorCode::kUnsupported, shape + ": shape or type not supported"};
   const TensorTypeTraits& traits = traits_of(source.type);
   const size_t row_bytes = static_cast<size_t>(source.cols / traits.block_values * traits.block_bytes);
   const size_t wanted = row_bytes * static_cast<size_t>(source.rows);
   if (source.data.size() < wanted)
-    return Error{ErrorCode::kInvalidArgument, shape + ": needs " + std::to_string(wanted) + " bytes, got " +
-                                                  std::to_string(source.data.size())};
+    return Error{ErrorCode::kInvalidArgument,
+                 shape + ": needs " + std::to_string(wanted) + " bytes, got " + std::to_string(source.data.size())};
 
   std::unique_ptr<CpuMatrix> matrix(new CpuMatrix());
   matrix->rows = source.rows;
@@ -68,8 +68,8 @@ Result<std::unique_ptr<CpuMatrix>> CpuMatrix::create(const MatrixSource& source,
     for (int64_t i = begin; i < end; ++i) {
       const int64_t first_row = i * kStripRows;
       const int n_rows = static_cast<int>(std::min<int64_t>(kStripRows, source.rows - first_row));
-      pack_strip(source.type, source.data.data() + static_cast<size_t>(first_row) * row_bytes, row_bytes,
-                 n_rows, layout, to + static_cast<size_t>(i) * layout.records, halves + static_cast<size_t>(i) * layout.halves);
+      pack_strip(source.type, source.data.data() + static_cast<size_t>(first_row) * row_bytes, row_bytes, n_rows,
+                 layout, to + static_cast<size_t>(i) * layout.records, halves + static_cast<size_t>(i) * layout.halves);
     }
   });
   return matrix;

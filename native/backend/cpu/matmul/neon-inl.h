@@ -41,7 +41,7 @@ constexpr int kVectors = M <= 2 ? 4 : 2;
 void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride) {
   for (int64_t k = 0; k < cols; k += 32, out += line_stride) {
     float32x4_t v[8];
-    uint32x4_t amax = vdupq_n_u32(0);   // as integers, magnitudes order like the floats, NaN above infinity
+    uint32x4_t amax = vdupq_n_u32(0);  // as integers, magnitudes order like the floats, NaN above infinity
     UNROLL for (int i = 0; i < 8; ++i) {
       v[i] = vld1q_f32(x + k + 4 * i);
       amax = vmaxq_u32(amax, vandq_u32(vreinterpretq_u32_f32(v[i]), vdupq_n_u32(0x7fffffff)));
@@ -55,9 +55,9 @@ void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride)
       const float amax_value = __builtin_bit_cast(float, amax_bits);
       const float inverse = 127.0f / amax_value;
       int16x8_t a[4];
-      UNROLL for (int i = 0; i < 4; ++i)
-        a[i] = vcombine_s16(vmovn_s32(vcvtnq_s32_f32(vmulq_n_f32(v[2 * i], inverse))),
-                            vmovn_s32(vcvtnq_s32_f32(vmulq_n_f32(v[2 * i + 1], inverse))));
+      UNROLL for (int i = 0; i < 4; ++i) a[i] =
+          vcombine_s16(vmovn_s32(vcvtnq_s32_f32(vmulq_n_f32(v[2 * i], inverse))),
+                       vmovn_s32(vcvtnq_s32_f32(vmulq_n_f32(v[2 * i + 1], inverse))));
       vst1q_s8(block->a, vcombine_s8(vmovn_s16(a[0]), vmovn_s16(a[1])));
       vst1q_s8(block->a + 16, vcombine_s8(vmovn_s16(a[2]), vmovn_s16(a[3])));
       const int32_t sum0 = vaddlvq_s16(vaddq_s16(a[0], a[1])), sum1 = vaddlvq_s16(vaddq_s16(a[2], a[3]));
@@ -166,7 +166,7 @@ struct Bf16Weights {
 // Of a record of F8_E4M3_128, whose scales are kept; a pair is one of its codes.
 struct F8Weights {
   static constexpr int kPairBytes = 32;
-  static float32x4_t load(const uint8_t* at) {   // 2^-8 of the values
+  static float32x4_t load(const uint8_t* at) {  // 2^-8 of the values
     uint32_t four;
     __builtin_memcpy(&four, at, sizeof four);
     const int16x8_t wide = vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(four)));

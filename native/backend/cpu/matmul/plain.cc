@@ -17,7 +17,7 @@ namespace {
 void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride) {
   for (int64_t k = 0; k < cols; k += 32, out += line_stride) {
     ActivationBlock block{};
-    uint32_t amax_bits = 0;   // as integers, magnitudes order like the floats, NaN above infinity
+    uint32_t amax_bits = 0;  // as integers, magnitudes order like the floats, NaN above infinity
     for (int i = 0; i < 32; ++i) {
       const uint32_t magnitude = std::bit_cast<uint32_t>(x[k + i]) & 0x7fffffffu;
       if (magnitude > amax_bits) amax_bits = magnitude;
@@ -78,8 +78,7 @@ float quantized(const StripTile& tile, int row, int lane) {
                                  static_cast<float>(isum[0]) * strip.step(k, lane));
       acc = std::fma(sum, x.scale, acc);
       if constexpr (Strip::form.minima)
-        for (int h = 0; h < 2; ++h)
-          acc = std::fma(strip.floor(k + 16 * h, lane), x.minus_scaled_half_sum[h], acc);
+        for (int h = 0; h < 2; ++h) acc = std::fma(strip.floor(k + 16 * h, lane), x.minus_scaled_half_sum[h], acc);
     }
   }
   return acc;
@@ -100,8 +99,7 @@ float f16_weight(const StripTile& tile, int64_t k, int lane) {
   return half_to_float(reinterpret_cast<const uint16_t*>(tile.strip)[k * kStripRows + lane]);
 }
 float bf16_weight(const StripTile& tile, int64_t k, int lane) {
-  return bfloat16_to_float(
-      reinterpret_cast<const uint16_t*>(tile.strip)[(k / 2 * kStripRows + lane) * 2 + k % 2]);
+  return bfloat16_to_float(reinterpret_cast<const uint16_t*>(tile.strip)[(k / 2 * kStripRows + lane) * 2 + k % 2]);
 }
 
 float f8_weight(const StripTile& tile, int64_t k, int lane) {
@@ -131,19 +129,33 @@ constinit const MatmulKernels kPlainMatmul = {
     .max_tile_rows = 8,
     .pack = {pack_int8, pack_f32, nullptr},
     .activation = kUsualActivations,
-    .strip = {strip<floats<f32_weight>>, strip<floats<f16_weight>>, strip<floats<bf16_weight>>,
-              strip<quantized<TensorType::kQ8_0>>, strip<quantized<TensorType::kQ4_0>>,
-              strip<quantized<TensorType::kQ4_1>>, strip<quantized<TensorType::kQ5_0>>,
-              strip<quantized<TensorType::kQ5_1>>, strip<quantized<TensorType::kIQ4_NL>>,
-              strip<quantized<TensorType::kMXFP4>>, strip<quantized<TensorType::kQ2_K>>,
-              strip<quantized<TensorType::kQ3_K>>, strip<quantized<TensorType::kQ4_K>>,
-              strip<quantized<TensorType::kQ5_K>>, strip<quantized<TensorType::kQ6_K>>,
-              strip<quantized<TensorType::kIQ4_XS>>, strip<quantized<TensorType::kIQ1_S>>,
-              strip<quantized<TensorType::kIQ1_M>>, strip<quantized<TensorType::kIQ2_XXS>>,
-              strip<quantized<TensorType::kIQ2_XS>>, strip<quantized<TensorType::kIQ2_S>>,
-              strip<quantized<TensorType::kIQ3_XXS>>, strip<quantized<TensorType::kIQ3_S>>,
-              strip<quantized<TensorType::kTQ1_0>>, strip<quantized<TensorType::kTQ2_0>>,
-              strip<quantized<TensorType::kNVFP4>>, strip<floats<f8_weight>>},
+    .strip = {strip<floats<f32_weight>>,
+              strip<floats<f16_weight>>,
+              strip<floats<bf16_weight>>,
+              strip<quantized<TensorType::kQ8_0>>,
+              strip<quantized<TensorType::kQ4_0>>,
+              strip<quantized<TensorType::kQ4_1>>,
+              strip<quantized<TensorType::kQ5_0>>,
+              strip<quantized<TensorType::kQ5_1>>,
+              strip<quantized<TensorType::kIQ4_NL>>,
+              strip<quantized<TensorType::kMXFP4>>,
+              strip<quantized<TensorType::kQ2_K>>,
+              strip<quantized<TensorType::kQ3_K>>,
+              strip<quantized<TensorType::kQ4_K>>,
+              strip<quantized<TensorType::kQ5_K>>,
+              strip<quantized<TensorType::kQ6_K>>,
+              strip<quantized<TensorType::kIQ4_XS>>,
+              strip<quantized<TensorType::kIQ1_S>>,
+              strip<quantized<TensorType::kIQ1_M>>,
+              strip<quantized<TensorType::kIQ2_XXS>>,
+              strip<quantized<TensorType::kIQ2_XS>>,
+              strip<quantized<TensorType::kIQ2_S>>,
+              strip<quantized<TensorType::kIQ3_XXS>>,
+              strip<quantized<TensorType::kIQ3_S>>,
+              strip<quantized<TensorType::kTQ1_0>>,
+              strip<quantized<TensorType::kTQ2_0>>,
+              strip<quantized<TensorType::kNVFP4>>,
+              strip<floats<f8_weight>>},
 };
 
 }  // namespace monolith

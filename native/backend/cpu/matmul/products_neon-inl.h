@@ -22,7 +22,7 @@
 
 #include "backend/cpu/matmul/neon-inl.h"
 
-#define EACH_PAIR(p) UNROLL for (int p = 0; p < kPairs; ++p)   // of rows
+#define EACH_PAIR(p) UNROLL for (int p = 0; p < kPairs; ++p)  // of rows
 
 namespace monolith {
 namespace {
@@ -30,10 +30,11 @@ namespace {
 template <bool kSigned, int lane>
 [[gnu::always_inline]] inline int32x4_t dot4(int32x4_t sum, uint8x16_t w, int8x16_t a) {
 #if defined(__ARM_FEATURE_MATMUL_INT8)
-  if constexpr (!kSigned) return vusdotq_laneq_s32(sum, w, a, lane);
+  if constexpr (!kSigned)
+    return vusdotq_laneq_s32(sum, w, a, lane);
   else
 #endif
-  return vdotq_laneq_s32(sum, vreinterpretq_s8_u8(w), a, lane);
+    return vdotq_laneq_s32(sum, vreinterpretq_s8_u8(w), a, lane);
 }
 
 template <int M, int V, bool kSigned>
@@ -45,7 +46,7 @@ class DotProducts {
   }
   template <int step>
   [[gnu::always_inline]] void load(const ActivationBlock* x, int k) {
-    if constexpr (step == 0) EACH_ROW(r) a_[r] = vld1q_s8(x[r].a + k);   // 16 at once
+    if constexpr (step == 0) EACH_ROW(r) a_[r] = vld1q_s8(x[r].a + k);  // 16 at once
   }
   template <int step>
   [[gnu::always_inline]] void add(int v, uint8x16_t w0, uint8x16_t w1) {
@@ -74,7 +75,7 @@ class MatrixProducts {
   template <int step>
   [[gnu::always_inline]] void load(const ActivationBlock* x, int k) {
     EACH_PAIR(p)
-      a_[p] = vcombine_s8(vld1_s8(x[2 * p].a + k + 8 * step), vld1_s8(x[second(p)].a + k + 8 * step));
+    a_[p] = vcombine_s8(vld1_s8(x[2 * p].a + k + 8 * step), vld1_s8(x[second(p)].a + k + 8 * step));
   }
   template <int step>
   [[gnu::always_inline]] void add(int v, uint8x16_t w0, uint8x16_t w1) {
@@ -97,13 +98,15 @@ class MatrixProducts {
   static constexpr int second(int p) { return 2 * p + 1 < M ? 2 * p + 1 : 2 * p; }
 
   [[gnu::always_inline]] static int32x4_t multiply(int32x4_t sum, uint8x16_t w, int8x16_t a) {
-    if constexpr (kSigned) return vmmlaq_s32(sum, vreinterpretq_s8_u8(w), a);
-    else return vusmmlaq_s32(sum, w, a);
+    if constexpr (kSigned)
+      return vmmlaq_s32(sum, vreinterpretq_s8_u8(w), a);
+    else
+      return vusmmlaq_s32(sum, w, a);
   }
 
   // Of lanes 0 and 1 of a vector, and of 2 and 3: [lane][row], two by two.
   int32x4_t sums_[V][kPairs][2];
-  int8x16_t a_[kPairs];   // 8 k of the first row, then of the second
+  int8x16_t a_[kPairs];  // 8 k of the first row, then of the second
 };
 
 template <int M, int V, bool kSigned>

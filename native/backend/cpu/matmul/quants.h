@@ -6,29 +6,29 @@
 
 namespace monolith {
 
-#define DECLARE_QUANTS(isa)                                                                                          \
-  namespace isa {                                                                                                    \
-  void q8_0(const StripTile& tile);                                                                                  \
-  void q4_0(const StripTile& tile);                                                                                  \
-  void q4_1(const StripTile& tile);                                                                                  \
-  void q5_0(const StripTile& tile);                                                                                  \
-  void q5_1(const StripTile& tile);                                                                                  \
-  void iq4_nl(const StripTile& tile);                                                                                \
-  void mxfp4(const StripTile& tile);                                                                                 \
-  void q2_k(const StripTile& tile);                                                                                  \
-  void q3_k(const StripTile& tile);                                                                                  \
-  void q4_k(const StripTile& tile);                                                                                  \
-  void q5_k(const StripTile& tile);                                                                                  \
-  void q6_k(const StripTile& tile);                                                                                  \
-  void iq4_xs(const StripTile& tile);                                                                                \
-  void iq1_s(const StripTile& tile);                                                                                 \
-  void iq1_m(const StripTile& tile);                                                                                 \
-  void iq2_xxs(const StripTile& tile);                                                                               \
-  void iq2_s(const StripTile& tile);                                                                                 \
-  void iq3_xxs(const StripTile& tile);                                                                               \
-  void iq3_s(const StripTile& tile);                                                                                 \
-  void tq2_0(const StripTile& tile);                                                                                 \
-  void nvfp4(const StripTile& tile);                                                                                 \
+#define DECLARE_QUANTS(isa)            \
+  namespace isa {                      \
+  void q8_0(const StripTile& tile);    \
+  void q4_0(const StripTile& tile);    \
+  void q4_1(const StripTile& tile);    \
+  void q5_0(const StripTile& tile);    \
+  void q5_1(const StripTile& tile);    \
+  void iq4_nl(const StripTile& tile);  \
+  void mxfp4(const StripTile& tile);   \
+  void q2_k(const StripTile& tile);    \
+  void q3_k(const StripTile& tile);    \
+  void q4_k(const StripTile& tile);    \
+  void q5_k(const StripTile& tile);    \
+  void q6_k(const StripTile& tile);    \
+  void iq4_xs(const StripTile& tile);  \
+  void iq1_s(const StripTile& tile);   \
+  void iq1_m(const StripTile& tile);   \
+  void iq2_xxs(const StripTile& tile); \
+  void iq2_s(const StripTile& tile);   \
+  void iq3_xxs(const StripTile& tile); \
+  void iq3_s(const StripTile& tile);   \
+  void tq2_0(const StripTile& tile);   \
+  void nvfp4(const StripTile& tile);   \
   }
 DECLARE_QUANTS(avx2)
 DECLARE_QUANTS(avx512)

@@ -49,11 +49,14 @@ constexpr int parts() {
   asm("" : "+x"(sum));
 }
 
-template <int kShift>   // to the left, or by a negative number to the right; bytes' bits mix
+template <int kShift>  // to the left, or by a negative number to the right; bytes' bits mix
 [[gnu::always_inline]] inline __m256i shifted(__m256i v) {
-  if constexpr (kShift > 0) return _mm256_slli_epi16(v, kShift);
-  else if constexpr (kShift < 0) return _mm256_srli_epi16(v, -kShift);
-  else return v;
+  if constexpr (kShift > 0)
+    return _mm256_slli_epi16(v, kShift);
+  else if constexpr (kShift < 0)
+    return _mm256_srli_epi16(v, -kShift);
+  else
+    return v;
 }
 
 // Group g of the 32 k at low and high, for 8 lanes: four bytes for each. `line` is the vector of low that groups
@@ -130,8 +133,9 @@ template <TensorType T>
   if constexpr (!is_signed(form) && form.offset != 0) {
     static_assert(form.step == 16 ? form.offset == 32 || form.offset == 4
                                   : form.offset == 8 || form.offset == 16 || form.offset == 1);
-    const int32_t minus = form.step == 16 ? x.minus_32_sum[half] >> (form.offset == 32 ? 0 : 3)
-                          : form.offset == 16 ? x.minus_128_sum >> 3 : x.minus_8_sum >> (form.offset == 8 ? 0 : 3);
+    const int32_t minus = form.step == 16     ? x.minus_32_sum[half] >> (form.offset == 32 ? 0 : 3)
+                          : form.offset == 16 ? x.minus_128_sum >> 3
+                                              : x.minus_8_sum >> (form.offset == 8 ? 0 : 3);
     isum = _mm256_add_epi32(isum, _mm256_set1_epi32(minus));
   }
   return _mm256_cvtepi32_ps(isum);
@@ -160,9 +164,12 @@ template <TensorType T, int half = 0>
 [[gnu::always_inline]] inline __m256 steps(const std::byte* d, const std::byte* number) {
   constexpr StripForm form = strip_form(T);
   number += half * second_scale(form);
-  if constexpr (form.scale == StripForm::kPower) return powers(load_unsigned(d));
-  else if constexpr (form.scale == StripForm::kE4m3) return e4m3_steps(number);
-  else if constexpr (form.scale == StripForm::kHalf) return load_halves(d);
+  if constexpr (form.scale == StripForm::kPower)
+    return powers(load_unsigned(d));
+  else if constexpr (form.scale == StripForm::kE4m3)
+    return e4m3_steps(number);
+  else if constexpr (form.scale == StripForm::kHalf)
+    return load_halves(d);
   else {
     __m256i scale = load_unsigned(number);
     if constexpr (form.scale == StripForm::kOddPair) {
@@ -181,7 +188,8 @@ template <TensorType T, int half = 0>
 template <TensorType T>
 [[gnu::always_inline]] inline __m256 floors(const std::byte* d_min, const std::byte* number) {
   constexpr StripForm form = strip_form(T);
-  if constexpr (form.scale == StripForm::kHalf) return load_halves(d_min);
+  if constexpr (form.scale == StripForm::kHalf)
+    return load_halves(d_min);
   else if constexpr (form.scale == StripForm::kDelta) {
     // -step / 8, or step / 8 where the byte's highest bit is set.
     const __m256i sign = _mm256_slli_epi32(_mm256_andnot_si256(load_unsigned(number), _mm256_set1_epi32(0x80)), 24);
@@ -228,8 +236,8 @@ void quantized(const StripTile& tile) {
             }
             if constexpr (form.minima) {
               const __m256 floor = floors<T>(d_min + 8 * d_size * h, minimum + 8 * h);
-              UNROLL for (int r = 0; r < M; ++r)
-                acc[h * M + r] = _mm256_fmadd_ps(floor, _mm256_set1_ps(x[r].minus_scaled_sum), acc[h * M + r]);
+              UNROLL for (int r = 0; r < M; ++r) acc[h * M + r] =
+                  _mm256_fmadd_ps(floor, _mm256_set1_ps(x[r].minus_scaled_sum), acc[h * M + r]);
             }
           }
         } else {
@@ -237,8 +245,8 @@ void quantized(const StripTile& tile) {
           dot<T, M, 0, 4>(isum, low, high, x, lines);
           UNROLL for (int h = 0; h < kParts; ++h) {
             const __m256 step = steps<T>(d + 8 * d_size * h, number + 8 * h);
-            UNROLL for (int r = 0; r < M; ++r)
-              sum[h * M + r] = _mm256_mul_ps(true_sum<T>(isum[h * M + r], x[r], 0), step);
+            UNROLL for (int r = 0; r < M; ++r) sum[h * M + r] =
+                _mm256_mul_ps(true_sum<T>(isum[h * M + r], x[r], 0), step);
           }
           EACH_SUM(kParts, h, r) isum[h * M + r] = _mm256_setzero_si256();
           dot<T, M, 4, 8>(isum, low, high, x, lines);
@@ -254,9 +262,8 @@ void quantized(const StripTile& tile) {
             UNROLL for (int half = 0; half < 2; ++half) {
               UNROLL for (int h = 0; h < kParts; ++h) {
                 const __m256 floor = floors<T>(d_min + 8 * d_size * h, minimum + half * kStripRows + 8 * h);
-                UNROLL for (int r = 0; r < M; ++r)
-                  acc[h * M + r] =
-                      _mm256_fmadd_ps(floor, _mm256_set1_ps(x[r].minus_scaled_half_sum[half]), acc[h * M + r]);
+                UNROLL for (int r = 0; r < M; ++r) acc[h * M + r] =
+                    _mm256_fmadd_ps(floor, _mm256_set1_ps(x[r].minus_scaled_half_sum[half]), acc[h * M + r]);
               }
             }
           }

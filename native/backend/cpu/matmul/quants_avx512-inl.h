@@ -31,15 +31,20 @@ constexpr int bias_of(StripForm form) {
 template <TensorType T, int half>
 [[gnu::always_inline]] inline int32_t minus_bias(const ActivationBlock& x) {
   constexpr int bias = bias_of(strip_form(T));
-  if constexpr (strip_form(T).step == 16) return x.minus_32_sum[half] * (bias / 32);
-  else return bias == 128 ? x.minus_128_sum : x.minus_8_sum >> (bias == 8 ? 0 : 3);
+  if constexpr (strip_form(T).step == 16)
+    return x.minus_32_sum[half] * (bias / 32);
+  else
+    return bias == 128 ? x.minus_128_sum : x.minus_8_sum >> (bias == 8 ? 0 : 3);
 }
 
-template <int kShift>   // to the left, or by a negative number to the right; bytes' bits mix
+template <int kShift>  // to the left, or by a negative number to the right; bytes' bits mix
 [[gnu::always_inline]] inline __m512i shifted(__m512i v) {
-  if constexpr (kShift > 0) return _mm512_slli_epi16(v, kShift);
-  else if constexpr (kShift < 0) return _mm512_srli_epi16(v, -kShift);
-  else return v;
+  if constexpr (kShift > 0)
+    return _mm512_slli_epi16(v, kShift);
+  else if constexpr (kShift < 0)
+    return _mm512_srli_epi16(v, -kShift);
+  else
+    return v;
 }
 
 // Group g of the 32 k at low and high: four unsigned bytes for each lane, q + bias.
@@ -117,9 +122,12 @@ template <TensorType T, int half = 0>
 [[gnu::always_inline]] inline __m512 steps(const std::byte* d, const std::byte* number) {
   constexpr StripForm form = strip_form(T);
   number += half * second_scale(form);
-  if constexpr (form.scale == StripForm::kPower) return powers(load_unsigned(d));
-  else if constexpr (form.scale == StripForm::kE4m3) return e4m3_steps(number);
-  else if constexpr (form.scale == StripForm::kHalf) return load_halves(d);
+  if constexpr (form.scale == StripForm::kPower)
+    return powers(load_unsigned(d));
+  else if constexpr (form.scale == StripForm::kE4m3)
+    return e4m3_steps(number);
+  else if constexpr (form.scale == StripForm::kHalf)
+    return load_halves(d);
   else {
     __m512i scale = load_unsigned(number);
     if constexpr (form.scale == StripForm::kOddPair) {
@@ -138,7 +146,8 @@ template <TensorType T, int half = 0>
 template <TensorType T>
 [[gnu::always_inline]] inline __m512 floors(const std::byte* d_min, const std::byte* number) {
   constexpr StripForm form = strip_form(T);
-  if constexpr (form.scale == StripForm::kHalf) return load_halves(d_min);
+  if constexpr (form.scale == StripForm::kHalf)
+    return load_halves(d_min);
   else if constexpr (form.scale == StripForm::kDelta) {
     // -step / 8, or step / 8 where the byte's highest bit is set.
     const __m512i sign = _mm512_slli_epi32(_mm512_andnot_si512(load_unsigned(number), _mm512_set1_epi32(0x80)), 24);
@@ -165,7 +174,8 @@ void quantized(const StripTile& tile) {
   constexpr int bias = bias_of(form), blocks = form.record / 32, block_bytes = record.bytes / blocks;
   constexpr int d_bytes = kStripRows * d_size(form), numbers = scales_of_block(form) * kStripRows;
   constexpr int minima = minima_at(form);
-  const size_t other = S == 2 ? tile.layout->records : 0, other_d = S == 2 ? tile.layout->halves : 0;   // from one strip to the next
+  // from one strip to the next
+  const size_t other = S == 2 ? tile.layout->records : 0, other_d = S == 2 ? tile.layout->halves : 0;
   const std::byte* at = tile.strip;
   const std::byte *d = tile.halves + tile.layout->d, *d_min = tile.halves + tile.layout->d_min;
   const std::byte* ahead = tile.ahead;
@@ -177,8 +187,10 @@ void quantized(const StripTile& tile) {
   const auto sum_groups = [&]<int kFirst, int kLast>(__m512i(&isum)[S * M], auto first, const std::byte* low,
                                                      const std::byte* high) __attribute__((always_inline)) {
     EACH_SUM(s, r) isum[s * M + r] = bias == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(first(x[r]));
-    if constexpr (S == 2) dot_pair<T, kFirst, kLast>(isum, low, high, other, x);
-    else dot<T, kFirst, kLast>(isum, low, high, x);
+    if constexpr (S == 2)
+      dot_pair<T, kFirst, kLast>(isum, low, high, other, x);
+    else
+      dot<T, kFirst, kLast>(isum, low, high, x);
   };
   for (int64_t records = tile.layout->cols / form.record; records > 0; --records) {
     if constexpr (S == 1) {
@@ -201,12 +213,12 @@ void quantized(const StripTile& tile) {
         UNROLL for (int s = 0; s < S; ++s) {
           const __m512 step = steps<T>(d + s * other_d, number + s * other);
           EACH_ROW(r)
-            acc[s * M + r] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(isum[s * M + r]), step),
-                                             _mm512_set1_ps(x[r].scale), acc[s * M + r]);
+          acc[s * M + r] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(isum[s * M + r]), step),
+                                           _mm512_set1_ps(x[r].scale), acc[s * M + r]);
           if constexpr (form.minima) {
             const __m512 floor = floors<T>(d_min + s * other_d, minimum + s * other);
             EACH_ROW(r)
-              acc[s * M + r] = _mm512_fmadd_ps(floor, _mm512_set1_ps(x[r].minus_scaled_sum), acc[s * M + r]);
+            acc[s * M + r] = _mm512_fmadd_ps(floor, _mm512_set1_ps(x[r].minus_scaled_sum), acc[s * M + r]);
           }
         }
       } else {
@@ -229,8 +241,7 @@ void quantized(const StripTile& tile) {
             UNROLL for (int h = 0; h < 2; ++h) {
               const __m512 floor = floors<T>(d_min + s * other_d, minimum + h * kStripRows + s * other);
               EACH_ROW(r)
-                acc[s * M + r] =
-                    _mm512_fmadd_ps(floor, _mm512_set1_ps(x[r].minus_scaled_half_sum[h]), acc[s * M + r]);
+              acc[s * M + r] = _mm512_fmadd_ps(floor, _mm512_set1_ps(x[r].minus_scaled_half_sum[h]), acc[s * M + r]);
             }
           }
         }
@@ -259,9 +270,10 @@ void quantized(const StripTile& tile) {
 }
 
 template <TensorType T>
-constexpr StripKernel kByRows[kMaxRows] = {
-    quantized<T, 1, 1>, quantized<T, 2, 1>, quantized<T, 3, 1>, quantized<T, 4, 1>,  quantized<T, 5, 1>,  quantized<T, 6, 1>,
-    quantized<T, 7, 1>, quantized<T, 8, 1>, quantized<T, 9, 1>, quantized<T, 10, 1>, quantized<T, 11, 1>, quantized<T, 12, 1>};
+constexpr StripKernel kByRows[kMaxRows] = {quantized<T, 1, 1>,  quantized<T, 2, 1>,  quantized<T, 3, 1>,
+                                           quantized<T, 4, 1>,  quantized<T, 5, 1>,  quantized<T, 6, 1>,
+                                           quantized<T, 7, 1>,  quantized<T, 8, 1>,  quantized<T, 9, 1>,
+                                           quantized<T, 10, 1>, quantized<T, 11, 1>, quantized<T, 12, 1>};
 template <TensorType T>
 constexpr StripKernel kPairByRows[kMaxPairRows] = {quantized<T, 1, 2>, quantized<T, 2, 2>, quantized<T, 3, 2>,
                                                    quantized<T, 4, 2>, quantized<T, 5, 2>, quantized<T, 6, 2>};

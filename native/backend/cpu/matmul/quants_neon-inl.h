@@ -25,21 +25,26 @@ constexpr bool is_exact(StripForm form) { return form.offset == 0 || (form.low_b
 template <TensorType T>
 [[gnu::always_inline]] inline int32_t begin_of(const ActivationBlock& x, int half) {
   constexpr StripForm form = strip_form(T);
-  if constexpr (is_exact(form)) return 0;
+  if constexpr (is_exact(form))
+    return 0;
   else if constexpr (form.step == 16) {
     static_assert(form.offset == 32 || form.offset == 4);
     return x.minus_32_sum[half] >> (form.offset == 32 ? 0 : 3);
   } else {
     static_assert(form.offset == 1 || form.offset == 8 || form.offset == 16 || form.offset == 128);
-    if constexpr (form.offset <= 8) return x.minus_8_sum >> (form.offset == 8 ? 0 : 3);
-    else return x.minus_128_sum >> (form.offset == 128 ? 0 : 3);
+    if constexpr (form.offset <= 8)
+      return x.minus_8_sum >> (form.offset == 8 ? 0 : 3);
+    else
+      return x.minus_128_sum >> (form.offset == 128 ? 0 : 3);
   }
 }
 
-template <int kBits>   // to the right
+template <int kBits>  // to the right
 [[gnu::always_inline]] inline uint8x16_t shifted(uint8x16_t v) {
-  if constexpr (kBits > 0) return vshrq_n_u8(v, kBits);
-  else return v;
+  if constexpr (kBits > 0)
+    return vshrq_n_u8(v, kBits);
+  else
+    return v;
 }
 
 // Group g of the 32 k at low and high, for 4 lanes: four bytes for each.
@@ -69,13 +74,11 @@ template <TensorType T, int half, int M, int V>
 [[gnu::always_inline]] inline void add_half(Products<M, V, is_signed(strip_form(T))>& products, const uint8_t* low,
                                             const uint8_t* high, const ActivationBlock* x) {
   products.template load<0>(x, 16 * half);
-  UNROLL for (int v = 0; v < V; ++v)
-    products.template add<0>(v, weights<T, 4 * half>(low + 16 * v, high + 16 * v),
-                             weights<T, 4 * half + 1>(low + 16 * v, high + 16 * v));
+  UNROLL for (int v = 0; v < V; ++v) products.template add<0>(v, weights<T, 4 * half>(low + 16 * v, high + 16 * v),
+                                                              weights<T, 4 * half + 1>(low + 16 * v, high + 16 * v));
   products.template load<1>(x, 16 * half);
-  UNROLL for (int v = 0; v < V; ++v)
-    products.template add<1>(v, weights<T, 4 * half + 2>(low + 16 * v, high + 16 * v),
-                             weights<T, 4 * half + 3>(low + 16 * v, high + 16 * v));
+  UNROLL for (int v = 0; v < V; ++v) products.template add<1>(v, weights<T, 4 * half + 2>(low + 16 * v, high + 16 * v),
+                                                              weights<T, 4 * half + 3>(low + 16 * v, high + 16 * v));
 }
 
 // Four lanes of a byte each.
@@ -109,9 +112,12 @@ template <TensorType T, int half = 0>
 [[gnu::always_inline]] inline float32x4_t steps(const uint8_t* d, const uint8_t* number) {
   constexpr StripForm form = strip_form(T);
   number += half * second_scale(form);
-  if constexpr (form.scale == StripForm::kPower) return powers(load_unsigned(d));
-  else if constexpr (form.scale == StripForm::kE4m3) return e4m3_steps(number);
-  else if constexpr (form.scale == StripForm::kHalf) return load_halves(d);
+  if constexpr (form.scale == StripForm::kPower)
+    return powers(load_unsigned(d));
+  else if constexpr (form.scale == StripForm::kE4m3)
+    return e4m3_steps(number);
+  else if constexpr (form.scale == StripForm::kHalf)
+    return load_halves(d);
   else if constexpr (form.scale == StripForm::kSigned)
     return vmulq_f32(load_halves(d), vcvtq_f32_s32(load_signed(number)));
   else {
@@ -121,7 +127,8 @@ template <TensorType T, int half = 0>
       scale = half == 0 ? vshlq_n_u32(scale, 1) : vshrq_n_u32(scale, 3);
       scale = vorrq_u32(vandq_u32(scale, vdupq_n_u32(30)), vdupq_n_u32(1));
     }
-    if constexpr (form.scale == StripForm::kNibble || form.scale == StripForm::kDelta) scale = vandq_u32(scale, vdupq_n_u32(15));
+    if constexpr (form.scale == StripForm::kNibble || form.scale == StripForm::kDelta)
+      scale = vandq_u32(scale, vdupq_n_u32(15));
     const float32x4_t step = vmulq_f32(load_halves(d), vcvtq_f32_u32(scale));
     return form.factor == 1 ? step : vmulq_n_f32(step, form.factor);
   }
@@ -129,7 +136,8 @@ template <TensorType T, int half = 0>
 template <TensorType T>
 [[gnu::always_inline]] inline float32x4_t floors(const uint8_t* d_min, const uint8_t* number) {
   constexpr StripForm form = strip_form(T);
-  if constexpr (form.scale == StripForm::kHalf) return load_halves(d_min);
+  if constexpr (form.scale == StripForm::kHalf)
+    return load_halves(d_min);
   else if constexpr (form.scale == StripForm::kDelta) {
     // -step / 8, or step / 8 where the byte's highest bit is set.
     const uint32x4_t sign = vshlq_n_u32(vbicq_u32(vdupq_n_u32(0x80), load_unsigned(number)), 24);
@@ -147,7 +155,7 @@ void quantized(const StripTile& tile) {
   constexpr StripForm form = strip_form(T);
   constexpr StripRecord record = strip_record(form);
   constexpr int blocks = form.record / 32, numbers = scales_of_block(form) * kStripRows;
-  constexpr int d_bytes = d_size(form);   // of a lane
+  constexpr int d_bytes = d_size(form);  // of a lane
   constexpr int minima = minima_at(form);
   EACH_PART(first) {
     const uint8_t* at = array_of(tile.strip, 0);
@@ -169,8 +177,7 @@ void quantized(const StripTile& tile) {
           EACH_VECTOR(v) {
             const float32x4_t step = steps<T>(d + 4 * d_bytes * v, number + 4 * v);
             EACH_ROW(r)
-              sums.at[v][r] =
-                  vfmaq_n_f32(sums.at[v][r], vmulq_f32(vcvtq_f32_s32(products.sum(v, r)), step), x[r].scale);
+            sums.at[v][r] = vfmaq_n_f32(sums.at[v][r], vmulq_f32(vcvtq_f32_s32(products.sum(v, r)), step), x[r].scale);
             if constexpr (form.minima) {
               const float32x4_t floor = floors<T>(d_min + 8 * v, minimum + 4 * v);
               EACH_ROW(r) sums.at[v][r] = vfmaq_n_f32(sums.at[v][r], floor, x[r].minus_scaled_sum);
@@ -247,15 +254,15 @@ constexpr MatmulKernels matmul_table(const char* name, std::atomic<uint64_t>* ca
       .max_tile_rows = kMaxRows,
       .pack = {pack_int8, pack_f32, nullptr},
       .activation = kUsualActivations,
-      .strip = {strip_of_floats<F32Weights>, strip_of_floats<F16Weights>, strip_of_floats<Bf16Weights>,
-                strip_of<TensorType::kQ8_0>, strip_of<TensorType::kQ4_0>, strip_of<TensorType::kQ4_1>,
-                strip_of<TensorType::kQ5_0>, strip_of<TensorType::kQ5_1>, strip_of<TensorType::kIQ4_NL>,
-                strip_of<TensorType::kMXFP4>, strip_of<TensorType::kQ2_K>, strip_of<TensorType::kQ3_K>,
-                strip_of<TensorType::kQ4_K>, strip_of<TensorType::kQ5_K>, strip_of<TensorType::kQ6_K>,
-                strip_of<TensorType::kIQ4_XS>, strip_of<TensorType::kIQ1_S>, strip_of<TensorType::kIQ1_M>,
+      .strip = {strip_of_floats<F32Weights>,    strip_of_floats<F16Weights>,  strip_of_floats<Bf16Weights>,
+                strip_of<TensorType::kQ8_0>,    strip_of<TensorType::kQ4_0>,  strip_of<TensorType::kQ4_1>,
+                strip_of<TensorType::kQ5_0>,    strip_of<TensorType::kQ5_1>,  strip_of<TensorType::kIQ4_NL>,
+                strip_of<TensorType::kMXFP4>,   strip_of<TensorType::kQ2_K>,  strip_of<TensorType::kQ3_K>,
+                strip_of<TensorType::kQ4_K>,    strip_of<TensorType::kQ5_K>,  strip_of<TensorType::kQ6_K>,
+                strip_of<TensorType::kIQ4_XS>,  strip_of<TensorType::kIQ1_S>, strip_of<TensorType::kIQ1_M>,
                 strip_of<TensorType::kIQ2_XXS>, strip_of<TensorType::kIQ2_S>, strip_of<TensorType::kIQ2_S>,
                 strip_of<TensorType::kIQ3_XXS>, strip_of<TensorType::kIQ3_S>, strip_of<TensorType::kTQ2_0>,
-                strip_of<TensorType::kTQ2_0>, strip_of<TensorType::kNVFP4>, strip_of_f8},
+                strip_of<TensorType::kTQ2_0>,   strip_of<TensorType::kNVFP4>, strip_of_f8},
   };
 }
 static_assert(kStripTypes == 27, "a type needs its kernel here");

@@ -42,8 +42,7 @@ void pack_f16(Bytes from, const StripLayout& layout, int lane, uint8_t* to) {
 }
 
 void pack_bf16(Bytes from, const StripLayout& layout, int lane, uint8_t* to) {
-  for (int64_t k = 0; k < layout.cols; ++k)
-    std::memcpy(to + word_at(k / 2, lane) + k % 2 * 2, from + 2 * k, 2);
+  for (int64_t k = 0; k < layout.cols; ++k) std::memcpy(to + word_at(k / 2, lane) + k % 2 * 2, from + 2 * k, 2);
 }
 
 void pack_f8(Bytes from, const StripLayout& layout, int lane, uint8_t* to) {
@@ -64,7 +63,7 @@ uint32_t nibbles32(Bytes quants, int g) { return (load32(quants + 4 * (g % 4)) >
 // Bits 4g .. 4g + 3 of four bytes, each as a fifth bit.
 uint32_t fifth32(Bytes bits, int g) {
   const uint32_t four = (load32(bits) >> (4 * g)) & 15;
-  return (four * 0x00204081 & every_byte(1)) << 4;   // bit j of four to bit 8 j: copies at distances of 7
+  return (four * 0x00204081 & every_byte(1)) << 4;  // bit j of four to bit 8 j: copies at distances of 7
 }
 // 32 of the values in 32 bytes per 8 / bits groups of 32.
 uint32_t column(Bytes quants, int bits, int i, int g) {
@@ -86,13 +85,14 @@ uint32_t codes(Bytes block) {
     case TensorType::kQ5_1: return nibbles32(block + 8, g) | fifth32(block + 4, g);
     case TensorType::kIQ4_XS: return nibbles32(block + 8 + 16 * i, g);
     // 16 values in 8 bytes: value j is the low nibble of byte j, value j + 8 the high one.
-    case TensorType::kNVFP4: return (load32(block + 4 + 16 * i + g / 4 * 8 + g % 2 * 4) >> (g / 2 % 2 * 4)) & every_byte(15);
+    case TensorType::kNVFP4:
+      return (load32(block + 4 + 16 * i + g / 4 * 8 + g % 2 * 4) >> (g / 2 % 2 * 4)) & every_byte(15);
     case TensorType::kQ2_K: return column(block + 16, 2, i, g);
     case TensorType::kQ3_K: return column(block + 32, 2, i, g) | column(block, 1, i, g) << 2;
     case TensorType::kQ4_K: return column(block + 16, 4, i, g);
     case TensorType::kQ5_K: return column(block + 48, 4, i, g) | column(block + 16, 1, i, g) << 4;
     case TensorType::kQ6_K: {
-      const int shift = i % 4 < 2 ? 0 : 4;   // groups of 32 that share bytes are not neighbours
+      const int shift = i % 4 < 2 ? 0 : 4;  // groups of 32 that share bytes are not neighbours
       const uint32_t low = (load32(block + 64 * (i / 4) + 32 * (i % 2) + 4 * g) >> shift) & every_byte(15);
       return low | column(block + 128, 2, i, g) << 4;
     }
@@ -159,14 +159,16 @@ void put_numbers(Bytes block, uint8_t* scales, uint8_t* minima) {
 // memory in sizes that stall the processor, and shifts by numbers it does not know take ten times as long.
 template <TensorType T, int bits, int from_bit, int i>
 void put_parts(Bytes block, uint8_t* to) {
-  constexpr int groups = 8 / bits;   // in a word
+  constexpr int groups = 8 / bits;  // in a word
   const auto word = [&]<int v, int... g>(std::integer_sequence<int, v>, std::integer_sequence<int, g...>) {
     return (((codes<T, i, v * groups + g>(block) >> from_bit & every_byte((1u << bits) - 1)) << (g * bits)) | ...);
   };
   [&]<int... v>(std::integer_sequence<int, v...>) {
     (store32(to + 64 * (i * bits + v),
-             word(std::integer_sequence<int, v>(), std::make_integer_sequence<int, groups>())), ...);
-  }(std::make_integer_sequence<int, bits>());
+             word(std::integer_sequence<int, v>(), std::make_integer_sequence<int, groups>())),
+     ...);
+  }
+  (std::make_integer_sequence<int, bits>());
 }
 
 // One block of the file, to its lane.
@@ -201,25 +203,28 @@ void pack_block(Bytes from, const StripLayout& layout, int64_t block, int lane, 
     (put_parts<T, form.low_bits, 0, i>(from, to + 4 * lane), ...);
     if constexpr (form.high_bits > 0)
       (put_parts<T, form.high_bits, form.low_bits, i>(from, to + record.high + 4 * lane), ...);
-  }(std::make_integer_sequence<int, form.record / 32>());
+  }
+  (std::make_integer_sequence<int, form.record / 32>());
 }
 
 template <TensorType T>
 void pack_quantized(Bytes from, size_t row_bytes, int n_rows, const StripLayout& layout, uint8_t* to, uint8_t* halves) {
-  constexpr int kPiece = 512 / strip_form(T).record;   // blocks
+  constexpr int kPiece = 512 / strip_form(T).record;  // blocks
   const int64_t block_bytes = traits_of(T).block_bytes, blocks = layout.cols / strip_form(T).record;
   // In pieces that stay in the L1 cache: what one lane writes lies between the other lanes' bytes.
   for (int64_t first = 0; first < blocks; first += kPiece) {
     const int64_t last = first + kPiece < blocks ? first + kPiece : blocks;
     for (int lane = 0; lane < n_rows; ++lane) {
       Bytes at = from + static_cast<size_t>(lane) * row_bytes + first * block_bytes;
-      for (int64_t block = first; block < last; ++block, at += block_bytes) pack_block<T>(at, layout, block, lane, to, halves);
+      for (int64_t block = first; block < last; ++block, at += block_bytes)
+        pack_block<T>(at, layout, block, lane, to, halves);
     }
   }
 }
 
 template <TensorType T>
-void unpack_quantized(const StripLayout& layout, const std::byte* records, const std::byte* halves, int lane, float* out) {
+void unpack_quantized(const StripLayout& layout, const std::byte* records, const std::byte* halves, int lane,
+                      float* out) {
   const StripOf<T> strip(records, halves, layout);
   constexpr StripForm form = strip_form(T);
   for (int64_t k = 0; k < layout.cols; k += form.step) {
@@ -251,8 +256,8 @@ void pack_floats(TensorType source_type, Bytes from, const StripLayout& layout, 
 
 }  // namespace
 
-void pack_strip(TensorType source_type, const std::byte* rows, size_t row_bytes, int n_rows,
-                const StripLayout& layout, std::byte* strip, std::byte* halves) {
+void pack_strip(TensorType source_type, const std::byte* rows, size_t row_bytes, int n_rows, const StripLayout& layout,
+                std::byte* strip, std::byte* halves) {
   assert(n_rows >= 1 && n_rows <= kStripRows);
   assert(layout.type == source_type || layout.type == TensorType::kF32);
   Bytes from = reinterpret_cast<Bytes>(rows);
@@ -266,13 +271,18 @@ void pack_strip(TensorType source_type, const std::byte* rows, size_t row_bytes,
 }
 
 void unpack_row(const StripLayout& layout, const std::byte* strip, const std::byte* halves, int lane, float* out) {
-  if (for_quantized(layout.type, [&]<TensorType T>() { unpack_quantized<T>(layout, strip, halves, lane, out); })) return;
+  if (for_quantized(layout.type, [&]<TensorType T>() { unpack_quantized<T>(layout, strip, halves, lane, out); }))
+    return;
   Bytes from = reinterpret_cast<Bytes>(strip);
   for (int64_t k = 0; k < layout.cols; ++k) {
-    if (layout.type == TensorType::kF32) std::memcpy(out + k, from + word_at(k, lane), 4);
-    else if (layout.type == TensorType::kF8Scaled) out[k] = f8_value(from, k, lane);
-    else if (layout.type == TensorType::kF16) out[k] = half_to_float(load16(from + (k * kStripRows + lane) * 2));
-    else out[k] = bfloat16_to_float(load16(from + word_at(k / 2, lane) + k % 2 * 2));
+    if (layout.type == TensorType::kF32)
+      std::memcpy(out + k, from + word_at(k, lane), 4);
+    else if (layout.type == TensorType::kF8Scaled)
+      out[k] = f8_value(from, k, lane);
+    else if (layout.type == TensorType::kF16)
+      out[k] = half_to_float(load16(from + (k * kStripRows + lane) * 2));
+    else
+      out[k] = bfloat16_to_float(load16(from + word_at(k / 2, lane) + k % 2 * 2));
   }
 }
 

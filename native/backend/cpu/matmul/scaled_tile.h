@@ -11,7 +11,7 @@ namespace monolith {
 // Runs `kernel` over `tile`; `factors` of its lanes, or null.
 inline void run_tile(StripKernel kernel, const StripTile& tile, const float* factors) {
   if (factors == nullptr) return kernel(tile);
-  constexpr int kMostRows = 12, kMostLanes = 2 * kStripRows;   // of any instruction set
+  constexpr int kMostRows = 12, kMostLanes = 2 * kStripRows;  // of any instruction set
   assert(tile.n_rows <= kMostRows && tile.lanes <= kMostLanes);
   float products[kMostRows * kMostLanes];
   StripTile alone = tile;

@@ -29,8 +29,9 @@ StripLayout strip_layout(TensorType type, int64_t cols) {
   if (!for_quantized(type, [&]<TensorType T>() { layout = quantized_layout<T>(cols); })) {
     const int64_t multiple = type == TensorType::kBF16 ? 32 : 16;
     const int64_t padded = (cols + multiple - 1) / multiple * multiple;
-    layout.records = type == TensorType::kF8Scaled ? static_cast<size_t>(cols / kF8Record * kF8RecordBytes)
-                                                   : static_cast<size_t>(padded * kStripRows * traits_of(type).block_bytes);
+    layout.records = type == TensorType::kF8Scaled
+                         ? static_cast<size_t>(cols / kF8Record * kF8RecordBytes)
+                         : static_cast<size_t>(padded * kStripRows * traits_of(type).block_bytes);
   }
   layout.type = type;
   layout.cols = cols;

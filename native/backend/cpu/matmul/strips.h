@@ -90,22 +90,26 @@ inline constexpr int kStripRows = 16;
 
 // What a quantized type's numbers are. For constant expressions: kernels are made from it.
 struct StripForm {
-  int low_bits, high_bits;   // of a code; 0 for types that are not quantized
-  int offset;                // q = code - offset,
-  enum Levels : uint8_t { kNone, kIq4, kMxfp4, kIq1m, kIq2, kIq3xxs, kIq3s } levels;   // or levels_of()[code] where there are any
-  int record;                // k in a record: what shares a d in the file's K-quants, 32 for the others
-  int step;                  // k that share a step (and a floor): 32 or 16
+  int low_bits, high_bits;  // of a code; 0 for types that are not quantized
+  int offset;               // q = code - offset,
+  // or levels_of()[code] where there are any
+  enum Levels : uint8_t { kNone, kIq4, kMxfp4, kIq1m, kIq2, kIq3xxs, kIq3s } levels;
+  int record;  // k in a record: what shares a d in the file's K-quants, 32 for the others
+  int step;    // k that share a step (and a floor): 32 or 16
   enum Scale : uint8_t {
-    kHalf,                   // step = d
-    kPower,                  // step = 2^(d - 128)
-    kUnsigned, kSigned,      // step = d * scale
-    kNibble,                 // step = d * (scale byte's low nibble), floor = d_min * (its high nibble)
-    kDelta,                  // step = d * (scale byte's low nibble), floor = step / 8 if its highest bit is set, or -step / 8
-    kOddPair,                // step = d * (2 s + 1) * factor, s the scale byte's low nibble for the first 16 k, its high one for the others
-    kE4m3,                   // step = nvfp4_step(scale)
+    kHalf,   // step = d
+    kPower,  // step = 2^(d - 128)
+    kUnsigned,
+    kSigned,  // step = d * scale
+    kNibble,  // step = d * (scale byte's low nibble), floor = d_min * (its high nibble)
+    // step = d * (scale byte's low nibble), floor = step / 8 if its highest bit is set, or -step / 8
+    kDelta,
+    // step = d * (2 s + 1) * factor, s the scale byte's low nibble for the first 16 k, its high one for the others
+    kOddPair,
+    kE4m3,  // step = nvfp4_step(scale)
   } scale;
   bool minima;
-  float factor = 1;          // of kUnsigned, too: a power of two
+  float factor = 1;  // of kUnsigned, too: a power of two
 };
 constexpr StripForm strip_form(TensorType type) {
   using enum StripForm::Scale;
@@ -169,7 +173,9 @@ constexpr int largest_level(StripForm::Levels levels) {
 }
 
 // Bytes that a lane has: of d, for each record; of scales, for each 32 k (and of minima, where these are apart).
-constexpr int d_size(StripForm form) { return form.scale == StripForm::kE4m3 ? 0 : form.scale == StripForm::kPower ? 1 : 2; }
+constexpr int d_size(StripForm form) {
+  return form.scale == StripForm::kE4m3 ? 0 : form.scale == StripForm::kPower ? 1 : 2;
+}
 constexpr int scales_of_block(StripForm form) { return form.step == 32 || form.scale == StripForm::kOddPair ? 1 : 2; }
 // From the scale of a block's first step to that of its second.
 constexpr int second_scale(StripForm form) { return (scales_of_block(form) - 1) * kStripRows; }
@@ -198,14 +204,15 @@ constexpr int minima_at(StripForm form) {
 }
 
 // Of F8_E4M3_128.
-inline constexpr int kF8Record = 128, kF8ScaleBytes = kStripRows * 4, kF8RecordBytes = kF8ScaleBytes + kF8Record * kStripRows;
+inline constexpr int kF8Record = 128, kF8ScaleBytes = kStripRows * 4,
+                     kF8RecordBytes = kF8ScaleBytes + kF8Record * kStripRows;
 
 // What depends on the matrix.
 struct StripLayout {
   TensorType type;
-  int64_t cols;             // as the matrix has them, without padding
-  size_t records, halves;   // bytes of a strip in each of the matrix's two areas, multiples of 64
-  size_t d, d_min;          // byte offsets in its halves; of kDelta, the same
+  int64_t cols;            // as the matrix has them, without padding
+  size_t records, halves;  // bytes of a strip in each of the matrix's two areas, multiples of 64
+  size_t d, d_min;         // byte offsets in its halves; of kDelta, the same
 
   size_t bytes() const { return records + halves; }
 };

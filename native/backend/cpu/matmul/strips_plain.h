@@ -66,13 +66,15 @@ struct StripOf {
   const uint8_t* halves;
   const StripLayout& layout;
   StripOf(const std::byte* records, const std::byte* its_halves, const StripLayout& of)
-      : strip(reinterpret_cast<const uint8_t*>(records)), halves(reinterpret_cast<const uint8_t*>(its_halves)), layout(of) {}
+      : strip(reinterpret_cast<const uint8_t*>(records)),
+        halves(reinterpret_cast<const uint8_t*>(its_halves)),
+        layout(of) {}
 
   const uint8_t* record_of(int64_t k) const { return strip + k / form.record * record.bytes; }
 
   // The part of `bits` bits that an array of [lane][4] vectors has for k, counted from its record's first.
   static int part(const uint8_t* array, int bits, int k, int lane) {
-    const int groups = 8 / bits;   // in a vector
+    const int groups = 8 / bits;  // in a vector
     const uint8_t byte = array[k / 4 / groups * 64 + lane * 4 + k % 4];
     return (byte >> (k / 4 % groups * bits)) & ((1 << bits) - 1);
   }
@@ -82,8 +84,10 @@ struct StripOf {
     int code = part(record_at, form.low_bits, in_record, lane);
     if constexpr (form.high_bits > 0)
       code |= part(record_at + record.high, form.high_bits, in_record, lane) << form.low_bits;
-    if constexpr (form.levels != StripForm::kNone) return levels_of(form.levels)[code];
-    else return code - form.offset;
+    if constexpr (form.levels != StripForm::kNone)
+      return levels_of(form.levels)[code];
+    else
+      return code - form.offset;
   }
 
   float half(size_t array, int64_t k, int lane) const {
@@ -93,14 +97,14 @@ struct StripOf {
   }
   // The byte of a record's array of scales or minima.
   uint8_t number(int array, int64_t k, int lane) const {
-    const int values = 32 / scales_of_block(form);   // that share one
+    const int values = 32 / scales_of_block(form);  // that share one
     return record_of(k)[array + static_cast<int>(k % form.record) / values * kStripRows + lane];
   }
   float step(int64_t k, int lane) const {
     if constexpr (form.scale == StripForm::kPower) {
       return mxfp4_step(halves[layout.d + static_cast<size_t>(k / 32 * kStripRows + lane)]);
     } else if constexpr (form.scale == StripForm::kE4m3) {
-      return nvfp4_step(number(record.scales, k, lane) | 0x80);   // no byte is a NaN any more
+      return nvfp4_step(number(record.scales, k, lane) | 0x80);  // no byte is a NaN any more
     } else {
       const float d = half(layout.d, k, lane);
       if constexpr (form.scale == StripForm::kHalf) return d;
@@ -124,7 +128,7 @@ struct StripOf {
   }
 
  private:
-  static constexpr int kDValues = form.record;   // that share a d
+  static constexpr int kDValues = form.record;  // that share a d
 };
 
 }  // namespace monolith

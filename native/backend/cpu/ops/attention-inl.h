@@ -17,14 +17,12 @@
 
 // Scores of Queries queries, from `first` on, against Pages pages.
 template <int Queries, int Pages, typename T>
-inline void score_pages(const AttentionTile& tile, int first, const T* const* pages,
-                        float* scores) {
+inline void score_pages(const AttentionTile& tile, int first, const T* const* pages, float* scores) {
   Vec sums[Pages][Queries];
   MONOLITH_UNROLL
   for (int p = 0; p < Pages; ++p) {
     MONOLITH_UNROLL
-    for (int i = 0; i < Queries; ++i)
-      sums[p][i] = splat(0.0f);
+    for (int i = 0; i < Queries; ++i) sums[p][i] = splat(0.0f);
   }
   const float* q = tile.q + first;
   const int64_t q_stride = tile.q_stride, end = int64_t{tile.key_dim} * kPageTokens;
@@ -39,41 +37,37 @@ inline void score_pages(const AttentionTile& tile, int first, const T* const* pa
     for (int i = 0; i < Queries; ++i) {
       const Vec query = splat(q[i]);
       MONOLITH_UNROLL
-      for (int p = 0; p < Pages; ++p)
-        sums[p][i] = fma(query, keys[p], sums[p][i]);
+      for (int p = 0; p < Pages; ++p) sums[p][i] = fma(query, keys[p], sums[p][i]);
     }
   }
   MONOLITH_UNROLL
   for (int p = 0; p < Pages; ++p) {
     MONOLITH_UNROLL
-    for (int i = 0; i < Queries; ++i)
-      store(scores + i * kScoreStride + p * kPageTokens, sums[p][i]);
+    for (int i = 0; i < Queries; ++i) store(scores + i * kScoreStride + p * kPageTokens, sums[p][i]);
   }
 }
 
 // Against a run of pages; `scores` of the first query and page.
 template <int Queries, typename T>
-[[gnu::noinline]] void score_run(const AttentionTile& tile, int first, const T* const* pages,
-                                 int n_pages, float* scores) {
+[[gnu::noinline]] void score_run(const AttentionTile& tile, int first, const T* const* pages, int n_pages,
+                                 float* scores) {
   constexpr int kPages = kScorePages<Queries, T>;
   int p = 0;
   for (; p + kPages <= n_pages; p += kPages)
     score_pages<Queries, kPages>(tile, first, pages + p, scores + p * kPageTokens);
-  for (; p < n_pages; ++p)
-    score_pages<Queries, 1>(tile, first, pages + p, scores + p * kPageTokens);
+  for (; p < n_pages; ++p) score_pages<Queries, 1>(tile, first, pages + p, scores + p * kPageTokens);
 }
 
 // Adds the span's positions [low, high), weighted, to Vectors vectors of dimensions, from d on, of
 // Queries states. `weights` and `pages` begin with the span.
 template <int Queries, int Vectors, typename T>
-inline void weigh_values(const float* weights, const T* const* pages, int64_t value_stride, int d,
-                         int low, int high, float* states, int64_t state_floats) {
+inline void weigh_values(const float* weights, const T* const* pages, int64_t value_stride, int d, int low, int high,
+                         float* states, int64_t state_floats) {
   Vec sums[Queries][Vectors];
   MONOLITH_UNROLL
   for (int i = 0; i < Queries; ++i) {
     MONOLITH_UNROLL
-    for (int v = 0; v < Vectors; ++v)
-      sums[i][v] = load(states + i * state_floats + d + v * kLanes);
+    for (int v = 0; v < Vectors; ++v) sums[i][v] = load(states + i * state_floats + d + v * kLanes);
   }
   for (int position = low; position < high;) {
     const int page = position / kPageTokens, within = position % kPageTokens;
@@ -84,35 +78,30 @@ inline void weigh_values(const float* weights, const T* const* pages, int64_t va
       Vec value[Vectors];
       if constexpr (kFetchesAhead<Queries>) prefetch_row<Vectors * kLanes>(ahead);
       MONOLITH_UNROLL
-      for (int v = 0; v < Vectors; ++v)
-        value[v] = load(values + v * kLanes);
+      for (int v = 0; v < Vectors; ++v) value[v] = load(values + v * kLanes);
       MONOLITH_UNROLL
       for (int i = 0; i < Queries; ++i) {
         const Vec weight = splat(weights[i * kScoreStride + position]);
         MONOLITH_UNROLL
-        for (int v = 0; v < Vectors; ++v)
-          sums[i][v] = fma(weight, value[v], sums[i][v]);
+        for (int v = 0; v < Vectors; ++v) sums[i][v] = fma(weight, value[v], sums[i][v]);
       }
     }
   }
   MONOLITH_UNROLL
   for (int i = 0; i < Queries; ++i) {
     MONOLITH_UNROLL
-    for (int v = 0; v < Vectors; ++v)
-      store(states + i * state_floats + d + v * kLanes, sums[i][v]);
+    for (int v = 0; v < Vectors; ++v) store(states + i * state_floats + d + v * kLanes, sums[i][v]);
   }
 }
 
 // All dimensions, over at most kPageRun pages' positions.
 template <int Queries, typename T>
-[[gnu::noinline]] void weigh_run(const float* weights, const T* const* pages, int64_t value_stride,
-                                 int low, int high, int padded_dim, float* states,
-                                 int64_t state_floats) {
+[[gnu::noinline]] void weigh_run(const float* weights, const T* const* pages, int64_t value_stride, int low, int high,
+                                 int padded_dim, float* states, int64_t state_floats) {
   constexpr int kVectors = kTileVectors<Queries>;
   int d = 0;
   for (; d + kVectors * kLanes <= padded_dim; d += kVectors * kLanes)
-    weigh_values<Queries, kVectors>(weights, pages, value_stride, d, low, high, states,
-                                    state_floats);
+    weigh_values<Queries, kVectors>(weights, pages, value_stride, d, low, high, states, state_floats);
   for (; d < padded_dim; d += kLanes)
     weigh_values<Queries, 1>(weights, pages, value_stride, d, low, high, states, state_floats);
 }
@@ -135,8 +124,7 @@ inline void register_tile_of(int n, int i, Fn& fn) {
 template <int Most, typename Fn>
 inline void for_register_tiles(int n, Fn fn) {
   int i = 0;
-  for (; n - i >= Most; i += Most)
-    fn(TileSize<Most>(), i);
+  for (; n - i >= Most; i += Most) fn(TileSize<Most>(), i);
   register_tile_of<Most - 1>(n - i, i, fn);
 }
 
@@ -158,8 +146,7 @@ inline float largest_score(float* scores, int begin, int end) {
     other = max(load(scores + at + 3 * kLanes), other);
   }
   best = max(best, other);
-  for (; at < whole; at += kLanes)
-    best = max(load(scores + at), best);
+  for (; at < whole; at += kLanes) best = max(load(scores + at), best);
   if (rest > 0) best = max(first(rest, load(scores + whole), best), best);
   return max_of_lanes(best);
 }
@@ -191,8 +178,7 @@ inline float softmax_weights(float* scores, int begin, int end, float largest) {
   for (; at + kExponentials * kLanes <= whole; at += kExponentials * kLanes) {
     Vec x[kExponentials], weights[kExponentials];
     MONOLITH_UNROLL
-    for (int i = 0; i < kExponentials; ++i)
-      x[i] = sub(load(scores + at + i * kLanes), offset);
+    for (int i = 0; i < kExponentials; ++i) x[i] = sub(load(scores + at + i * kLanes), offset);
     exponentials_to_one(x, weights);
     MONOLITH_UNROLL
     for (int i = 0; i < kExponentials; ++i) {
@@ -206,8 +192,7 @@ inline float softmax_weights(float* scores, int begin, int end, float largest) {
     total = add(total, weight);
   }
   if (rest > 0) {
-    const Vec weight =
-        first(rest, exponential_to_one(sub(load(scores + whole), offset)), splat(0.0f));
+    const Vec weight = first(rest, exponential_to_one(sub(load(scores + whole), offset)), splat(0.0f));
     store(scores + whole, weight);
     total = add(total, weight);
   }
@@ -216,7 +201,7 @@ inline float softmax_weights(float* scores, int begin, int end, float largest) {
 
 // The addresses of a span's pages, and of those to fetch ahead after them.
 template <typename T>
-using SpanPages = const T* [kAttentionSpan / kPageTokens + kPagesAhead];
+using SpanPages = const T * [kAttentionSpan / kPageTokens + kPagesAhead];
 
 // What a tile sees of a span that begins with position `begin`: query i sees its positions [from(i), to(i)), and all
 // queries together its pages [first_page, end_page).
@@ -225,7 +210,8 @@ struct SpanView {
   const int* limits;
   int begin, first_page, end_page;
 
-  SpanView(const AttentionTile& tile, int span) : starts(tile.starts), limits(tile.limits), begin(span * kAttentionSpan) {
+  SpanView(const AttentionTile& tile, int span)
+      : starts(tile.starts), limits(tile.limits), begin(span * kAttentionSpan) {
     first_page = from(0) / kPageTokens;
     end_page = (to(tile.n_queries - 1) + kPageTokens - 1) / kPageTokens;
   }
@@ -247,12 +233,9 @@ inline void soften(const AttentionTile& tile, const SpanView& view, float* state
         fn(tile.scores + i * kScoreStride, view.from(i), view.to(i), states + i * state_floats);
   };
   if (tile.soft_cap > 0)
-    for_queries([&](float* scores, int low, int high, float*) {
-      soft_cap(scores + low, high - low, tile.soft_cap);
-    });
+    for_queries([&](float* scores, int low, int high, float*) { soft_cap(scores + low, high - low, tile.soft_cap); });
   for_queries([&](float* scores, int low, int high, float* state) {
-    for (int64_t d = 0; d <= padded_dim; d += kLanes)
-      store(state + d, splat(0.0f));
+    for (int64_t d = 0; d <= padded_dim; d += kLanes) store(state + d, splat(0.0f));
     state[padded_dim] = largest_score(scores, low, high);
   });
   for_queries([&](float* scores, int low, int high, float* state) {
@@ -275,8 +258,7 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
   SpanPages<T> keys, values;
   for (int p = first_page; p < n_pages + kPagesAhead; ++p) {
     const int index = begin / kPageTokens + p;
-    const auto page =
-        static_cast<size_t>(tile.pages[index < n_sequence_pages ? index : n_sequence_pages - 1]);
+    const auto page = static_cast<size_t>(tile.pages[index < n_sequence_pages ? index : n_sequence_pages - 1]);
     const T* page_keys = reinterpret_cast<const T*>(tile.keys + page * tile.key_page_bytes);
     if (p < n_pages) {
       keys[p] = page_keys;
@@ -296,8 +278,7 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
   for (int p = first_page; p < n_pages && tile.rows == nullptr; p += kPageRun) {
     const int run = n_pages - p < kPageRun ? n_pages - p : kPageRun;
     for_register_tiles<kScoreQueries<T>>(tile.n_queries, [&](auto size, int i) {
-      score_run<size.value>(tile, i, keys + p, run,
-                            tile.scores + i * kScoreStride + p * kPageTokens);
+      score_run<size.value>(tile, i, keys + p, run, tile.scores + i * kScoreStride + p * kPageTokens);
     });
   }
 
@@ -311,8 +292,8 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
     return low < high ? low : high;
   };
   const auto weigh = [&](auto size, int i, int low, int high) {
-    weigh_run<size.value>(tile.scores + i * kScoreStride, values, tile.value_stride, low, high,
-                          padded_dim, states + i * state_floats, state_floats);
+    weigh_run<size.value>(tile.scores + i * kScoreStride, values, tile.value_stride, low, high, padded_dim,
+                          states + i * state_floats, state_floats);
   };
   const auto alone = [&](int i, int low, int high) {
     for (int next; low < high; low = next) {
@@ -322,8 +303,7 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
   };
   for_register_tiles<kRegisterQueries>(tile.n_queries, [&](auto size, int i) {
     const int low = common_low(size, i);
-    for (int j = i; j < i + size.value; ++j)
-      alone(j, from(j), low);
+    for (int j = i; j < i + size.value; ++j) alone(j, from(j), low);
   });
   for (int p = first_page; p < n_pages; p += kPageRun) {
     const int run_low = p * kPageTokens, run_high = run_low + kPageRun * kPageTokens;
@@ -335,8 +315,7 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
   }
   for_register_tiles<kRegisterQueries>(tile.n_queries, [&](auto size, int i) {
     const int high = common_high(size, i);
-    for (int j = i + 1; j < i + size.value; ++j)
-      alone(j, high > from(j) ? high : from(j), to(j));
+    for (int j = i + 1; j < i + size.value; ++j) alone(j, high > from(j) ? high : from(j), to(j));
   });
 }
 
@@ -354,8 +333,7 @@ struct MergeFactors {
   }
   // After set() of the first n.
   void finish(int n) {
-    for (int i = n; i % kLanes != 0; ++i)
-      state[i] = next[i] = 0.0f;
+    for (int i = n; i % kLanes != 0; ++i) state[i] = next[i] = 0.0f;
     for (int i = 0; i < n; i += kLanes) {
       store(state + i, exponential_to_one(load(state + i)));
       store(next + i, exponential_to_one(load(next + i)));
@@ -364,11 +342,9 @@ struct MergeFactors {
 };
 
 // state = fma(next, its factor, state * its factor), the sum of weights like the values.
-inline void merge_state(float* state, const float* next, int64_t padded_dim,
-                        const MergeFactors& factors, int i) {
+inline void merge_state(float* state, const float* next, int64_t padded_dim, const MergeFactors& factors, int i) {
   const Vec a = splat(factors.state[i]), b = splat(factors.next[i]);
-  for (int64_t d = 0; d <= padded_dim; d += kLanes)
-    store(state + d, fma(load(next + d), b, mul(load(state + d), a)));
+  for (int64_t d = 0; d <= padded_dim; d += kLanes) store(state + d, fma(load(next + d), b, mul(load(state + d), a)));
   state[padded_dim] = factors.top[i];
 }
 
@@ -396,16 +372,13 @@ void attention_merge(float* state, const float* next, int64_t stride, int count,
     const int n = count - done < kMerges ? count - done : kMerges;
     MergeFactors factors;
     for (int i = 0; i < n; ++i)
-      factors.set(i, i == 0 ? state[padded_dim] : factors.top[i - 1],
-                  next[i * stride + padded_dim]);
+      factors.set(i, i == 0 ? state[padded_dim] : factors.top[i - 1], next[i * stride + padded_dim]);
     factors.finish(n);
-    for (int i = 0; i < n; ++i, next += stride)
-      merge_state(state, next, padded_dim, factors, i);
+    for (int i = 0; i < n; ++i, next += stride) merge_state(state, next, padded_dim, factors, i);
   }
 }
 
 void attention_finish(const float* state, int value_dim, float* out) {
   const Vec scale = splat(1.0f / state[round_up_to_lanes(value_dim) + 1]);
-  for_vectors(value_dim,
-              [&](int64_t at, int n) { store_up_to(out + at, mul(load(state + at), scale), n); });
+  for_vectors(value_dim, [&](int64_t at, int n) { store_up_to(out + at, mul(load(state + at), scale), n); });
 }

@@ -30,9 +30,7 @@ constexpr int64_t kMergeParts = 8;
 constexpr int64_t kMergedFloats = 16 * 1024;
 constexpr int64_t kWhole = -1;
 
-int spans_of(int64_t positions) {
-  return static_cast<int>((positions + kAttentionSpan - 1) / kAttentionSpan);
-}
+int spans_of(int64_t positions) { return static_cast<int>((positions + kAttentionSpan - 1) / kAttentionSpan); }
 
 struct Attention {
   const OpKernels& kernels;
@@ -41,16 +39,14 @@ struct Attention {
   int64_t q_stride;
   const CpuKvCache::Layer& layer;
   KvType type;
-  int group;   // query heads per KV head
+  int group;  // query heads per KV head
   AttentionParams params;
   float* out;
   int64_t out_stride;
 
   int64_t state_floats() const { return attention_state_floats(layer.value_dim); }
   int64_t queries(const Segment& segment) const { return int64_t{segment.n_tokens} * group; }
-  int64_t tiles(const Segment& segment) const {
-    return (queries(segment) + kTileQueries - 1) / kTileQueries;
-  }
+  int64_t tiles(const Segment& segment) const { return (queries(segment) + kTileQueries - 1) / kTileQueries; }
   // Of a query's scores.
   float scale(int position) const {
     if (params.temperature_scale == 0.0f) return params.scale;
@@ -63,17 +59,14 @@ struct Attention {
     return params.window > 0 ? std::max(0, position - params.window + 1) : 0;
   }
   // Spans first_span() .. first_span() + spans() - 1 hold what the segment's rows see.
-  int first_span(const Segment& segment) const {
-    return start(segment.first_position) / kAttentionSpan;
-  }
+  int first_span(const Segment& segment) const { return start(segment.first_position) / kAttentionSpan; }
   int spans(const Segment& segment) const {
     return spans_of(segment.seen_by(segment.first_position + segment.n_tokens - 1)) - first_span(segment);
   }
   // A cut segment's spans in one piece.
   int run_of_spans(const Segment& segment, int threads) const {
     const int64_t pieces = tiles(segment) * layer.n_kv_heads;
-    const int64_t runs =
-        std::max<int64_t>(1, (int64_t{threads} * kPiecesPerThread + pieces - 1) / pieces);
+    const int64_t runs = std::max<int64_t>(1, (int64_t{threads} * kPiecesPerThread + pieces - 1) / pieces);
     return static_cast<int>(std::max<int64_t>(1, spans(segment) / runs));
   }
   // Products of queries with keys in the segment's largest piece.
@@ -121,8 +114,7 @@ class Tile {
     float* scores = rows + (layer.latents || as_whole_numbers ? latent_scratch_floats(key_dim) : 0);
     states_ = scores + kTileQueries * kScoreStride;
     next_ = states_ + kTileQueries * a.state_floats();
-    const int n =
-        static_cast<int>(std::min<int64_t>(kTileQueries, a.queries(segment) - first_query));
+    const int n = static_cast<int>(std::min<int64_t>(kTileQueries, a.queries(segment) - first_query));
     const auto position = [&](int i) { return segment.first_position + static_cast<int>((first_query + i) / a.group); };
     for (int i = 0; i < n; ++i) {
       limits_[i] = segment.seen_by(position(i));
@@ -137,18 +129,17 @@ class Tile {
         float* const steps = reinterpret_cast<float*>(numbers + kTileQueries * key_stride) + i * n_blocks;
         for (int b = 0; b < n_blocks; ++b) {
           const int first = b * kLatentBlock, count = std::min(kLatentBlock, key_dim - first);
-          steps[b] = scale * a.kernels.pack_latents(from + first, count, kMostLatentQuery, numbers + i * key_stride + first);
+          steps[b] =
+              scale * a.kernels.pack_latents(from + first, count, kMostLatentQuery, numbers + i * key_stride + first);
         }
       } else if (layer.latents) {
         float* to = packed + i * padded_dim;
-        for (int64_t d = 0; d < key_dim; ++d)
-          to[d] = from[d] * scale;
+        for (int64_t d = 0; d < key_dim; ++d) to[d] = from[d] * scale;
         std::fill(to + key_dim, to + padded_dim, 0.0f);
       } else if (a.type == KvType::kQ8_0) {
         a.kernels.pack_query_q8(from, key_dim, scale, i, n, packed);
       } else {
-        for (int64_t d = 0; d < key_dim; ++d)
-          packed[d * n + i] = from[d] * scale;
+        for (int64_t d = 0; d < key_dim; ++d) packed[d * n + i] = from[d] * scale;
       }
     }
     const CpuKvCache::Pages& keys = layer.latents ? layer.values : layer.keys;
@@ -184,8 +175,8 @@ class Tile {
     }
     for (int i = 0; i < tile_.n_queries; ++i) {
       a.add_sink(states_ + i * a.state_floats(), kv_head_, first_query_ + i);
-      a.kernels.attention_finish(
-          states_ + i * a.state_floats(), a.layer.value_dim, a.result(segment_, kv_head_, first_query_ + i));
+      a.kernels.attention_finish(states_ + i * a.state_floats(), a.layer.value_dim,
+                                 a.result(segment_, kv_head_, first_query_ + i));
     }
   }
 
@@ -226,8 +217,8 @@ void merge_partials(const Attention& a, const Segment& segment, int kv_head, int
     const int end = spans_of(segment.seen_by(position)) - first_kept;
     std::memcpy(state, partials + (first * n_queries + i) * state_floats,
                 static_cast<size_t>(state_floats) * sizeof(float));
-    a.kernels.attention_merge(state, partials + ((first + 1) * n_queries + i) * state_floats,
-                              n_queries * state_floats, end - first - 1, a.layer.value_dim);
+    a.kernels.attention_merge(state, partials + ((first + 1) * n_queries + i) * state_floats, n_queries * state_floats,
+                              end - first - 1, a.layer.value_dim);
     a.add_sink(state, kv_head, i);
     a.kernels.attention_finish(state, a.layer.value_dim, a.result(segment, kv_head, i));
   }
@@ -235,22 +226,20 @@ void merge_partials(const Attention& a, const Segment& segment, int kv_head, int
 
 // Index of the segment that holds piece `piece`; `first` ascends and ends with the total.
 size_t segment_of(const std::vector<int64_t>& first, size_t n_segments, int64_t piece) {
-  return static_cast<size_t>(std::upper_bound(first.begin(), first.begin() + n_segments, piece) -
-                             first.begin()) -
-         1;
+  return static_cast<size_t>(std::upper_bound(first.begin(), first.begin() + n_segments, piece) - first.begin()) - 1;
 }
 
-}   // namespace
+}  // namespace
 
-void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments,
-                       const float* q, int64_t q_stride, int n_heads, int layer,
-                       const CpuKvCache& cache, const AttentionParams& params, float* out,
-                       int64_t out_stride) const {
+void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q,
+                       int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache, const AttentionParams& params,
+                       float* out, int64_t out_stride) const {
   const CpuKvCache::Layer& own = cache.layer(layer);
   const KvType type = cache.shape.type;
   if (params.block > 0)
     return attend_to_blocks(pool, scratch, segments, q, q_stride, n_heads, layer, cache, params, out, out_stride);
-  if (params.chosen == nullptr) return attend(pool, scratch, segments, q, q_stride, n_heads, own, type, params, out, out_stride);
+  if (params.chosen == nullptr)
+    return attend(pool, scratch, segments, q, q_stride, n_heads, own, type, params, out, out_stride);
   // A segment's first rows see no more than is chosen. Each of the others attends to what it has chosen, in the order of
   // positions, as to a sequence of its own.
   assert(own.latents && params.temperature_scale == 0.0f && params.window == 0);
@@ -271,7 +260,8 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
       const auto* positions = reinterpret_cast<const int32_t*>(params.chosen) + int64_t{row} * most;
       pool.parallel_for(most, kGatheredAlone, [&](int64_t begin, int64_t end, int) {
         for (int64_t at = begin; at < end; ++at)
-          copy_latents(own, type, segment.pages[positions[at] / kPageTokens], positions[at] % kPageTokens, gathered, at);
+          copy_latents(own, type, segment.pages[positions[at] / kPageTokens], positions[at] % kPageTokens, gathered,
+                       at);
       });
       const Segment alone{row, 1, most - 1, chosen.in_order.data()};
       attend(pool, scratch, {&alone, 1}, q, q_stride, n_heads, gathered, type, params, out, out_stride);
@@ -296,13 +286,12 @@ void CpuOps::attend(ThreadPool& pool, OpsScratch& scratch, std::span<const Segme
                        .out_stride = out_stride};
   const size_t n_segments = segments.size();
   std::vector<int64_t>& first_piece = scratch.first_piece_;
-  std::vector<int64_t>& first_partial = scratch.first_partial_;   // kWhole: not cut into spans
+  std::vector<int64_t>& first_partial = scratch.first_partial_;  // kWhole: not cut into spans
   std::vector<int32_t>& split = scratch.split_segments_;
   split.clear();
 
-  int64_t products = 0;   // of queries with keys, over all heads; as many again with values
-  for (const Segment& segment : segments)
-    products += a.products(segment) * n_kv_heads * a.tiles(segment);
+  int64_t products = 0;  // of queries with keys, over all heads; as many again with values
+  for (const Segment& segment : segments) products += a.products(segment) * n_kv_heads * a.tiles(segment);
   const bool alone = products * (own.key_dim + own.value_dim) <= kProductsAlone;
   int64_t pieces = 0, partial = 0, merged_floats = 0;
   for (size_t s = 0; s < n_segments; ++s) {
@@ -323,7 +312,7 @@ void CpuOps::attend(ThreadPool& pool, OpsScratch& scratch, std::span<const Segme
 
   pool.parallel_for(pieces, alone ? pieces : 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t p = begin; p < end; ++p) {
-      const int64_t index = pieces - 1 - p;   // later tiles of a prompt see more: longest first
+      const int64_t index = pieces - 1 - p;  // later tiles of a prompt see more: longest first
       const size_t s = segment_of(first_piece, n_segments, index);
       const Segment& segment = segments[s];
       const bool whole = first_partial[s] == kWhole;
@@ -343,8 +332,7 @@ void CpuOps::attend(ThreadPool& pool, OpsScratch& scratch, std::span<const Segme
       const int64_t slot = (int64_t{kv_head} * n_spans + first_span) * n_queries + first_query;
       const int first_kept = a.first_span(segment);
       tile.some_spans(first_kept + first_span, first_kept + std::min(first_span + run, n_spans),
-                      scratch.partials_ + first_partial[s] + slot * a.state_floats(),
-                      n_queries * a.state_floats());
+                      scratch.partials_ + first_partial[s] + slot * a.state_floats(), n_queries * a.state_floats());
     }
   });
   if (split.empty()) return;
@@ -355,13 +343,11 @@ void CpuOps::attend(ThreadPool& pool, OpsScratch& scratch, std::span<const Segme
                         const auto at = static_cast<size_t>(p / kMergeParts / n_kv_heads);
                         const auto s = static_cast<size_t>(split[at]);
                         const int kv_head = static_cast<int>(p / kMergeParts % n_kv_heads);
-                        const int64_t floats =
-                            a.queries(segments[s]) * a.spans(segments[s]) * a.state_floats();
+                        const int64_t floats = a.queries(segments[s]) * a.spans(segments[s]) * a.state_floats();
                         merge_partials(a, segments[s], kv_head, p % kMergeParts,
-                                       scratch.partials_ + first_partial[s] + kv_head * floats,
-                                       scratch.tile(thread));
+                                       scratch.partials_ + first_partial[s] + kv_head * floats, scratch.tile(thread));
                       }
                     });
 }
 
-}   // namespace monolith
+}  // namespace monolith

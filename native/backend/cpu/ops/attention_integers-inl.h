@@ -23,7 +23,7 @@ float pack_latents(const float* x, int count, int most, int16_t* to) {
     poison = fma(v, splat(0.0f), poison);
   });
   const float top = max_of_lanes(largest), bad = sum_of_lanes(poison), limit = static_cast<float>(most);
-  const bool counts = bad == 0.0f && top > 0x1p-100f;   // limit / top stays a number
+  const bool counts = bad == 0.0f && top > 0x1p-100f;  // limit / top stays a number
   const Vec inverse = splat(counts ? limit / top : 0.0f);
   for (int at = 0; at < count; at += kLatentPad)
     for (int half = at; half < at + kLatentPad; half += kLanes) {
@@ -68,10 +68,10 @@ struct RowSpan {
 
 // Where in a tile's scratch what lies.
 struct LatentScratch {
-  int16_t* weights;   // [kTileQueries][kLatentWeightStride]
-  float* factors;     // [kTileQueries][block][kPageTokens]
-  float* steps;       // [kSpanPages][block][kPageTokens], of 8-bit pages
-  int16_t* rows;      // [kSpanPages][kPageTokens][stride], of 8-bit pages
+  int16_t* weights;  // [kTileQueries][kLatentWeightStride]
+  float* factors;    // [kTileQueries][block][kPageTokens]
+  float* steps;      // [kSpanPages][block][kPageTokens], of 8-bit pages
+  int16_t* rows;     // [kSpanPages][kPageTokens][stride], of 8-bit pages
 };
 inline LatentScratch latent_scratch(const AttentionTile& tile) {
   float* const weights = tile.rows;
@@ -84,21 +84,20 @@ inline LatentScratch latent_scratch(const AttentionTile& tile) {
 template <int N>
 inline void sums_of_lanes(const Vec (&x)[N], float* to) {
   MONOLITH_UNROLL
-  for (int i = 0; i < N; ++i)
-    to[i] = sum_of_lanes(x[i]);
+  for (int i = 0; i < N; ++i) to[i] = sum_of_lanes(x[i]);
 }
 
 // Of Queries queries, from `i` on, and kPairRows rows of a page. Of rows of one block still without the steps.
 template <int Queries, bool OneBlock>
-[[gnu::noinline]] void score_rows(const AttentionTile& tile, int i, const int16_t* rows, const float* factors, float* scores) {
+[[gnu::noinline]] void score_rows(const AttentionTile& tile, int i, const int16_t* rows, const float* factors,
+                                  float* scores) {
   const int64_t stride = tile.key_stride, factor_stride = int64_t{latent_blocks(tile.key_dim)} * kPageTokens;
   const int16_t* const q = reinterpret_cast<const int16_t*>(tile.q) + i * stride;
   Vec lanes[Queries][kPairRows];
   MONOLITH_UNROLL
   for (int j = 0; j < Queries; ++j) {
     MONOLITH_UNROLL
-    for (int r = 0; r < kPairRows; ++r)
-      lanes[j][r] = splat(0.0f);
+    for (int r = 0; r < kPairRows; ++r) lanes[j][r] = splat(0.0f);
   }
   factors += i * factor_stride;
   for (int64_t first = 0; first < stride; first += kLatentBlock, factors += kPageTokens) {
@@ -107,20 +106,17 @@ template <int Queries, bool OneBlock>
     MONOLITH_UNROLL
     for (int j = 0; j < Queries; ++j) {
       MONOLITH_UNROLL
-      for (int r = 0; r < kPairRows; ++r)
-        sums[j][r] = splat_int(0);
+      for (int r = 0; r < kPairRows; ++r) sums[j][r] = splat_int(0);
     }
     for (int64_t d = first; d < end; d += kLatentPad) {
       Pairs query[Queries];
       MONOLITH_UNROLL
-      for (int j = 0; j < Queries; ++j)
-        query[j] = load_pairs(q + j * stride + d);
+      for (int j = 0; j < Queries; ++j) query[j] = load_pairs(q + j * stride + d);
       MONOLITH_UNROLL
       for (int r = 0; r < kPairRows; ++r) {
         const Pairs row = load_pairs(rows + r * stride + d);
         MONOLITH_UNROLL
-        for (int j = 0; j < Queries; ++j)
-          add_products(sums[j][r], row, query[j]);
+        for (int j = 0; j < Queries; ++j) add_products(sums[j][r], row, query[j]);
       }
     }
     MONOLITH_UNROLL
@@ -132,8 +128,7 @@ template <int Queries, bool OneBlock>
     }
   }
   MONOLITH_UNROLL
-  for (int j = 0; j < Queries; ++j)
-    sums_of_lanes(lanes[j], scores + j * kScoreStride);
+  for (int j = 0; j < Queries; ++j) sums_of_lanes(lanes[j], scores + j * kScoreStride);
 }
 
 // Asks for one of `of` parts of so many lines that will be read later, unless `from` is null. GCC takes a function that does
@@ -156,16 +151,17 @@ struct Ahead {
 // Of all queries against one page. `next`: what will be read after it; `later`: what will be read behind all keys of the span.
 // Some rows go with all queries before others come, and are fetched while those before them are at work: rows and
 // queries of a page are more than the first cache holds.
-[[gnu::noinline]] void score_integers(const AttentionTile& tile, const int16_t* rows, const float* steps, float* factors,
-                                      float* scores, Ahead next, Ahead later) {
+[[gnu::noinline]] void score_integers(const AttentionTile& tile, const int16_t* rows, const float* steps,
+                                      float* factors, float* scores, Ahead next, Ahead later) {
   const int n_blocks = latent_blocks(tile.key_dim);
   const auto* const numbers = reinterpret_cast<const int16_t*>(tile.q);
   const auto* const query_steps = reinterpret_cast<const float*>(numbers + kTileQueries * tile.key_stride);
-  const auto factor = [&](int i, int b) { return mul(splat(query_steps[i * n_blocks + b]), load(steps + b * kPageTokens)); };
+  const auto factor = [&](int i, int b) {
+    return mul(splat(query_steps[i * n_blocks + b]), load(steps + b * kPageTokens));
+  };
   const bool one_block = n_blocks == 1;
   for (int i = 0; i < tile.n_queries && !one_block; ++i)
-    for (int b = 0; b < n_blocks; ++b)
-      store(factors + (i * n_blocks + b) * kPageTokens, factor(i, b));
+    for (int b = 0; b < n_blocks; ++b) store(factors + (i * n_blocks + b) * kPageTokens, factor(i, b));
   const int64_t tiles = (tile.n_queries + kPairQueries - 1) / kPairQueries, stride = tile.key_stride;
   constexpr int64_t kPasses = kPageTokens / kPairRows;
   for (int r = 0; r < kPageTokens; r += kPairRows) {
@@ -175,8 +171,10 @@ struct Ahead {
       fetch_part(follows.from, follows.lines, i / kPairQueries, tiles, prefetch);
       fetch_part(later.from, later.lines, r / kPairRows * tiles + i / kPairQueries, kPasses * tiles, prefetch_far);
       float* const to = scores + i * kScoreStride + r;
-      if (one_block) score_rows<size.value, true>(tile, i, rows + r * stride, factors + r, to);
-      else score_rows<size.value, false>(tile, i, rows + r * stride, factors + r, to);
+      if (one_block)
+        score_rows<size.value, true>(tile, i, rows + r * stride, factors + r, to);
+      else
+        score_rows<size.value, false>(tile, i, rows + r * stride, factors + r, to);
     });
   }
   for (int i = 0; i < tile.n_queries && one_block; ++i)
@@ -211,7 +209,7 @@ inline float pack_weights(const float* weights, const float* const* steps, int b
 
 // The next span's pages of keys, which are fetched while the values of this one are summed.
 struct KeysAhead {
-  const std::byte* pages[kSpanPages];   // null: none
+  const std::byte* pages[kSpanPages];  // null: none
   int64_t lines = 0;
 };
 
@@ -222,8 +220,7 @@ template <int Queries>
                                   bool whole, const KeysAhead& ahead, int64_t some, int64_t of) {
   PairSums sums[Queries];
   MONOLITH_UNROLL
-  for (int i = 0; i < Queries; ++i)
-    clear(sums[i]);
+  for (int i = 0; i < Queries; ++i) clear(sums[i]);
   for (int p = first_page; p < end_page; ++p) {
     fetch_part(ahead.pages[p], ahead.lines, some, of, prefetch_far);
     const int16_t* row = span.rows[p] + d;
@@ -231,8 +228,7 @@ template <int Queries>
     for (int r = 0; r < kPageTokens; r += 2, row += 2 * stride, weight += 2) {
       const RowPairs rows = zip_rows(row, row + stride);
       MONOLITH_UNROLL
-      for (int i = 0; i < Queries; ++i)
-        add_weighted(sums[i], rows, splat_weights(weight + i * kLatentWeightStride));
+      for (int i = 0; i < Queries; ++i) add_weighted(sums[i], rows, splat_weights(weight + i * kLatentWeightStride));
     }
   }
   MONOLITH_UNROLL
@@ -248,11 +244,12 @@ template <int Queries>
 // T: of the numbers in pages.
 template <typename T>
 void rows_span_of(const AttentionTile& tile, int span, float* states) {
-  constexpr bool kWidens = sizeof(T) == 1;   // latents, whose keys are the values
+  constexpr bool kWidens = sizeof(T) == 1;  // latents, whose keys are the values
   const SpanView view(tile, span);
   const int first_page = view.first_page, end_page = view.end_page;
   if (end_page <= first_page) return;
-  const int64_t key_stride = tile.key_stride, stride = tile.value_stride, state_floats = attention_state_floats(tile.value_dim);
+  const int64_t key_stride = tile.key_stride, stride = tile.value_stride,
+                state_floats = attention_state_floats(tile.value_dim);
   const int n_blocks = latent_blocks(tile.key_dim);
   const LatentScratch scratch = latent_scratch(tile);
   const auto page_of = [&](const std::byte* pages, size_t page_bytes, int p) {
@@ -294,7 +291,8 @@ void rows_span_of(const AttentionTile& tile, int span, float* states) {
   }
   soften(tile, view, states);
 
-  const int n_sequence_pages = (tile.limits[tile.n_queries - 1] + kPageTokens - 1) / kPageTokens - view.begin / kPageTokens;
+  const int n_sequence_pages =
+      (tile.limits[tile.n_queries - 1] + kPageTokens - 1) / kPageTokens - view.begin / kPageTokens;
   for (int p = 0; p < kSpanPages; ++p)
     ahead.pages[p] = p + kSpanPages < n_sequence_pages ? keys_at(p + kSpanPages) : nullptr;
   const int64_t padded_dim = round_up_to_lanes(tile.value_dim);
@@ -311,8 +309,9 @@ void rows_span_of(const AttentionTile& tile, int span, float* states) {
     for (int64_t d = 0; d < padded_dim; d += kLatentPad) {
       if (d % kLatentBlock == 0)
         for (int i = 0; i < tile.n_queries; ++i)
-          steps[i] = pack_weights(tile.scores + i * kScoreStride, values.steps, static_cast<int>(d / kLatentBlock),
-                                  part(view.from(i)), part(view.to(i)), begin, end, scratch.weights + i * kLatentWeightStride);
+          steps[i] =
+              pack_weights(tile.scores + i * kScoreStride, values.steps, static_cast<int>(d / kLatentBlock),
+                           part(view.from(i)), part(view.to(i)), begin, end, scratch.weights + i * kLatentWeightStride);
       const bool whole = d + kLanes < padded_dim;
       for_register_tiles<kWeighQueries>(tile.n_queries, [&](auto size, int i) {
         weigh_rows<size.value>(values, begin, end, stride, d, scratch.weights + i * kLatentWeightStride, steps + i,
@@ -330,6 +329,6 @@ void attention_span(const AttentionTile& tile, int span, float* states) {
     case KvType::kF16: return attention_span_of<uint16_t>(tile, span, states);
     case KvType::kQ8_0: return attention_span_of<int8_t>(tile, span, states);
     case KvType::kF32: return attention_span_of<float>(tile, span, states);
-    case KvType::kFp8: return;   // refused: Backend::can_keep
+    case KvType::kFp8: return;  // refused: Backend::can_keep
   }
 }

@@ -24,7 +24,8 @@ inline const float* latent_rows(const AttentionTile& tile, const int16_t* page, 
     for (int64_t d = 0; d < tile.q_stride; d += kLanes) {
       const int64_t at = row * tile.value_stride + d;
       if constexpr (kPrefetchQueries > 0) prefetch(next + at);
-      store(tile.rows + row * tile.q_stride + d, mul(load(page + at), splat(steps[d / kLatentBlock * kPageTokens + row])));
+      store(tile.rows + row * tile.q_stride + d,
+            mul(load(page + at), splat(steps[d / kLatentBlock * kPageTokens + row])));
     }
   return tile.rows;
 }
@@ -48,27 +49,23 @@ inline void dot_latents(const float* q, int64_t q_stride, const float* rows, int
   MONOLITH_UNROLL
   for (int i = 0; i < Queries; ++i) {
     MONOLITH_UNROLL
-    for (int r = 0; r < kLatentRows; ++r)
-      sums[i][r] = splat(0.0f);
+    for (int r = 0; r < kLatentRows; ++r) sums[i][r] = splat(0.0f);
   }
   for (int64_t d = 0; d < stride; d += kLanes) {
     Vec query[Queries];
     MONOLITH_UNROLL
-    for (int i = 0; i < Queries; ++i)
-      query[i] = load(q + i * q_stride + d);
+    for (int i = 0; i < Queries; ++i) query[i] = load(q + i * q_stride + d);
     MONOLITH_UNROLL
     for (int r = 0; r < kLatentRows; ++r) {
       const Vec row = load(rows + r * stride + d);
       MONOLITH_UNROLL
-      for (int i = 0; i < Queries; ++i)
-        sums[i][r] = fma(query[i], row, sums[i][r]);
+      for (int i = 0; i < Queries; ++i) sums[i][r] = fma(query[i], row, sums[i][r]);
     }
   }
   MONOLITH_UNROLL
   for (int i = 0; i < Queries; ++i) {
     MONOLITH_UNROLL
-    for (int r = 0; r < kLatentRows; ++r)
-      scores[i * kScoreStride + r] = sum_of_lanes(sums[i][r]);
+    for (int r = 0; r < kLatentRows; ++r) scores[i * kScoreStride + r] = sum_of_lanes(sums[i][r]);
   }
 }
 
@@ -78,13 +75,13 @@ template <typename T>
   const float* const rows = latent_rows(tile, page, next);
   const int64_t stride = tile.q_stride;
   const auto all_rows = [&](auto of_some_rows) {
-    for (int r = 0; r < kPageTokens; r += kLatentRows)
-      of_some_rows(rows + r * stride, scores + r);
+    for (int r = 0; r < kPageTokens; r += kLatentRows) of_some_rows(rows + r * stride, scores + r);
   };
   int i = 0;
   for (; i + kLatentQueries <= tile.n_queries; i += kLatentQueries)
     all_rows([&](const float* from, float* to) {
-      dot_latents<kLatentQueries>(tile.q + i * int64_t{tile.q_stride}, tile.q_stride, from, stride, to + i * kScoreStride);
+      dot_latents<kLatentQueries>(tile.q + i * int64_t{tile.q_stride}, tile.q_stride, from, stride,
+                                  to + i * kScoreStride);
     });
   if (tile.n_queries - i == 2)
     all_rows([&](const float* from, float* to) {
@@ -107,12 +104,12 @@ void index_page_of(const AttentionTile& tile, const std::byte* page, const std::
   store(scores, max(sum, minus_infinity()));
 }
 
-void index_page(const AttentionTile& tile, const std::byte* page, const std::byte* next, const float* weights, bool first,
-                float* scores) {
+void index_page(const AttentionTile& tile, const std::byte* page, const std::byte* next, const float* weights,
+                bool first, float* scores) {
   switch (tile.type) {
     case KvType::kF16: return index_page_of<int16_t>(tile, page, next, weights, first, scores);
     case KvType::kQ8_0: return index_page_of<int8_t>(tile, page, next, weights, first, scores);
     case KvType::kF32: return index_page_of<float>(tile, page, next, weights, first, scores);
-    case KvType::kFp8: return;   // refused: Backend::can_keep
+    case KvType::kFp8: return;  // refused: Backend::can_keep
   }
 }

@@ -19,8 +19,7 @@ template <int Queries>
 constexpr int kTileVectors = vectors_beside(kAccumulators, Queries);
 // The same for scores of keys of type T, and the most queries in their register tiles.
 template <int Queries, typename T>
-constexpr int kScorePages =
-    vectors_beside(sizeof(T) == 1 ? kByteAccumulators : kAccumulators, Queries);
+constexpr int kScorePages = vectors_beside(sizeof(T) == 1 ? kByteAccumulators : kAccumulators, Queries);
 template <typename T>
 constexpr int kScoreQueries = sizeof(T) == 1 ? kByteQueries : kRegisterQueries;
 // Pages that all register tiles of a tile take before any goes on.
@@ -38,8 +37,7 @@ template <int Numbers, typename T>
 inline void prefetch_row(const T* row) {
   constexpr int kPerLine = 64 / static_cast<int>(sizeof(T));
   MONOLITH_UNROLL
-  for (int i = 0; i < Numbers; i += kPerLine)
-    prefetch(row + i);
+  for (int i = 0; i < Numbers; i += kPerLine) prefetch(row + i);
 }
 
 inline Vec absolute(Vec x) { return max(x, sub(splat(0.0f), x)); }
@@ -55,12 +53,9 @@ struct Q8Values {
   Vec low, high;
 };
 inline Q8Values load_q8_values(const float* x, int n) {
-  return {load_up_to(x, n < kLanes ? n : kLanes),
-          n > kLanes ? load_up_to(x + kLanes, n - kLanes) : splat(0.0f)};
+  return {load_up_to(x, n < kLanes ? n : kLanes), n > kLanes ? load_up_to(x + kLanes, n - kLanes) : splat(0.0f)};
 }
-inline float largest_of(const Q8Values& x) {
-  return max_of_lanes(max(absolute(x.low), absolute(x.high)));
-}
+inline float largest_of(const Q8Values& x) { return max_of_lanes(max(absolute(x.low), absolute(x.high))); }
 // 0, or NaN if a value is NaN or infinite: added to a scale, so that it spreads as in floats.
 inline float poison_of(const Q8Values& x) {
   const Vec zero = splat(0.0f);
@@ -70,7 +65,7 @@ inline float poison_of(const Q8Values& x) {
 void quantize_q8(const float* x, int n, int8_t* out, uint16_t* scale) {
   const Q8Values values = load_q8_values(x, n);
   const float wanted = largest_of(values) / 127.0f;
-  const float in_range = wanted > 65504.0f ? 65504.0f : wanted;   // binary16's largest
+  const float in_range = wanted > 65504.0f ? 65504.0f : wanted;  // binary16's largest
   uint16_t halves[kLanes];
   float stored[kLanes];
   store(halves, splat(in_range + poison_of(values)));
@@ -105,7 +100,7 @@ void pack_query_q8(const float* x, int head_dim, float scale, int i, int stride,
     float block_scale = 0.0f;
     const Q8Values values = load_q8_values(x + first, n);
     const float largest = largest_of(values);
-    if (largest > 0x1p-100f) {   // 127 / largest stays a number
+    if (largest > 0x1p-100f) {  // 127 / largest stays a number
       const Vec inverse = splat(127.0f / largest);
       store_clamped(numbers, mul(values.low, inverse));
       store_clamped(numbers + kLanes, mul(values.high, inverse));
@@ -113,8 +108,7 @@ void pack_query_q8(const float* x, int head_dim, float scale, int i, int stride,
     }
     block_scale = (block_scale + poison_of(values)) * scale;
     int32_t sum = 0;
-    for (int d = 0; d < kQ8Block; ++d)
-      sum += numbers[d];
+    for (int d = 0; d < kQ8Block; ++d) sum += numbers[d];
     for (int d = 0; d < n; d += 4)
       pack_query_quad(numbers + d, queries.words + ((first + d) / 4 * stride + i) * kQueryWords);
     queries.scales[block * stride + i] = block_scale;
@@ -123,8 +117,7 @@ void pack_query_q8(const float* x, int head_dim, float scale, int i, int stride,
 }
 
 template <int Queries, int Pages>
-inline void score_pages(const AttentionTile& tile, int first, const int8_t* const* pages,
-                        float* scores) {
+inline void score_pages(const AttentionTile& tile, int first, const int8_t* const* pages, float* scores) {
   const int n_quads = q8_quads(tile.key_dim), n_blocks = q8_blocks(tile.key_dim);
   const int64_t stride = tile.q_stride;
   Q8Queries queries = q8_queries(tile.q, tile.key_dim, tile.q_stride);
@@ -135,8 +128,7 @@ inline void score_pages(const AttentionTile& tile, int first, const int8_t* cons
     for (int i = 0; i < Queries; ++i) {
       const Ints offset = splat_int(queries.offsets[block * stride + i]);
       MONOLITH_UNROLL
-      for (int p = 0; p < Pages; ++p)
-        sums[p][i] = offset;
+      for (int p = 0; p < Pages; ++p) sums[p][i] = offset;
     }
     const int begin = block * (kQ8Block / 4), left = n_quads - begin;
     const int end = begin + (left < kQ8Block / 4 ? left : kQ8Block / 4);
@@ -145,15 +137,13 @@ inline void score_pages(const AttentionTile& tile, int first, const int8_t* cons
       MONOLITH_UNROLL
       for (int p = 0; p < Pages; ++p) {
         keys[p] = load_quads(pages[p] + quad * 4 * kPageTokens);
-        if constexpr (kFetchesAhead<Queries>)
-          prefetch(pages[p + kPagesAhead] + quad * 4 * kPageTokens);
+        if constexpr (kFetchesAhead<Queries>) prefetch(pages[p + kPagesAhead] + quad * 4 * kPageTokens);
       }
       MONOLITH_UNROLL
       for (int i = 0; i < Queries; ++i) {
         const QueryQuad query = splat_query(queries.words + (quad * stride + i) * kQueryWords);
         MONOLITH_UNROLL
-        for (int p = 0; p < Pages; ++p)
-          sums[p][i] = dot(sums[p][i], keys[p], query);
+        for (int p = 0; p < Pages; ++p) sums[p][i] = dot(sums[p][i], keys[p], query);
       }
     }
     MONOLITH_UNROLL
@@ -176,15 +166,14 @@ inline void score_pages(const AttentionTile& tile, int first, const int8_t* cons
 // scales.
 constexpr int kRunPositions = kPageRun * kPageTokens;
 template <int Queries, int Blocks, int Vectors>
-inline void weigh_q8_values(const float* weights, const int8_t* const* pages, int64_t value_stride,
-                            int d, int low, int high, float* states, int64_t state_floats) {
+inline void weigh_q8_values(const float* weights, const int8_t* const* pages, int64_t value_stride, int d, int low,
+                            int high, float* states, int64_t state_floats) {
   constexpr int kPerBlock = Vectors / Blocks;
   Vec sums[Queries][Vectors];
   MONOLITH_UNROLL
   for (int i = 0; i < Queries; ++i) {
     MONOLITH_UNROLL
-    for (int v = 0; v < Vectors; ++v)
-      sums[i][v] = load(states + i * state_floats + d + v * kLanes);
+    for (int v = 0; v < Vectors; ++v) sums[i][v] = load(states + i * state_floats + d + v * kLanes);
   }
   for (int position = low; position < high;) {
     const int page = position / kPageTokens, within = position % kPageTokens;
@@ -195,16 +184,14 @@ inline void weigh_q8_values(const float* weights, const int8_t* const* pages, in
       Vec value[Vectors];
       if constexpr (kFetchesAhead<Queries>) prefetch_row<Vectors * kLanes>(ahead);
       MONOLITH_UNROLL
-      for (int v = 0; v < Vectors; ++v)
-        value[v] = load(values + v * kLanes);
+      for (int v = 0; v < Vectors; ++v) value[v] = load(values + v * kLanes);
       MONOLITH_UNROLL
       for (int i = 0; i < Queries; ++i) {
         MONOLITH_UNROLL
         for (int b = 0; b < Blocks; ++b) {
           const Vec weight = splat(weights[(b * Queries + i) * kRunPositions + position]);
           MONOLITH_UNROLL
-          for (int v = b * kPerBlock; v < (b + 1) * kPerBlock; ++v)
-            sums[i][v] = fma(weight, value[v], sums[i][v]);
+          for (int v = b * kPerBlock; v < (b + 1) * kPerBlock; ++v) sums[i][v] = fma(weight, value[v], sums[i][v]);
         }
       }
     }
@@ -212,16 +199,14 @@ inline void weigh_q8_values(const float* weights, const int8_t* const* pages, in
   MONOLITH_UNROLL
   for (int i = 0; i < Queries; ++i) {
     MONOLITH_UNROLL
-    for (int v = 0; v < Vectors; ++v)
-      store(states + i * state_floats + d + v * kLanes, sums[i][v]);
+    for (int v = 0; v < Vectors; ++v) store(states + i * state_floats + d + v * kLanes, sums[i][v]);
   }
 }
 
 // As for floats; the scales lie behind each page's values.
 template <int Queries>
-[[gnu::noinline]] void weigh_run(const float* weights, const int8_t* const* pages,
-                                 int64_t value_stride, int low, int high, int padded_dim,
-                                 float* states, int64_t state_floats) {
+[[gnu::noinline]] void weigh_run(const float* weights, const int8_t* const* pages, int64_t value_stride, int low,
+                                 int high, int padded_dim, float* states, int64_t state_floats) {
   constexpr int kVectors = kTileVectors<Queries>;
   const int first = low / kPageTokens, n = (high + kPageTokens - 1) / kPageTokens - first;
   pages += first;
@@ -244,19 +229,16 @@ template <int Queries>
     for (; d + 2 * kQ8Block <= padded_dim; d += 2 * kQ8Block) {
       scale(d / kQ8Block, scaled);
       scale(d / kQ8Block + 1, scaled + Queries * kRunPositions);
-      weigh_q8_values<Queries, 2, 4>(scaled, pages, value_stride, d, low, high, states,
-                                     state_floats);
+      weigh_q8_values<Queries, 2, 4>(scaled, pages, value_stride, d, low, high, states, state_floats);
     }
   for (; d < padded_dim; d += kQ8Block) {
     scale(d / kQ8Block, scaled);
     if constexpr (kVectors >= 2)
       if (d + kQ8Block <= padded_dim) {
-        weigh_q8_values<Queries, 1, 2>(scaled, pages, value_stride, d, low, high, states,
-                                       state_floats);
+        weigh_q8_values<Queries, 1, 2>(scaled, pages, value_stride, d, low, high, states, state_floats);
         continue;
       }
     for (int v = d; v < padded_dim && v < d + kQ8Block; v += kLanes)
-      weigh_q8_values<Queries, 1, 1>(scaled, pages, value_stride, v, low, high, states,
-                                     state_floats);
+      weigh_q8_values<Queries, 1, 1>(scaled, pages, value_stride, v, low, high, states, state_floats);
   }
 }

@@ -18,9 +18,9 @@ constexpr float kNoScore = -1e30f;
 
 // Some numbers of a block that is being filled.
 struct Pooled {
-  float* top;      // largest score
-  float* sum;      // of weights relative to it
-  float* values;   // weighted
+  float* top;     // largest score
+  float* sum;     // of weights relative to it
+  float* values;  // weighted
   int64_t n;
 
   void clear() const {
@@ -50,10 +50,10 @@ struct Pooled {
   }
 };
 
-}   // namespace
+}  // namespace
 
-void CpuOps::pool_blocks(ThreadPool& pool, const BlockPool& blocks, std::span<const Segment> segments, const LayerSlots& state,
-                         const float* values, const float* scores, float* out) const {
+void CpuOps::pool_blocks(ThreadPool& pool, const BlockPool& blocks, std::span<const Segment> segments,
+                         const LayerSlots& state, const float* values, const float* scores, float* out) const {
   const int64_t dim = blocks.dim, width = blocks.width();
   pool.parallel_for((dim + kPooledNumbers - 1) / kPooledNumbers, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t piece = begin; piece < end; ++piece) {
@@ -66,8 +66,10 @@ void CpuOps::pool_blocks(ThreadPool& pool, const BlockPool& blocks, std::span<co
       const int64_t own_at = first + (blocks.overlap ? dim : 0);
       for (const Segment& segment : segments) {
         for (int part = 0; part < parts; ++part) {
-          if (segment.state_from == kNoSlot) pooled(segment.state_to, part).clear();
-          else if (segment.state_from != segment.state_to) pooled(segment.state_to, part).copy(pooled(segment.state_from, part));
+          if (segment.state_from == kNoSlot)
+            pooled(segment.state_to, part).clear();
+          else if (segment.state_from != segment.state_to)
+            pooled(segment.state_to, part).copy(pooled(segment.state_from, part));
         }
         const Pooled own = pooled(segment.state_to, 0), next = pooled(segment.state_to, parts - 1);
         for (int i = 0; i < segment.n_tokens; ++i) {
@@ -75,7 +77,8 @@ void CpuOps::pool_blocks(ThreadPool& pool, const BlockPool& blocks, std::span<co
           const int phase = (segment.first_position + i) % blocks.block;
           const float* const bias = blocks.bias + phase * width;
           own.add(*kernels_, values + row * width + own_at, scores + row * width + own_at, bias + own_at);
-          if (blocks.overlap) next.add(*kernels_, values + row * width + first, scores + row * width + first, bias + first);
+          if (blocks.overlap)
+            next.add(*kernels_, values + row * width + first, scores + row * width + first, bias + first);
           if (phase + 1 < blocks.block) continue;
           float* const to = out + row * dim + first;
           for (int64_t d = 0; d < n; ++d) to[d] = own.values[d] / own.sum[d];
@@ -95,7 +98,7 @@ void CpuOps::store_blocks(ThreadPool& pool, const BlockRows& blocks, std::span<c
   assert(own.latents && rope.n_dims % 2 == 0 && rope.n_dims <= std::min(own.key_dim, kMostRotated));
   for (const Segment& segment : segments) {
     const int64_t first = segment.first_position / blocks.block;
-    const int64_t n = (segment.first_position + segment.n_tokens) / blocks.block - first;   // blocks that end here
+    const int64_t n = (segment.first_position + segment.n_tokens) / blocks.block - first;  // blocks that end here
     pool.parallel_for(n, 8, [&](int64_t begin, int64_t end, int) {
       float factors[2 * kMostRotated];
       for (int64_t index = first + begin; index < first + end; ++index) {
@@ -141,7 +144,8 @@ void CpuOps::attend_to_blocks(ThreadPool& pool, OpsScratch& scratch, std::span<c
         for (int64_t at = begin; at < end; ++at) {
           if (at < n_near) {
             const int64_t near = first + at;
-            copy_latents(own, type, segment.pages[near / kPageTokens], static_cast<int>(near % kPageTokens), gathered, at);
+            copy_latents(own, type, segment.pages[near / kPageTokens], static_cast<int>(near % kPageTokens), gathered,
+                         at);
           } else {
             const int64_t index = choose ? chosen[at - n_near] : at - n_near;
             copy_latents(kept, type, segment.pages[page_of_block(index, params.block)],
@@ -154,4 +158,4 @@ void CpuOps::attend_to_blocks(ThreadPool& pool, OpsScratch& scratch, std::span<c
     }
 }
 
-}   // namespace monolith
+}  // namespace monolith

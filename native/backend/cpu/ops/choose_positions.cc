@@ -13,7 +13,7 @@ namespace {
 // Multiplications that one thread does in about the time handing a section over takes, 2 us.
 constexpr int64_t kProductsAlone = 64 * 1024;
 
-}   // namespace
+}  // namespace
 
 void CpuOps::choose_positions(ThreadPool& pool, OpsScratch& scratch, const PositionIndex& index,
                               std::span<const Segment> segments, const CpuKvCache& cache, float* chosen) const {
@@ -22,14 +22,16 @@ void CpuOps::choose_positions(ThreadPool& pool, OpsScratch& scratch, const Posit
   assert(keys.latents && keys.key_dim % kLanes == 0 && index.most <= cache.shape.most_chosen);
   const int dim = keys.key_dim;
   for (const Segment& segment : segments)
-    for (int i = std::clamp((index.most + 1) * index.block - 1 - segment.first_position, 0, segment.n_tokens); i < segment.n_tokens; ++i) {
+    for (int i = std::clamp((index.most + 1) * index.block - 1 - segment.first_position, 0, segment.n_tokens);
+         i < segment.n_tokens; ++i) {
       const int64_t row = segment.first_row + i;
       const int n = (segment.first_position + i + 1) / index.block, n_pages = (n + kPageTokens - 1) / kPageTokens;
       const float* const q = index.q + row * index.n_heads * dim;
       const float* const weights = index.weights + row * index.n_heads;
       // Of keys that stand for blocks a page has few: those of several are brought together in `into`.
       const auto page_at = [&](int64_t page, float* into) -> const std::byte* {
-        if (index.block == 1) return keys.values.data + static_cast<size_t>(segment.pages[page]) * keys.values.page_stride;
+        if (index.block == 1)
+          return keys.values.data + static_cast<size_t>(segment.pages[page]) * keys.values.page_stride;
         CpuKvCache::Layer together = keys;
         together.page_rows = kPageTokens;
         together.values.data = reinterpret_cast<std::byte*>(into);
@@ -45,7 +47,8 @@ void CpuOps::choose_positions(ThreadPool& pool, OpsScratch& scratch, const Posit
         float* const gathered = memory + kTileQueries * kScoreStride + int64_t{kPageTokens} * dim;
         for (int64_t page = begin; page < end; ++page) {
           const std::byte* const own = page_at(page, gathered);
-          const std::byte* const next = index.block == 1 ? page_at(std::min<int64_t>(page + 1, n_pages - 1), nullptr) : own;
+          const std::byte* const next =
+              index.block == 1 ? page_at(std::min<int64_t>(page + 1, n_pages - 1), nullptr) : own;
           for (int head = 0; head < index.n_heads; head += kTileQueries) {
             const AttentionTile tile{.n_queries = std::min(kTileQueries, index.n_heads - head),
                                      .key_dim = dim,
@@ -78,4 +81,4 @@ void CpuOps::choose_positions(ThreadPool& pool, OpsScratch& scratch, const Posit
     }
 }
 
-}   // namespace monolith
+}  // namespace monolith

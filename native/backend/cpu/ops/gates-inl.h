@@ -12,8 +12,8 @@ void silu_multiply(const float* gate, const float* up, int64_t count, float* out
 // 0.5 x (1 + tanh(u)) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3) (Hendrycks and
 // Gimpel 2016, arXiv:1606.08415): neither cancels nor overflows.
 void gelu_multiply(const float* gate, const float* up, int64_t count, float* out) {
-  const Vec linear = splat(-0x1.988454p+0f);   // -2 sqrt(2 / pi)
-  const Vec cubic = splat(-0x1.2444f2p-4f);    // that times 0.044715
+  const Vec linear = splat(-0x1.988454p+0f);  // -2 sqrt(2 / pi)
+  const Vec cubic = splat(-0x1.2444f2p-4f);   // that times 0.044715
   for_vectors(count, [&](int64_t at, int n) {
     const Vec g = load_up_to(gate + at, n);
     const Vec minus_2u = mul(g, fma(mul(g, g), cubic, linear));
@@ -68,7 +68,7 @@ void silu(float* x, int64_t count) {
 }
 
 void gelu(float* x, int64_t count) {
-  const Vec linear = splat(-0x1.988454p+0f), cubic = splat(-0x1.2444f2p-4f);   // as above
+  const Vec linear = splat(-0x1.988454p+0f), cubic = splat(-0x1.2444f2p-4f);  // as above
   for_vectors(count, [&](int64_t at, int n) {
     const Vec v = load_up_to(x + at, n);
     const Vec minus_2u = mul(v, fma(mul(v, v), cubic, linear));
@@ -86,7 +86,7 @@ void quick_gelu(float* x, int64_t count) {
 void relu_squared(float* x, int64_t count) {
   for_vectors(count, [&](int64_t at, int n) {
     const Vec v = load_up_to(x + at, n);
-    const Vec positive = if_less(v, splat(0.0f), splat(0.0f), v);   // NaN stays
+    const Vec positive = if_less(v, splat(0.0f), splat(0.0f), v);  // NaN stays
     store_up_to(x + at, mul(positive, positive), n);
   });
 }
@@ -125,9 +125,7 @@ void clamped_silu_multiply(const float* gate, const float* up, int64_t count, fl
 }
 
 void scale(float* x, int64_t count, float factor) {
-  for_vectors(count, [&](int64_t at, int n) {
-    store_up_to(x + at, mul(load_up_to(x + at, n), splat(factor)), n);
-  });
+  for_vectors(count, [&](int64_t at, int n) { store_up_to(x + at, mul(load_up_to(x + at, n), splat(factor)), n); });
 }
 
 void soft_cap(float* x, int64_t count, float cap) {
@@ -141,8 +139,7 @@ void soft_cap(float* x, int64_t count, float cap) {
 // x += factor * y, times 1 / (1 + exp(-*gate)) where gate is given.
 void add_scaled(float* x, const float* y, float factor, const float* gate, int64_t count) {
   Vec share = splat(factor);
-  if (gate != nullptr)
-    share = div(share, add(splat(1.0f), exponential(splat(-*gate))));
+  if (gate != nullptr) share = div(share, add(splat(1.0f), exponential(splat(-*gate))));
   for_vectors(count, [&](int64_t at, int n) {
     store_up_to(x + at, fma(load_up_to(y + at, n), share, load_up_to(x + at, n)), n);
   });

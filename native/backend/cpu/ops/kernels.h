@@ -11,11 +11,10 @@
 
 namespace monolith {
 
-inline constexpr int kLanes = 16;            // floats per vector on every instruction set
-inline constexpr int kAttentionSpan = 256;   // positions whose softmax is taken in one go
-inline constexpr int kTileQueries = 32;      // queries that share one reading of the pages
-inline constexpr int kScoreStride =
-    kAttentionSpan + kLanes;   // not a power of two: spreads cache sets
+inline constexpr int kLanes = 16;                             // floats per vector on every instruction set
+inline constexpr int kAttentionSpan = 256;                    // positions whose softmax is taken in one go
+inline constexpr int kTileQueries = 32;                       // queries that share one reading of the pages
+inline constexpr int kScoreStride = kAttentionSpan + kLanes;  // not a power of two: spreads cache sets
 static_assert(kPageTokens == kLanes, "one key vector holds one page");
 
 constexpr int64_t round_up_to_lanes(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
@@ -33,7 +32,7 @@ constexpr int q8_blocks(int head_dim) { return (head_dim + kQ8Block - 1) / kQ8Bl
 //   values   the weights of kWeighedTogether positions add up to kLatentWeights at most, and half a unit each for
 //            rounding: (kLatentWeights + kWeighedTogether / 2) * kMostLatent < 2^31
 inline constexpr int kLatentBlock = 256;
-inline constexpr int kLatentPad = 32;   // rows are padded to whole vectors of 16-bit numbers
+inline constexpr int kLatentPad = 32;  // rows are padded to whole vectors of 16-bit numbers
 inline constexpr int kMostLatent = 16383, kMostLatentQuery = 8191, kMostLatentWeight = 32767;
 inline constexpr int kWeighedTogether = kAttentionSpan / 2;
 inline constexpr int kLatentWeights = 0x7fffffff / kMostLatent - kWeighedTogether;
@@ -48,9 +47,7 @@ constexpr int64_t round_up_to_latents(int64_t n) { return (n + kLatentPad - 1) /
 
 // A query's state over some positions: value_dim (rounded up) weighted value sums, then the largest
 // score, then the sum of weights.
-constexpr int64_t attention_state_floats(int64_t value_dim) {
-  return round_up_to_lanes(value_dim) + kLanes;
-}
+constexpr int64_t attention_state_floats(int64_t value_dim) { return round_up_to_lanes(value_dim) + kLanes; }
 
 // Up to kTileQueries queries that read the same KV head.
 struct AttentionTile {
@@ -65,16 +62,17 @@ struct AttentionTile {
   // behind these the steps, [n_queries][block].
   const float* q;
   int q_stride;
-  const int32_t* pages;    // of the sequence, from position 0; those before starts[0] are not read
-  const std::byte* keys;   // page 0 of this layer and head
+  const int32_t* pages;   // of the sequence, from position 0; those before starts[0] are not read
+  const std::byte* keys;  // page 0 of this layer and head
   const std::byte* values;
   size_t key_page_bytes, value_page_bytes;
   int64_t value_stride;
   KvType type;
-  float soft_cap;   // 0: none
-  float* scores;    // [kTileQueries][kScoreStride], scratch
-  float* rows;      // latents and whole numbers: scratch, latent_scratch_floats(); else null
-  int64_t key_stride = 0;   // numbers of a row of keys where rows are 16-bit whole numbers, or are made such; 0: they are not
+  float soft_cap;  // 0: none
+  float* scores;   // [kTileQueries][kScoreStride], scratch
+  float* rows;     // latents and whole numbers: scratch, latent_scratch_floats(); else null
+  // numbers of a row of keys where rows are 16-bit whole numbers, or are made such; 0: they are not
+  int64_t key_stride = 0;
 };
 
 // Latents: weights of a tile's queries as 16-bit numbers, so many apart; factors of a page's scores; a span's pages as 16-bit
@@ -92,7 +90,7 @@ constexpr int64_t latents_stride(int64_t dim, KvType type) {
 }
 constexpr int64_t latents_page_bytes(int64_t dim, KvType type, int rows = kPageTokens) {
   const int64_t stride = latents_stride(dim, type);
-  const int64_t row = type == KvType::kF32 ? stride * 4
+  const int64_t row = type == KvType::kF32   ? stride * 4
                       : type == KvType::kF16 ? stride * 2 + latent_blocks(dim) * 4
                                              : stride + q8_blocks(static_cast<int>(dim)) * 2;
   return (row * rows + 63) / 64 * 64;
@@ -104,16 +102,16 @@ inline constexpr int kConvolutionChannels = 256;
 
 // Some channels of a segment.
 struct ConvolutionTile {
-  int n_channels;       // up to kConvolutionChannels
+  int n_channels;  // up to kConvolutionChannels
   int n_taps;
   const float* weight;  // [n_taps][kConvolutionChannels]
   const float* bias;    // [n_channels]; null: none
   bool silu;
   int n_rows;
-  float* x;             // of the first row
+  float* x;  // of the first row
   int64_t stride;
-  const float* from;    // state, [n_taps - 1]; null: zero
-  float* to;            // may be `from`
+  const float* from;  // state, [n_taps - 1]; null: zero
+  float* to;          // may be `from`
   int64_t state_stride;
 };
 
@@ -121,34 +119,34 @@ struct ConvolutionTile {
 struct DeltaTile {
   int n_rows;
   int key_dim;
-  int n_columns;        // values: up to 16 for each block
-  const float* q;       // of the first row, past the norm
+  int n_columns;   // values: up to 16 for each block
+  const float* q;  // of the first row, past the norm
   const float* k;
   const float* v;
-  int64_t stride;       // of these three
-  const float* decay;   // past the exponential; of the head, or of each dimension of the key
+  int64_t stride;      // of these three
+  const float* decay;  // past the exponential; of the head, or of each dimension of the key
   const float* beta;
   int64_t decay_stride, beta_stride;
   float* out;
   int64_t out_stride;
-  float* state;         // [blocks][key_dim][16], carried on in place
+  float* state;  // [blocks][key_dim][16], carried on in place
 };
 
 // A block of columns of one head of a state space, over a segment.
 struct StateSpaceTile {
   int n_rows;
   int state_dim;
-  int n_columns;       // values: up to 16 for each block
-  const float* x;      // of the first row
+  int n_columns;   // values: up to 16 for each block
+  const float* x;  // of the first row
   const float* b;
   const float* c;
-  int64_t stride;      // of these three
-  const float* step;   // past the softplus
+  int64_t stride;     // of these three
+  const float* step;  // past the softplus
   int64_t step_stride;
   float rate, skip;
   float* out;
   int64_t out_stride;
-  float* state;        // [blocks][state_dim][16], carried on in place
+  float* state;  // [blocks][state_dim][16], carried on in place
 };
 
 struct OpKernels {
@@ -162,7 +160,8 @@ struct OpKernels {
   }
 
   void gated(const Gating& gating, const float* gate_values, const float* up, int64_t count, float* out) const {
-    if (gating.limit > 0) return limited_multiply(gate(gating.activation), gate_values, up, count, gating.limit, gating.limits_input, out);
+    if (gating.limit > 0)
+      return limited_multiply(gate(gating.activation), gate_values, up, count, gating.limit, gating.limits_input, out);
     gate(gating.activation)(gate_values, up, count, out);
   }
   using Plain = void (*)(float* x, int64_t count);
@@ -176,10 +175,10 @@ struct OpKernels {
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t dim, float* out);
   // weight null: all 1; bias null: none.
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t dim, float* out);
-  float (*squares)(const float* x, int64_t dim);   // their sum, as norms take it
+  float (*squares)(const float* x, int64_t dim);  // their sum, as norms take it
   // See Operations::keep_outliers.
   void (*keep_outliers)(float* x, float deviations, int64_t dim);
-  void (*multiply)(float* x, const float* y, int64_t count);   // in place
+  void (*multiply)(float* x, const float* y, int64_t count);  // in place
   // x[j] = x[j] * own[j] + x[partner of j] * partner[j], in place.
   void (*rotate)(float* x, const float* own, const float* partner, int n_dims, RopeStyle style);
   void (*to_half)(const float* x, uint16_t* out, int64_t count);
@@ -190,14 +189,13 @@ struct OpKernels {
   // multiple of kLatentPad.
   float (*pack_latents)(const float* x, int count, int most, int16_t* to);
   // Query i of a tile, times `scale`.
-  void (*pack_query_q8)(const float* x, int key_dim, float scale, int i, int stride,
-                        float* packed);
+  void (*pack_query_q8)(const float* x, int key_dim, float scale, int i, int stride, float* packed);
   // May be in place.
   Gate silu_multiply, gelu_multiply, clamped_silu_multiply, sigmoid_multiply, identity_multiply, quick_gelu_multiply;
   // Gating with a limit, above 0; of_input: Gating::limits_input.
-  void (*limited_multiply)(Gate activation, const float* gate, const float* up, int64_t count, float limit, bool of_input,
-                           float* out);
-  Plain silu, gelu, relu_squared, quick_gelu;   // in place
+  void (*limited_multiply)(Gate activation, const float* gate, const float* up, int64_t count, float limit,
+                           bool of_input, float* out);
+  Plain silu, gelu, relu_squared, quick_gelu;  // in place
   void (*xielu)(const Xielu& params, float* x, int64_t count);
   void (*scale)(float* x, int64_t count, float factor);
   // x[i] = cap * tanh(x[i] / cap), in place; cap > 0.
@@ -213,8 +211,7 @@ struct OpKernels {
                      bool first, float* scores);
   // Adds the tile's states over span `span`, `next`, to those over the spans before it; those of a
   // query that sees nothing before `span` are replaced.
-  void (*attention_merge_tile)(const AttentionTile& tile, int span, float* states,
-                               const float* next);
+  void (*attention_merge_tile)(const AttentionTile& tile, int span, float* states, const float* next);
   // Adds one query's states over the following `count` spans, `stride` floats apart.
   void (*attention_merge)(float* state, const float* next, int64_t stride, int count, int value_dim);
   void (*attention_finish)(const float* state, int value_dim, float* out);
@@ -241,4 +238,4 @@ const OpKernels& op_kernels_avx2();
 const OpKernels& op_kernels_avx512();
 const OpKernels& op_kernels_neon();
 
-}   // namespace monolith
+}  // namespace monolith

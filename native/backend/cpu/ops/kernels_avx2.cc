@@ -23,8 +23,8 @@ namespace {
 #include "backend/cpu/ops/state_space-inl.h"
 #include "backend/cpu/ops/table-inl.h"
 
-}   // namespace
+}  // namespace
 
 const OpKernels& op_kernels_avx2() { return kKernels; }
 
-}   // namespace monolith
+}  // namespace monolith

@@ -22,8 +22,8 @@ namespace {
 #include "backend/cpu/ops/state_space-inl.h"
 #include "backend/cpu/ops/table-inl.h"
 
-}   // namespace
+}  // namespace
 
 const OpKernels& op_kernels_neon() { return kKernels; }
 
-}   // namespace monolith
+}  // namespace monolith

@@ -24,8 +24,8 @@ namespace {
 #include "backend/cpu/ops/state_space-inl.h"
 #include "backend/cpu/ops/table-inl.h"
 
-}   // namespace
+}  // namespace
 
 const OpKernels& op_kernels_plain() { return kKernels; }
 
-}   // namespace monolith
+}  // namespace monolith

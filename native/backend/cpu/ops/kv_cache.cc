@@ -22,12 +22,15 @@ struct HeadPage {
   bool operator==(const HeadPage&) const = default;
 };
 HeadPage head_page(const LayerState& layer, KvType type) {
-  if (layer.kind == StateKind::kLatents) return {0, static_cast<size_t>(latents_page_bytes(layer.key_dim, type, layer.page_rows))};
-  const auto key_dim = static_cast<size_t>(layer.key_dim), padded_dim = static_cast<size_t>(round_up_to_lanes(layer.value_dim));
+  if (layer.kind == StateKind::kLatents)
+    return {0, static_cast<size_t>(latents_page_bytes(layer.key_dim, type, layer.page_rows))};
+  const auto key_dim = static_cast<size_t>(layer.key_dim),
+             padded_dim = static_cast<size_t>(round_up_to_lanes(layer.value_dim));
   const auto lines = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
   HeadPage page;
   if (keeps_whole_numbers(layer, type)) {
-    page = {static_cast<size_t>(latents_page_bytes(layer.key_dim, type)), static_cast<size_t>(latents_page_bytes(layer.value_dim, type))};
+    page = {static_cast<size_t>(latents_page_bytes(layer.key_dim, type)),
+            static_cast<size_t>(latents_page_bytes(layer.value_dim, type))};
   } else if (type == KvType::kQ8_0) {
     // Dimensions in whole quads, scales behind them; pages begin at a cache line.
     const auto scales = [](int dim) { return static_cast<size_t>(q8_blocks(dim)) * sizeof(uint16_t); };
@@ -43,7 +46,7 @@ HeadPage head_page(const LayerState& layer, KvType type) {
 // One slot of all pages.
 struct Slot {
   int n_kv_heads = 0;
-  HeadPage of_head = {};              // of its layers, if these are alike
+  HeadPage of_head = {};  // of its layers, if these are alike
   bool alike = true;
   HeadPage page = {};                 // of all heads
   size_t keys_at = 0, values_at = 0;  // from the beginning of the keys, and of the values
@@ -61,7 +64,8 @@ struct Layout {
 Result<Layout> layout_of(const KvShape& shape) {
   if (Status status = check_shape(shape, CpuKvCache::kKeeps); !status) return status.error();
   const Error refused{ErrorCode::kInvalidArgument,
-                      "KV cache of " + std::to_string(shape.layers.size()) + " layers, " + std::to_string(shape.n_pages) +
+                      "KV cache of " + std::to_string(shape.layers.size()) + " layers, " +
+                          std::to_string(shape.n_pages) +
                           " pages: its type is a GPU's, or it is too large to be addressed"};
   if (shape.type == KvType::kFp8) return refused;
   Layout layout;
@@ -70,7 +74,8 @@ Result<Layout> layout_of(const KvShape& shape) {
     if (layer.kind == StateKind::kNothing) continue;
     Slot& slot = layout.slots[static_cast<size_t>(layer.slot)];
     const HeadPage page = head_page(layer, shape.type);
-    slot.alike = slot.alike && layer.place == 0 && (slot.n_kv_heads == 0 || (slot.n_kv_heads == layer.n_kv_heads && slot.of_head == page));
+    slot.alike = slot.alike && layer.place == 0 &&
+                 (slot.n_kv_heads == 0 || (slot.n_kv_heads == layer.n_kv_heads && slot.of_head == page));
     slot.n_kv_heads = layer.n_kv_heads;
     slot.of_head = page;
     // As many as lie before it, and its own.
@@ -104,13 +109,13 @@ Result<Layout> layout_of(const KvShape& shape) {
 }
 
 // Keys, or values, of a layer in its slot.
-CpuKvCache::Pages pages_of(std::byte* data, size_t head_bytes, size_t slot_bytes, const LayerState& layer, const Slot& slot,
-                           int64_t n_pages) {
+CpuKvCache::Pages pages_of(std::byte* data, size_t head_bytes, size_t slot_bytes, const LayerState& layer,
+                           const Slot& slot, int64_t n_pages) {
   if (slot.alike) return {data, head_bytes, head_bytes, head_bytes * static_cast<size_t>(n_pages)};
   return {data + head_bytes * static_cast<size_t>(layer.place * layer.n_kv_heads), head_bytes, slot_bytes, head_bytes};
 }
 
-}   // namespace
+}  // namespace
 
 CpuKvCache::Layer CpuKvCache::Chosen::gathered(const Layer& layer) const {
   Layer own = layer;
@@ -144,25 +149,28 @@ Result<std::unique_ptr<CpuKvCache>> CpuKvCache::create(const KvShape& shape) {
     const Slot& slot = layout->slots[static_cast<size_t>(layer.slot)];
     const HeadPage page = head_page(layer, shape.type);
     const bool latents = layer.kind == StateKind::kLatents, whole_numbers = keeps_whole_numbers(layer, shape.type);
-    cache->layers_.push_back({.n_kv_heads = layer.n_kv_heads,
-                              .key_dim = layer.key_dim,
-                              .value_dim = layer.value_dim,
-                              .latents = latents,
-                              .whole_numbers = whole_numbers,
-                              .key_stride = whole_numbers ? latents_stride(layer.key_dim, shape.type) : 0,
-                              .value_stride = latents         ? latents_stride(layer.key_dim, shape.type)
-                                              : whole_numbers ? latents_stride(layer.value_dim, shape.type)
-                                                              : round_up_to_lanes(layer.value_dim),
-                              .page_rows = layer.page_rows,
-                              .keys = pages_of(keys + slot.keys_at, page.keys, slot.page.keys, layer, slot, shape.n_pages),
-                              .values = pages_of(values + slot.values_at, page.values, slot.page.values, layer, slot, shape.n_pages)});
+    cache->layers_.push_back(
+        {.n_kv_heads = layer.n_kv_heads,
+         .key_dim = layer.key_dim,
+         .value_dim = layer.value_dim,
+         .latents = latents,
+         .whole_numbers = whole_numbers,
+         .key_stride = whole_numbers ? latents_stride(layer.key_dim, shape.type) : 0,
+         .value_stride = latents         ? latents_stride(layer.key_dim, shape.type)
+                         : whole_numbers ? latents_stride(layer.value_dim, shape.type)
+                                         : round_up_to_lanes(layer.value_dim),
+         .page_rows = layer.page_rows,
+         .keys = pages_of(keys + slot.keys_at, page.keys, slot.page.keys, layer, slot, shape.n_pages),
+         .values = pages_of(values + slot.values_at, page.values, slot.page.values, layer, slot, shape.n_pages)});
   }
   for (const Slot& slot : layout->slots) {
     const int n_pieces = slot.alike ? slot.n_kv_heads : 1;
     for (int i = 0; i < n_pieces; ++i) {
       const auto add_piece = [&](std::byte* data, size_t bytes) {
         const size_t own = bytes / static_cast<size_t>(n_pieces);
-        if (own > 0) cache->pieces_.push_back({data + static_cast<size_t>(i) * own * static_cast<size_t>(shape.n_pages), own, own, 0});
+        if (own > 0)
+          cache->pieces_.push_back(
+              {data + static_cast<size_t>(i) * own * static_cast<size_t>(shape.n_pages), own, own, 0});
       };
       add_piece(keys + slot.keys_at, slot.page.keys);
       add_piece(values + slot.values_at, slot.page.values);
@@ -187,7 +195,8 @@ size_t CpuKvCache::bytes_of_first(int64_t n_pages) const {
   size_t taken = 0, end_before = 0;
   for (const Pages& piece : pieces_) {
     const auto at = static_cast<size_t>(piece.data - memory_.data());
-    const size_t end = (at + static_cast<size_t>(n_pages - 1) * piece.page_stride + piece.bytes + unit - 1) / unit * unit;
+    const size_t end =
+        (at + static_cast<size_t>(n_pages - 1) * piece.page_stride + piece.bytes + unit - 1) / unit * unit;
     taken += end - std::min(end, std::max(at / unit * unit, end_before));
     end_before = std::max(end_before, end);
   }
@@ -205,4 +214,4 @@ void CpuOps::copy_page(ThreadPool& pool, CpuKvCache& cache, int32_t from, int32_
   });
 }
 
-}   // namespace monolith
+}  // namespace monolith

@@ -21,8 +21,8 @@ inline void rope_factors(const RopeParams& rope, const RopePosition& position, f
   const int half = rope.n_dims / 2;
   const int32_t by_axis[] = {position.time, position.height, position.width};
   for (int i = 0; i < half; ++i) {
-    const double angle =
-        static_cast<double>(by_axis[rope.axes == nullptr ? 0 : rope.axes[i]]) * static_cast<double>(rope.inverse_frequency[i]);
+    const double angle = static_cast<double>(by_axis[rope.axes == nullptr ? 0 : rope.axes[i]]) *
+                         static_cast<double>(rope.inverse_frequency[i]);
     const auto cosine = static_cast<float>(std::cos(angle) * rope.magnitude);
     const auto sine = static_cast<float>(std::sin(angle) * rope.magnitude);
     const int first = rope.style == RopeStyle::kAdjacentPairs ? 2 * i : i;
@@ -34,8 +34,8 @@ inline void rope_factors(const RopeParams& rope, const RopePosition& position, f
 }
 
 // Writes a row as whole numbers at a slot of a page, the padding zeroed, and its steps.
-inline void store_whole_numbers(const OpKernels& kernels, const float* row, int64_t dim, int64_t stride, int page_rows, int slot,
-                                std::byte* page) {
+inline void store_whole_numbers(const OpKernels& kernels, const float* row, int64_t dim, int64_t stride, int page_rows,
+                                int slot, std::byte* page) {
   auto* const numbers = reinterpret_cast<int16_t*>(page);
   auto* const steps = reinterpret_cast<float*>(numbers + stride * page_rows);
   for (int block = 0; block < latent_blocks(dim); ++block) {
@@ -47,14 +47,14 @@ inline void store_whole_numbers(const OpKernels& kernels, const float* row, int6
 
 // Writes a row of latents at a slot of a page, the padding zeroed.
 inline void store_latents(const OpKernels& kernels, const CpuKvCache::Layer& layer, KvType type, int32_t page, int slot,
-                   const float* row) {
+                          const float* row) {
   std::byte* const rows = layer.values.of_head(0) + static_cast<size_t>(page) * layer.values.page_stride;
   const int64_t dim = layer.key_dim, stride = layer.value_stride, at = slot * stride;
   if (type == KvType::kQ8_0) {
     auto* scales = reinterpret_cast<uint16_t*>(rows + stride * layer.page_rows);
     for (int block = 0; block < q8_blocks(layer.key_dim); ++block) {
       const int64_t first = int64_t{block} * kQ8Block;
-      int8_t numbers[kQ8Block];   // zero past the row's end
+      int8_t numbers[kQ8Block];  // zero past the row's end
       kernels.quantize_q8(row + first, static_cast<int>(std::min<int64_t>(kQ8Block, dim - first)), numbers,
                           scales + block * layer.page_rows + slot);
       std::memcpy(rows + at + first, numbers, static_cast<size_t>(std::min<int64_t>(kQ8Block, stride - first)));
@@ -69,7 +69,8 @@ inline void store_latents(const OpKernels& kernels, const CpuKvCache::Layer& lay
 }
 
 // A row of latents from a page of `from` to place `at` of the pages of `to`.
-inline void copy_latents(const CpuKvCache::Layer& from, KvType type, int32_t page, int slot, const CpuKvCache::Layer& to, int64_t at) {
+inline void copy_latents(const CpuKvCache::Layer& from, KvType type, int32_t page, int slot,
+                         const CpuKvCache::Layer& to, int64_t at) {
   const std::byte* const source = from.values.data + static_cast<size_t>(page) * from.values.page_stride;
   std::byte* const target = to.values.data + static_cast<size_t>(at / to.page_rows) * to.values.page_stride;
   const int64_t into = at % to.page_rows, stride = from.value_stride;
@@ -85,4 +86,4 @@ inline void copy_latents(const CpuKvCache::Layer& from, KvType type, int32_t pag
   if (type == KvType::kQ8_0) copy_each(uint16_t{}, q8_blocks(from.key_dim));
 }
 
-}   // namespace monolith
+}  // namespace monolith

@@ -26,4 +26,4 @@ struct LogitOps {
 const LogitOps& logit_ops();
 const LogitOps& logit_ops(CpuIsa isa);
 
-}   // namespace monolith
+}  // namespace monolith

@@ -18,7 +18,7 @@ constexpr float kLeastSquares = 1e-30f;
 
 int64_t rows_per_piece(int64_t dim) { return std::max<int64_t>(1, kElementsPerPiece / dim); }
 
-}   // namespace
+}  // namespace
 
 const OpKernels& op_kernels(CpuIsa isa) {
   switch (isa) {
@@ -41,7 +41,7 @@ const CpuOps& cpu_ops(CpuIsa isa) {
     case CpuIsa::kAvx2: return avx2;
     case CpuIsa::kAvx512: return avx512;
     case CpuIsa::kNeon:
-    case CpuIsa::kNeonI8mm: return neon;   // nothing in them multiplies bytes
+    case CpuIsa::kNeonI8mm: return neon;  // nothing in them multiplies bytes
   }
   return plain;
 }
@@ -53,28 +53,26 @@ const LogitOps& logit_ops() {
   return logit_ops(best);
 }
 
-void CpuOps::rms_norm(ThreadPool& pool, const float* x, const float* weight, float eps, int n_rows,
-                      int64_t dim, float* out) const {
+void CpuOps::rms_norm(ThreadPool& pool, const float* x, const float* weight, float eps, int n_rows, int64_t dim,
+                      float* out) const {
   pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
-    for (int64_t row = begin; row < end; ++row)
-      kernels_->rms_norm(x + row * dim, weight, eps, dim, out + row * dim);
+    for (int64_t row = begin; row < end; ++row) kernels_->rms_norm(x + row * dim, weight, eps, dim, out + row * dim);
   });
 }
 
-void CpuOps::rms_norm_heads(ThreadPool& pool, float* x, int64_t row_stride, const float* weight,
-                            float eps, int n_rows, int n_heads, int head_dim) const {
-  pool.parallel_for(n_rows, rows_per_piece(int64_t{n_heads} * head_dim),
-                    [&](int64_t begin, int64_t end, int) {
-                      for (int64_t row = begin; row < end; ++row)
-                        for (int head = 0; head < n_heads; ++head) {
-                          float* at = x + row * row_stride + int64_t{head} * head_dim;
-                          kernels_->rms_norm(at, weight, eps, head_dim, at);
-                        }
-                    });
+void CpuOps::rms_norm_heads(ThreadPool& pool, float* x, int64_t row_stride, const float* weight, float eps, int n_rows,
+                            int n_heads, int head_dim) const {
+  pool.parallel_for(n_rows, rows_per_piece(int64_t{n_heads} * head_dim), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row)
+      for (int head = 0; head < n_heads; ++head) {
+        float* at = x + row * row_stride + int64_t{head} * head_dim;
+        kernels_->rms_norm(at, weight, eps, head_dim, at);
+      }
+  });
 }
 
-void CpuOps::rms_norm_groups(ThreadPool& pool, float* x, const float* weight, float eps, int n_rows,
-                             int n_groups, int64_t dim) const {
+void CpuOps::rms_norm_groups(ThreadPool& pool, float* x, const float* weight, float eps, int n_rows, int n_groups,
+                             int64_t dim) const {
   pool.parallel_for(int64_t{n_rows} * n_groups, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i)
       kernels_->rms_norm(x + i * dim, weight + i % n_groups * dim, eps, dim, x + i * dim);
@@ -91,20 +89,18 @@ void CpuOps::layer_norm(ThreadPool& pool, const float* x, const float* weight, c
 
 void CpuOps::add_bias(ThreadPool& pool, float* x, const float* bias, int n_rows, int64_t dim) const {
   pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
-    for (int64_t row = begin; row < end; ++row)
-      kernels_->add_scaled(x + row * dim, bias, 1.0f, nullptr, dim);
+    for (int64_t row = begin; row < end; ++row) kernels_->add_scaled(x + row * dim, bias, 1.0f, nullptr, dim);
   });
 }
 
-void CpuOps::gated(ThreadPool& pool, const Gating& gating, const float* gate, const float* up,
-                   int n_rows, int64_t dim, float* out) const {
+void CpuOps::gated(ThreadPool& pool, const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim,
+                   float* out) const {
   pool.parallel_for(n_rows * dim, kElementsPerPiece / 4, [&](int64_t begin, int64_t end, int) {
     kernels_->gated(gating, gate + begin, up + begin, end - begin, out + begin);
   });
 }
 
-void CpuOps::gate_heads(ThreadPool& pool, float* x, const float* gate, int n_rows, int n_heads,
-                        int head_dim) const {
+void CpuOps::gate_heads(ThreadPool& pool, float* x, const float* gate, int n_rows, int n_heads, int head_dim) const {
   pool.parallel_for(n_rows, rows_per_piece(int64_t{n_heads} * head_dim), [&](int64_t begin, int64_t end, int) {
     for (int64_t head = begin * n_heads; head < end * n_heads; ++head) {
       float e = -gate[head];
@@ -116,8 +112,7 @@ void CpuOps::gate_heads(ThreadPool& pool, float* x, const float* gate, int n_row
 
 void CpuOps::scale_columns(ThreadPool& pool, float* x, const float* factors, int n_rows, int64_t dim) const {
   pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
-    for (int64_t row = begin; row < end; ++row)
-      kernels_->multiply(x + row * dim, factors, dim);
+    for (int64_t row = begin; row < end; ++row) kernels_->multiply(x + row * dim, factors, dim);
   });
 }
 
@@ -140,13 +135,11 @@ void CpuOps::match_length(ThreadPool& pool, float* x, const float* y, int n_rows
 
 void CpuOps::keep_outliers(ThreadPool& pool, float* x, float deviations, int n_rows, int64_t dim) const {
   pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
-    for (int64_t row = begin; row < end; ++row)
-      kernels_->keep_outliers(x + row * dim, deviations, dim);
+    for (int64_t row = begin; row < end; ++row) kernels_->keep_outliers(x + row * dim, deviations, dim);
   });
 }
 
-void CpuOps::copy_rows(ThreadPool& pool, const float* x, int64_t x_stride, int n_rows, int64_t dim,
-                       float* out) const {
+void CpuOps::copy_rows(ThreadPool& pool, const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) const {
   pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row)
       std::memcpy(out + row * dim, x + row * x_stride, static_cast<size_t>(dim) * sizeof(float));
@@ -155,43 +148,39 @@ void CpuOps::copy_rows(ThreadPool& pool, const float* x, int64_t x_stride, int n
 
 void CpuOps::activate(ThreadPool& pool, Activation activation, float* x, int64_t count) const {
   const auto kernel = kernels_->plain(activation);
-  pool.parallel_for(count, kElementsPerPiece / 4, [&](int64_t begin, int64_t end, int) {
-    kernel(x + begin, end - begin);
-  });
+  pool.parallel_for(count, kElementsPerPiece / 4,
+                    [&](int64_t begin, int64_t end, int) { kernel(x + begin, end - begin); });
 }
 
 void CpuOps::xielu(ThreadPool& pool, const Xielu& params, float* x, int64_t count) const {
-  pool.parallel_for(count, kElementsPerPiece / 4, [&](int64_t begin, int64_t end, int) {
-    kernels_->xielu(params, x + begin, end - begin);
-  });
+  pool.parallel_for(count, kElementsPerPiece / 4,
+                    [&](int64_t begin, int64_t end, int) { kernels_->xielu(params, x + begin, end - begin); });
 }
 
 void CpuOps::scale(ThreadPool& pool, float* x, int64_t count, float factor) const {
-  pool.parallel_for(count, kElementsPerPiece, [&](int64_t begin, int64_t end, int) {
-    kernels_->scale(x + begin, end - begin, factor);
-  });
+  pool.parallel_for(count, kElementsPerPiece,
+                    [&](int64_t begin, int64_t end, int) { kernels_->scale(x + begin, end - begin, factor); });
 }
 
 void CpuOps::soft_cap(ThreadPool& pool, float* x, int64_t count, float cap) const {
-  pool.parallel_for(count, kElementsPerPiece / 4, [&](int64_t begin, int64_t end, int) {
-    kernels_->soft_cap(x + begin, end - begin, cap);
-  });
+  pool.parallel_for(count, kElementsPerPiece / 4,
+                    [&](int64_t begin, int64_t end, int) { kernels_->soft_cap(x + begin, end - begin, cap); });
 }
 
-void CpuOps::add_rows(ThreadPool& pool, float* x, const float* y, float factor, const float* gate,
-                      int n_rows, int64_t dim) const {
+void CpuOps::add_rows(ThreadPool& pool, float* x, const float* y, float factor, const float* gate, int n_rows,
+                      int64_t dim) const {
   pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row)
       kernels_->add_scaled(x + row * dim, y + row * dim, factor, gate ? gate + row : nullptr, dim);
   });
 }
 
-void CpuOps::gather_rows(ThreadPool& pool, const float* x, const int32_t* rows, int n_rows,
-                         int64_t dim, float* out) const {
+void CpuOps::gather_rows(ThreadPool& pool, const float* x, const int32_t* rows, int n_rows, int64_t dim,
+                         float* out) const {
   pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i)
       std::memcpy(out + i * dim, x + rows[i] * dim, static_cast<size_t>(dim) * sizeof(float));
   });
 }
 
-}   // namespace monolith
+}  // namespace monolith

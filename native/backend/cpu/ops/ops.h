@@ -26,7 +26,7 @@
 
 namespace monolith {
 
-struct OpKernels;   // one instruction set's row kernels, ops/kernels.h
+struct OpKernels;  // one instruction set's row kernels, ops/kernels.h
 
 // Keys and values of all layers, each [slot][kv_head][page], so that one head's pages with
 // consecutive ids are consecutive in memory; where layers of different shapes share a slot, or several lie in one,
@@ -53,9 +53,9 @@ class CpuKvCache final : public KvCache {
 
   // Keys, or values, of one layer.
   struct Pages {
-    std::byte* data = nullptr;   // page 0 of head 0
-    size_t bytes = 0;            // one head's page
-    size_t page_stride = 0, head_stride = 0;   // bytes from one to the next
+    std::byte* data = nullptr;                // page 0 of head 0
+    size_t bytes = 0;                         // one head's page
+    size_t page_stride = 0, head_stride = 0;  // bytes from one to the next
     std::byte* of_head(int kv_head) const { return data + static_cast<size_t>(kv_head) * head_stride; }
   };
   struct Layer {
@@ -64,8 +64,8 @@ class CpuKvCache final : public KvCache {
     bool whole_numbers = false;   // rows of 16 bits with steps: latents, and keys and values of wide heads
     int64_t key_stride = 0;       // of these: numbers per position
     int64_t value_stride = 0;     // numbers per position
-    int page_rows = kPageTokens;   // of latents
-    Pages keys, values;         // of latents the latter
+    int page_rows = kPageTokens;  // of latents
+    Pages keys, values;           // of latents the latter
   };
   const Layer& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
   // Room for what one row has chosen (KvShape::most_chosen): its latents gathered into pages 0, 1, ... of `layer`, a
@@ -75,7 +75,7 @@ class CpuKvCache final : public KvCache {
     std::byte* pages = nullptr;
     float* scores = nullptr;
     int32_t* order = nullptr;
-    std::vector<int32_t> in_order;   // 0, 1, ...
+    std::vector<int32_t> in_order;  // 0, 1, ...
   };
   const Chosen& chosen() const { return chosen_; }
   size_t bytes_of_first(int64_t n_pages) const override;
@@ -84,20 +84,20 @@ class CpuKvCache final : public KvCache {
 
  private:
   CpuKvCache() = default;
-  Mapping memory_;   // keys of all slots first, then values of all slots
+  Mapping memory_;  // keys of all slots first, then values of all slots
   std::vector<Layer> layers_;
-  std::vector<Pages> pieces_;   // keys and values apart, each in the order of addresses
+  std::vector<Pages> pieces_;  // keys and values apart, each in the order of addresses
   Chosen chosen_;
 };
 
 // The RoPE factors of a step's rows under one set of parameters, which many layers share: computed
 // when a row's position or the parameters changed, else reused.
 struct RopeTable {
-  float* factors = nullptr;           // [row][2 n_dims]
+  float* factors = nullptr;  // [row][2 n_dims]
   static constexpr RopePosition kNotComputed{-1, -1, -1};
-  std::vector<RopePosition> positions;   // of each row
-  std::vector<float> frequency;       // the parameters it was computed for
-  std::vector<uint8_t> axes;          // where has_axes
+  std::vector<RopePosition> positions;  // of each row
+  std::vector<float> frequency;         // the parameters it was computed for
+  std::vector<uint8_t> axes;            // where has_axes
   bool has_axes = false;
   RopeStyle style = RopeStyle::kAdjacentPairs;
   int n_dims = 0;
@@ -109,7 +109,7 @@ struct RopeTable {
 };
 
 // Layers of one model turn by so many different sets of parameters without computing them anew.
-inline constexpr int kRopeTables = 4;   // there and back, by two bases
+inline constexpr int kRopeTables = 4;  // there and back, by two bases
 
 // Working memory of the operations, sized once for the largest step.
 class OpsScratch {
@@ -118,30 +118,27 @@ class OpsScratch {
   // kOutOfMemory.
   Status reserve(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
   // What reserve() takes from the system for arguments it accepts.
-  static size_t bytes_for(int threads, int max_rows, int64_t max_cols, int max_context,
-                          int max_head_dim);
+  static size_t bytes_for(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
 
  private:
   friend class CpuOps;
   struct Sizes;
-  static Sizes sizes_for(int threads, int max_rows, int64_t max_cols, int max_context,
-                         int max_head_dim);
+  static Sizes sizes_for(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
   float* tile(int thread) const { return tiles_ + thread * tile_floats_; }
   // The table of these parameters, with the factors of all rows of the segments.
-  const RopeTable& prepare_rope(const RopeParams& rope, std::span<const Segment> segments,
-                                ThreadPool& pool);
+  const RopeTable& prepare_rope(const RopeParams& rope, std::span<const Segment> segments, ThreadPool& pool);
 
   Mapping memory_;
   int threads_ = 0, max_rows_ = 0, max_head_dim_ = 0;
-  float* tiles_ = nullptr;   // per thread: attention's queries, scores and states
+  float* tiles_ = nullptr;  // per thread: attention's queries, scores and states
   int64_t tile_floats_ = 0;
-  float* partials_ = nullptr;   // attention split over positions: a state per (query, span)
+  float* partials_ = nullptr;  // attention split over positions: a state per (query, span)
   int64_t partial_floats_ = 0;
-  std::vector<int64_t> first_piece_, first_partial_;   // per segment
-  std::vector<int32_t> split_segments_;   // that are cut into spans
-  std::vector<Segment> seeing_all_;       // of segments whose other rows have chosen
+  std::vector<int64_t> first_piece_, first_partial_;  // per segment
+  std::vector<int32_t> split_segments_;               // that are cut into spans
+  std::vector<Segment> seeing_all_;                   // of segments whose other rows have chosen
   RopeTable rope_[kRopeTables];
-  int next_rope_ = 0;   // the table to give up for new parameters
+  int next_rope_ = 0;  // the table to give up for new parameters
 };
 
 // The operations, with the meaning that backend.h gives them. `segments` cover rows without gaps or
@@ -153,35 +150,34 @@ class CpuOps {
 
   // Sum of squares: value i goes to partial sum i % 64, each in ascending order with fused
   // multiply-add; the 64 are then added in a fixed tree.
-  void rms_norm(ThreadPool& pool, const float* x, const float* weight, float eps, int n_rows,
-                int64_t dim, float* out) const;
-  void rms_norm_heads(ThreadPool& pool, float* x, int64_t row_stride, const float* weight,
-                      float eps, int n_rows, int n_heads, int head_dim) const;
+  void rms_norm(ThreadPool& pool, const float* x, const float* weight, float eps, int n_rows, int64_t dim,
+                float* out) const;
+  void rms_norm_heads(ThreadPool& pool, float* x, int64_t row_stride, const float* weight, float eps, int n_rows,
+                      int n_heads, int head_dim) const;
   void rotate(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope, std::span<const Segment> segments,
               float* x, int64_t row_stride, int n_heads, int head_dim) const;
-  void rms_norm_groups(ThreadPool& pool, float* x, const float* weight, float eps, int n_rows,
-                       int n_groups, int64_t dim) const;
+  void rms_norm_groups(ThreadPool& pool, float* x, const float* weight, float eps, int n_rows, int n_groups,
+                       int64_t dim) const;
   // The mean first, then the squares of what is left; both summed as above.
   void layer_norm(ThreadPool& pool, const float* x, const float* weight, const float* bias, float eps, int n_rows,
                   int64_t dim, float* out) const;
   void add_bias(ThreadPool& pool, float* x, const float* bias, int n_rows, int64_t dim) const;
   // Angles in double, rounded to float after sine and cosine.
-  void rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope,
-                      std::span<const Segment> segments, float* q, int64_t q_stride, int n_heads,
-                      float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
-                      CpuKvCache& cache) const;
+  void rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope, std::span<const Segment> segments,
+                      float* q, int64_t q_stride, int n_heads, float* k, int64_t k_stride, const float* v,
+                      int64_t v_stride, int layer, CpuKvCache& cache) const;
   void rope_and_store_latents(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope,
                               std::span<const Segment> segments, const LatentQueries& queries, float* rows,
                               int64_t row_stride, int layer, CpuKvCache& cache) const;
   // Positions are taken in absolute spans of kAttentionSpan; see ops/attention-inl.h for the order
   // of sums. `out` must not overlap `q`.
-  void attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments,
-                 const float* q, int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache,
-                 const AttentionParams& params, float* out, int64_t out_stride) const;
+  void attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q,
+                 int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache, const AttentionParams& params,
+                 float* out, int64_t out_stride) const;
   void choose_positions(ThreadPool& pool, OpsScratch& scratch, const PositionIndex& index,
                         std::span<const Segment> segments, const CpuKvCache& cache, float* chosen) const;
-  void gated(ThreadPool& pool, const Gating& gating, const float* gate, const float* up, int n_rows,
-             int64_t dim, float* out) const;
+  void gated(ThreadPool& pool, const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim,
+             float* out) const;
   void gate_heads(ThreadPool& pool, float* x, const float* gate, int n_rows, int n_heads, int head_dim) const;
   void scale_columns(ThreadPool& pool, float* x, const float* factors, int n_rows, int64_t dim) const;
   void add_weighted(ThreadPool& pool, float* x, const float* y, const float* weights, int64_t weight_stride,
@@ -193,32 +189,32 @@ class CpuOps {
   void xielu(ThreadPool& pool, const Xielu& params, float* x, int64_t count) const;
   void scale(ThreadPool& pool, float* x, int64_t count, float factor) const;
   void soft_cap(ThreadPool& pool, float* x, int64_t count, float cap) const;
-  void add_rows(ThreadPool& pool, float* x, const float* y, float factor, const float* gate,
-                int n_rows, int64_t dim) const;
+  void add_rows(ThreadPool& pool, float* x, const float* y, float factor, const float* gate, int n_rows,
+                int64_t dim) const;
   // ops/recurrence-inl.h has the order of sums. Threads share out channels, or heads and blocks of their columns; a
   // thread takes all rows of what it has, in order.
   void convolve(ThreadPool& pool, const Convolution& convolution, std::span<const Segment> segments,
                 const LayerSlots& state, float* x, int64_t stride) const;
-  void delta_rule(ThreadPool& pool, const DeltaRule& rule, std::span<const Segment> segments,
-                  const LayerSlots& state, const DeltaInputs& inputs, float* out) const;
+  void delta_rule(ThreadPool& pool, const DeltaRule& rule, std::span<const Segment> segments, const LayerSlots& state,
+                  const DeltaInputs& inputs, float* out) const;
   void state_space(ThreadPool& pool, const StateSpace& space, std::span<const Segment> segments,
                    const LayerSlots& state, const StateSpaceInputs& inputs, float* out) const;
   // Threads share out numbers; each takes all rows of what it has, in order.
-  void pool_blocks(ThreadPool& pool, const BlockPool& blocks, std::span<const Segment> segments, const LayerSlots& state,
-                   const float* values, const float* scores, float* out) const;
+  void pool_blocks(ThreadPool& pool, const BlockPool& blocks, std::span<const Segment> segments,
+                   const LayerSlots& state, const float* values, const float* scores, float* out) const;
   void store_blocks(ThreadPool& pool, const BlockRows& blocks, std::span<const Segment> segments, float* rows,
                     CpuKvCache& cache) const;
   // Weights in double.
   void weigh_streams(ThreadPool& pool, const StreamMix& mix, float* numbers, int n_rows) const;
   void read_streams(ThreadPool& pool, const StreamMix& mix, const float* numbers, const float* streams, int n_rows,
                     int64_t dim, float* out) const;
-  void write_streams(ThreadPool& pool, const StreamMix& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
-                     float* streams) const;
-  void gather_rows(ThreadPool& pool, const float* x, const int32_t* rows, int n_rows, int64_t dim,
-                   float* out) const;
+  void write_streams(ThreadPool& pool, const StreamMix& mix, const float* numbers, const float* x, int n_rows,
+                     int64_t dim, float* streams) const;
+  void gather_rows(ThreadPool& pool, const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) const;
   // See tower_operations.h. Attention as above, over keys and values as floats.
   void take_patches(ThreadPool& pool, const PatchImage& image, std::span<const PatchPlace> places, float* out) const;
-  void add_table_rows(ThreadPool& pool, const TableTaps& taps, const float* table, int n_rows, int64_t dim, float* x) const;
+  void add_table_rows(ThreadPool& pool, const TableTaps& taps, const float* table, int n_rows, int64_t dim,
+                      float* x) const;
   void rotate_rows(ThreadPool& pool, const RowRotation& rotation, int n_rows, float* x, int64_t row_stride, int n_heads,
                    int head_dim) const;
   static int64_t tower_key_floats(int max_rows, int n_heads, int head_dim);
@@ -232,11 +228,11 @@ class CpuOps {
 
  private:
   void attend_to_blocks(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q,
-                        int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache, const AttentionParams& params,
-                        float* out, int64_t out_stride) const;
-  void attend(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q, int64_t q_stride,
-              int n_heads, const CpuKvCache::Layer& layer, KvType type, const AttentionParams& params, float* out,
-              int64_t out_stride) const;
+                        int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache,
+                        const AttentionParams& params, float* out, int64_t out_stride) const;
+  void attend(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q,
+              int64_t q_stride, int n_heads, const CpuKvCache::Layer& layer, KvType type, const AttentionParams& params,
+              float* out, int64_t out_stride) const;
 
   const OpKernels* kernels_;
 };
@@ -246,4 +242,4 @@ class CpuOps {
 const OpKernels& op_kernels(CpuIsa isa);
 const CpuOps& cpu_ops(CpuIsa isa);
 
-}   // namespace monolith
+}  // namespace monolith

@@ -5,12 +5,14 @@
 // inputs of a row lie before it and are still as they came.
 void convolve(const ConvolutionTile& tile) {
   const int kept = tile.n_taps - 1;
-  float before[(kMostTaps - 1) * kConvolutionChannels];   // the state, which may be written over
+  float before[(kMostTaps - 1) * kConvolutionChannels];  // the state, which may be written over
   const auto bytes = static_cast<size_t>(tile.n_channels) * sizeof(float);
   for (int i = 0; i < kept; ++i) {
     float* const row = before + i * kConvolutionChannels;
-    if (tile.from != nullptr) __builtin_memcpy(row, tile.from + i * tile.state_stride, bytes);
-    else __builtin_memset(row, 0, bytes);
+    if (tile.from != nullptr)
+      __builtin_memcpy(row, tile.from + i * tile.state_stride, bytes);
+    else
+      __builtin_memset(row, 0, bytes);
   }
   // Row t of the segment, or of what lies before it.
   const auto input = [&](int64_t t) {
@@ -20,8 +22,7 @@ void convolve(const ConvolutionTile& tile) {
     __builtin_memcpy(tile.to + i * tile.state_stride, input(tile.n_rows - kept + i), bytes);
   for (int64_t t = tile.n_rows - 1; t >= 0; --t) {
     const float* taps[kMostTaps];
-    for (int j = 0; j < tile.n_taps; ++j)
-      taps[j] = input(t - kept + j);
+    for (int j = 0; j < tile.n_taps; ++j) taps[j] = input(t - kept + j);
     float* const out = tile.x + t * tile.stride;
     for_vectors(tile.n_channels, [&](int64_t at, int n) {
       Vec sum = tile.bias != nullptr ? load_up_to(tile.bias + at, n) : splat(0.0f);
@@ -108,8 +109,7 @@ void delta_rows(const DeltaTile& tile) {
   DeltaSums<N> sums;
   const auto clear = [&] {
     MONOLITH_UNROLL
-    for (int b = 0; b < N; ++b)
-      sums.k[b][0] = sums.k[b][1] = sums.q[b][0] = sums.q[b][1] = splat(0.0f);
+    for (int b = 0; b < N; ++b) sums.k[b][0] = sums.k[b][1] = sums.q[b][0] = sums.q[b][1] = splat(0.0f);
   };
   const auto block = [&](int b) { return tile.state + int64_t{b} * dim * kLanes; };
   // Adds dimension i's part, with `s` its row of the state.
@@ -122,8 +122,7 @@ void delta_rows(const DeltaTile& tile) {
   clear();
   const auto read = [&](int i, int odd) {
     MONOLITH_UNROLL
-    for (int b = 0; b < N; ++b)
-      count_in(i, odd, b, load(block(b) + int64_t{i} * kLanes));
+    for (int b = 0; b < N; ++b) count_in(i, odd, b, load(block(b) + int64_t{i} * kLanes));
   };
   int i = 0;
   for (; i + 2 <= dim; i += 2) {
@@ -181,8 +180,7 @@ void delta_rows(const DeltaTile& tile) {
     clear();
     const auto carry_on = [&](int at, int odd) {
       MONOLITH_UNROLL
-      for (int b = 0; b < N; ++b)
-        count_in(at, odd, b, update(at, b));
+      for (int b = 0; b < N; ++b) count_in(at, odd, b, update(at, b));
     };
     int at = 0;
     for (; at + 2 <= dim; at += 2) {

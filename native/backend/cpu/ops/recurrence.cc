@@ -17,16 +17,20 @@ void by_tap(const float* from, int n_channels, int n_taps, float* to) {
   typedef float Four __attribute__((vector_size(16)));
   int channel = 0;
   for (; n_taps == 4 && channel + 4 <= n_channels; channel += 4) {
-    Four of[4];   // by channel
+    Four of[4];  // by channel
     std::memcpy(of, from + channel * 4, sizeof of);
-    const Four a = __builtin_shufflevector(of[0], of[1], 0, 4, 1, 5), b = __builtin_shufflevector(of[2], of[3], 0, 4, 1, 5);
-    const Four c = __builtin_shufflevector(of[0], of[1], 2, 6, 3, 7), d = __builtin_shufflevector(of[2], of[3], 2, 6, 3, 7);
+    const Four a = __builtin_shufflevector(of[0], of[1], 0, 4, 1, 5),
+               b = __builtin_shufflevector(of[2], of[3], 0, 4, 1, 5);
+    const Four c = __builtin_shufflevector(of[0], of[1], 2, 6, 3, 7),
+               d = __builtin_shufflevector(of[2], of[3], 2, 6, 3, 7);
     const Four taps[4] = {__builtin_shufflevector(a, b, 0, 1, 4, 5), __builtin_shufflevector(a, b, 2, 3, 6, 7),
                           __builtin_shufflevector(c, d, 0, 1, 4, 5), __builtin_shufflevector(c, d, 2, 3, 6, 7)};
-    for (int tap = 0; tap < 4; ++tap) std::memcpy(to + tap * kConvolutionChannels + channel, &taps[tap], sizeof taps[tap]);
+    for (int tap = 0; tap < 4; ++tap)
+      std::memcpy(to + tap * kConvolutionChannels + channel, &taps[tap], sizeof taps[tap]);
   }
   for (; channel < n_channels; ++channel)
-    for (int tap = 0; tap < n_taps; ++tap) to[tap * kConvolutionChannels + channel] = from[int64_t{channel} * n_taps + tap];
+    for (int tap = 0; tap < n_taps; ++tap)
+      to[tap * kConvolutionChannels + channel] = from[int64_t{channel} * n_taps + tap];
 }
 
 }  // namespace
@@ -75,7 +79,8 @@ void CpuOps::delta_rule(ThreadPool& pool, const DeltaRule& rule, std::span<const
       float* const decay = inputs.decay + row * n_decays;
       if (rule.channel_decay) {
         for (int64_t head = 0; head < n_heads; ++head)
-          kernels_->decays(decay + head * rule.key_dim, rule.decay_bias + head * rule.key_dim, rule.rate + head, 0, rule.key_dim);
+          kernels_->decays(decay + head * rule.key_dim, rule.decay_bias + head * rule.key_dim, rule.rate + head, 0,
+                           rule.key_dim);
       } else {
         kernels_->decays(decay, rule.decay_bias, rule.rate, 1, n_heads);
       }

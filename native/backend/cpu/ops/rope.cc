@@ -14,17 +14,15 @@ namespace {
 
 template <typename T>
 void scatter_key(const T* from, int head_dim, T* page_slot) {
-  for (int d = 0; d < head_dim; ++d)
-    page_slot[static_cast<int64_t>(d) * kPageTokens] = from[d];
+  for (int d = 0; d < head_dim; ++d) page_slot[static_cast<int64_t>(d) * kPageTokens] = from[d];
 }
 
 // Writes one row's key and value of one head at `position`'s slot of its page.
-void store_position(const OpKernels& kernels, const CpuKvCache::Layer& layer, KvType type, int kv_head,
-                    int32_t page, int slot, const float* key, const float* value) {
+void store_position(const OpKernels& kernels, const CpuKvCache::Layer& layer, KvType type, int kv_head, int32_t page,
+                    int slot, const float* key, const float* value) {
   const int key_dim = layer.key_dim, value_dim = layer.value_dim;
   std::byte* keys = layer.keys.of_head(kv_head) + static_cast<size_t>(page) * layer.keys.page_stride;
-  std::byte* values =
-      layer.values.of_head(kv_head) + static_cast<size_t>(page) * layer.values.page_stride;
+  std::byte* values = layer.values.of_head(kv_head) + static_cast<size_t>(page) * layer.values.page_stride;
   const int64_t value_at = slot * layer.value_stride;
   if (layer.whole_numbers) {
     store_whole_numbers(kernels, key, key_dim, layer.key_stride, kPageTokens, slot, keys);
@@ -42,7 +40,7 @@ void store_position(const OpKernels& kernels, const CpuKvCache::Layer& layer, Kv
       for (int d = 0; d < n; d += 4) {
         uint32_t quad;
         std::memcpy(&quad, numbers + d, 4);
-        quad ^= 0x80808080u;   // plus 128
+        quad ^= 0x80808080u;  // plus 128
         std::memcpy(keys + (int64_t{first + d} * kPageTokens + slot * 4), &quad, 4);
       }
     }
@@ -68,7 +66,7 @@ void store_position(const OpKernels& kernels, const CpuKvCache::Layer& layer, Kv
   kernels.to_half(value, reinterpret_cast<uint16_t*>(values) + value_at, value_dim);
 }
 
-}   // namespace
+}  // namespace
 
 bool RopeTable::is_for(const RopeParams& rope) const {
   const int half = rope.n_dims / 2;
@@ -79,10 +77,8 @@ bool RopeTable::is_for(const RopeParams& rope) const {
 
 // Layers of a step rotate by the same angles, so only the first one with these parameters finds
 // anything to do.
-const RopeTable& OpsScratch::prepare_rope(const RopeParams& rope, std::span<const Segment> segments,
-                                          ThreadPool& pool) {
-  auto* const known =
-      std::ranges::find_if(rope_, [&](const RopeTable& table) { return table.is_for(rope); });
+const RopeTable& OpsScratch::prepare_rope(const RopeParams& rope, std::span<const Segment> segments, ThreadPool& pool) {
+  auto* const known = std::ranges::find_if(rope_, [&](const RopeTable& table) { return table.is_for(rope); });
   RopeTable& table = known == std::end(rope_) ? rope_[next_rope_] : *known;
   if (known == std::end(rope_)) {
     next_rope_ = (next_rope_ + 1) % kRopeTables;
@@ -119,21 +115,20 @@ void CpuOps::rotate(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rop
       for (int64_t row = segment.first_row + begin; row < segment.first_row + end; ++row) {
         const float* const own = table.row(row);
         for (int head = 0; head < n_heads; ++head)
-          kernels_->rotate(x + row * row_stride + int64_t{head} * head_dim, own, own + rope.n_dims, rope.n_dims, rope.style);
+          kernels_->rotate(x + row * row_stride + int64_t{head} * head_dim, own, own + rope.n_dims, rope.n_dims,
+                           rope.style);
       }
     });
   }
 }
 
 void CpuOps::rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope,
-                            std::span<const Segment> segments, float* q, int64_t q_stride,
-                            int n_heads, float* k, int64_t k_stride, const float* v,
-                            int64_t v_stride, int layer, CpuKvCache& cache) const {
+                            std::span<const Segment> segments, float* q, int64_t q_stride, int n_heads, float* k,
+                            int64_t k_stride, const float* v, int64_t v_stride, int layer, CpuKvCache& cache) const {
   const CpuKvCache::Layer& own = cache.layer(layer);
   const int key_dim = own.key_dim, n_kv_heads = own.n_kv_heads;
   assert(!own.latents && rope.n_dims % 2 == 0 && rope.n_dims <= key_dim && key_dim <= scratch.max_head_dim_);
-  const RopeTable* const table =
-      rope.n_dims > 0 ? &scratch.prepare_rope(rope, segments, pool) : nullptr;
+  const RopeTable* const table = rope.n_dims > 0 ? &scratch.prepare_rope(rope, segments, pool) : nullptr;
   for (const Segment& segment : segments) {
     assert(segment.first_row + segment.n_tokens <= scratch.max_rows_);
     pool.parallel_for(segment.n_tokens, 8, [&](int64_t begin, int64_t end, int) {
@@ -145,15 +140,13 @@ void CpuOps::rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopePar
           const float* own = table->row(row);
           kernels_->rotate(x, own, own + rope.n_dims, rope.n_dims, rope.style);
         };
-        for (int head = 0; head < n_heads; ++head)
-          rotate(q + row * q_stride + int64_t{head} * key_dim);
+        for (int head = 0; head < n_heads; ++head) rotate(q + row * q_stride + int64_t{head} * key_dim);
         if (k == nullptr) continue;
         const int32_t page = segment.pages[position / kPageTokens];
         for (int head = 0; head < n_kv_heads; ++head) {
           float* key = k + row * k_stride + int64_t{head} * key_dim;
           rotate(key);
-          store_position(*kernels_, own, cache.shape.type, head, page,
-                         static_cast<int>(position % kPageTokens), key,
+          store_position(*kernels_, own, cache.shape.type, head, page, static_cast<int>(position % kPageTokens), key,
                          v + row * v_stride + int64_t{head} * own.value_dim);
         }
       }
@@ -165,7 +158,7 @@ void CpuOps::rope_and_store_latents(ThreadPool& pool, OpsScratch& scratch, const
                                     std::span<const Segment> segments, const LatentQueries& queries, float* rows,
                                     int64_t row_stride, int layer, CpuKvCache& cache) const {
   const CpuKvCache::Layer& own = cache.layer(layer);
-  const int shared = own.key_dim - own.value_dim;   // dimensions behind the value
+  const int shared = own.key_dim - own.value_dim;  // dimensions behind the value
   assert(own.latents && rope.n_dims % 2 == 0 && rope.n_dims <= shared && own.key_dim <= scratch.max_head_dim_);
   const RopeTable* const table = rope.n_dims > 0 ? &scratch.prepare_rope(rope, segments, pool) : nullptr;
   for (const Segment& segment : segments) {
@@ -192,4 +185,4 @@ void CpuOps::rope_and_store_latents(ThreadPool& pool, OpsScratch& scratch, const
   }
 }
 
-}   // namespace monolith
+}  // namespace monolith

@@ -4,39 +4,34 @@
 // x = n ln 2 + r, |r| <= ln(2)/2, and e^r - 1 = r + r^2 q(r), q fitted to the least largest relative
 // error of e^r, 3.1e-9.
 struct Exponent {
-  Vec fraction;   // e^r - 1
-  Vec shifted;    // n, as half_power_of_two() takes it
+  Vec fraction;  // e^r - 1
+  Vec shifted;   // n, as half_power_of_two() takes it
 };
 // N at a time, step by step: one after another they would wait for their long chains.
 template <int N>
 inline void exponents_of(const Vec (&x)[N], Exponent (&out)[N]) {
-  const Vec magic =
-      splat(0x1.8p23f);   // adding it rounds to an integer, left in the low mantissa bits
+  const Vec magic = splat(0x1.8p23f);  // adding it rounds to an integer, left in the low mantissa bits
   Vec r[N], q[N];
   MONOLITH_UNROLL
-  for (int i = 0; i < N; ++i)
-    out[i].shifted = fma(x[i], splat(0x1.715476p+0f), magic);
+  for (int i = 0; i < N; ++i) out[i].shifted = fma(x[i], splat(0x1.715476p+0f), magic);
   MONOLITH_UNROLL
   for (int i = 0; i < N; ++i) {
     const Vec n = sub(out[i].shifted, magic);
-    r[i] = fma(n, splat(-0x1.62e4p-1f), x[i]);   // ln 2 in two parts; the first times n is exact
+    r[i] = fma(n, splat(-0x1.62e4p-1f), x[i]);  // ln 2 in two parts; the first times n is exact
     r[i] = fma(n, splat(-0x1.7f7d1cp-20f), r[i]);
   }
   const auto step = [&](float coefficient) {
     MONOLITH_UNROLL
-    for (int i = 0; i < N; ++i)
-      q[i] = fma(q[i], r[i], splat(coefficient));
+    for (int i = 0; i < N; ++i) q[i] = fma(q[i], r[i], splat(coefficient));
   };
   MONOLITH_UNROLL
-  for (int i = 0; i < N; ++i)
-    q[i] = splat(0x1.6a2352p-10f);
+  for (int i = 0; i < N; ++i) q[i] = splat(0x1.6a2352p-10f);
   step(0x1.123a6cp-7f);
   step(0x1.5558f4p-5f);
   step(0x1.55549p-3f);
   step(0x1.fffffcp-2f);
   MONOLITH_UNROLL
-  for (int i = 0; i < N; ++i)
-    out[i].fraction = fma(mul(r[i], r[i]), q[i], r[i]);
+  for (int i = 0; i < N; ++i) out[i].fraction = fma(mul(r[i], r[i]), q[i], r[i]);
 }
 inline Exponent exponent_of(Vec x) {
   const Vec xs[1] = {x};
@@ -59,12 +54,12 @@ inline Vec exponential(Vec x) {
 // tanh(x) within 3 units in the last place, for small x too, the same bits everywhere; NaN stays
 // NaN. With m = e^(-2|x|) - 1 it is -m / (m + 2), and m = 2^n (e^r - 1) + (2^n - 1) cancels nowhere.
 inline Vec hyperbolic_tangent(Vec x) {
-  const Vec zero = splat(0.0f), negative = if_less(zero, x, sub(zero, x), x);   // -|x|
+  const Vec zero = splat(0.0f), negative = if_less(zero, x, sub(zero, x), x);  // -|x|
   // From 2|x| = 40 on the result is 1: e^-40 is below half a unit of it.
   const Exponent parts = exponent_of(max(splat(-40.0f), add(negative, negative)));
   const Vec half = half_power_of_two(parts.shifted), power = add(half, half);
   const Vec m = fma(power, parts.fraction, sub(power, splat(1.0f)));
-  const Vec result = div(m, add(m, splat(2.0f)));   // of -|x|
+  const Vec result = div(m, add(m, splat(2.0f)));  // of -|x|
   return if_less(zero, x, sub(zero, result), result);
 }
 
@@ -72,13 +67,10 @@ inline Vec hyperbolic_tangent(Vec x) {
 template <typename Fn>
 inline void for_vectors(int64_t count, Fn fn) {
   int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    fn(i, kLanes);
+  for (; i + kLanes <= count; i += kLanes) fn(i, kLanes);
   if (i < count) fn(i, static_cast<int>(count - i));
 }
-inline Vec load_up_to(const float* from, int n) {
-  return n == kLanes ? load(from) : load_first(from, n);
-}
+inline Vec load_up_to(const float* from, int n) { return n == kLanes ? load(from) : load_first(from, n); }
 inline void store_up_to(float* to, Vec a, int n) {
   if (n == kLanes)
     store(to, a);
@@ -94,8 +86,7 @@ inline float sum_over(const float* x, int64_t dim, Add add_to) {
   int64_t i = 0;
   for (; i + 4 * kLanes <= dim; i += 4 * kLanes) {
     MONOLITH_UNROLL
-    for (int j = 0; j < 4; ++j)
-      sums[j] = add_to(sums[j], load(x + i + j * kLanes), kLanes);
+    for (int j = 0; j < 4; ++j) sums[j] = add_to(sums[j], load(x + i + j * kLanes), kLanes);
   }
   for (int j = 0; i < dim; i += kLanes, ++j) {
     const int n = dim - i < kLanes ? static_cast<int>(dim - i) : kLanes;
@@ -147,9 +138,8 @@ void keep_outliers(float* x, float deviations, int64_t dim) {
 }
 
 void multiply(float* x, const float* y, int64_t count) {
-  for_vectors(count, [&](int64_t at, int n) {
-    store_up_to(x + at, mul(load_up_to(x + at, n), load_up_to(y + at, n)), n);
-  });
+  for_vectors(count,
+              [&](int64_t at, int n) { store_up_to(x + at, mul(load_up_to(x + at, n), load_up_to(y + at, n)), n); });
 }
 
 void rotate(float* x, const float* own, const float* partner, int n_dims, RopeStyle style) {
@@ -165,8 +155,7 @@ void rotate(float* x, const float* own, const float* partner, int n_dims, RopeSt
   for_vectors(half, [&](int64_t at, int n) {
     const Vec low = load_up_to(x + at, n), high = load_up_to(x + half + at, n);
     const Vec new_low = fma(low, load_up_to(own + at, n), mul(high, load_up_to(partner + at, n)));
-    const Vec new_high =
-        fma(high, load_up_to(own + half + at, n), mul(low, load_up_to(partner + half + at, n)));
+    const Vec new_high = fma(high, load_up_to(own + half + at, n), mul(low, load_up_to(partner + half + at, n)));
     store_up_to(x + at, new_low, n);
     store_up_to(x + half + at, new_high, n);
   });
@@ -177,8 +166,7 @@ void to_half(const float* x, uint16_t* out, int64_t count) {
     if (n == kLanes) return store(out + at, load(x + at));
     uint16_t halves[kLanes];
     store(halves, load_first(x + at, n));
-    for (int i = 0; i < n; ++i)
-      out[at + i] = halves[i];
+    for (int i = 0; i < n; ++i) out[at + i] = halves[i];
   });
 }
 
@@ -197,11 +185,9 @@ float logit_max(const float* x, int64_t count) {
   int64_t i = 0;
   for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
     MONOLITH_UNROLL
-    for (int j = 0; j < 4; ++j)
-      best[j] = max(load(x + i + j * kLanes), best[j]);   // NaN: best[j]
+    for (int j = 0; j < 4; ++j) best[j] = max(load(x + i + j * kLanes), best[j]);  // NaN: best[j]
   }
-  for_vectors(count - i,
-              [&](int64_t at, int n) { best[0] = max(load_logits(x + i + at, n), best[0]); });
+  for_vectors(count - i, [&](int64_t at, int n) { best[0] = max(load_logits(x + i + at, n), best[0]); });
   return max_of_lanes(max(max(best[0], best[1]), max(best[2], best[3])));
 }
 

@@ -17,9 +17,9 @@ namespace monolith {
 // A piece as it goes through one segment.
 struct StateBlocks {
   int64_t head;
-  int64_t first_column;   // of the head's values
+  int64_t first_column;  // of the head's values
   int n_columns;
-  float* state;           // behind the segment, what lay before it having been copied there
+  float* state;  // behind the segment, what lay before it having been copied there
 };
 
 // `n_values`: of a head; `depth`: floats that each of them keeps. fn(StateBlocks, Segment).
@@ -34,8 +34,10 @@ void for_state_blocks(ThreadPool& pool, const OpKernels& kernels, int64_t n_head
     const auto bytes = static_cast<size_t>(blocks * block_floats) * sizeof(float);
     for (const Segment& segment : segments) {
       float* const to = slots.of(segment.state_to) + at;
-      if (segment.state_from == kNoSlot) std::memset(to, 0, bytes);
-      else if (segment.state_from != segment.state_to) std::memcpy(to, slots.of(segment.state_from) + at, bytes);
+      if (segment.state_from == kNoSlot)
+        std::memset(to, 0, bytes);
+      else if (segment.state_from != segment.state_to)
+        std::memcpy(to, slots.of(segment.state_from) + at, bytes);
       fn(StateBlocks{head, column, static_cast<int>(std::min(blocks * kLanes, n_values - column)), to}, segment);
     }
   });

@@ -47,8 +47,10 @@ void state_space_rows(const StateSpaceTile& tile) {
       }
       if (i < dim) carry_on.template operator()<kLast>(i, 0);
     };
-    if (row + 1 == tile.n_rows) all.template operator()<true>();
-    else all.template operator()<false>();
+    if (row + 1 == tile.n_rows)
+      all.template operator()<true>();
+    else
+      all.template operator()<false>();
     float* const out = tile.out + row * tile.out_stride;
     MONOLITH_UNROLL
     for (int b = 0; b < N; ++b) {

@@ -14,7 +14,8 @@ void CpuOps::state_space(ThreadPool& pool, const StateSpace& space, std::span<co
   const int64_t n_heads = space.n_heads, head_dim = space.head_dim;
   const int64_t n_rows = segments.back().first_row + segments.back().n_tokens;
   pool.parallel_for(n_rows, 64, [&](int64_t begin, int64_t end, int) {
-    for (int64_t row = begin; row < end; ++row) kernels_->softplus(inputs.step + row * n_heads, space.step_bias, n_heads);
+    for (int64_t row = begin; row < end; ++row)
+      kernels_->softplus(inputs.step + row * n_heads, space.step_bias, n_heads);
   });
   for_state_blocks(pool, *kernels_, n_heads, head_dim, space.state_dim, segments, state,
                    [&](const StateBlocks& blocks, const Segment& segment) {

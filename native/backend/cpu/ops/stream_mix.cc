@@ -10,7 +10,7 @@
 namespace monolith {
 namespace {
 
-constexpr int64_t kColumns = 256;   // of all streams, together in the first cache
+constexpr int64_t kColumns = 256;  // of all streams, together in the first cache
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
@@ -38,7 +38,7 @@ void normalize(const StreamMix& mix, double (&m)[kMostStreams][kMostStreams]) {
   }
 }
 
-}   // namespace
+}  // namespace
 
 void CpuOps::weigh_streams(ThreadPool& pool, const StreamMix& mix, float* numbers, int n_rows) const {
   const int n = mix.n_streams;
@@ -60,8 +60,8 @@ void CpuOps::weigh_streams(ThreadPool& pool, const StreamMix& mix, float* number
   });
 }
 
-void CpuOps::read_streams(ThreadPool& pool, const StreamMix& mix, const float* numbers, const float* streams, int n_rows,
-                          int64_t dim, float* out) const {
+void CpuOps::read_streams(ThreadPool& pool, const StreamMix& mix, const float* numbers, const float* streams,
+                          int n_rows, int64_t dim, float* out) const {
   const int n = mix.n_streams;
   pool.parallel_for(n_rows, 4, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
@@ -88,7 +88,8 @@ void CpuOps::write_streams(ThreadPool& pool, const StreamMix& mix, const float* 
         for (int to = 0; to < n; ++to) {
           float* const sum = sums + to * kColumns;
           kernels_->add_scaled(sum, x + row * dim + first, own[n + to], nullptr, columns);
-          for (int from = 0; from < n; ++from) kernels_->add_scaled(sum, stream(from), own[(2 + from) * n + to], nullptr, columns);
+          for (int from = 0; from < n; ++from)
+            kernels_->add_scaled(sum, stream(from), own[(2 + from) * n + to], nullptr, columns);
         }
         for (int to = 0; to < n; ++to) std::copy_n(sums + to * kColumns, columns, stream(to));
       }
@@ -96,4 +97,4 @@ void CpuOps::write_streams(ThreadPool& pool, const StreamMix& mix, const float* 
   });
 }
 
-}   // namespace monolith
+}  // namespace monolith

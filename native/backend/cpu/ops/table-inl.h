@@ -40,8 +40,5 @@ constexpr OpKernels kKernels = {
     .delta = delta,
     .softplus = softplus_with_bias,
     .state_space = state_space,
-    .logits = {.max = logit_max,
-               .sum_exp = logit_sum_exp,
-               .exp = logit_exp,
-               .argmax = logit_argmax},
+    .logits = {.max = logit_max, .sum_exp = logit_sum_exp, .exp = logit_exp, .argmax = logit_argmax},
 };

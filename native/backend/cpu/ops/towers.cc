@@ -21,16 +21,20 @@ struct KeyLayout {
   int64_t keys_at, values_at, all;
 
   KeyLayout(int max_rows, int n_heads, int head_dim)
-      : pages((int64_t{max_rows} + kPageTokens - 1) / kPageTokens), key_page(int64_t{head_dim} * kPageTokens),
-        value_stride(round_up_to_lanes(head_dim)), value_page(value_stride * kPageTokens),
-        keys_at(round_up_to_lanes(pages)), values_at(keys_at + n_heads * pages * key_page),
+      : pages((int64_t{max_rows} + kPageTokens - 1) / kPageTokens),
+        key_page(int64_t{head_dim} * kPageTokens),
+        value_stride(round_up_to_lanes(head_dim)),
+        value_page(value_stride * kPageTokens),
+        keys_at(round_up_to_lanes(pages)),
+        values_at(keys_at + n_heads * pages * key_page),
         all(values_at + n_heads * pages * value_page) {}
   explicit KeyLayout(const TowerKeys& keys) : KeyLayout(keys.max_rows, keys.n_heads, keys.head_dim) {}
 };
 
-}   // namespace
+}  // namespace
 
-void CpuOps::take_patches(ThreadPool& pool, const PatchImage& image, std::span<const PatchPlace> places, float* out) const {
+void CpuOps::take_patches(ThreadPool& pool, const PatchImage& image, std::span<const PatchPlace> places,
+                          float* out) const {
   const int64_t p = image.patch_size, patch = 3 * p * p;
   pool.parallel_for(static_cast<int64_t>(places.size()), rows_per_piece(patch), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
@@ -83,23 +87,23 @@ void CpuOps::store_tower_keys(ThreadPool& pool, const TowerKeys& keys, const flo
   const int64_t dim = keys.head_dim;
   // By page, so that no two threads write to one vector of keys.
   const int64_t first_page = first_row / kPageTokens, end_page = (first_row + n_rows + kPageTokens - 1) / kPageTokens;
-  pool.parallel_for((end_page - first_page) * keys.n_heads, rows_per_piece(dim * kPageTokens),
-                    [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t head = i % keys.n_heads, page = first_page + i / keys.n_heads;
-      float* const key_page = keys.memory + layout.keys_at + (head * layout.pages + page) * layout.key_page;
-      float* const value_page = keys.memory + layout.values_at + (head * layout.pages + page) * layout.value_page;
-      const int64_t from = std::max<int64_t>(first_row, page * kPageTokens);
-      const int64_t to = std::min<int64_t>(first_row + n_rows, (page + 1) * kPageTokens);
-      for (int64_t row = from; row < to; ++row) {
-        const int64_t slot = row - page * kPageTokens, at = (row - first_row) * stride + head * dim;
-        for (int64_t d = 0; d < dim; ++d) key_page[d * kPageTokens + slot] = k[at + d];
-        float* const value = value_page + slot * layout.value_stride;
-        std::memcpy(value, v + at, static_cast<size_t>(dim) * sizeof(float));
-        std::fill(value + dim, value + layout.value_stride, 0.0f);
-      }
-    }
-  });
+  pool.parallel_for(
+      (end_page - first_page) * keys.n_heads, rows_per_piece(dim * kPageTokens), [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t head = i % keys.n_heads, page = first_page + i / keys.n_heads;
+          float* const key_page = keys.memory + layout.keys_at + (head * layout.pages + page) * layout.key_page;
+          float* const value_page = keys.memory + layout.values_at + (head * layout.pages + page) * layout.value_page;
+          const int64_t from = std::max<int64_t>(first_row, page * kPageTokens);
+          const int64_t to = std::min<int64_t>(first_row + n_rows, (page + 1) * kPageTokens);
+          for (int64_t row = from; row < to; ++row) {
+            const int64_t slot = row - page * kPageTokens, at = (row - first_row) * stride + head * dim;
+            for (int64_t d = 0; d < dim; ++d) key_page[d * kPageTokens + slot] = k[at + d];
+            float* const value = value_page + slot * layout.value_stride;
+            std::memcpy(value, v + at, static_cast<size_t>(dim) * sizeof(float));
+            std::fill(value + dim, value + layout.value_stride, 0.0f);
+          }
+        }
+      });
 }
 
 void CpuOps::attend_rows(ThreadPool& pool, OpsScratch& scratch, const TowerKeys& keys, const float* q, int64_t stride,
@@ -130,8 +134,10 @@ void CpuOps::attend_rows(ThreadPool& pool, OpsScratch& scratch, const TowerKeys&
                                .q = packed,
                                .q_stride = n,
                                .pages = reinterpret_cast<const int32_t*>(keys.memory),
-                               .keys = reinterpret_cast<const std::byte*>(keys.memory + layout.keys_at + head * layout.pages * layout.key_page),
-                               .values = reinterpret_cast<const std::byte*>(keys.memory + layout.values_at + head * layout.pages * layout.value_page),
+                               .keys = reinterpret_cast<const std::byte*>(keys.memory + layout.keys_at +
+                                                                          head * layout.pages * layout.key_page),
+                               .values = reinterpret_cast<const std::byte*>(keys.memory + layout.values_at +
+                                                                            head * layout.pages * layout.value_page),
                                .key_page_bytes = static_cast<size_t>(layout.key_page) * sizeof(float),
                                .value_page_bytes = static_cast<size_t>(layout.value_page) * sizeof(float),
                                .value_stride = layout.value_stride,
@@ -139,7 +145,8 @@ void CpuOps::attend_rows(ThreadPool& pool, OpsScratch& scratch, const TowerKeys&
                                .soft_cap = 0.0f,
                                .scores = scores,
                                .rows = nullptr};
-      const int first_span = tile.starts[0] / kAttentionSpan, n_spans = (tile.limits[n - 1] + kAttentionSpan - 1) / kAttentionSpan;
+      const int first_span = tile.starts[0] / kAttentionSpan,
+                n_spans = (tile.limits[n - 1] + kAttentionSpan - 1) / kAttentionSpan;
       kernels_->attention_span(tile, first_span, states);
       for (int span = first_span + 1; span < n_spans; ++span) {
         kernels_->attention_span(tile, span, next);
@@ -169,4 +176,4 @@ void CpuOps::clamp(ThreadPool& pool, float* x, int64_t count, float low, float h
   });
 }
 
-}   // namespace monolith
+}  // namespace monolith

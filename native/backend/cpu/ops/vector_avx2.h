@@ -31,35 +31,23 @@ inline void store(uint16_t* halves, Vec a) {
 }
 inline Vec load_first(const float* from, int n) {
   alignas(32) float lanes[kLanes] = {};
-  for (int i = 0; i < n; ++i)
-    lanes[i] = from[i];
+  for (int i = 0; i < n; ++i) lanes[i] = from[i];
   return load(lanes);
 }
 inline void store_first(float* to, Vec a, int n) {
   alignas(32) float lanes[kLanes];
   store(lanes, a);
-  for (int i = 0; i < n; ++i)
-    to[i] = lanes[i];
+  for (int i = 0; i < n; ++i) to[i] = lanes[i];
 }
 
-inline Vec add(Vec a, Vec b) {
-  return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
-}
-inline Vec sub(Vec a, Vec b) {
-  return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)};
-}
-inline Vec mul(Vec a, Vec b) {
-  return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
-}
-inline Vec div(Vec a, Vec b) {
-  return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)};
-}
+inline Vec add(Vec a, Vec b) { return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)}; }
+inline Vec sub(Vec a, Vec b) { return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)}; }
+inline Vec mul(Vec a, Vec b) { return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)}; }
+inline Vec div(Vec a, Vec b) { return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)}; }
 inline Vec fma(Vec a, Vec b, Vec c) {
   return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
 }
-inline Vec max(Vec a, Vec b) {
-  return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)};
-}
+inline Vec max(Vec a, Vec b) { return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)}; }
 inline Vec first(int n, Vec a, Vec b) {
   const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   const __m256 low = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(n), index));
@@ -75,16 +63,12 @@ inline uint32_t equal_mask(Vec a, Vec b) {
   const int high = _mm256_movemask_ps(_mm256_cmp_ps(a.high, b.high, _CMP_EQ_OQ));
   return static_cast<uint32_t>(low) | static_cast<uint32_t>(high) << 8;
 }
-inline Vec swap_pairs(Vec a) {
-  return {_mm256_permute_ps(a.low, 0xb1), _mm256_permute_ps(a.high, 0xb1)};
-}
+inline Vec swap_pairs(Vec a) { return {_mm256_permute_ps(a.low, 0xb1), _mm256_permute_ps(a.high, 0xb1)}; }
 inline __m256 half_power_of_two(__m256 x) {
   const __m256i exponent = _mm256_slli_epi32(_mm256_castps_si256(x), 23);
   return _mm256_castsi256_ps(_mm256_add_epi32(exponent, _mm256_set1_epi32(126 << 23)));
 }
-inline Vec half_power_of_two(Vec x) {
-  return {half_power_of_two(x.low), half_power_of_two(x.high)};
-}
+inline Vec half_power_of_two(Vec x) { return {half_power_of_two(x.low), half_power_of_two(x.high)}; }
 
 inline Vec times_power_of_two(Vec a, Vec x) { return mul(add(a, a), half_power_of_two(x)); }
 inline Vec zero_if_less(Vec x, Vec y, Vec a) {
@@ -108,15 +92,13 @@ inline float max_of_lanes(Vec a) {
 inline Vec load(const int8_t* from) {
   const auto* bytes = reinterpret_cast<const __m128i*>(from);
   return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(bytes))),
-          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(
-              _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + 8))))};
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + 8))))};
 }
 inline void store(int8_t* to, Vec a) {
   const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(a.low), _mm256_cvtps_epi32(a.high));
   const __m256i ordered = _mm256_permute4x64_epi64(words, 0xd8);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
-                   _mm_packs_epi16(_mm256_castsi256_si128(ordered),
-                                   _mm256_extracti128_si256(ordered, 1)));
+                   _mm_packs_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1)));
 }
 struct Ints {
   __m256i low, high;
@@ -145,16 +127,14 @@ inline void pack_query_quad(const int8_t* numbers, uint32_t* words) {
                static_cast<uint32_t>(static_cast<uint16_t>(numbers[i + 2])) << 16;
 }
 inline QueryQuad splat_query(const uint32_t* words) {
-  return {_mm256_set1_epi32(static_cast<int>(words[0])),
-          _mm256_set1_epi32(static_cast<int>(words[1]))};
+  return {_mm256_set1_epi32(static_cast<int>(words[0])), _mm256_set1_epi32(static_cast<int>(words[1]))};
 }
 inline Ints dot(Ints sum, Quads keys, QueryQuad query) {
   const auto add_products = [&](__m256i total, __m256i even, __m256i odd) {
     total = _mm256_add_epi32(total, _mm256_madd_epi16(even, query.even));
     return _mm256_add_epi32(total, _mm256_madd_epi16(odd, query.odd));
   };
-  return {add_products(sum.low, keys.low_even, keys.low_odd),
-          add_products(sum.high, keys.high_even, keys.high_odd)};
+  return {add_products(sum.low, keys.low_even, keys.low_odd), add_products(sum.high, keys.high_even, keys.high_odd)};
 }
 
 inline void prefetch(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T0); }
@@ -213,13 +193,11 @@ inline WeightPair splat_weights(const int16_t* from) {
 }
 inline void clear(PairSums& sums) {
   MONOLITH_UNROLL
-  for (int i = 0; i < 4; ++i)
-    sums.v[i] = _mm256_setzero_si256();
+  for (int i = 0; i < 4; ++i) sums.v[i] = _mm256_setzero_si256();
 }
 inline void add_weighted(PairSums& sums, const RowPairs& rows, WeightPair weights) {
   MONOLITH_UNROLL
-  for (int i = 0; i < 4; ++i)
-    sums.v[i] = _mm256_add_epi32(sums.v[i], _mm256_madd_epi16(rows.v[i], weights.v));
+  for (int i = 0; i < 4; ++i) sums.v[i] = _mm256_add_epi32(sums.v[i], _mm256_madd_epi16(rows.v[i], weights.v));
 }
 // zip_rows() left numbers 0-3 and 8-11, 4-7 and 12-15 together.
 inline void to_floats(const PairSums& sums, Vec& low, Vec& high) {

@@ -25,9 +25,7 @@ inline void store(uint16_t* halves, Vec a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(halves),
                       _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
-inline Vec load_first(const float* from, int n) {
-  return {_mm512_maskz_loadu_ps(first_mask(n), from)};
-}
+inline Vec load_first(const float* from, int n) { return {_mm512_maskz_loadu_ps(first_mask(n), from)}; }
 inline void store_first(float* to, Vec a, int n) { _mm512_mask_storeu_ps(to, first_mask(n), a.v); }
 
 inline Vec add(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
@@ -87,15 +85,9 @@ struct QueryQuad {
 };
 inline Quads load_quads(const int8_t* from) { return {_mm512_loadu_si512(from)}; }
 constexpr int kQueryWords = 1;
-inline void pack_query_quad(const int8_t* numbers, uint32_t* words) {
-  __builtin_memcpy(words, numbers, 4);
-}
-inline QueryQuad splat_query(const uint32_t* words) {
-  return {_mm512_set1_epi32(static_cast<int>(*words))};
-}
-inline Ints dot(Ints sum, Quads keys, QueryQuad query) {
-  return {_mm512_dpbusd_epi32(sum.v, keys.v, query.v)};
-}
+inline void pack_query_quad(const int8_t* numbers, uint32_t* words) { __builtin_memcpy(words, numbers, 4); }
+inline QueryQuad splat_query(const uint32_t* words) { return {_mm512_set1_epi32(static_cast<int>(*words))}; }
+inline Ints dot(Ints sum, Quads keys, QueryQuad query) { return {_mm512_dpbusd_epi32(sum.v, keys.v, query.v)}; }
 
 inline void prefetch(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T0); }
 inline void prefetch_far(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T1); }
@@ -116,9 +108,7 @@ inline void widen(const int8_t* from, int16_t factor, int16_t* to) {
   _mm512_storeu_si512(to, _mm512_mulhrs_epi16(_mm512_slli_epi16(numbers, 7), _mm512_set1_epi16(factor)));
 }
 // sums += products of two pairs of each lane. Written out because GCC 12 copies the sums around its intrinsic.
-inline void add_dot(__m512i& sums, __m512i a, __m512i b) {
-  asm("vpdpwssd %2, %1, %0" : "+v"(sums) : "v"(a), "v"(b));
-}
+inline void add_dot(__m512i& sums, __m512i a, __m512i b) { asm("vpdpwssd %2, %1, %0" : "+v"(sums) : "v"(a), "v"(b)); }
 struct Pairs {
   __m512i v;
 };
@@ -149,7 +139,8 @@ inline void add_weighted(PairSums& sums, const RowPairs& rows, WeightPair weight
 }
 // zip_rows() left the first four numbers of every eight in one vector, the others in the other.
 inline void to_floats(const PairSums& sums, Vec& low, Vec& high) {
-  const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+  const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11),
+                second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
   low.v = _mm512_cvtepi32_ps(_mm512_permutex2var_epi64(sums.low, first, sums.high));
   high.v = _mm512_cvtepi32_ps(_mm512_permutex2var_epi64(sums.low, second, sums.high));
 }
@@ -162,5 +153,6 @@ inline void sums_of_lanes(const Vec (&x)[4], float* to) {
   __m512 sum = _mm512_add_ps(_mm512_shuffle_f32x4(first, second, 0x88), _mm512_shuffle_f32x4(first, second, 0xdd));
   sum = _mm512_add_ps(sum, _mm512_permute_ps(sum, 0x4e));
   sum = _mm512_add_ps(sum, _mm512_permute_ps(sum, 0xb1));
-  _mm_storeu_ps(to, _mm512_castps512_ps128(_mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12), sum)));
+  _mm_storeu_ps(to, _mm512_castps512_ps128(_mm512_permutexvar_ps(
+                        _mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12), sum)));
 }

@@ -43,15 +43,13 @@ inline void store(uint16_t* halves, Vec a) {
 }
 inline Vec load_first(const float* from, int n) {
   float lanes[kLanes] = {};
-  for (int i = 0; i < n; ++i)
-    lanes[i] = from[i];
+  for (int i = 0; i < n; ++i) lanes[i] = from[i];
   return load(lanes);
 }
 inline void store_first(float* to, Vec a, int n) {
   float lanes[kLanes];
   store(lanes, a);
-  for (int i = 0; i < n; ++i)
-    to[i] = lanes[i];
+  for (int i = 0; i < n; ++i) to[i] = lanes[i];
 }
 
 inline Vec add(Vec a, Vec b) {
@@ -79,9 +77,7 @@ inline int32x4_t index_of_quarter(int i) {
   return vld1q_s32(numbers);
 }
 inline Vec first(int n, Vec a, Vec b) {
-  return quarters([&](int i) {
-    return vbslq_f32(vcgtq_s32(vdupq_n_s32(n), index_of_quarter(i)), a.v[i], b.v[i]);
-  });
+  return quarters([&](int i) { return vbslq_f32(vcgtq_s32(vdupq_n_s32(n), index_of_quarter(i)), a.v[i], b.v[i]); });
 }
 inline Vec if_less(Vec x, Vec y, Vec a, Vec b) {
   return quarters([&](int i) { return vbslq_f32(vcltq_f32(x.v[i], y.v[i]), a.v[i], b.v[i]); });
@@ -90,8 +86,7 @@ inline uint32_t equal_mask(Vec a, Vec b) {
   const uint32_t weights[4] = {1, 2, 4, 8};
   const uint32x4_t bits = vld1q_u32(weights);
   uint32_t mask = 0;
-  for (int i = 0; i < 4; ++i)
-    mask |= vaddvq_u32(vandq_u32(vceqq_f32(a.v[i], b.v[i]), bits)) << (4 * i);
+  for (int i = 0; i < 4; ++i) mask |= vaddvq_u32(vandq_u32(vceqq_f32(a.v[i], b.v[i]), bits)) << (4 * i);
   return mask;
 }
 inline Vec swap_pairs(Vec a) {
@@ -128,8 +123,7 @@ inline Vec load(const int8_t* from) {
   const int8x16_t bytes = vld1q_s8(from);
   const int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_s8(vget_high_s8(bytes));
   return {{vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
-           vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))),
-           vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))}};
+           vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))}};
 }
 inline void store(int8_t* to, Vec a) {
   const auto narrow = [&](int i) {
@@ -140,9 +134,7 @@ inline void store(int8_t* to, Vec a) {
 struct Ints {
   int32x4_t v[4];
 };
-inline Ints splat_int(int32_t x) {
-  return {{vdupq_n_s32(x), vdupq_n_s32(x), vdupq_n_s32(x), vdupq_n_s32(x)}};
-}
+inline Ints splat_int(int32_t x) { return {{vdupq_n_s32(x), vdupq_n_s32(x), vdupq_n_s32(x), vdupq_n_s32(x)}}; }
 inline Vec to_floats(Ints a) {
   return quarters([&](int i) { return vcvtq_f32_s32(a.v[i]); });
 }
@@ -157,15 +149,13 @@ struct QueryQuad {
 inline Quads load_quads(const int8_t* from) {
   Quads out;
   MONOLITH_UNROLL
-  for (int i = 0; i < 4; ++i)
-    out.v[i] = veorq_s8(vld1q_s8(from + 16 * i), vdupq_n_s8(-128));
+  for (int i = 0; i < 4; ++i) out.v[i] = veorq_s8(vld1q_s8(from + 16 * i), vdupq_n_s8(-128));
   return out;
 }
 constexpr int kQueryWords = 1;
 inline void pack_query_quad(const int8_t* numbers, uint32_t* words) {
   *words = 0;
-  for (int i = 0; i < 4; ++i)
-    *words |= static_cast<uint32_t>(static_cast<uint8_t>(numbers[i])) << (8 * i);
+  for (int i = 0; i < 4; ++i) *words |= static_cast<uint32_t>(static_cast<uint8_t>(numbers[i])) << (8 * i);
 }
 inline QueryQuad splat_query(const uint32_t* words) {
   const int8x16_t bytes = vreinterpretq_s8_u32(vdupq_n_u32(*words));
@@ -174,8 +164,7 @@ inline QueryQuad splat_query(const uint32_t* words) {
 inline Ints dot(Ints sum, Quads keys, QueryQuad query) {
   Ints out;
   MONOLITH_UNROLL
-  for (int i = 0; i < 4; ++i)
-    out.v[i] = vdotq_s32(vaddq_s32(sum.v[i], query.rest), keys.v[i], query.bytes);
+  for (int i = 0; i < 4; ++i) out.v[i] = vdotq_s32(vaddq_s32(sum.v[i], query.rest), keys.v[i], query.bytes);
   return out;
 }
 inline void prefetch_far(const void* at) { __builtin_prefetch(at, 0, 2); }
@@ -190,13 +179,11 @@ inline Vec load(const int16_t* from) {
 }
 inline void store(int16_t* to, Vec a) {
   MONOLITH_UNROLL
-  for (int i = 0; i < 4; ++i)
-    vst1_s16(to + 4 * i, vmovn_s32(vcvtnq_s32_f32(a.v[i])));
+  for (int i = 0; i < 4; ++i) vst1_s16(to + 4 * i, vmovn_s32(vcvtnq_s32_f32(a.v[i])));
 }
 inline void widen(const int8_t* from, int16_t factor, int16_t* to) {
   MONOLITH_UNROLL
-  for (int i = 0; i < 4; ++i)
-    vst1q_s16(to + 8 * i, vqrdmulhq_n_s16(vshll_n_s8(vld1_s8(from + 8 * i), 7), factor));
+  for (int i = 0; i < 4; ++i) vst1q_s16(to + 8 * i, vqrdmulhq_n_s16(vshll_n_s8(vld1_s8(from + 8 * i), 7), factor));
 }
 // Even numbers apart from odd ones, so that both of a pair are added to one lane.
 struct Pairs {
@@ -235,8 +222,7 @@ inline RowPairs zip_rows(const int16_t* first, const int16_t* second) {
 inline WeightPair splat_weights(const int16_t* from) { return {from[0], from[1]}; }
 inline void clear(PairSums& sums) {
   MONOLITH_UNROLL
-  for (int i = 0; i < 8; ++i)
-    sums.v[i] = vdupq_n_s32(0);
+  for (int i = 0; i < 8; ++i) sums.v[i] = vdupq_n_s32(0);
 }
 inline void add_weighted(PairSums& sums, const RowPairs& rows, WeightPair weights) {
   MONOLITH_UNROLL

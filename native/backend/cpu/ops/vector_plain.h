@@ -17,8 +17,7 @@ constexpr int kExponentials = 1;
 template <typename Fn>
 inline Vec each(Fn fn) {
   Vec out;
-  for (int i = 0; i < kLanes; ++i)
-    out.lane[i] = fn(i);
+  for (int i = 0; i < kLanes; ++i) out.lane[i] = fn(i);
   return out;
 }
 
@@ -32,20 +31,17 @@ inline Vec load(const uint16_t* halves) {
   return each([&](int i) { return half_to_float(halves[i]); });
 }
 inline void store(float* to, Vec a) {
-  for (int i = 0; i < kLanes; ++i)
-    to[i] = a.lane[i];
+  for (int i = 0; i < kLanes; ++i) to[i] = a.lane[i];
 }
 inline void store(uint16_t* halves, Vec a) {
-  for (int i = 0; i < kLanes; ++i)
-    halves[i] = float_to_half(a.lane[i]);
+  for (int i = 0; i < kLanes; ++i) halves[i] = float_to_half(a.lane[i]);
 }
 // The first n lanes, 0 < n < 16; the rest is zero.
 inline Vec load_first(const float* from, int n) {
   return each([&](int i) { return i < n ? from[i] : 0.0f; });
 }
 inline void store_first(float* to, Vec a, int n) {
-  for (int i = 0; i < n; ++i)
-    to[i] = a.lane[i];
+  for (int i = 0; i < n; ++i) to[i] = a.lane[i];
 }
 
 inline Vec add(Vec a, Vec b) {
@@ -79,8 +75,7 @@ inline Vec if_less(Vec x, Vec y, Vec a, Vec b) {
 // Bit i: a[i] == b[i].
 inline uint32_t equal_mask(Vec a, Vec b) {
   uint32_t mask = 0;
-  for (int i = 0; i < kLanes; ++i)
-    mask |= static_cast<uint32_t>(a.lane[i] == b.lane[i]) << i;
+  for (int i = 0; i < kLanes; ++i) mask |= static_cast<uint32_t>(a.lane[i] == b.lane[i]) << i;
   return mask;
 }
 // Lanes 1 0 3 2 5 4 ...
@@ -89,9 +84,7 @@ inline Vec swap_pairs(Vec a) {
 }
 // For x = 1.5 * 2^23 + n, an integer: 2^(n - 1), exact for -125 <= n <= 128.
 inline Vec half_power_of_two(Vec x) {
-  return each([&](int i) {
-    return std::bit_cast<float>((std::bit_cast<uint32_t>(x.lane[i]) << 23) + (126u << 23));
-  });
+  return each([&](int i) { return std::bit_cast<float>((std::bit_cast<uint32_t>(x.lane[i]) << 23) + (126u << 23)); });
 }
 
 // a * 2^n for such an x, where the result is not below 2^-125.
@@ -102,19 +95,17 @@ inline Vec zero_if_less(Vec x, Vec y, Vec a) { return if_less(x, y, splat(0.0f),
 // Halves are folded onto each other: i with i + 8, then i + 4, i + 2, i + 1.
 inline float sum_of_lanes(Vec a) {
   for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i)
-      a.lane[i] += a.lane[i + width];
+    for (int i = 0; i < width; ++i) a.lane[i] += a.lane[i + width];
   return a.lane[0];
 }
 inline float max_of_lanes(Vec a) {
   for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i)
-      a.lane[i] = a.lane[i] > a.lane[i + width] ? a.lane[i] : a.lane[i + width];
+    for (int i = 0; i < width; ++i) a.lane[i] = a.lane[i] > a.lane[i + width] ? a.lane[i] : a.lane[i + width];
   return a.lane[0];
 }
 inline void prefetch(const void*) {}
 
-inline void prefetch_far(const void*) {}   // into a cache behind the first
+inline void prefetch_far(const void*) {}  // into a cache behind the first
 
 // --- 8-bit numbers
 // -----------------------------------------------------------------------------------
@@ -124,16 +115,14 @@ inline Vec load(const int8_t* from) {
 }
 // Integers -127 .. 127 after rounding, ties to even.
 inline void store(int8_t* to, Vec a) {
-  for (int i = 0; i < kLanes; ++i)
-    to[i] = static_cast<int8_t>(std::nearbyint(a.lane[i]));
+  for (int i = 0; i < kLanes; ++i) to[i] = static_cast<int8_t>(std::nearbyint(a.lane[i]));
 }
 struct Ints {
   int32_t lane[kLanes];
 };
 inline Ints splat_int(int32_t x) {
   Ints out;
-  for (int32_t& lane : out.lane)
-    lane = x;
+  for (int32_t& lane : out.lane) lane = x;
   return out;
 }
 inline Vec to_floats(Ints a) {
@@ -148,28 +137,24 @@ struct QueryQuad {
 };
 inline Quads load_quads(const int8_t* from) {
   Quads out;
-  for (int i = 0; i < 4 * kLanes; ++i)
-    out.byte[i] = static_cast<uint8_t>(from[i]);
+  for (int i = 0; i < 4 * kLanes; ++i) out.byte[i] = static_cast<uint8_t>(from[i]);
   return out;
 }
 // 32-bit words that a query's quad takes, and how it is packed into them.
 constexpr int kQueryWords = 1;
 inline void pack_query_quad(const int8_t* numbers, uint32_t* words) {
   *words = 0;
-  for (int i = 0; i < 4; ++i)
-    *words |= static_cast<uint32_t>(static_cast<uint8_t>(numbers[i])) << (8 * i);
+  for (int i = 0; i < 4; ++i) *words |= static_cast<uint32_t>(static_cast<uint8_t>(numbers[i])) << (8 * i);
 }
 inline QueryQuad splat_query(const uint32_t* words) {
   QueryQuad out;
-  for (int i = 0; i < 4; ++i)
-    out.byte[i] = static_cast<int8_t>(*words >> (8 * i));
+  for (int i = 0; i < 4; ++i) out.byte[i] = static_cast<int8_t>(*words >> (8 * i));
   return out;
 }
 // sum + the product of the four bytes, exactly.
 inline Ints dot(Ints sum, const Quads& keys, QueryQuad query) {
   for (int i = 0; i < kLanes; ++i)
-    for (int j = 0; j < 4; ++j)
-      sum.lane[i] += keys.byte[4 * i + j] * query.byte[j];
+    for (int j = 0; j < 4; ++j) sum.lane[i] += keys.byte[4 * i + j] * query.byte[j];
   return sum;
 }
 
@@ -184,13 +169,11 @@ inline Vec load(const int16_t* from) {
 }
 // Integers -32767 .. 32767 after rounding, ties to even.
 inline void store(int16_t* to, Vec a) {
-  for (int i = 0; i < kLanes; ++i)
-    to[i] = static_cast<int16_t>(std::nearbyint(a.lane[i]));
+  for (int i = 0; i < kLanes; ++i) to[i] = static_cast<int16_t>(std::nearbyint(a.lane[i]));
 }
 // 32 numbers times 128 times factor / 2^15, rounded, ties up.
 inline void widen(const int8_t* from, int16_t factor, int16_t* to) {
-  for (int i = 0; i < 2 * kLanes; ++i)
-    to[i] = static_cast<int16_t>((from[i] * 128 * factor + (1 << 14)) >> 15);
+  for (int i = 0; i < 2 * kLanes; ++i) to[i] = static_cast<int16_t>((from[i] * 128 * factor + (1 << 14)) >> 15);
 }
 // 32 numbers; lane i of sums has numbers 2i and 2i + 1.
 struct Pairs {
@@ -198,13 +181,11 @@ struct Pairs {
 };
 inline Pairs load_pairs(const int16_t* from) {
   Pairs out;
-  for (int i = 0; i < 2 * kLanes; ++i)
-    out.number[i] = from[i];
+  for (int i = 0; i < 2 * kLanes; ++i) out.number[i] = from[i];
   return out;
 }
 inline void add_products(Ints& sums, const Pairs& a, const Pairs& b) {
-  for (int i = 0; i < 2 * kLanes; ++i)
-    sums.lane[i / 2] += a.number[i] * b.number[i];
+  for (int i = 0; i < 2 * kLanes; ++i) sums.lane[i / 2] += a.number[i] * b.number[i];
 }
 // 32 numbers of each of two rows, side by side in whatever order; a weight for each row; weighted sums of 32 numbers.
 struct RowPairs {
@@ -227,8 +208,7 @@ inline RowPairs zip_rows(const int16_t* first, const int16_t* second) {
 inline WeightPair splat_weights(const int16_t* from) { return {from[0], from[1]}; }
 inline void clear(PairSums& sums) { sums = {}; }
 inline void add_weighted(PairSums& sums, const RowPairs& rows, WeightPair weights) {
-  for (int i = 0; i < 2 * kLanes; ++i)
-    sums.lane[i] += rows.first[i] * weights.first + rows.second[i] * weights.second;
+  for (int i = 0; i < 2 * kLanes; ++i) sums.lane[i] += rows.first[i] * weights.first + rows.second[i] * weights.second;
 }
 inline void to_floats(const PairSums& sums, Vec& low, Vec& high) {
   low = each([&](int i) { return static_cast<float>(sums.lane[i]); });

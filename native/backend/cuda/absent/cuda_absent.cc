@@ -5,7 +5,8 @@ namespace monolith {
 namespace {
 Error absent() {
   return {ErrorCode::kUnsupported,
-          "this build has no CUDA backend: there was no NVIDIA GPU or no nvcc when it was made; MONOLITH_BUILD_CUDA=1 npm start builds it"};
+          "this build has no CUDA backend: there was no NVIDIA GPU or no nvcc when it was made; MONOLITH_BUILD_CUDA=1 "
+          "npm start builds it"};
 }
 }  // namespace
 

@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kThreads) blocks_kernel(const __grid_constant_
   const AttentionParams& params = launch.params;
   const int64_t row = blockIdx.x;
   const int head = static_cast<int>(blockIdx.y) * kWarps + warp_id(), lane = lane_id();
-  if (head >= launch.n_heads) return;   // whole warps
+  if (head >= launch.n_heads) return;  // whole warps
   const DeviceSegment segment = launch.segments[launch.segment_of_row[row]];
   const int position = segment.first_position + static_cast<int>(row) - segment.first_row;
   const int first = first_seen(position, params), n_near = position + 1 - first;
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kThreads) blocks_kernel(const __grid_constant_
       return {launch.cache.data + pages[at / kPageTokens] * launch.cache.page_bytes, at % kPageTokens};
     }
     const int index = chooses ? chosen[number - n_near] : number - n_near;
-    const int last = (index + 1) * params.block - 1;   // of the block's positions: its page keeps the row
+    const int last = (index + 1) * params.block - 1;  // of the block's positions: its page keeps the row
     return {launch.blocks.data + pages[last / kPageTokens] * launch.blocks.page_bytes, index % launch.blocks.page_rows};
   };
   const int dim = launch.cache.head_dim, value_dim = launch.cache.value_dim;

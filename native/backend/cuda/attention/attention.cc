@@ -7,7 +7,7 @@
 namespace monolith::cuda {
 namespace {
 
-constexpr int kSmallestDim = 64;   // of the heads that partial results are kept of
+constexpr int kSmallestDim = 64;  // of the heads that partial results are kept of
 
 int64_t scratch_floats(int64_t max_cols) { return kMostSlots * (max_cols + 2 * (max_cols / kSmallestDim)); }
 

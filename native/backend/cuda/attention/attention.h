@@ -13,15 +13,15 @@
 namespace monolith::cuda {
 
 enum class AttentionForm : uint8_t {
-  kPlain,   // one position after the other, in binary32
-  kWalk,    // on tensor cores: attention/walk.h
+  kPlain,  // one position after the other, in binary32
+  kWalk,   // on tensor cores: attention/walk.h
 };
 AttentionForm attention_form(KvType type, int head_dim, int64_t q_stride, int64_t out_stride);
 
 // How the query heads of one KV head and a tile's tokens are shared out to the warps of a block: each warp has 16
 // tokens of one query head.
 struct TileShare {
-  int heads;             // query heads of a block
+  int heads;  // query heads of a block
   int warps_per_head;
   int tokens;            // of a block
   int blocks_per_tile;   // along the tokens
@@ -42,7 +42,7 @@ class AttentionScratch {
  private:
   Runtime& runtime_;
   int64_t max_cols_ = 0;
-  float* values_ = nullptr;   // [slot][query head][dimension], then [slot][query head]: largest score, sum of weights
+  float* values_ = nullptr;  // [slot][query head][dimension], then [slot][query head]: largest score, sum of weights
 };
 
 // What all kernels take. Pointers are device memory; as Backend::attention.

@@ -13,15 +13,15 @@
 namespace monolith::cuda {
 
 // As Operations has them.
-void pool_blocks(Runtime& runtime, const BlockPool& pool, const RowList& rows, const LayerSlots& state, const float* values,
-                 const float* scores, float* out);
+void pool_blocks(Runtime& runtime, const BlockPool& pool, const RowList& rows, const LayerSlots& state,
+                 const float* values, const float* scores, float* out);
 
 // `frequencies`: device, of BlockRows::rope; null: nothing rotates.
 struct BlockStore {
   const RowList* rows;
   BlockRows blocks;
   const float* frequencies;
-  float* values;   // [n_rows][head_dim]
+  float* values;  // [n_rows][head_dim]
   KvView cache;
   KvType type;
 };

@@ -57,10 +57,10 @@ MONOLITH_DEVICE void add_scores(const Words2 (*queries)[Shape::stride / 4], cons
                                 float (*s)[4]) {
   static_assert(Shape::piece == kPageTokens);
   const int lane = lane_id(), g = lane / 4;
-  uint32_t scales[2] = {};   // of positions g and g + 8
+  uint32_t scales[2] = {};  // of positions g and g + 8
   MONOLITH_UNROLL
   for (int d = 0; d < Shape::dim; d += 32) {
-    const bool two = d + 16 < Shape::dim;   // 16 dimensions more
+    const bool two = d + 16 < Shape::dim;  // 16 dimensions more
     uint32_t a[2][4] = {}, codes[4];
     load_matrices(a[0], &queries[lane % 16][(d + lane / 16 * 8) / 4]);
     if (two) load_matrices(a[1], &queries[lane % 16][(d + 16 + lane / 16 * 8) / 4]);
@@ -70,16 +70,15 @@ MONOLITH_DEVICE void add_scores(const Words2 (*queries)[Shape::stride / 4], cons
       scales[1] = both_halves(keys->scales[0][Shape::blocks > 1 ? d / 32 : 0][g + 8]);
     }
     MONOLITH_UNROLL
-    for (int half = 0; half < 2; ++half)
-      MONOLITH_UNROLL
-      for (int i = 0; i < 2; ++i) {
-        if (i == 1 && !two) break;
-        uint32_t b[2];
-        expand_codes<Shape::type>(codes[2 * half + i], b[0], b[1]);
-        b[0] = multiply_halves(b[0], scales[half]);
-        b[1] = multiply_halves(b[1], scales[half]);
-        mma_f16(s[half], a[i], b);
-      }
+    for (int half = 0; half < 2; ++half) MONOLITH_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      if (i == 1 && !two) break;
+      uint32_t b[2];
+      expand_codes<Shape::type>(codes[2 * half + i], b[0], b[1]);
+      b[0] = multiply_halves(b[0], scales[half]);
+      b[1] = multiply_halves(b[1], scales[half]);
+      mma_f16(s[half], a[i], b);
+    }
   }
 }
 
@@ -88,15 +87,14 @@ template <typename Shape>
 MONOLITH_DEVICE void add_values(const uint32_t (*weights)[4], const BytePiece<Shape>* values, float (*o)[4]) {
   static_assert(Shape::piece == kPageTokens);
   const int lane = lane_id(), t = lane % 4;
-  uint32_t scales[2] = {};   // of positions 2t and 2t + 1; 2t + 8 and 2t + 9
+  uint32_t scales[2] = {};  // of positions 2t and 2t + 1; 2t + 8 and 2t + 9
   MONOLITH_UNROLL
   for (int d = 0; d < Shape::dim; d += 32) {
     const bool two = d + 16 < Shape::dim;
     uint32_t codes[4];
     load_matrices_transposed(codes, &values->codes[lane % 16][d + (two ? lane / 16 * 16 : 0)]);
     if (Shape::blocks > 1 || d == 0) {
-      const auto* const pairs =
-          reinterpret_cast<const uint32_t*>(values->scales[0][Shape::blocks > 1 ? d / 32 : 0]);
+      const auto* const pairs = reinterpret_cast<const uint32_t*>(values->scales[0][Shape::blocks > 1 ? d / 32 : 0]);
       scales[0] = pairs[t];
       scales[1] = pairs[t + 4];
     }

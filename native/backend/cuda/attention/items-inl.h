@@ -32,16 +32,16 @@ MONOLITH_DEVICE void bring_chunk(const WalkSource& source, int64_t head_bytes, i
     bring_near(keys + source.values + at, true);
   }
 }
-constexpr int kFewItems = 256;   // whose chunks the L2 cache has room for
+constexpr int kFewItems = 256;  // whose chunks the L2 cache has room for
 
 template <typename Shape, int warps>
-__global__ void __launch_bounds__(warps * kWarp)
+__global__ void __launch_bounds__(warps* kWarp)
     items_kernel(Lists lists, const float* q, int64_t q_stride, int n_heads, KvView cache, AttentionParams params,
                  float* out, int64_t out_stride, ProductInput input, float* partial, float* partial_sums) {
   let_next_start();
   auto& shared = shared_memory<ItemsShared<Shape, warps>>();
   const int warp = warp_id();
-  const AttentionHeader header = *lists.header;   // lists come by copies, and may be read before the inputs are there
+  const AttentionHeader header = *lists.header;  // lists come by copies, and may be read before the inputs are there
   const int group = n_heads / cache.n_kv_heads, parts = (group + 15) / 16;
   const int per_item = cache.n_kv_heads * parts;
   // Blocks first: neighbours in the list, which read neighbouring memory, run at the same time on all multiprocessors.
@@ -49,8 +49,11 @@ __global__ void __launch_bounds__(warps * kWarp)
   const int worker = warp * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
   const auto source_of = [&](const AttentionItem& item, int kv_head) {
     return WalkSource{.keys = cache.data + kv_head * cache.head_bytes,
-                      .values = cache.values, .page_bytes = cache.page_bytes, .pages = lists.base + item.first_page,
-                      .first = first_seen(item.position, params), .last = item.position};
+                      .values = cache.values,
+                      .page_bytes = cache.page_bytes,
+                      .pages = lists.base + item.first_page,
+                      .first = first_seen(item.position, params),
+                      .last = item.position};
   };
   const auto first_chunk_of = [](const AttentionItem& item, const WalkSource& source) {
     const int seen = source.first / kChunkPositions;
@@ -68,12 +71,23 @@ __global__ void __launch_bounds__(warps * kWarp)
     const int kv_head = at % per_item / parts, part = at % parts;
     const int head = kv_head * group + part * 16;
     const int64_t first_value = static_cast<int64_t>(head) * Shape::dim;
-    WalkRows rows{.queries = q + item.row * q_stride + first_value, .query_stride = Shape::dim,
-                  .n = group - part * 16 < 16 ? group - part * 16 : 16, .position = item.position, .step = 0,
-                  .sinks = params.sinks ? params.sinks + head : nullptr, .sink_step = 1, .params = params};
+    WalkRows rows{.queries = q + item.row * q_stride + first_value,
+                  .query_stride = Shape::dim,
+                  .n = group - part * 16 < 16 ? group - part * 16 : 16,
+                  .position = item.position,
+                  .step = 0,
+                  .sinks = params.sinks ? params.sinks + head : nullptr,
+                  .sink_step = 1,
+                  .params = params};
     const WalkSource source = source_of(item, kv_head);
-    WalkResult result{.out = out + item.row * out_stride + first_value, .stride = Shape::dim, .sums = nullptr,
-                      .input = input, .row = item.row, .first = first_value, .row_step = 0, .value_step = Shape::dim};
+    WalkResult result{.out = out + item.row * out_stride + first_value,
+                      .stride = Shape::dim,
+                      .sums = nullptr,
+                      .input = input,
+                      .row = item.row,
+                      .first = first_value,
+                      .row_step = 0,
+                      .value_step = Shape::dim};
     if (item.slot >= 0) {
       const int64_t place = static_cast<int64_t>(item.slot) * n_heads + head;
       result.out = partial + place * Shape::dim;
@@ -94,8 +108,8 @@ struct AddShared {
 
 // One block per split row and query head. Its warps add up a group each; then all groups are added in order.
 __global__ void __launch_bounds__(kAddThreads)
-    add_splits_kernel(Lists lists, int dim, AttentionParams params, const float* partial, const float* partial_sums, float* out,
-                      int64_t out_stride, ProductInput input) {
+    add_splits_kernel(Lists lists, int dim, AttentionParams params, const float* partial, const float* partial_sums,
+                      float* out, int64_t out_stride, ProductInput input) {
   start_after_inputs();
   auto& shared = shared_memory<AddShared>();
   const AttentionHeader header = *lists.header;
@@ -105,8 +119,8 @@ __global__ void __launch_bounds__(kAddThreads)
     const AttentionSplit split = lists.splits(header)[at];
     const int first_chunk = first_seen(split.position, params) / kChunkPositions;
     const int last_chunk = split.position / kChunkPositions;
-    const int per_group = split.by_group ? 1 : kGroupChunks;   // slots
-    float value = 0, largest = -INFINITY, total = 0;           // of the row
+    const int per_group = split.by_group ? 1 : kGroupChunks;  // slots
+    float value = 0, largest = -INFINITY, total = 0;          // of the row
     for (int first = first_chunk / kGroupChunks; first <= last_chunk / kGroupChunks; first += kAddWarps) {
       const int own = first + warp;
       int begin = own * per_group, end = begin + per_group;
@@ -139,11 +153,13 @@ __global__ void __launch_bounds__(kAddThreads)
       __syncthreads();
     }
     if (params.sinks) value *= join_sink(largest, total, params.sinks[head]);
-    if (d >= dim) continue;   // for 8 bits whole warps
+    if (d >= dim) continue;  // for 8 bits whole warps
     value = finished(value, 1.0f / total);
     const int64_t k = static_cast<int64_t>(head) * dim + d;
-    if (input.form == InputForm::kFloats) out[split.row * out_stride + k] = value;
-    else put_value(input, split.row, k, value);
+    if (input.form == InputForm::kFloats)
+      out[split.row * out_stride + k] = value;
+    else
+      put_value(input, split.row, k, value);
   }
 }
 
@@ -157,17 +173,22 @@ void launch_items(Runtime& runtime, const AttentionScratch& scratch, const Atten
   const auto blocks = multiprocessors * (runtime.device().shared_bytes / sizeof(Shared) > 1 ? 2u : 1u);
   float* const sums = scratch.sums(call.n_heads * Shape::dim);
   launch(runtime, items_kernel<Shape, warps>, dim3{blocks, 1, 1}, warps * kWarp, sizeof(Shared), lists, call.q,
-         call.q_stride, call.n_heads, call.cache, call.params, call.out, call.out_stride, call.input,
-         scratch.values(), sums);
+         call.q_stride, call.n_heads, call.cache, call.params, call.out, call.out_stride, call.input, scratch.values(),
+         sums);
   if (!rows.has_splits) return;
   const auto most_splits = static_cast<unsigned>(rows.n_rows < 8 ? rows.n_rows : 8);
   const dim3 grid{most_splits, static_cast<unsigned>(call.n_heads), 1};
-  launch(runtime, add_splits_kernel, grid, kAddThreads, sizeof(AddShared), lists, Shape::dim, call.params, scratch.values(), sums, call.out, call.out_stride, call.input);
+  launch(runtime, add_splits_kernel, grid, kAddThreads, sizeof(AddShared), lists, Shape::dim, call.params,
+         scratch.values(), sums, call.out, call.out_stride, call.input);
 }
 
 // As many pieces as there is shared memory for, of a warp.
 template <int dim, KvType type>
-using ItemsShape = WalkShape<dim, 16, (is_8bit(type) ? 2 : 0) + (dim < 128 ? 5 : dim == 128 ? 4 : 3), 1, type>;
+using ItemsShape = WalkShape<dim, 16,
+                             (is_8bit(type) ? 2 : 0) + (dim < 128    ? 5
+                                                        : dim == 128 ? 4
+                                                                     : 3),
+                             1, type>;
 
 template <KvType type>
 void items_of(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call) {

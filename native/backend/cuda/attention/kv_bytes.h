@@ -20,7 +20,7 @@ MONOLITH_DEVICE void expand_codes(uint32_t codes, uint32_t& even, uint32_t& odd)
     const uint32_t signs = codes & 0x80808080u;
     even = choose_bits(0x3f803f80u, codes << 7, signs << 8);
     odd = choose_bits(0x3f803f80u, codes >> 1, signs);
-  } else {   // the low bits of 1024 + code
+  } else {  // the low bits of 1024 + code
     even = add_halves((codes & 0x00ff00ffu) | 0x64006400u, 0xe480e480u);
     odd = add_halves(choose_bytes(codes, 0x64646464u, 0x4341), 0xe480e480u);
   }
@@ -65,10 +65,10 @@ MONOLITH_DEVICE unsigned char code_of(float scaled) {
     const float least = scaled > -127.0f ? scaled : -127.0f;
     return static_cast<unsigned char>(static_cast<int>(rintf(least < 127.0f ? least : 127.0f)) + 128);
   } else {
-    constexpr uint32_t kBias = (127 - 15) << 3;   // between exponents of binary32 and binary16, above three bits
+    constexpr uint32_t kBias = (127 - 15) << 3;  // between exponents of binary32 and binary16, above three bits
     const uint32_t bits = as_bits(scaled), sign = bits >> 24 & 0x80u, magnitude = bits & 0x7fffffffu;
     uint32_t code;
-    if (magnitude < 0x38800000u) {   // below 2^-14: steps of 2^-17
+    if (magnitude < 0x38800000u) {  // below 2^-14: steps of 2^-17
       code = static_cast<uint32_t>(rintf(as_float(magnitude) * 131072.0f));
     } else {
       code = (magnitude + 0x7ffffu + (magnitude >> 20 & 1u)) >> 20;
@@ -97,8 +97,10 @@ MONOLITH_DEVICE void store_codes(const CodeRow& to, const float* x, int head_dim
     int poison = 0;
     for (int d = first + lane; d < end; d += kWarp) {
       const float magnitude = as_float(as_bits(x[d]) & 0x7fffffffu);
-      if (!(magnitude < INFINITY)) poison = 1;
-      else largest = largest > magnitude ? largest : magnitude;
+      if (!(magnitude < INFINITY))
+        poison = 1;
+      else
+        largest = largest > magnitude ? largest : magnitude;
     }
     const bool poisoned = __any_sync(kWholeWarp, poison) != 0;
     const BlockScale scale = block_scale<type>(warp_max(largest));

@@ -38,7 +38,7 @@ std::vector<int64_t> CudaKvCache::slot_bytes(const KvShape& shape) {
     if (layer.kind == StateKind::kNothing) continue;
     int64_t& slot = bytes[static_cast<size_t>(layer.slot)];
     const HeadBytes of_head = head_bytes(layer, shape.type);
-    constexpr int64_t kAligned = 16;   // bytes: what lies behind few rows begins there
+    constexpr int64_t kAligned = 16;  // bytes: what lies behind few rows begins there
     slot = std::max(slot, (layer.n_kv_heads * (of_head.keys + of_head.values) + kAligned - 1) / kAligned * kAligned);
   }
   return bytes;
@@ -48,19 +48,22 @@ Status CudaKvCache::check(const KvShape& shape) {
   if (Status status = check_shape(shape, kKeeps); !status) return status;
   for (size_t i = 0; i < shape.layers.size(); ++i)
     if (const LayerState& layer = shape.layers[i]; layer.kind == StateKind::kLatents && layer.key_dim > kMostLatentDims)
-      return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) + " keeps latents of " + std::to_string(layer.key_dim) +
-                                                " numbers, which this backend does of " + std::to_string(kMostLatentDims) + " only"};
+      return Error{ErrorCode::kUnsupported,
+                   "layer " + std::to_string(i) + " keeps latents of " + std::to_string(layer.key_dim) +
+                       " numbers, which this backend does of " + std::to_string(kMostLatentDims) + " only"};
   // Of blocks rows are attended to where they lie: what is chosen of them is an index's own affair (choose_positions()).
-  const bool blocks = std::ranges::any_of(shape.layers, [](const LayerState& layer) { return layer.page_rows != kPageTokens; });
+  const bool blocks =
+      std::ranges::any_of(shape.layers, [](const LayerState& layer) { return layer.page_rows != kPageTokens; });
   if (!blocks && shape.most_chosen > kMostChosen)
-    return Error{ErrorCode::kUnsupported, "rows choose " + std::to_string(shape.most_chosen) + " positions to attend to, which this backend does of " +
+    return Error{ErrorCode::kUnsupported, "rows choose " + std::to_string(shape.most_chosen) +
+                                              " positions to attend to, which this backend does of " +
                                               std::to_string(kMostChosen) + " only"};
   return {};
 }
 
 ChosenScores CudaKvCache::scores_for(const KvShape& shape) {
   if (shape.most_chosen <= 0) return {};
-  constexpr int64_t kMostScores = 1 << 24, kMostRows = 64;   // 64 MiB, unless one row has more
+  constexpr int64_t kMostScores = 1 << 24, kMostRows = 64;  // 64 MiB, unless one row has more
   const int64_t positions = shape.n_pages * kPageTokens;
   return {nullptr, positions, static_cast<int>(std::clamp<int64_t>(kMostScores / positions, 1, kMostRows))};
 }
@@ -75,7 +78,8 @@ size_t CudaKvCache::bytes_for(const KvShape& shape) {
     all = *sum;
   }
   const ChosenScores scores = scores_for(shape);
-  const auto of_scores = checked_mul(static_cast<size_t>(scores.positions), static_cast<size_t>(scores.rows) * sizeof(float));
+  const auto of_scores =
+      checked_mul(static_cast<size_t>(scores.positions), static_cast<size_t>(scores.rows) * sizeof(float));
   const auto sum = of_scores ? checked_add(all, *of_scores) : std::nullopt;
   return sum ? *sum : SIZE_MAX;
 }
@@ -85,7 +89,8 @@ Result<std::unique_ptr<CudaKvCache>> CudaKvCache::create(Runtime& runtime, const
   const size_t bytes = bytes_for(shape);
   if (bytes == SIZE_MAX)
     return Error{ErrorCode::kInvalidArgument, "KV cache of " + std::to_string(shape.layers.size()) + " layers, " +
-                                                  std::to_string(shape.n_pages) + " pages is too large to be addressed"};
+                                                  std::to_string(shape.n_pages) +
+                                                  " pages is too large to be addressed"};
   std::unique_ptr<CudaKvCache> cache(new CudaKvCache(runtime));
   auto memory = runtime.allocate(bytes);
   if (!memory) return memory.error();
@@ -122,7 +127,8 @@ Result<std::unique_ptr<CudaKvCache>> CudaKvCache::create(Runtime& runtime, const
 
 void CudaKvCache::copy_page(int32_t from, int32_t to) {
   for (const Slot& slot : slots_)
-    runtime_.copy(slot.page_0 + to * slot.page_bytes, slot.page_0 + from * slot.page_bytes, static_cast<size_t>(slot.page_bytes));
+    runtime_.copy(slot.page_0 + to * slot.page_bytes, slot.page_0 + from * slot.page_bytes,
+                  static_cast<size_t>(slot.page_bytes));
 }
 
 }  // namespace monolith::cuda

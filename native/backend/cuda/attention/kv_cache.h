@@ -21,8 +21,8 @@
 namespace monolith::cuda {
 
 inline constexpr int32_t kSparePage = -1;
-inline constexpr int kMostLatentDims = 1024;   // that a warp has registers for
-inline constexpr int kMostChosen = 16384;      // positions that rows choose among latents: a block's shared memory
+inline constexpr int kMostLatentDims = 1024;  // that a warp has registers for
+inline constexpr int kMostChosen = 16384;     // positions that rows choose among latents: a block's shared memory
 
 // Dimensions that share a scale, and such blocks of a head; 0: there are no scales.
 constexpr int kv_block(KvType type, int head_dim) {
@@ -35,23 +35,23 @@ constexpr int kv_blocks(KvType type, int head_dim) {
 
 // As kernels see it.
 struct KvView {
-  unsigned char* data;         // page 0 of one layer: keys of all heads, then values
-  int64_t page_bytes;          // from one page to the next
-  int64_t head_bytes;          // a page's keys of one head
-  int64_t values;              // bytes from a page's keys to its values; of latents 0: they are the keys
+  unsigned char* data;  // page 0 of one layer: keys of all heads, then values
+  int64_t page_bytes;   // from one page to the next
+  int64_t head_bytes;   // a page's keys of one head
+  int64_t values;       // bytes from a page's keys to its values; of latents 0: they are the keys
   int32_t n_kv_heads;
-  int32_t head_dim;            // of keys
+  int32_t head_dim;  // of keys
   int32_t value_dim;
-  int64_t value_bytes;         // a page's values of one head
-  int32_t page_rows = kPageTokens;   // of latents that stand for blocks of positions fewer
+  int64_t value_bytes;              // a page's values of one head
+  int32_t page_rows = kPageTokens;  // of latents that stand for blocks of positions fewer
 
   constexpr bool latents() const { return values == 0 && n_kv_heads > 0; }
 };
 
 // Where rows that choose positions have the scores of all of them, so many rows at a time.
 struct ChosenScores {
-  float* data = nullptr;     // [rows][positions]
-  int64_t positions = 0;     // of all pages: no sequence has more
+  float* data = nullptr;  // [rows][positions]
+  int64_t positions = 0;  // of all pages: no sequence has more
   int rows = 0;
 };
 
@@ -60,7 +60,7 @@ class CudaKvCache final : public KvCache {
   static constexpr KeptStates kKeeps = {.other_values = true, .latents = true, .blocks = true};
   // As Loading::can_keep_states.
   static Status check(const KvShape& shape);
-  static size_t bytes_for(const KvShape& shape);   // SIZE_MAX if out of range
+  static size_t bytes_for(const KvShape& shape);  // SIZE_MAX if out of range
   static Result<std::unique_ptr<CudaKvCache>> create(Runtime& runtime, const KvShape& shape);
   CudaKvCache(const CudaKvCache&) = delete;
   CudaKvCache& operator=(const CudaKvCache&) = delete;
@@ -78,12 +78,12 @@ class CudaKvCache final : public KvCache {
     int64_t page_bytes;
   };
   static std::vector<int64_t> slot_bytes(const KvShape& shape);
-  static ChosenScores scores_for(const KvShape& shape);   // without memory
+  static ChosenScores scores_for(const KvShape& shape);  // without memory
 
   Runtime& runtime_;
   unsigned char* data_ = nullptr;
   std::vector<Slot> slots_;
-  std::vector<KvView> views_;   // by layer
+  std::vector<KvView> views_;  // by layer
   ChosenScores scores_;
 };
 

@@ -12,26 +12,26 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kWarps = 8, kThreads = kWarps * kWarp;
-constexpr int kWarpHeads = 2, kHeads = kWarps * kWarpHeads;   // of a block
+constexpr int kWarpHeads = 2, kHeads = kWarps * kWarpHeads;  // of a block
 static_assert(kWarpHeads * kPageTokens == kWarp, "a lane has a head's score of a position");
 
 // kPieces of 32 dimensions.
 template <int kPieces>
 struct LatentShared {
-  float rows[kPageTokens][kPieces * kWarp];   // zeros past a row's dimensions
+  float rows[kPageTokens][kPieces * kWarp];  // zeros past a row's dimensions
   float weights[kWarps][kWarp];
 };
 
 // Of one row: which chunks, of which positions.
 struct LatentWork {
   int64_t row;
-  int position;            // the last of those it attends to, counted among these
-  int at;                  // its own
-  int last;                // that it sees
+  int position;  // the last of those it attends to, counted among these
+  int at;        // its own
+  int last;      // that it sees
   const int32_t* pages;
-  const int32_t* chosen;   // the positions it attends to; null: all
+  const int32_t* chosen;  // the positions it attends to; null: all
   int first_chunk, end_chunk;
-  int slot;   // of the partial result; -1: it is the whole row
+  int slot;  // of the partial result; -1: it is the whole row
 };
 
 // What a warp's two heads have of a run of positions: weighted sums of values by lane and piece, and, the same in all
@@ -43,9 +43,8 @@ struct LatentSums {
 
   MONOLITH_DEVICE void clear() {
     MONOLITH_UNROLL
-    for (int h = 0; h < kWarpHeads; ++h)
-      MONOLITH_UNROLL
-      for (int j = 0; j < kPieces; ++j) of[h][j] = 0;
+    for (int h = 0; h < kWarpHeads; ++h) MONOLITH_UNROLL
+    for (int j = 0; j < kPieces; ++j) of[h][j] = 0;
     largest = -INFINITY;
     total = 0;
   }
@@ -90,7 +89,7 @@ class LatentWarp {
     factor_ = params_.scale * temperature(work.at, params_) * kLog2E;
     LatentSums<kPieces> group;
     group.clear();
-    float largest = -INFINITY, total = 0;   // of the row
+    float largest = -INFINITY, total = 0;  // of the row
     bool begun = false;
     int chunk = first / kChunkPositions;
     if (chunk < work.first_chunk) chunk = work.first_chunk;
@@ -98,7 +97,7 @@ class LatentWarp {
       group.add(chunk_sums(work, chunk, first));
       const bool last = chunk + 1 == work.end_chunk;
       if (!last && (chunk + 1) % kGroupChunks != 0) continue;
-      if (work.slot >= 0) {   // within one group
+      if (work.slot >= 0) {  // within one group
         write(out, 0, n, [&](int h, int j, float) { return group.of[h][j]; });
         if (lane_id() % kPageTokens == 0 && lane_id() / kPageTokens < n) {
           sums[2 * (lane_id() / kPageTokens)] = group.largest;
@@ -126,34 +125,32 @@ class LatentWarp {
  private:
   MONOLITH_DEVICE void load_queries(const float* q, int head, int n) {
     MONOLITH_UNROLL
-    for (int h = 0; h < kWarpHeads; ++h)
-      MONOLITH_UNROLL
-      for (int j = 0; j < kPieces; ++j) {
-        const int d = lane_id() + j * kWarp;
-        queries_[h][j] = h < n && d < cache_.head_dim ? q[static_cast<int64_t>(head + h) * cache_.head_dim + d] : 0.0f;
-      }
+    for (int h = 0; h < kWarpHeads; ++h) MONOLITH_UNROLL
+    for (int j = 0; j < kPieces; ++j) {
+      const int d = lane_id() + j * kWarp;
+      queries_[h][j] = h < n && d < cache_.head_dim ? q[static_cast<int64_t>(head + h) * cache_.head_dim + d] : 0.0f;
+    }
   }
   // `value(head, piece, what is there)` to the heads' results, value_dim apart.
   template <typename Value>
   MONOLITH_DEVICE void write(float* out, int64_t, int n, const Value& value) const {
     MONOLITH_UNROLL
-    for (int h = 0; h < kWarpHeads; ++h)
-      MONOLITH_UNROLL
-      for (int j = 0; j < kPieces; ++j) {
-        const int d = lane_id() + j * kWarp;
-        if (h >= n || d >= cache_.value_dim) continue;
-        float& to = out[h * cache_.value_dim + d];
-        to = value(h, j, to);
-      }
+    for (int h = 0; h < kWarpHeads; ++h) MONOLITH_UNROLL
+    for (int j = 0; j < kPieces; ++j) {
+      const int d = lane_id() + j * kWarp;
+      if (h >= n || d >= cache_.value_dim) continue;
+      float& to = out[h * cache_.value_dim + d];
+      to = value(h, j, to);
+    }
   }
 
   // The rows of sixteen positions that it attends to as floats, by the whole block.
   MONOLITH_DEVICE void open_page(const LatentWork& work, int page) {
     constexpr int kDims = kPieces * kWarp;
-    __syncthreads();   // the last ones have been read
+    __syncthreads();  // the last ones have been read
     for (int i = static_cast<int>(threadIdx.x); i < kPageTokens * kDims; i += kThreads) {
       const int row = i / kDims, d = i % kDims, number = page * kPageTokens + row;
-      const bool inside = d < cache_.head_dim && number <= work.position;   // what lies behind may be anything
+      const bool inside = d < cache_.head_dim && number <= work.position;  // what lies behind may be anything
       float value = 0;
       if (inside) {
         const int position = work.chosen ? work.chosen[number] : number;
@@ -176,7 +173,7 @@ class LatentWarp {
       const int position = page * kPageTokens + lane % kPageTokens;
       const bool seen = position >= first && position <= work.position;
       const float score = seen ? scores() * factor_ : (static_cast<void>(scores()), -INFINITY);
-      float largest = score;   // of the half's positions
+      float largest = score;  // of the half's positions
       for (int distance = kPageTokens / 2; distance > 0; distance /= 2) {
         const float other = __shfl_xor_sync(kWholeWarp, largest, distance);
         largest = largest > other ? largest : other;
@@ -262,8 +259,9 @@ template <KvType type, int kPieces>
 MONOLITH_DEVICE void run_row(const LatentLaunch& launch, LatentWork work, int part, LatentShared<kPieces>& shared) {
   const AttentionParams& params = launch.params;
   work.position = last_attended(work.last, params);
-  work.chosen = work.position == work.last ? nullptr
-                                         : reinterpret_cast<const int32_t*>(params.chosen) + work.row * params.most_chosen;
+  work.chosen = work.position == work.last
+                    ? nullptr
+                    : reinterpret_cast<const int32_t*>(params.chosen) + work.row * params.most_chosen;
   const int end_chunk = work.position / kChunkPositions + 1;
   if (work.end_chunk > end_chunk) work.end_chunk = end_chunk;
   const int head = part * kHeads + warp_id() * kWarpHeads, left = launch.n_heads - head;
@@ -289,8 +287,15 @@ __global__ void __launch_bounds__(kThreads) items_kernel(const __grid_constant__
   for (int at = static_cast<int>(blockIdx.x); at < header.n_items * parts; at += static_cast<int>(gridDim.x)) {
     const AttentionItem item = launch.lists.items(header)[at / parts];
     run_row<type>(launch,
-                  {.row = item.row, .position = 0, .at = item.position, .last = item.position, .pages = launch.lists.base + item.first_page,
-                   .chosen = nullptr, .first_chunk = item.first_chunk, .end_chunk = item.end_chunk, .slot = item.slot},
+                  {.row = item.row,
+                   .position = 0,
+                   .at = item.position,
+                   .last = item.position,
+                   .pages = launch.lists.base + item.first_page,
+                   .chosen = nullptr,
+                   .first_chunk = item.first_chunk,
+                   .end_chunk = item.end_chunk,
+                   .slot = item.slot},
                   at % parts, shared);
   }
 }
@@ -309,9 +314,15 @@ __global__ void __launch_bounds__(kThreads) tiles_kernel(const __grid_constant__
   if (token >= segment.n_tokens) return;
   const int position = segment.first_position + token, last = segment.last_seen(position);
   run_row<type>(launch,
-                {.row = segment.first_row + token, .position = 0, .at = position, .last = last,
-                 .pages = launch.lists.base + segment.first_page, .chosen = nullptr, .first_chunk = 0,
-                 .end_chunk = last / kChunkPositions + 1, .slot = -1},
+                {.row = segment.first_row + token,
+                 .position = 0,
+                 .at = position,
+                 .last = last,
+                 .pages = launch.lists.base + segment.first_page,
+                 .chosen = nullptr,
+                 .first_chunk = 0,
+                 .end_chunk = last / kChunkPositions + 1,
+                 .slot = -1},
                 part, shared);
 }
 
@@ -327,9 +338,9 @@ __global__ void __launch_bounds__(kAddThreads) add_kernel(const __grid_constant_
     const int first_chunk = first_seen(split.position, launch.params) / kChunkPositions;
     const int last_chunk = last_attended(split.position, launch.params) / kChunkPositions;
     for (int d = static_cast<int>(threadIdx.x); d < dim; d += kAddThreads) {
-      float value = 0, largest = -INFINITY, total = 0;   // of the row
+      float value = 0, largest = -INFINITY, total = 0;  // of the row
       for (int group = first_chunk / kGroupChunks; group <= last_chunk / kGroupChunks; ++group) {
-        int begin = group, end = group + 1;   // slots
+        int begin = group, end = group + 1;  // slots
         if (!split.by_group) {
           begin = group * kGroupChunks > first_chunk ? group * kGroupChunks : first_chunk;
           end = (group + 1) * kGroupChunks < last_chunk + 1 ? (group + 1) * kGroupChunks : last_chunk + 1;
@@ -337,7 +348,8 @@ __global__ void __launch_bounds__(kAddThreads) add_kernel(const __grid_constant_
         float sum = 0, group_largest = -INFINITY, group_total = 0;
         for (int slot = begin; slot < end; ++slot) {
           const int64_t place = static_cast<int64_t>(split.first_slot + slot) * launch.n_heads + head;
-          const Joined own = join(group_largest, group_total, launch.partial_sums[2 * place], launch.partial_sums[2 * place + 1]);
+          const Joined own =
+              join(group_largest, group_total, launch.partial_sums[2 * place], launch.partial_sums[2 * place + 1]);
           sum = fmaf(sum, own.kept, launch.partial[place * dim + d] * own.added);
         }
         const Joined own = join(largest, total, group_largest, group_total);

@@ -32,25 +32,27 @@ __global__ void __launch_bounds__(kThreads)
   if (blockIdx.y + 1 < gridDim.y) {
     const int head = static_cast<int>(blockIdx.y) * kWarps + warp_id();
     if (head >= queries.n_heads) return;
-    const float* const from = queries.from + row * queries.from_stride +
-                              static_cast<int64_t>(head) * queries.from_dim + (queries.from_dim - shared_dim);
+    const float* const from = queries.from + row * queries.from_stride + static_cast<int64_t>(head) * queries.from_dim +
+                              (queries.from_dim - shared_dim);
     float* const to = queries.to + row * queries.to_stride + static_cast<int64_t>(head) * cache.head_dim + value_dim;
     for (int i = lane_id(); i < shared_dim; i += kWarp) to[i] = turned(from, i, style, n_dims, own_factors);
     return;
   }
   float* const x = latents + row * stride;
   const int pairs = n_dims / 2;
-  for (int i = static_cast<int>(threadIdx.x); i < pairs; i += kThreads) {   // in place: both of a pair at once
+  for (int i = static_cast<int>(threadIdx.x); i < pairs; i += kThreads) {  // in place: both of a pair at once
     const int first = style == RopeStyle::kAdjacentPairs ? 2 * i : i;
     const int second = style == RopeStyle::kAdjacentPairs ? 2 * i + 1 : i + pairs;
     float* const from = x + value_dim;
-    const float a = turned(from, first, style, n_dims, own_factors), b = turned(from, second, style, n_dims, own_factors);
+    const float a = turned(from, first, style, n_dims, own_factors),
+                b = turned(from, second, style, n_dims, own_factors);
     from[first] = a;
     from[second] = b;
   }
   __syncthreads();
   const DeviceSegment segment = segments[segment_of_row[row]];
-  const int position = segment.first_position + static_cast<int>(row) - segment.first_row, slot = position % kPageTokens;
+  const int position = segment.first_position + static_cast<int>(row) - segment.first_row,
+            slot = position % kPageTokens;
   const int64_t number = pages[segment.first_page + position / kPageTokens];
   unsigned char* const page = cache.data + number * cache.page_bytes;
   if constexpr (is_8bit(type)) {
@@ -58,8 +60,10 @@ __global__ void __launch_bounds__(kThreads)
   } else {
     for (int i = static_cast<int>(threadIdx.x); i < cache.head_dim; i += kThreads) {
       const int at = slot * cache.head_dim + i;
-      if constexpr (type == KvType::kF32) reinterpret_cast<float*>(page)[at] = x[i];
-      else reinterpret_cast<uint16_t*>(page)[at] = float_to_half(x[i]);
+      if constexpr (type == KvType::kF32)
+        reinterpret_cast<float*>(page)[at] = x[i];
+      else
+        reinterpret_cast<uint16_t*>(page)[at] = float_to_half(x[i]);
     }
   }
 }
@@ -73,9 +77,10 @@ void store_latents(Runtime& runtime, const LatentStore& store) {
                       : store.type == KvType::kF16  ? store_kernel<KvType::kF16>
                       : store.type == KvType::kQ8_0 ? store_kernel<KvType::kQ8_0>
                                                     : store_kernel<KvType::kFp8>;
-  const dim3 grid{static_cast<unsigned>(rows.n_rows), static_cast<unsigned>((store.queries.n_heads + kWarps - 1) / kWarps + 1), 1};
-  launch(runtime, kernel, grid, kThreads, 0, store.style, store.factors ? store.n_dims : 0, store.factors, rows.segments,
-         rows.segment_of_row, rows.pages, store.queries, store.latents, store.stride, store.cache);
+  const dim3 grid{static_cast<unsigned>(rows.n_rows),
+                  static_cast<unsigned>((store.queries.n_heads + kWarps - 1) / kWarps + 1), 1};
+  launch(runtime, kernel, grid, kThreads, 0, store.style, store.factors ? store.n_dims : 0, store.factors,
+         rows.segments, rows.segment_of_row, rows.pages, store.queries, store.latents, store.stride, store.cache);
 }
 
 }  // namespace monolith::cuda

@@ -8,7 +8,7 @@ namespace monolith::cuda {
 
 struct Lists {
   const AttentionHeader* header;
-  const int32_t* base;   // page tables and lists
+  const int32_t* base;  // page tables and lists
 
   MONOLITH_DEVICE const AttentionItem* items(const AttentionHeader& own) const {
     return reinterpret_cast<const AttentionItem*>(base + own.items);

@@ -29,7 +29,8 @@ __global__ void __launch_bounds__(kWarp)
     const unsigned char* const keys = own + kv_head * cache.head_bytes;
     const unsigned char* const values = own + cache.values + kv_head * cache.value_bytes;
     float score = 0;
-    for (int d = lane; d < head_dim; d += kWarp) score = fmaf(query[d], kept_value<type>(keys, slot, d, head_dim), score);
+    for (int d = lane; d < head_dim; d += kWarp)
+      score = fmaf(query[d], kept_value<type>(keys, slot, d, head_dim), score);
     score = warp_sum(score) * scale;
     if (params.soft_cap > 0) score = params.soft_cap * tanhf(score / params.soft_cap);
     const float now = largest > score ? largest : score;
@@ -39,7 +40,7 @@ __global__ void __launch_bounds__(kWarp)
     total = fmaf(total, kept, weight);
     largest = now;
   }
-  if (params.sinks) {   // one more score, of no value
+  if (params.sinks) {  // one more score, of no value
     const float sink = params.sinks[head], now = largest > sink ? largest : sink;
     total = fmaf(total, expf(largest - now), expf(sink - now));
     const float kept = expf(largest - now);

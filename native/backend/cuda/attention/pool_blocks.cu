@@ -15,7 +15,7 @@ constexpr float kNoScore = -1e30f;
 
 // One number of a block that is being filled.
 struct Pooled {
-  float top, sum, value;   // largest score; sum of weights relative to it; weighted sum
+  float top, sum, value;  // largest score; sum of weights relative to it; weighted sum
 
   MONOLITH_DEVICE void clear() {
     top = kNoScore;
@@ -41,8 +41,8 @@ struct Pooled {
 };
 
 __global__ void __launch_bounds__(kPoolThreads)
-    pool_kernel(const BlockPool pool, int64_t width, const DeviceSegment* segments, int units, LayerSlots state, const float* values,
-                const float* scores, float* out) {
+    pool_kernel(const BlockPool pool, int64_t width, const DeviceSegment* segments, int units, LayerSlots state,
+                const float* values, const float* scores, float* out) {
   start_after_inputs();
   const int number = static_cast<int>(blockIdx.x) % units * kPoolThreads + static_cast<int>(threadIdx.x);
   const int64_t dim = pool.dim;
@@ -70,8 +70,10 @@ __global__ void __launch_bounds__(kPoolThreads)
       if (pool.overlap) next.add(values[row * width + number], scores[row * width + number] + bias[number]);
       if (phase + 1 < pool.block) continue;
       out[row * dim + number] = own.value / own.sum;
-      if (pool.overlap) own = next;
-      else own.clear();
+      if (pool.overlap)
+        own = next;
+      else
+        own.clear();
       next.clear();
     }
     if (segment.state_to == kNoSlot) continue;
@@ -101,7 +103,7 @@ template <KvType type>
 __global__ void __launch_bounds__(kThreads) store_kernel(const __grid_constant__ Store store) {
   start_after_inputs();
   const int row = static_cast<int>(blockIdx.x) * kWarps + warp_id();
-  if (row >= store.n_rows) return;   // whole warps
+  if (row >= store.n_rows) return;  // whole warps
   const DeviceSegment segment = store.segments[store.segment_of_row[row]];
   const int position = segment.first_position + row - segment.first_row, dim = store.cache.head_dim;
   if ((position + 1) % store.block != 0) return;
@@ -133,20 +135,23 @@ __global__ void __launch_bounds__(kThreads) store_kernel(const __grid_constant__
     store_codes<type>(code_row(page, slot, dim), x, dim);
   } else {
     for (int i = lane_id(); i < dim; i += kWarp) {
-      if constexpr (type == KvType::kF32) reinterpret_cast<float*>(page)[slot * dim + i] = x[i];
-      else reinterpret_cast<uint16_t*>(page)[slot * dim + i] = float_to_half(x[i]);
+      if constexpr (type == KvType::kF32)
+        reinterpret_cast<float*>(page)[slot * dim + i] = x[i];
+      else
+        reinterpret_cast<uint16_t*>(page)[slot * dim + i] = float_to_half(x[i]);
     }
   }
 }
 
 }  // namespace
 
-void pool_blocks(Runtime& runtime, const BlockPool& pool, const RowList& rows, const LayerSlots& state, const float* values,
-                 const float* scores, float* out) {
+void pool_blocks(Runtime& runtime, const BlockPool& pool, const RowList& rows, const LayerSlots& state,
+                 const float* values, const float* scores, float* out) {
   if (rows.n_segments == 0) return;
   const int units = (pool.dim + kPoolThreads - 1) / kPoolThreads;
   const dim3 grid{static_cast<unsigned>(units) * static_cast<unsigned>(rows.n_segments), 1, 1};
-  launch(runtime, pool_kernel, grid, kPoolThreads, 0, pool, pool.width(), rows.segments, units, state, values, scores, out);
+  launch(runtime, pool_kernel, grid, kPoolThreads, 0, pool, pool.width(), rows.segments, units, state, values, scores,
+         out);
 }
 
 void store_blocks(Runtime& runtime, const BlockStore& store) {

@@ -16,7 +16,7 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kScoreWarps = 4, kScoreThreads = kScoreWarps * kWarp;
-constexpr int kUnitPages = 8;   // that a block scores at once
+constexpr int kUnitPages = 8;  // that a block scores at once
 
 // What both kernels take. Rows first_row .. first_row + n_rows have their scores side by side.
 struct Choice {
@@ -46,7 +46,7 @@ MONOLITH_DEVICE float key_number(const Choice& choice, const DeviceSegment& segm
 }
 
 struct ScoreShared {
-  float keys[kPageTokens][kMostLatentDims + 1];   // rows begin in different banks
+  float keys[kPageTokens][kMostLatentDims + 1];  // rows begin in different banks
   float sums[kScoreWarps][kPageTokens];
 };
 
@@ -63,11 +63,11 @@ __global__ void __launch_bounds__(kScoreThreads) score_kernel(const __grid_const
     const int of_piece = static_cast<int>(unit / units), row = choice.first_row + of_piece;
     const DeviceSegment segment = choice.segments[choice.segment_of_row[row]];
     const int n = keys_of(choice, segment, row), first_page = static_cast<int>(unit % units) * kUnitPages;
-    if (n <= choice.index.most) continue;   // it sees no more than it may choose
+    if (n <= choice.index.most) continue;  // it sees no more than it may choose
     const float* const q = choice.index.q + static_cast<int64_t>(row) * choice.index.n_heads * dim;
     const float* const weights = choice.index.weights + static_cast<int64_t>(row) * choice.index.n_heads;
     for (int page = first_page; page < first_page + kUnitPages && page * kPageTokens < n; ++page) {
-      __syncthreads();   // the last one has been read
+      __syncthreads();  // the last one has been read
       for (int i = static_cast<int>(threadIdx.x); i < kPageTokens * dim; i += kScoreThreads)
         shared.keys[i / dim][i % dim] = key_number<type>(choice, segment, page * kPageTokens + i / dim, n, i % dim);
       __syncthreads();
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kScoreThreads) score_kernel(const __grid_const
         float product = 0;
         for (int d = begin; d < end; ++d) product = fmaf(q[head * dim + d], shared.keys[slot][d], product);
         product += __shfl_xor_sync(kWholeWarp, product, kPageTokens);
-        sum = fmaf(weights[head], product <= 0 ? 0.0f : product, sum);   // NaN stays what it is
+        sum = fmaf(weights[head], product <= 0 ? 0.0f : product, sum);  // NaN stays what it is
       }
       if (lane < kPageTokens) shared.sums[warp_id()][slot] = sum;
       __syncthreads();
@@ -95,9 +95,9 @@ constexpr int kThreads = 512, kWarps = kThreads / kWarp, kBins = 256;
 struct ChooseShared {
   uint32_t bins[kBins];
   int32_t of_warp[kWarps];
-  uint32_t least;      // bits of the least score that is chosen, as far as they are known
-  int32_t wanted;      // of the positions whose scores begin with these bits
-  int32_t reached;     // how many positions reach it
+  uint32_t least;   // bits of the least score that is chosen, as far as they are known
+  int32_t wanted;   // of the positions whose scores begin with these bits
+  int32_t reached;  // how many positions reach it
   int32_t heap[kMostChosen];
 };
 
@@ -169,12 +169,13 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(const __grid_constant_
     shared.wanted = most;
     shared.reached = 0;
   }
-  for (int shift = 24; shift >= 0; shift -= 8) {   // eight bits more of the least score
+  for (int shift = 24; shift >= 0; shift -= 8) {  // eight bits more of the least score
     for (int bin = thread; bin < kBins; bin += kThreads) shared.bins[bin] = 0;
     __syncthreads();
     const uint32_t known = shared.least, mask = shift == 24 ? 0u : ~0u << (shift + 8);
     for (int i = thread; i < n; i += kThreads)
-      if (const uint32_t key = key_of(scores[i]); (key & mask) == known) atomicAdd(&shared.bins[key >> shift & 255u], 1u);
+      if (const uint32_t key = key_of(scores[i]); (key & mask) == known)
+        atomicAdd(&shared.bins[key >> shift & 255u], 1u);
     __syncthreads();
     if (thread == 0) {
       int bin = kBins - 1;
@@ -190,7 +191,7 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(const __grid_constant_
   if (by_heap && thread == 0) {
     const Heap heap{shared.heap, scores, most};
     heap.choose(n);
-    for (int i = 0; i < most; ++i) scores[heap.at[i]] = NAN;   // chosen: no score is
+    for (int i = 0; i < most; ++i) scores[heap.at[i]] = NAN;  // chosen: no score is
   }
   __syncthreads();
   const auto is_chosen = [&](int i) { return by_heap ? scores[i] != scores[i] : key_of(scores[i]) >= least; };
@@ -207,8 +208,9 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(const __grid_constant_
 void choose_positions(Runtime& runtime, const PositionChoice& choice) {
   const RowList& rows = *choice.rows;
   if (choice.index.most > kMostChosen)
-    throw std::runtime_error("rows choose " + std::to_string(choice.index.most) + " of what an index has, which this backend does of " +
-                             std::to_string(kMostChosen) + " only");
+    throw std::runtime_error("rows choose " + std::to_string(choice.index.most) +
+                             " of what an index has, which this backend does of " + std::to_string(kMostChosen) +
+                             " only");
   const auto score = choice.type == KvType::kF32    ? score_kernel<KvType::kF32>
                      : choice.type == KvType::kF16  ? score_kernel<KvType::kF16>
                      : choice.type == KvType::kQ8_0 ? score_kernel<KvType::kQ8_0>
@@ -216,8 +218,8 @@ void choose_positions(Runtime& runtime, const PositionChoice& choice) {
   const auto blocks = 4 * static_cast<unsigned>(runtime.device().multiprocessors);
   for (int first = 0; first < rows.n_rows; first += choice.scores.rows) {
     const int n = rows.n_rows - first < choice.scores.rows ? rows.n_rows - first : choice.scores.rows;
-    const Choice work{rows.segments, rows.segment_of_row, rows.pages, choice.index, choice.keys, choice.scores.data,
-                      choice.scores.positions, choice.chosen, first, n};
+    const Choice work{rows.segments,      rows.segment_of_row,     rows.pages,    choice.index, choice.keys,
+                      choice.scores.data, choice.scores.positions, choice.chosen, first,        n};
     launch(runtime, score, dim3{blocks, 1, 1}, kScoreThreads, sizeof(ScoreShared), work);
     launch(runtime, choose_kernel, dim3{static_cast<unsigned>(n), 1, 1}, kThreads, sizeof(ChooseShared), work);
   }

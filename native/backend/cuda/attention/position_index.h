@@ -15,7 +15,7 @@ struct PositionChoice {
   KvView keys;
   KvType type;
   ChosenScores scores;
-  int32_t* chosen;   // [n_rows][most]
+  int32_t* chosen;  // [n_rows][most]
 };
 void choose_positions(Runtime& runtime, const PositionChoice& choice);
 

@@ -19,7 +19,8 @@ __global__ void __launch_bounds__(kThreads)
   const int row = static_cast<int>(blockIdx.x);
   const DeviceSegment segment = segments[segment_of_row[row]];
   const int position = segment.first_position + row - segment.first_row;
-  const int32_t* const three = segment.rope_first < 0 ? nullptr : pages + segment.rope_first + 3 * (row - segment.first_row);
+  const int32_t* const three =
+      segment.rope_first < 0 ? nullptr : pages + segment.rope_first + 3 * (row - segment.first_row);
   for (int i = static_cast<int>(threadIdx.x); i < half; i += kThreads) {
     constexpr double kTurn = 6.283185307179586;
     const double angle = static_cast<double>(three ? three[axes[i]] : position) * static_cast<double>(frequencies[i]);
@@ -42,7 +43,7 @@ MONOLITH_DEVICE Place place_of(const DeviceSegment& segment, int row, const int3
   const int64_t page = pages[segment.first_page + position / kPageTokens];
   unsigned char* const own = cache.data + page * cache.page_bytes;
   Place place{own + kv_head * cache.head_bytes, own + cache.values + kv_head * cache.value_bytes};
-  if (is_8bit(type)) return place;   // those of the head: slots are in two places
+  if (is_8bit(type)) return place;  // those of the head: slots are in two places
   constexpr int kBytes = type == KvType::kF32 ? 4 : 2;
   place.keys += position % kPageTokens * cache.head_dim * kBytes;
   place.values += position % kPageTokens * cache.value_dim * kBytes;
@@ -60,19 +61,25 @@ MONOLITH_DEVICE void put_codes(const Place& place, const DeviceSegment& segment,
 
 template <KvType type>
 MONOLITH_DEVICE void put(unsigned char* row, int i, float value) {
-  if constexpr (type == KvType::kF32) reinterpret_cast<float*>(row)[i] = value;
-  else reinterpret_cast<uint16_t*>(row)[i] = float_to_half(value);
+  if constexpr (type == KvType::kF32)
+    reinterpret_cast<float*>(row)[i] = value;
+  else
+    reinterpret_cast<uint16_t*>(row)[i] = float_to_half(value);
 }
 // Four numbers, i a multiple of four; two, i even.
 template <KvType type>
 MONOLITH_DEVICE void put4(unsigned char* row, int i, const Floats4& x) {
-  if constexpr (type == KvType::kF32) reinterpret_cast<Floats4*>(row)[i / 4] = x;
-  else reinterpret_cast<Words2*>(row)[i / 4] = {pack_halves(x.x, x.y), pack_halves(x.z, x.w)};
+  if constexpr (type == KvType::kF32)
+    reinterpret_cast<Floats4*>(row)[i / 4] = x;
+  else
+    reinterpret_cast<Words2*>(row)[i / 4] = {pack_halves(x.x, x.y), pack_halves(x.z, x.w)};
 }
 template <KvType type>
 MONOLITH_DEVICE void put2(unsigned char* row, int i, const FloatPair& x) {
-  if constexpr (type == KvType::kF32) reinterpret_cast<FloatPair*>(row)[i / 2] = x;
-  else reinterpret_cast<uint32_t*>(row)[i / 2] = pack_halves(x.x, x.y);
+  if constexpr (type == KvType::kF32)
+    reinterpret_cast<FloatPair*>(row)[i / 2] = x;
+  else
+    reinterpret_cast<uint32_t*>(row)[i / 2] = pack_halves(x.x, x.y);
 }
 
 // What a rotation makes of numbers a and b of a pair.
@@ -110,17 +117,18 @@ __global__ void __launch_bounds__(kThreads)
     put_codes<type>(place, segment, row, x, value, cache, warp_id() == 0, warp_id() == 1);
   } else {
     for (int i = static_cast<int>(threadIdx.x); i < head_dim; i += kThreads) put<type>(place.keys, i, x[i]);
-    for (int i = static_cast<int>(threadIdx.x); i < cache.value_dim; i += kThreads) put<type>(place.values, i, value[i]);
+    for (int i = static_cast<int>(threadIdx.x); i < cache.value_dim; i += kThreads)
+      put<type>(place.values, i, value[i]);
   }
 }
 
 // Numbers i .. of a head, past its norm if there is one.
 struct HeadNorm {
-  const float* weight;   // null: none
+  const float* weight;  // null: none
   float factor;
   MONOLITH_DEVICE HeadNorm(const float* weight_, float eps, const float* x, int head_dim) : weight(weight_), factor(1) {
     if (!weight) return;
-    float sum = 0;   // in the order of rms_norm_heads()
+    float sum = 0;  // in the order of rms_norm_heads()
     for (int i = lane_id(); i < head_dim; i += kWarp) sum = fmaf(x[i], x[i], sum);
     factor = 1.0f / sqrtf(warp_sum(sum) / static_cast<float>(head_dim) + eps);
   }
@@ -139,14 +147,14 @@ struct HeadNorm {
 // The same with a warp per head and two pairs a lane, where every length is a multiple of four.
 constexpr int kHeadWarps = 4;
 template <KvType type>
-__global__ void __launch_bounds__(kHeadWarps * kWarp)
+__global__ void __launch_bounds__(kHeadWarps* kWarp)
     rope_quads_kernel(RopeStyle style, int n_dims, const float* factors, const DeviceSegment* segments,
                       const int32_t* segment_of_row, const int32_t* pages, float* q, int64_t q_stride, int n_heads,
                       float* k, int64_t k_stride, const float* v, int64_t v_stride, KvView cache, HeadNorms norms) {
   start_after_inputs();
   const int row = static_cast<int>(blockIdx.x);
   const int head = static_cast<int>(blockIdx.y) * kHeadWarps + warp_id();
-  if (head >= n_heads + cache.n_kv_heads) return;   // whole warps
+  if (head >= n_heads + cache.n_kv_heads) return;  // whole warps
   const int head_dim = cache.head_dim, half = n_dims / 2, lane = lane_id();
   const bool stores = head >= n_heads;
   const int kv_head = head - n_heads;
@@ -189,7 +197,7 @@ __global__ void __launch_bounds__(kHeadWarps * kWarp)
   if (!stores) return;
   const float* const value = v + row * v_stride + static_cast<int64_t>(kv_head) * cache.value_dim;
   if constexpr (is_8bit(type)) {
-    __syncwarp();   // what other lanes rotated
+    __syncwarp();  // what other lanes rotated
     put_codes<type>(place, segments[segment_of_row[row]], row, x, value, cache, true, true);
   } else {
     for (int i = n_dims + 4 * lane; i < head_dim; i += 4 * kWarp)
@@ -211,7 +219,7 @@ size_t RopeTables::bytes_for(int max_rows, int max_head_dim) {
 }
 
 Status RopeTables::reserve(int max_rows, int max_head_dim) {
-  for (Set& set : sets_) set.host = nullptr;   // another model's frequencies may be where one's were that is gone
+  for (Set& set : sets_) set.host = nullptr;  // another model's frequencies may be where one's were that is gone
   if (max_rows <= max_rows_ && max_head_dim <= max_head_dim_) return {};
   max_rows_ = std::max(max_rows, max_rows_);
   max_head_dim_ = std::max(max_head_dim, max_head_dim_);
@@ -240,7 +248,8 @@ void RopeTables::begin_step() {
 
 RopeTables::Set& RopeTables::find(const RopeParams& rope) {
   Set* set = std::ranges::find_if(sets_, [&](const Set& known) {
-    return known.host == rope.inverse_frequency && known.n_dims == rope.n_dims && known.magnitude == rope.magnitude && known.axes == rope.axes;
+    return known.host == rope.inverse_frequency && known.n_dims == rope.n_dims && known.magnitude == rope.magnitude &&
+           known.axes == rope.axes;
   });
   if (set == sets_.end()) {
     set = &sets_[static_cast<size_t>(next_)];
@@ -262,7 +271,9 @@ RopeTables::Set& RopeTables::find(const RopeParams& rope) {
   return *set;
 }
 
-const float* RopeTables::frequencies(const RopeParams& rope) { return rope.n_dims == 0 ? nullptr : find(rope).frequencies; }
+const float* RopeTables::frequencies(const RopeParams& rope) {
+  return rope.n_dims == 0 ? nullptr : find(rope).frequencies;
+}
 
 const float* RopeTables::prepare(const RopeParams& rope, const RowList& rows) {
   if (rope.n_dims == 0 || rows.n_rows == 0) return nullptr;
@@ -270,7 +281,8 @@ const float* RopeTables::prepare(const RopeParams& rope, const RowList& rows) {
   if (set->ready_for != rows.segments) {
     launch(runtime_, factors_kernel, dim3{static_cast<unsigned>(rows.n_rows), 1, 1}, kThreads, 0, rows.segments,
            rows.segment_of_row, rows.pages, set->frequencies,
-           reinterpret_cast<const int32_t*>(set->frequencies + rope.n_dims / 2), rope.n_dims / 2, rope.magnitude, set->factors);
+           reinterpret_cast<const int32_t*>(set->frequencies + rope.n_dims / 2), rope.n_dims / 2, rope.magnitude,
+           set->factors);
     set->ready_for = rows.segments;
   }
   return set->factors;

@@ -28,13 +28,13 @@ class RopeTables {
  private:
   static constexpr int kSets = 4;
   struct Set {
-    const float* host = nullptr;   // its inverse frequencies, which name it
-    const uint8_t* axes = nullptr; // RopeParams::axes, likewise
+    const float* host = nullptr;    // its inverse frequencies, which name it
+    const uint8_t* axes = nullptr;  // RopeParams::axes, likewise
     int n_dims = 0;
     float magnitude = 1;
-    const DeviceSegment* ready_for = nullptr;   // the list whose rows are in `factors`; null: none
-    float* frequencies = nullptr;  // device: of each pair, then its axis as a number of 32 bits
-    float* factors = nullptr;      // device
+    const DeviceSegment* ready_for = nullptr;  // the list whose rows are in `factors`; null: none
+    float* frequencies = nullptr;              // device: of each pair, then its axis as a number of 32 bits
+    float* factors = nullptr;                  // device
   };
   Set& find(const RopeParams& rope);
 
@@ -51,7 +51,7 @@ RopeForm rope_form(int head_dim, int n_dims, int64_t q_stride, int64_t k_stride,
 
 // Backend::rms_norm_heads of queries and keys before they rotate, where RopeForm is kQuads. Null: none.
 struct HeadNorms {
-  const float* q = nullptr;   // weights
+  const float* q = nullptr;  // weights
   const float* k = nullptr;
   float eps = 0;
   bool operator==(const HeadNorms&) const = default;

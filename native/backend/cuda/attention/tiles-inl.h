@@ -17,7 +17,7 @@ struct TilesShared {
 };
 
 template <typename Shape>
-__global__ void __launch_bounds__(Shape::sharers * kWarp)
+__global__ void __launch_bounds__(Shape::sharers* kWarp)
     tiles_kernel(const AttentionHeader* work, const int32_t* base, const DeviceSegment* segments, TileShare share,
                  const float* q, int64_t q_stride, int n_heads, KvView cache, AttentionParams params, float* out,
                  int64_t out_stride, ProductInput input) {
@@ -40,24 +40,37 @@ __global__ void __launch_bounds__(Shape::sharers * kWarp)
   end_token = end_token < segment.n_tokens ? end_token : segment.n_tokens;
   end_token = end_token < tile.first_token + kTileTokens ? end_token : tile.first_token + kTileTokens;
 
-  const int head_at = heads_at * share.heads + warp / share.warps_per_head;   // in its group
+  const int head_at = heads_at * share.heads + warp / share.warps_per_head;  // in its group
   const int token = block_token + warp % share.warps_per_head * 16;
   int n = end_token - token < 16 ? end_token - token : 16;
   if (n < 0 || warp / share.warps_per_head >= share.heads || head_at >= group) n = 0;
   const int64_t row = segment.first_row + token;
   const int64_t first_value = static_cast<int64_t>(kv_head * group + head_at) * Shape::dim;
-  const WalkRows rows{.queries = q + row * q_stride + first_value, .query_stride = q_stride, .n = n,
-                      .position = segment.first_position + token, .step = 1,
-                      .sinks = params.sinks ? params.sinks + kv_head * group + head_at : nullptr, .sink_step = 0,
-                      .seen_end = segment.seen_end, .params = params};
+  const WalkRows rows{.queries = q + row * q_stride + first_value,
+                      .query_stride = q_stride,
+                      .n = n,
+                      .position = segment.first_position + token,
+                      .step = 1,
+                      .sinks = params.sinks ? params.sinks + kv_head * group + head_at : nullptr,
+                      .sink_step = 0,
+                      .seen_end = segment.seen_end,
+                      .params = params};
   const WalkSource source{.keys = cache.data + kv_head * cache.head_bytes,
-                          .values = cache.values, .page_bytes = cache.page_bytes, .pages = base + segment.first_page,
+                          .values = cache.values,
+                          .page_bytes = cache.page_bytes,
+                          .pages = base + segment.first_page,
                           .first = first_seen(segment.first_position + block_token, params),
                           .last = segment.last_seen(segment.first_position + end_token - 1)};
   walk<Shape>(source, source.first / kChunkPositions, source.last / kChunkPositions + 1, rows,
-              {.out = out + row * out_stride + first_value, .stride = out_stride, .sums = nullptr, .input = input,
-               .row = row, .first = first_value, .row_step = 1, .value_step = 0}, shared.ring, shared.own[warp],
-              static_cast<int>(threadIdx.x));
+              {.out = out + row * out_stride + first_value,
+               .stride = out_stride,
+               .sums = nullptr,
+               .input = input,
+               .row = row,
+               .first = first_value,
+               .row_step = 1,
+               .value_step = 0},
+              shared.ring, shared.own[warp], static_cast<int>(threadIdx.x));
 }
 
 template <typename Shape>

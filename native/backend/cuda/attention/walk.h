@@ -95,16 +95,13 @@ MONOLITH_DEVICE LaneRows weigh(float (&s)[kChunkPositions / 8][4], uint32_t (&we
   const AttentionParams& params = rows.params;
   if (params.soft_cap > 0) {
     MONOLITH_UNROLL
-    for (int i = 0; i < kTiles; ++i)
-      MONOLITH_UNROLL
-      for (int e = 0; e < 4; ++e)
-        s[i][e] = params.soft_cap * tanhf(s[i][e] * params.scale / params.soft_cap) * kLog2E;
+    for (int i = 0; i < kTiles; ++i) MONOLITH_UNROLL
+    for (int e = 0; e < 4; ++e) s[i][e] = params.soft_cap * tanhf(s[i][e] * params.scale / params.soft_cap) * kLog2E;
   } else {
     const float factor = params.scale * kLog2E;
     MONOLITH_UNROLL
-    for (int i = 0; i < kTiles; ++i)
-      MONOLITH_UNROLL
-      for (int e = 0; e < 4; ++e) s[i][e] *= factor;
+    for (int i = 0; i < kTiles; ++i) MONOLITH_UNROLL
+    for (int e = 0; e < 4; ++e) s[i][e] *= factor;
   }
   if (!all_seen) {
     MONOLITH_UNROLL
@@ -113,10 +110,9 @@ MONOLITH_DEVICE LaneRows weigh(float (&s)[kChunkPositions / 8][4], uint32_t (&we
       const int own_place = first_position + 2 * t;
       const int first = first_seen(position, params) - own_place, last = rows.last_seen(position) - own_place;
       MONOLITH_UNROLL
-      for (int i = 0; i < kTiles; ++i)
-        MONOLITH_UNROLL
-        for (int e = 0; e < 2; ++e)
-          if (8 * i + e < first || 8 * i + e > last) s[i][2 * half + e] = -INFINITY;
+      for (int i = 0; i < kTiles; ++i) MONOLITH_UNROLL
+      for (int e = 0; e < 2; ++e)
+        if (8 * i + e < first || 8 * i + e > last) s[i][2 * half + e] = -INFINITY;
     }
   }
   LaneRows own;
@@ -124,9 +120,8 @@ MONOLITH_DEVICE LaneRows weigh(float (&s)[kChunkPositions / 8][4], uint32_t (&we
   for (int half = 0; half < 2; ++half) {
     float largest = -INFINITY, total = 0;
     MONOLITH_UNROLL
-    for (int i = 0; i < kTiles; ++i)
-      MONOLITH_UNROLL
-      for (int e = 2 * half; e < 2 * half + 2; ++e) largest = largest > s[i][e] ? largest : s[i][e];
+    for (int i = 0; i < kTiles; ++i) MONOLITH_UNROLL
+    for (int e = 2 * half; e < 2 * half + 2; ++e) largest = largest > s[i][e] ? largest : s[i][e];
     largest = quad_max(largest);
     const float base = largest == -INFINITY ? 0.0f : largest;
     MONOLITH_UNROLL
@@ -171,9 +166,8 @@ template <typename Shape>
 MONOLITH_DEVICE void clear_sums(float (&sums)[Shape::sums_in_registers ? Shape::tiles : 1][4], WalkOwn<Shape>& own) {
   if constexpr (Shape::sums_in_registers) {
     MONOLITH_UNROLL
-    for (int i = 0; i < Shape::tiles; ++i)
-      MONOLITH_UNROLL
-      for (int e = 0; e < 4; ++e) sums[i][e] = 0;
+    for (int i = 0; i < Shape::tiles; ++i) MONOLITH_UNROLL
+    for (int e = 0; e < 4; ++e) sums[i][e] = 0;
   } else {
     MONOLITH_UNROLL
     for (int i = 0; i < Shape::tiles; ++i) own.sums[i][lane_id()] = {0, 0, 0, 0};
@@ -193,11 +187,11 @@ MONOLITH_DEVICE float sum_at(const float (&sums)[Shape::sums_in_registers ? Shap
 
 // What happens to a group's sums when it is done.
 enum class GroupEnd : uint8_t {
-  kPartial,   // its sums are the result
-  kFirst,     // begins the row's sums in `out`
-  kMiddle,    // is added to them
-  kLast,      // is added to them, and the row is done
-  kOnly,      // is all of the row
+  kPartial,  // its sums are the result
+  kFirst,    // begins the row's sums in `out`
+  kMiddle,   // is added to them
+  kLast,     // is added to them, and the row is done
+  kOnly,     // is all of the row
 };
 
 // The results of rows r .. r + 7 as products read them. 8 bits: dimensions a multiple of 32.
@@ -223,8 +217,8 @@ MONOLITH_DEVICE void convert_results(const WalkOwn<Shape>& own, int r, int n, co
 
 template <typename Shape>
 MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& row,
-                               const float (&sums)[Shape::sums_in_registers ? Shape::tiles : 1][4],
-                               WalkOwn<Shape>& own, const WalkRows& rows, const WalkResult& result) {
+                               const float (&sums)[Shape::sums_in_registers ? Shape::tiles : 1][4], WalkOwn<Shape>& own,
+                               const WalkRows& rows, const WalkResult& result) {
   const int g = lane_id() / 4, t = lane_id() % 4;
   const bool joins = how == GroupEnd::kMiddle || how == GroupEnd::kLast;
   const bool ends = how == GroupEnd::kLast || how == GroupEnd::kOnly;
@@ -233,7 +227,7 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
   for (int half = 0; half < 2; ++half) {
     const int r = g + 8 * half;
     const bool inside = r < rows.n;
-    if (!inside && (!converts || 8 * half >= rows.n)) continue;   // converting takes the whole warp
+    if (!inside && (!converts || 8 * half >= rows.n)) continue;  // converting takes the whole warp
     Joined factors{0, 1};
     if (how == GroupEnd::kPartial) {
       if (t == 0) {
@@ -253,7 +247,7 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
     MONOLITH_UNROLL
     for (int i = 0; i < Shape::tiles; ++i) {
       float first, second;
-      if constexpr (Shape::bytes) {   // neighbours are in the same place of two tiles
+      if constexpr (Shape::bytes) {  // neighbours are in the same place of two tiles
         first = sum_at<Shape>(sums, own, i & ~1, 2 * half + i % 2);
         second = sum_at<Shape>(sums, own, i | 1, 2 * half + i % 2);
       } else {
@@ -297,8 +291,8 @@ MONOLITH_DEVICE void walk(const WalkSource& source, int first_chunk, int end_chu
   LaneRows group, row;
   float sums[Shape::sums_in_registers ? Shape::tiles : 1][4];
   clear_sums<Shape>(sums, own);
-  bool begun = false;   // the row's sums, in `out`
-  bool any = false;     // chunks of this group
+  bool begun = false;  // the row's sums, in `out`
+  bool any = false;    // chunks of this group
   for (int chunk = first_chunk; chunk < end_chunk; ++chunk) {
     const int begin = chunk * kChunkPositions, end = begin + kChunkPositions - 1;
     const WalkPieces<Shape> pieces(source, chunk);
@@ -313,9 +307,8 @@ MONOLITH_DEVICE void walk(const WalkSource& source, int first_chunk, int end_chu
     {
       float s[kChunkPositions / 8][4];
       MONOLITH_UNROLL
-      for (int i = 0; i < kChunkPositions / 8; ++i)
-        MONOLITH_UNROLL
-        for (int e = 0; e < 4; ++e) s[i][e] = 0;
+      for (int i = 0; i < kChunkPositions / 8; ++i) MONOLITH_UNROLL
+      for (int e = 0; e < 4; ++e) s[i][e] = 0;
       MONOLITH_UNROLL
       for (int p = 0; p < Shape::pieces; ++p) {
         if (base + p < pieces.first || base + p > pieces.last) continue;
@@ -326,9 +319,8 @@ MONOLITH_DEVICE void walk(const WalkSource& source, int first_chunk, int end_chu
     }
     float o[Shape::tiles][4];
     MONOLITH_UNROLL
-    for (int i = 0; i < Shape::tiles; ++i)
-      MONOLITH_UNROLL
-      for (int e = 0; e < 4; ++e) o[i][e] = 0;
+    for (int i = 0; i < Shape::tiles; ++i) MONOLITH_UNROLL
+    for (int e = 0; e < 4; ++e) o[i][e] = 0;
     MONOLITH_UNROLL
     for (int p = 0; p < Shape::pieces; ++p) {
       if (base + p < pieces.first || base + p > pieces.last) continue;
@@ -344,9 +336,9 @@ MONOLITH_DEVICE void walk(const WalkSource& source, int first_chunk, int end_chu
     // A warp whose rows see nothing of what is left ends here as well: it has seen its last group.
     const bool done = last || end >= any_last;
     if (!any) continue;
-    end_group<Shape>(result.sums  ? GroupEnd::kPartial
-                     : done ? (begun ? GroupEnd::kLast : GroupEnd::kOnly)
-                            : (begun ? GroupEnd::kMiddle : GroupEnd::kFirst),
+    end_group<Shape>(result.sums ? GroupEnd::kPartial
+                     : done      ? (begun ? GroupEnd::kLast : GroupEnd::kOnly)
+                                 : (begun ? GroupEnd::kMiddle : GroupEnd::kFirst),
                      group, row, sums, own, rows, result);
     begun = true;
     any = false;

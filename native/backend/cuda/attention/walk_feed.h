@@ -18,16 +18,16 @@ namespace monolith::cuda {
 template <int dim_, int piece_, int stages_, int sharers_, KvType type_ = KvType::kF16>
 struct WalkShape {
   static constexpr int dim = dim_, piece = piece_, stages = stages_, sharers = sharers_;
-  static constexpr int pieces = kChunkPositions / piece;   // of a chunk
-  static constexpr int tiles = dim / 8;                    // of 8 dimensions
-  static constexpr int stride = dim + 8;                   // 16 bytes more than a row: rows begin in different banks
+  static constexpr int pieces = kChunkPositions / piece;  // of a chunk
+  static constexpr int tiles = dim / 8;                   // of 8 dimensions
+  static constexpr int stride = dim + 8;                  // 16 bytes more than a row: rows begin in different banks
   // The sums of a group are kept in registers where there is room beside those of a chunk.
   static constexpr bool sums_in_registers = dim <= 128;
   static constexpr KvType type = type_;
   static constexpr bool bytes = is_8bit(type);
-  static constexpr bool converts = bytes && sharers > 1;       // to binary16 in shared memory
+  static constexpr bool converts = bytes && sharers > 1;  // to binary16 in shared memory
   static constexpr int blocks = kv_blocks(type, dim);
-  static constexpr int byte_stride = 16 * (dim / 16 | 1);      // of codes: odd, and so in different banks
+  static constexpr int byte_stride = 16 * (dim / 16 | 1);  // of codes: odd, and so in different banks
 };
 
 template <typename Shape>
@@ -40,23 +40,23 @@ struct WalkRing {
 template <typename Shape>
 struct WalkRing<Shape, true> {
   WalkPiece<Shape> at[Shape::stages];
-  HalfPiece<Shape> converted;   // the one in use
+  HalfPiece<Shape> converted;  // the one in use
 };
 
 // What one warp has for itself.
 template <typename Shape>
 struct WalkOwn {
   union {
-    alignas(16) Words2 queries[16][Shape::stride / 4];   // four numbers each
-    alignas(16) float results[8][Shape::stride];         // when the queries are done with
+    alignas(16) Words2 queries[16][Shape::stride / 4];  // four numbers each
+    alignas(16) float results[8][Shape::stride];        // when the queries are done with
   };
   Floats4 sums[Shape::sums_in_registers ? 1 : Shape::tiles][kWarp];
 };
 
 // Keys and values of one KV head of a sequence, positions first .. last.
 struct WalkSource {
-  const unsigned char* keys;   // of page 0
-  int64_t values;              // bytes from keys to values
+  const unsigned char* keys;  // of page 0
+  int64_t values;             // bytes from keys to values
   int64_t page_bytes;
   const int32_t* pages;
   int first, last;
@@ -64,13 +64,13 @@ struct WalkSource {
 
 // The rows of a warp: row r is at `position + r * step`, the first `n` of 16 are wanted.
 struct WalkRows {
-  const float* queries;   // row r at queries + r * query_stride
+  const float* queries;  // row r at queries + r * query_stride
   int64_t query_stride;
   int n;
   int position, step;
-  const float* sinks;     // null, or row r's is sinks[r * sink_step]
+  const float* sinks;  // null, or row r's is sinks[r * sink_step]
   int sink_step;
-  int seen_end = 0;       // as Segment has it
+  int seen_end = 0;  // as Segment has it
   AttentionParams params;
 
   // The last position that the row at `at` sees.
@@ -131,19 +131,26 @@ struct WalkFeed {
   WalkPieces<Shape> pieces;
   int piece;
   bool values = false;
-  int stage = 0;        // of the next piece to be used
-  int thread;           // among the sharers
+  int stage = 0;  // of the next piece to be used
+  int thread;     // among the sharers
 
   MONOLITH_DEVICE WalkFeed(const WalkSource& source_, WalkRing<Shape>& ring_, int first_chunk, int end_chunk_,
                            int thread_)
-      : source(source_), ring(ring_), chunk(first_chunk), end_chunk(end_chunk_), pieces(source_, first_chunk),
-        piece(pieces.first), thread(thread_) {
+      : source(source_),
+        ring(ring_),
+        chunk(first_chunk),
+        end_chunk(end_chunk_),
+        pieces(source_, first_chunk),
+        piece(pieces.first),
+        thread(thread_) {
     for (int i = 0; i < Shape::stages - 1; ++i) begin(i);
   }
 
   MONOLITH_DEVICE void wait_sharers() const {
-    if constexpr (Shape::sharers == 1) __syncwarp();
-    else __syncthreads();
+    if constexpr (Shape::sharers == 1)
+      __syncwarp();
+    else
+      __syncthreads();
   }
 
   // The next piece in the walk's order. Begins the copy of a later one.
@@ -156,11 +163,11 @@ struct WalkFeed {
     if constexpr (Shape::converts) {
       expand_piece<Shape>(ring.at[own], ring.converted, thread);
       wait_sharers();
-      return static_cast<const uint16_t (*)[Shape::stride]>(ring.converted.at);
+      return static_cast<const uint16_t(*)[Shape::stride]>(ring.converted.at);
     } else if constexpr (Shape::bytes) {
       return static_cast<const BytePiece<Shape>*>(&ring.at[own]);
     } else {
-      return static_cast<const uint16_t (*)[Shape::stride]>(ring.at[own].at);
+      return static_cast<const uint16_t(*)[Shape::stride]>(ring.at[own].at);
     }
   }
 
@@ -185,11 +192,13 @@ struct WalkFeed {
   // A piece of a page is one run of memory. Positions that no row sees may be on no page, or hold another sequence's
   // numbers: zeros instead.
   MONOLITH_DEVICE void copy(int to) const {
-    if constexpr (Shape::bytes) return copy_codes(to);
-    else copy_halves(to);
+    if constexpr (Shape::bytes)
+      return copy_codes(to);
+    else
+      copy_halves(to);
   }
   MONOLITH_DEVICE void copy_halves(int to) const {
-    constexpr unsigned kWords = Shape::dim / 8;   // of 16 bytes, in a row
+    constexpr unsigned kWords = Shape::dim / 8;  // of 16 bytes, in a row
     constexpr unsigned kAll = Shape::piece * kWords, kThreads = Shape::sharers * kWarp;
     const unsigned char* const data = source.keys + (values ? source.values : 0);
     const int begin = piece * Shape::piece;
@@ -238,7 +247,7 @@ struct WalkFeed {
     for (unsigned k = 0; k < (kScales + kThreads - 1) / kThreads; ++k) {
       const unsigned i = static_cast<unsigned>(thread) + k * kThreads;
       if (i >= kScales) break;
-      const unsigned at = kOnePage ? 0 : i / kScaleWords, word = i % kScaleWords;   // a word is of 8 positions
+      const unsigned at = kOnePage ? 0 : i / kScaleWords, word = i % kScaleWords;  // a word is of 8 positions
       int n = source.last + 1 - begin - static_cast<int>(at * kPageTokens + word % 2 * 8);
       n = n < 0 || !is_seen(static_cast<int>(at)) ? 0 : n > 8 ? 8 : n;
       copy_async_part(&ring.at[to].scales[at][word / 2][word % 2 * 8],

@@ -27,7 +27,8 @@ RowSplit split_for(int chunks, int64_t limit, int free_slots) {
 size_t AttentionPlanner::most_numbers(int max_rows) {
   const auto rows = static_cast<size_t>(max_rows), slots = static_cast<size_t>(kMostSlots);
   return ((rows + slots) * sizeof(AttentionItem) + slots * sizeof(AttentionSplit) +
-          most_tiles(rows) * sizeof(AttentionTile)) / sizeof(int32_t);
+          most_tiles(rows) * sizeof(AttentionTile)) /
+         sizeof(int32_t);
 }
 
 void AttentionPlanner::reserve(int max_rows) {
@@ -56,7 +57,7 @@ void AttentionPlanner::plan(std::span<const DeviceSegment> segments, int units, 
   tiles_.clear();
   slots_ = 0;
   int64_t chunks = 0;
-  int of_class[kClasses] = {};   // segments
+  int of_class[kClasses] = {};  // segments
   for (size_t i = 0; i < segments.size(); ++i) {
     const DeviceSegment& segment = segments[i];
     if (in_tiles(segment)) {

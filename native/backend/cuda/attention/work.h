@@ -30,10 +30,10 @@ inline constexpr int kMostSlots = 1024;
 struct AttentionItem {
   int32_t row;
   int32_t position;
-  int32_t first_page;    // of the row's page table, as in DeviceSegment
+  int32_t first_page;  // of the row's page table, as in DeviceSegment
   int32_t first_chunk;
   int32_t end_chunk;
-  int32_t slot;          // where the partial result goes; -1: it is the whole row
+  int32_t slot;  // where the partial result goes; -1: it is the whole row
 };
 
 // A row whose partial results are to be added up: slot first_slot + i holds chunk i, or group i.
@@ -77,7 +77,7 @@ class AttentionPlanner {
   std::vector<AttentionItem> items_;
   std::vector<AttentionSplit> splits_;
   std::vector<AttentionTile> tiles_;
-  int slots_ = 0;   // used
+  int slots_ = 0;  // used
 };
 
 }  // namespace monolith::cuda

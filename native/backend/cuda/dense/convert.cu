@@ -9,7 +9,7 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
-constexpr int kPieces = kThreads / 8;   // of 8 values of k, that one block converts of 8 columns
+constexpr int kPieces = kThreads / 8;  // of 8 values of k, that one block converts of 8 columns
 
 // The scale of a row, by a whole block: every thread has it.
 MONOLITH_DEVICE float row_scale(const float* row, int64_t cols, float (&of_warp)[kWarps]) {
@@ -100,8 +100,8 @@ void convert_dense(Runtime& runtime, const DenseScratch& scratch, DenseKind kind
 }
 
 void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevice& device,
-                  std::span<const MatmulTarget> targets, const float* x, int64_t n_columns,
-                  const ColumnGroups* groups, bool converted) {
+                  std::span<const MatmulTarget> targets, const float* x, int64_t n_columns, const ColumnGroups* groups,
+                  bool converted) {
   const DenseKind kind = kind_of(*targets[0].weight);
   const int64_t cols = targets[0].weight->cols, n_experts = groups ? groups->n_experts : 1;
   const int64_t columns = groups ? groups->n_slots : n_columns;

@@ -94,7 +94,7 @@ Status CublasLt::start() {
 }
 
 CublasLt::~CublasLt() {
-  runtime_.make_current();   // it may end on another thread than it began
+  runtime_.make_current();  // it may end on another thread than it began
   for (Shape& shape : shapes_) forget(shape);
   if (preference_) functions_.cublasLtMatmulPreferenceDestroy(preference_);
   if (desc_) functions_.cublasLtMatmulDescDestroy(desc_);
@@ -171,13 +171,15 @@ CublasLt::Shape& CublasLt::shape_of(const Product& p) {
   const int alignment = alignment_of(p.out, p.out_stride);
   Shape* oldest = nullptr;
   for (Shape& shape : shapes_) {
-    if (shape.rows == p.rows && shape.columns == p.columns && shape.k == p.k &&
-        shape.out_stride == p.out_stride && shape.alignment == alignment)
+    if (shape.rows == p.rows && shape.columns == p.columns && shape.k == p.k && shape.out_stride == p.out_stride &&
+        shape.alignment == alignment)
       return shape;
     if (!oldest || shape.used < oldest->used) oldest = &shape;
   }
-  if (shapes_.size() < kMostShapes) oldest = &shapes_.emplace_back();
-  else forget(*oldest);
+  if (shapes_.size() < kMostShapes)
+    oldest = &shapes_.emplace_back();
+  else
+    forget(*oldest);
   *oldest = {p.rows, p.columns, p.k, p.out_stride, alignment, false, 0, nullptr, nullptr, nullptr, {}};
   prepare(*oldest);
   return *oldest;

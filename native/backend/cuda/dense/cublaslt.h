@@ -29,7 +29,7 @@ class CublasLt {
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
 
-  std::string version() const;   // "13.0.2"
+  std::string version() const;  // "13.0.2"
 
   // out[column][row] = (add ? out[column][row] : 0) + sum over k of weights[row][k] x[column][k]. Weights and x are
   // bfloat16, row after row, aligned to 256 bytes; k is a multiple of 64.
@@ -44,15 +44,15 @@ class CublasLt {
   // remembered.
   bool multiply(const Product& product);
 
-  int64_t failures() const { return failures_; }   // calls that failed, shapes that it has nothing for
+  int64_t failures() const { return failures_; }  // calls that failed, shapes that it has nothing for
 
  private:
   // A shape and what the library has for it.
   struct Shape {
     int64_t rows, columns, k, out_stride;
-    int alignment;   // of outputs, in bytes
+    int alignment;  // of outputs, in bytes
     bool usable;
-    uint64_t used;   // when, in calls
+    uint64_t used;  // when, in calls
     cublaslt::MatrixLayout a, b, d;
     cublaslt::Algorithm algorithm;
   };

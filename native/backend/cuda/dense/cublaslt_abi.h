@@ -12,23 +12,23 @@
 
 namespace monolith::cuda::cublaslt {
 
-using Code = int;                    // cublasStatus_t
-using Handle = void*;                // cublasLtHandle_t
-using MatmulDesc = void*;            // cublasLtMatmulDesc_t
-using MatrixLayout = void*;          // cublasLtMatrixLayout_t
-using MatmulPreference = void*;      // cublasLtMatmulPreference_t
+using Code = int;                // cublasStatus_t
+using Handle = void*;            // cublasLtHandle_t
+using MatmulDesc = void*;        // cublasLtMatmulDesc_t
+using MatrixLayout = void*;      // cublasLtMatrixLayout_t
+using MatmulPreference = void*;  // cublasLtMatmulPreference_t
 
-inline constexpr Code kSuccess = 0;         // CUBLAS_STATUS_SUCCESS
-inline constexpr Code kNotSupported = 15;   // CUBLAS_STATUS_NOT_SUPPORTED
-inline constexpr int kReal32 = 0;             // CUDA_R_32F
-inline constexpr int kBfloat16 = 14;          // CUDA_R_16BF
-inline constexpr int kCompute32 = 68;         // CUBLAS_COMPUTE_32F
-inline constexpr int32_t kTransposed = 1;     // CUBLAS_OP_T; 0 is CUBLAS_OP_N, the default
-inline constexpr int kDescTransA = 3;         // CUBLASLT_MATMUL_DESC_TRANSA, an int32_t
+inline constexpr Code kSuccess = 0;        // CUBLAS_STATUS_SUCCESS
+inline constexpr Code kNotSupported = 15;  // CUBLAS_STATUS_NOT_SUPPORTED
+inline constexpr int kReal32 = 0;          // CUDA_R_32F
+inline constexpr int kBfloat16 = 14;       // CUDA_R_16BF
+inline constexpr int kCompute32 = 68;      // CUBLAS_COMPUTE_32F
+inline constexpr int32_t kTransposed = 1;  // CUBLAS_OP_T; 0 is CUBLAS_OP_N, the default
+inline constexpr int kDescTransA = 3;      // CUBLASLT_MATMUL_DESC_TRANSA, an int32_t
 // Of preferences: a uint64_t, and uint32_t of which 256 is the default.
-inline constexpr int kPreferenceWorkspace = 1;    // CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES
-inline constexpr int kPreferenceAlignmentC = 7;   // CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES
-inline constexpr int kPreferenceAlignmentD = 8;   // CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES
+inline constexpr int kPreferenceWorkspace = 1;   // CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES
+inline constexpr int kPreferenceAlignmentC = 7;  // CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES
+inline constexpr int kPreferenceAlignmentD = 8;  // CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES
 
 // cublasLtMatmulAlgo_t
 struct Algorithm {
@@ -63,12 +63,12 @@ struct Functions {
   Code (*cublasLtMatmulPreferenceSetAttribute)(MatmulPreference, int, const void*, size_t);
   // (handle, desc, A, B, C, D, preference, results wanted, results, their number)
   Code (*cublasLtMatmulAlgoGetHeuristic)(Handle, MatmulDesc, MatrixLayout, MatrixLayout, MatrixLayout, MatrixLayout,
-                                           MatmulPreference, int, HeuristicResult*, int*);
+                                         MatmulPreference, int, HeuristicResult*, int*);
   // D = alpha op(A) op(B) + beta C: (handle, desc, alpha, A, its layout, B, .., beta, C, .., D, .., algorithm,
   // workspace, its bytes, stream)
   Code (*cublasLtMatmul)(Handle, MatmulDesc, const void*, const void*, MatrixLayout, const void*, MatrixLayout,
-                           const void*, const void*, MatrixLayout, void*, MatrixLayout, const Algorithm*, void*, size_t,
-                           void*);
+                         const void*, const void*, MatrixLayout, void*, MatrixLayout, const Algorithm*, void*, size_t,
+                         void*);
 };
 
 }  // namespace monolith::cuda::cublaslt

@@ -94,7 +94,7 @@ DensePlan plan_wide(const DenseDevice& device, const DenseShape& shape) {
 }  // namespace
 
 DensePlan plan_dense(const DenseDevice& device, const DenseShape& shape) {
-  constexpr int64_t kFewest = 8, kFew = 16;   // columns that kFew serves well; that it serves
+  constexpr int64_t kFewest = 8, kFew = 16;  // columns that kFew serves well; that it serves
   const int64_t columns = shape.experts > 0 ? columns_of_group(shape.columns, shape.experts) : shape.columns;
   if ((!device.wgmma && columns <= kFew) || (device.wgmma && !device.invariant && columns <= kFewest))
     return {DenseKernel::kFew, kDenseTileRows, columns <= 8 ? 8 : 16, false};

@@ -35,7 +35,7 @@
 
 namespace monolith::cuda {
 
-inline constexpr int kDenseBlockK = 64;   // values of k that one stage of a pipeline holds
+inline constexpr int kDenseBlockK = 64;  // values of k that one stage of a pipeline holds
 inline constexpr int kDenseTileRows = 16;
 
 enum class DenseKind : uint8_t { kBf16, kF16, kFp8 };
@@ -61,27 +61,27 @@ inline constexpr int64_t kDenseMostCounters = 8192;
 
 // --- choice of kernel --------------------------------------------------------------------------
 enum class DenseKernel : uint8_t {
-  kFew,   // mma.sync: weights straight to registers, every segment a warp
-  kTiles,   // mma.sync: tiles of both operands through shared memory
-  kWgmma,   // Hopper: weights through shared memory to registers, activations read there by the tensor core
+  kFew,    // mma.sync: weights straight to registers, every segment a warp
+  kTiles,  // mma.sync: tiles of both operands through shared memory
+  kWgmma,  // Hopper: weights through shared memory to registers, activations read there by the tensor core
 };
 
 struct DensePlan {
   DenseKernel kernel;
   int tile_rows;
   int tile_columns;
-  bool split;   // segments are blocks of their own (kTiles, kWgmma)
+  bool split;  // segments are blocks of their own (kTiles, kWgmma)
   bool operator==(const DensePlan&) const = default;
 };
 
 // What the choice may depend on. Every choice gives the same bits on a device with one kind of instruction.
 struct DenseDevice {
-  bool wgmma;   // has it and may use it
+  bool wgmma;  // has it and may use it
   bool invariant;
   int multiprocessors;
 };
 
-inline constexpr int kMostDenseTargets = 4;   // matrices of a launch
+inline constexpr int kMostDenseTargets = 4;  // matrices of a launch
 
 // A matrix of a launch (of one expert).
 struct DenseRows {
@@ -91,13 +91,13 @@ struct DenseRows {
 
 struct DenseShape {
   std::span<const DenseRows> matrices;
-  int64_t columns;   // with experts: pairs of a row and an expert
-  int64_t experts = 0;   // 0: none
+  int64_t columns;      // with experts: pairs of a row and an expert
+  int64_t experts = 0;  // 0: none
 };
 
 // Tiles of `width` columns that a launch has, with experts the most it can have.
 int64_t column_tiles(const DenseShape& shape, int width);
-inline constexpr int kFewWarps = 8;   // of a block of kFew
+inline constexpr int kFewWarps = 8;  // of a block of kFew
 // Tiles of rows of one matrix, as a launch counts them.
 int64_t row_tiles(const DenseRows& matrix, const DensePlan& plan);
 // Blocks of a launch.
@@ -114,9 +114,9 @@ class DenseScratch {
   Status reserve(int64_t max_columns, int64_t max_cols);
 
   unsigned char* activations() const { return activations_; }
-  float* scales() const { return scales_; }   // one per column
+  float* scales() const { return scales_; }  // one per column
   float* sums() const { return sums_; }
-  int32_t* counters() const { return counters_; }   // 0 between launches
+  int32_t* counters() const { return counters_; }  // 0 between launches
 
  private:
   Runtime& runtime_;
@@ -129,7 +129,7 @@ class DenseScratch {
 };
 
 struct DenseOptions {
-  bool wgmma = true;   // use it where the device has it
+  bool wgmma = true;  // use it where the device has it
   bool invariant = true;
 };
 

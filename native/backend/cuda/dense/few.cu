@@ -32,11 +32,9 @@ MONOLITH_DEVICE void load_inputs(Operands<kKind, kFragments>& operands, const ui
                                  int block) {
   const uint32_t* const words = x + block * x_block;
   MONOLITH_UNROLL
-  for (int n = 0; n < kFragments; ++n)
-    MONOLITH_UNROLL
-    for (int step = 0; step < kSteps; ++step)
-      MONOLITH_UNROLL
-      for (int half = 0; half < 2; ++half) operands.b[n][step][half] = words[n * x_next + (step * 2 + half) * 32];
+  for (int n = 0; n < kFragments; ++n) MONOLITH_UNROLL
+  for (int step = 0; step < kSteps; ++step) MONOLITH_UNROLL
+  for (int half = 0; half < 2; ++half) operands.b[n][step][half] = words[n * x_next + (step * 2 + half) * 32];
 }
 
 template <DenseKind kKind, int kFragments>
@@ -53,7 +51,7 @@ MONOLITH_DEVICE void multiply(float (&c)[kFragments][4], const Operands<kKind, k
 template <DenseKind kKind, int kFragments>
 __global__ void __launch_bounds__(kThreads) few_kernel(const __grid_constant__ DenseLaunch launch) {
   let_next_start();
-  if (launch.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
+  if (launch.tiles) wait_for_inputs();  // which weights a block multiplies with has been computed, too
   auto& shared = shared_memory<Sums<kFragments>>();
   const DenseUnit unit = find_unit<kKind>(launch, 8 * kFragments);
   if (unit.empty) return;
@@ -64,7 +62,7 @@ __global__ void __launch_bounds__(kThreads) few_kernel(const __grid_constant__ D
   float c[kFragments][4] = {};
   if (tile * kDenseTileRows < target.rows) {
     const int begin = segment_begin(launch, target, segment), end = segment_begin(launch, target, segment + 1);
-    const int64_t x_block = int64_t{launch.column_groups} * 256;   // words
+    const int64_t x_block = int64_t{launch.column_groups} * 256;  // words
     const Words4* const weight =
         unit.weight + (int64_t{tile} * launch.k_blocks + begin) * (kBlockPieces<kKind> * kWarp) + lane;
     const int group = unit.first_column / 8;
@@ -89,7 +87,7 @@ __global__ void __launch_bounds__(kThreads) few_kernel(const __grid_constant__ D
       if (block + 3 < n) load(odd, block + 3);
     }
   }
-  wait_for_inputs();   // those without a tile, too
+  wait_for_inputs();  // those without a tile, too
   MONOLITH_UNROLL
   for (int i = 0; i < kFragments * 4; ++i) shared.of[warp][i][lane] = c[i / 4][i % 4];
   __syncthreads();
@@ -119,8 +117,10 @@ void launch_few(Runtime& runtime, DenseKind kind, const DenseLaunch& work) {
 }  // namespace
 
 void launch_dense_few(Runtime& runtime, const DensePlan& plan, DenseKind kind, const DenseLaunch& work) {
-  if (plan.tile_columns == 8) launch_few<1>(runtime, kind, work);
-  else launch_few<2>(runtime, kind, work);
+  if (plan.tile_columns == 8)
+    launch_few<1>(runtime, kind, work);
+  else
+    launch_few<2>(runtime, kind, work);
 }
 
 }  // namespace monolith::cuda

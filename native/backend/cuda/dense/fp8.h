@@ -45,8 +45,8 @@ MONOLITH_HOST_DEVICE Words2 fp8_halves(uint32_t word) {
 // Where the parts of a matrix are.
 struct Fp8Matrix {
   unsigned char* codes;
-  float* scales;       // one per row
-  uint32_t* refused;   // 0, or one more than the number of a row with a weight that is not finite
+  float* scales;      // one per row
+  uint32_t* refused;  // 0, or one more than the number of a row with a weight that is not finite
 };
 // `memory`: fp8_bytes() of it, zeros at first.
 size_t fp8_bytes(int64_t rows, int64_t cols);

@@ -12,12 +12,12 @@ namespace monolith::cuda {
 // One matrix of a launch. With experts: the first one's, the others follow.
 struct DenseTarget {
   const Words4* weight;
-  const float* row_scales;   // of FP8
+  const float* row_scales;  // of FP8
   float* out;
-  const float* bias;         // likewise
+  const float* bias;  // likewise
   int64_t out_stride;
-  int32_t rows;              // of one expert
-  int32_t row_tiles;         // of the launch's tile size
+  int32_t rows;       // of one expert
+  int32_t row_tiles;  // of the launch's tile size
   int32_t segments;
   int32_t add_to_out;
 };
@@ -28,31 +28,31 @@ inline constexpr int kBlockPieces = kKind == DenseKind::kFp8 ? 2 : 4;
 
 struct DenseLaunch {
   DenseTarget targets[kMostDenseTargets];
-  const unsigned char* x;    // converted
-  const float* scales;       // one per column; null: 1
-  const ColumnTile* tiles;   // of experts; null: columns are tiled from 0
-  float* sums;               // split: [unit][tile rows x tile columns]
-  int32_t* counters;         // split: [unit], in use is that of a tile's first unit
+  const unsigned char* x;   // converted
+  const float* scales;      // one per column; null: 1
+  const ColumnTile* tiles;  // of experts; null: columns are tiled from 0
+  float* sums;              // split: [unit][tile rows x tile columns]
+  int32_t* counters;        // split: [unit], in use is that of a tile's first unit
   int32_t n_targets;
   int32_t k_blocks;
   int32_t n_columns;
-  int32_t column_groups;     // of 8 in x
+  int32_t column_groups;  // of 8 in x
   int32_t column_tiles;
-  int32_t row_units;         // over all targets: row tiles, times segments if split
+  int32_t row_units;  // over all targets: row tiles, times segments if split
   int32_t split;
 };
 
 // A block's work: a tile of one matrix, all segments of it or one.
 struct DenseUnit {
   const DenseTarget* target;
-  const Words4* weight;      // of the expert
-  const float* row_scales;   // likewise; of FP8
+  const Words4* weight;     // of the expert
+  const float* row_scales;  // likewise; of FP8
   int32_t row_tile;
-  int32_t first_segment, last_segment;   // one beyond
+  int32_t first_segment, last_segment;  // one beyond
   int32_t first_column, n_columns;
-  int32_t expert;            // 0 without
-  int32_t number;            // of all units
-  int32_t stride;            // to the number of the same tile's next segment
+  int32_t expert;  // 0 without
+  int32_t number;  // of all units
+  int32_t stride;  // to the number of the same tile's next segment
   bool empty;
 };
 
@@ -160,10 +160,10 @@ inline constexpr int kSomeAtOnce = 4, kManyAtOnce = 32;
 
 // Of add_segment(): what it has found out. `left`: columns of the unit from the thread's first on.
 struct SegmentPlace {
-  float* to;               // the thread's first output
-  const float* scales;     // of the thread's first column; null: 1
+  float* to;            // the thread's first output
+  const float* scales;  // of the thread's first column; null: 1
   float bias[2];
-  float row_scales[2];     // of FP8
+  float row_scales[2];  // of FP8
   int32_t left;
   bool rows_inside[2];
   bool reads, biased;
@@ -173,7 +173,7 @@ struct SegmentPlace {
 template <DenseKind kKind, bool kWhole, int kTogether, int kQuads>
 MONOLITH_DEVICE void add_sums(const SegmentPlace& place, int64_t stride, const float (&sums)[kQuads][4]) {
   const int64_t step = 8 * stride;
-  float* to[2] = {place.to, place.to + stride};   // of both columns of a quad
+  float* to[2] = {place.to, place.to + stride};  // of both columns of a quad
   MONOLITH_UNROLL
   for (int begin = 0; begin < kQuads; begin += kTogether) {
     float values[kTogether][4] = {}, scales[kTogether][2];
@@ -219,7 +219,7 @@ template <DenseKind kKind, int kAtOnce, int kQuads>
 MONOLITH_DEVICE void add_segment(const DenseLaunch& launch, const DenseUnit& unit, int segment, int first_row,
                                  int first_column, const float (&sums)[kQuads][4]) {
   const DenseTarget& target = *unit.target;
-  constexpr int kTogether = kQuads * 4 < kAtOnce ? kQuads : kAtOnce / 4;   // quads
+  constexpr int kTogether = kQuads * 4 < kAtOnce ? kQuads : kAtOnce / 4;  // quads
   const int row = first_row + row_of(0), within = first_column + column_of(0), column = unit.first_column + within;
   SegmentPlace place;
   place.to = target.out + column * target.out_stride + row;
@@ -252,7 +252,7 @@ MONOLITH_DEVICE bool is_last_of_tile(const DenseLaunch& launch, const DenseUnit&
   if (threadIdx.x == 0) {
     int32_t* const counter = launch.counters + unit.number - unit.first_segment * unit.stride;
     const bool done = atomicAdd(counter, 1) == unit.target->segments - 1;
-    if (done) *counter = 0;   // for the next launch
+    if (done) *counter = 0;  // for the next launch
     __threadfence();
     last = done;
   }
@@ -267,28 +267,25 @@ MONOLITH_DEVICE void add_left_sums(const DenseLaunch& launch, const DenseUnit& u
                                    const Floats4* left, int64_t step, int threads) {
   constexpr int kMost = kAtOnce < 8 ? 1 : kAtOnce / 8, kChunk = kQuads < kMost ? kQuads : kMost;
   constexpr int kSegments = kAtOnce >= 8 && kChunk == 1 ? 8 : 4;
-  constexpr int kScales = kKind == DenseKind::kFp8 ? 4 : 2;   // of a quad: its columns', for FP8 its rows' too
+  constexpr int kScales = kKind == DenseKind::kFp8 ? 4 : 2;  // of a quad: its columns', for FP8 its rows' too
   const DenseTarget& target = *unit.target;
   for (int begin = 0; begin < kQuads; begin += kChunk) {
     float value[kChunk][4], scale[kChunk][kScales];
     MONOLITH_UNROLL
-    for (int q = 0; q < kChunk; ++q)
-      MONOLITH_UNROLL
-      for (int j = 0; j < 4; ++j) {
-        const int row = first_row + row_of(j), within = first_column + (begin + q) * 8 + column_of(j);
-        const bool inside = row < target.rows && within < unit.n_columns;
-        const float* const from = target.out + (unit.first_column + within) * target.out_stride + row;
-        value[q][j] = inside ? dense_begin(unit, from, row) : 0.0f;
-        if (j < kScales)
-          scale[q][j] = inside ? dense_scale<kKind>(launch, unit, row, unit.first_column + within) : 0.0f;
-      }
+    for (int q = 0; q < kChunk; ++q) MONOLITH_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      const int row = first_row + row_of(j), within = first_column + (begin + q) * 8 + column_of(j);
+      const bool inside = row < target.rows && within < unit.n_columns;
+      const float* const from = target.out + (unit.first_column + within) * target.out_stride + row;
+      value[q][j] = inside ? dense_begin(unit, from, row) : 0.0f;
+      if (j < kScales) scale[q][j] = inside ? dense_scale<kKind>(launch, unit, row, unit.first_column + within) : 0.0f;
+    }
     for (int first = 0; first < target.segments; first += kSegments) {
       Floats4 sums[kSegments][kChunk];
       MONOLITH_UNROLL
-      for (int s = 0; s < kSegments; ++s)
-        MONOLITH_UNROLL
-        for (int q = 0; q < kChunk; ++q)
-          if (first + s < target.segments) sums[s][q] = load_fresh(left + (first + s) * step + (begin + q) * threads);
+      for (int s = 0; s < kSegments; ++s) MONOLITH_UNROLL
+      for (int q = 0; q < kChunk; ++q)
+        if (first + s < target.segments) sums[s][q] = load_fresh(left + (first + s) * step + (begin + q) * threads);
       MONOLITH_UNROLL
       for (int s = 0; s < kSegments; ++s) {
         if (first + s >= target.segments) break;
@@ -302,21 +299,22 @@ MONOLITH_DEVICE void add_left_sums(const DenseLaunch& launch, const DenseUnit& u
       }
     }
     MONOLITH_UNROLL
-    for (int q = 0; q < kChunk; ++q)
-      MONOLITH_UNROLL
-      for (int j = 0; j < 4; ++j) {
-        const int row = first_row + row_of(j), within = first_column + (begin + q) * 8 + column_of(j);
-        if (row < target.rows && within < unit.n_columns)
-          target.out[(unit.first_column + within) * target.out_stride + row] = value[q][j];
-      }
+    for (int q = 0; q < kChunk; ++q) MONOLITH_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      const int row = first_row + row_of(j), within = first_column + (begin + q) * 8 + column_of(j);
+      if (row < target.rows && within < unit.n_columns)
+        target.out[(unit.first_column + within) * target.out_stride + row] = value[q][j];
+    }
   }
 }
 
 // c += A B for one step of 16 k.
 template <DenseKind kKind>
 MONOLITH_DEVICE void mma_dense(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-  if constexpr (kKind == DenseKind::kBf16) mma_bf16(c, a, b);
-  else mma_f16(c, a, b);
+  if constexpr (kKind == DenseKind::kBf16)
+    mma_bf16(c, a, b);
+  else
+    mma_f16(c, a, b);
 }
 
 // Of the *.cu files.

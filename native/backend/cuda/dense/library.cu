@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kSteps = kDenseBlockK / 16;
-constexpr int kRowWords = kDenseBlockK / 2, kPieces = kDenseBlockK / 8;   // of 64 k of a row; 16 bytes each
+constexpr int kRowWords = kDenseBlockK / 2, kPieces = kDenseBlockK / 8;  // of 64 k of a row; 16 bytes each
 
 // A warp's 16 rows of 64 k. Four words more a row: no bank is asked twice, by words of fragments nor by pieces.
 struct Tile {
@@ -51,8 +51,7 @@ __global__ void __launch_bounds__(kThreads)
   out[column * pieces + piece] = convert_piece<InputForm::kBf16>(x + column * cols, piece * 8, cols, aligned, 1.0f);
 }
 
-__global__ void __launch_bounds__(kThreads)
-    bias_kernel(float* out, int64_t stride, const float* bias, int64_t rows) {
+__global__ void __launch_bounds__(kThreads) bias_kernel(float* out, int64_t stride, const float* bias, int64_t rows) {
   start_after_inputs();
   const int64_t column = blockIdx.x, row = static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x;
   if (row >= rows) return;

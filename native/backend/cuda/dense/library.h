@@ -49,7 +49,7 @@ class DenseLibrary {
 
   Runtime& runtime_;
   size_t weight_bytes_;
-  void* memory_ = nullptr;   // the workspace, then weights
+  void* memory_ = nullptr;  // the workspace, then weights
   std::unique_ptr<CublasLt> library_;
 };
 

@@ -46,13 +46,12 @@ MONOLITH_DEVICE float number_at(const unsigned char* numbers, TensorType type, i
 }
 
 // A block for each row: its scale; and if one of its numbers is not finite, one more than its number to `refused`.
-__global__ void __launch_bounds__(kThreads)
-    scale_kernel(const unsigned char* rows, TensorType type, int64_t cols, int64_t first_row, float* scales,
-                 uint32_t* refused) {
+__global__ void __launch_bounds__(kThreads) scale_kernel(const unsigned char* rows, TensorType type, int64_t cols,
+                                                         int64_t first_row, float* scales, uint32_t* refused) {
   start_after_inputs();
   auto& of_warp = shared_memory<uint32_t[kWarps]>();
   const int64_t row = blockIdx.x;
-  uint32_t most = 0;   // bits of magnitudes are in their order, those of no number last
+  uint32_t most = 0;  // bits of magnitudes are in their order, those of no number last
   for (int64_t k = threadIdx.x; k < cols; k += kThreads) {
     const uint32_t bits = as_bits(number_at(rows, type, row * cols + k)) & 0x7fffffffu;
     most = bits > most ? bits : most;
@@ -94,8 +93,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-__global__ void __launch_bounds__(kThreads) embed_fp8_kernel(Fp8Matrix table, int64_t cols, const int32_t* tokens,
-                                                             float* out) {
+__global__ void __launch_bounds__(kThreads)
+    embed_fp8_kernel(Fp8Matrix table, int64_t cols, const int32_t* tokens, float* out) {
   start_after_inputs();
   const int64_t row = blockIdx.x, token = tokens[row], blocks = dense_blocks(cols);
   for (int64_t k = threadIdx.x; k < cols; k += kThreads) {

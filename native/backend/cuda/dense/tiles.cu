@@ -18,13 +18,13 @@ constexpr int kStagePieces = kBlockPieces<kKind> / kStagesPerBlock;
 template <DenseKind kKind, int kColumns>
 struct Shared {
   Words4 a[kStages][kTiles][kStagePieces<kKind>][kWarp];
-  Words4 b[kStages][kColumns / 8][kStageK / 8][8];   // core matrices
+  Words4 b[kStages][kColumns / 8][kStageK / 8][8];  // core matrices
   int last;
 };
 
 // Pieces of 16 bytes that lie one after the other, of a stage: of a tile of rows, of a group of 8 columns.
 template <DenseKind kKind>
-constexpr int kTilePieces = kStagePieces<kKind> * kWarp;
+constexpr int kTilePieces = kStagePieces<kKind>* kWarp;
 template <DenseKind kKind>
 constexpr int kTilesAtOnce = kThreads / kTilePieces<kKind>;
 constexpr int kGroupPieces = kStageK, kGroupsAtOnce = kThreads / kGroupPieces;
@@ -33,7 +33,7 @@ constexpr int kGroupPieces = kStageK, kGroupsAtOnce = kThreads / kGroupPieces;
 // from there on.
 struct Feed {
   const Words4* a;
-  int32_t b;   // in pieces of x
+  int32_t b;  // in pieces of x
   int32_t tiles, groups;
 };
 
@@ -79,12 +79,12 @@ template <DenseKind kKind, int kColumns>
 __global__ void __launch_bounds__(kThreads, 2) tiles_kernel(const __grid_constant__ DenseLaunch launch) {
   let_next_start();
   if (launch.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
-  constexpr int kQuads = kColumns / 16;   // fragments of a warp: half of the columns
+  constexpr int kQuads = kColumns / 16;  // fragments of a warp: half of the columns
   auto& shared = shared_memory<Shared<kKind, kColumns>>();
   const DenseUnit unit = find_unit<kKind>(launch, kColumns);
   if (unit.empty) return;
   const int warp = warp_id(), lane = lane_id();
-  const int warp_rows = warp % 4 * 2, warp_group = warp / 4 * kQuads;   // first tile of rows, first group of columns
+  const int warp_rows = warp % 4 * 2, warp_group = warp / 4 * kQuads;  // first tile of rows, first group of columns
   const int first_row = unit.row_tile * kRows + warp_rows * kDenseTileRows;
 
   const Feed feed = find_feed<kKind>(launch, unit);
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kThreads, 2) tiles_kernel(const __grid_constan
   wait_for_inputs();
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
     if (begin + ahead < end) begin_inputs(shared, launch, feed, begin + ahead);
-    copies_commit();   // the first group has all the weights
+    copies_commit();  // the first group has all the weights
   }
   for (int number = begin; number < end; ++number) {
     copies_wait<kStages - 2>();
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kThreads, 2) tiles_kernel(const __grid_constan
       uint32_t a[2][4];
       MONOLITH_UNROLL
       for (int m = 0; m < 2; ++m) {
-        Words4 pieces[kStagePieces<kKind>];   // those not of this step are not read
+        Words4 pieces[kStagePieces<kKind>];  // those not of this step are not read
         MONOLITH_UNROLL
         for (int i = 0; i < kStagePieces<kKind>; ++i) pieces[i] = shared.a[stage][warp_rows + m][i][lane];
         const Words4 words = fragment_of<kKind>(pieces, step);
@@ -152,14 +152,14 @@ __global__ void __launch_bounds__(kThreads, 2) tiles_kernel(const __grid_constan
   Floats4* const left = left_sums(launch, unit.number, 2 * kQuads, kThreads, thread);
   MONOLITH_UNROLL
   for (int i = 0; i < 2 * kQuads; ++i) {
-    const float (&sums)[4] = c[i / kQuads][i % kQuads];
+    const float(&sums)[4] = c[i / kQuads][i % kQuads];
     left[i * kThreads] = {sums[0], sums[1], sums[2], sums[3]};
   }
   if (!is_last_of_tile(launch, unit, shared.last)) return;
   const int64_t step = int64_t{unit.stride} * 2 * kQuads * kThreads;
   for (int m = 0; m < 2; ++m)
     add_left_sums<kKind, kSomeAtOnce, kQuads>(launch, unit, first_row + m * kDenseTileRows, warp_group * 8,
-                                       left - unit.first_segment * step + m * kQuads * kThreads, step, kThreads);
+                                              left - unit.first_segment * step + m * kQuads * kThreads, step, kThreads);
 }
 
 template <DenseKind kKind, int kColumns>
@@ -180,8 +180,10 @@ void launch_tiles(Runtime& runtime, DenseKind kind, const DenseLaunch& work) {
 }  // namespace
 
 void launch_dense_tiles(Runtime& runtime, const DensePlan& plan, DenseKind kind, const DenseLaunch& work) {
-  if (plan.tile_columns == 32) launch_tiles<32>(runtime, kind, work);
-  else launch_tiles<128>(runtime, kind, work);
+  if (plan.tile_columns == 32)
+    launch_tiles<32>(runtime, kind, work);
+  else
+    launch_tiles<128>(runtime, kind, work);
 }
 
 }  // namespace monolith::cuda

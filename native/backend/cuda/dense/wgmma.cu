@@ -17,21 +17,21 @@
 namespace monolith::cuda {
 namespace {
 
-constexpr int kGroupBytes = 8 * kDenseBlockK * 2;   // of 8 columns of a stage
+constexpr int kGroupBytes = 8 * kDenseBlockK * 2;  // of 8 columns of a stage
 
 // How wide a kernel is.
 template <int kTheGroups, int kTheColumns, int kTheStages, int kTheBlocks, int kTheProducers>
 struct Width {
-  static constexpr int kGroups = kTheGroups;       // of four warps, each with 64 rows
+  static constexpr int kGroups = kTheGroups;  // of four warps, each with 64 rows
   static constexpr int kColumns = kTheColumns;
   static constexpr int kStages = kTheStages;
-  static constexpr int kBlocks = kTheBlocks;       // on a multiprocessor at once
-  static constexpr int kProducers = kTheProducers; // warps that copy
-  static constexpr int kTiles = kGroups * 4;       // of 16 rows
+  static constexpr int kBlocks = kTheBlocks;        // on a multiprocessor at once
+  static constexpr int kProducers = kTheProducers;  // warps that copy
+  static constexpr int kTiles = kGroups * 4;        // of 16 rows
   static constexpr int kConsumers = kGroups * kWarpgroup;
   static constexpr int kQuads = kColumns / 8;
   static constexpr bool kIsWide = kColumns >= 128;
-  static constexpr bool kSplits = kColumns != 192;   // segments may be units of their own: else no register is left
+  static constexpr bool kSplits = kColumns != 192;  // segments may be units of their own: else no register is left
   // Two groups with sums of many columns need more registers than threads have at the start: the warps that copy are a whole
   // group, which gives its own up.
   static constexpr bool kMovesRegisters = kIsWide;
@@ -55,13 +55,13 @@ template <typename W>
 constexpr int kLeftAtOnce = W::kColumns == 256 ? 16 : kManyAtOnce;
 // Of 16 rows of a stage, in pieces of 16 bytes.
 template <DenseKind kKind>
-constexpr int kTilePieces = kBlockPieces<kKind> * kWarp;
-constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;   // where they move
+constexpr int kTilePieces = kBlockPieces<kKind>* kWarp;
+constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;  // where they move
 
 // Where in the ring the next stage is, for all of a block's units.
 template <typename W>
 struct Place {
-  int stage = 0, parity = 0;   // of its barriers' phase
+  int stage = 0, parity = 0;  // of its barriers' phase
   MONOLITH_DEVICE void advance() {
     if (++stage == W::kStages) stage = 0, parity ^= 1;
   }
@@ -70,24 +70,24 @@ struct Place {
 // By one of the warps that copy: its share of all stages of the unit, in order. Weights are there before the inputs are:
 // as many stages of a block's first unit as there are begin with them, and get their inputs when these are computed.
 template <DenseKind kKind, typename W>
-MONOLITH_DEVICE void produce(Ring<kKind, W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin,
-                             int end, Place<W>& place, bool first) {
+MONOLITH_DEVICE void produce(Ring<kKind, W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin, int end,
+                             Place<W>& place, bool first) {
   constexpr int kTileBytes = kTilePieces<kKind> * 16;
   const int own = warp_id() - W::kGroups * 4;
   const int tiles = (unit.target->rows + kDenseTileRows - 1) / kDenseTileRows - unit.row_tile * W::kTiles;
   const int last = tiles < W::kTiles ? tiles : W::kTiles;
   const int group = unit.first_column / 8, groups = launch.column_groups - group;
   const int x_groups = groups < W::kQuads ? groups : W::kQuads;
-  const bool copies_x = own == W::kProducers - 1;   // the last one copies columns, too
+  const bool copies_x = own == W::kProducers - 1;  // the last one copies columns, too
   const int own_tiles = last > own ? (last - own + W::kProducers - 1) / W::kProducers : 0;
   const int own_bytes = own_tiles * kTileBytes + (copies_x ? x_groups * kGroupBytes : 0);
   const int64_t tile_step = int64_t{launch.k_blocks} * kTilePieces<kKind> * W::kProducers;
-  const Words4* weight = unit.weight + ((int64_t{unit.row_tile} * W::kTiles + own) * launch.k_blocks + begin) *
-                                           kTilePieces<kKind>;
+  const Words4* weight =
+      unit.weight + ((int64_t{unit.row_tile} * W::kTiles + own) * launch.k_blocks + begin) * kTilePieces<kKind>;
   const unsigned char* x = launch.x + (int64_t{begin} * launch.column_groups + group) * kGroupBytes;
   const int64_t x_step = int64_t{launch.column_groups} * kGroupBytes;
   const auto begin_weights = [&](int stage) {
-    barrier_arrive_expecting(ring.full[stage], own_bytes);   // of both
+    barrier_arrive_expecting(ring.full[stage], own_bytes);  // of both
     MONOLITH_UNROLL
     for (int i = 0; i < (W::kTiles + W::kProducers - 1) / W::kProducers; ++i)
       if (i < own_tiles)
@@ -117,7 +117,7 @@ MONOLITH_DEVICE void produce(Ring<kKind, W>& ring, const DenseLaunch& launch, co
   if (lane_id() != 0) return;
   MONOLITH_ROLLED
   for (; block < end; ++block, place.advance()) {
-    barrier_wait(ring.empty[place.stage], place.parity ^ 1);   // in the first round at once
+    barrier_wait(ring.empty[place.stage], place.parity ^ 1);  // in the first round at once
     begin_weights(place.stage);
     begin_inputs(place.stage);
   }
@@ -141,10 +141,10 @@ MONOLITH_DEVICE void leave_sums(const DenseLaunch& launch, int unit, const float
 // A thread's outputs of a unit, for whole loops over its sums: where the first is, and which of them are there. Kept
 // small: nothing of it lives on while products are computed.
 struct Outputs {
-  float* to[2];   // of both columns of a quad
-  int64_t step;   // to the next quad
-  int left;       // columns of the unit from the thread's first on
-  bool inside[2];   // of its two rows
+  float* to[2];    // of both columns of a quad
+  int64_t step;    // to the next quad
+  int left;        // columns of the unit from the thread's first on
+  bool inside[2];  // of its two rows
 
   MONOLITH_DEVICE Outputs(const DenseUnit& unit, int first_row) {
     const DenseTarget& target = *unit.target;
@@ -159,7 +159,7 @@ struct Outputs {
   // Of number i % 4 of quad i / 4.
   MONOLITH_DEVICE bool has(int i) const { return inside[i % 4 / 2] && i / 4 * 8 + i % 2 < left; }
   MONOLITH_DEVICE float& at(int i) const { return to[i % 2][i % 4 / 2 * 8]; }
-  MONOLITH_DEVICE void next(int i) {   // after number i, in ascending order
+  MONOLITH_DEVICE void next(int i) {  // after number i, in ascending order
     if (i % 4 >= 2) to[i % 2] += step;
   }
 };
@@ -206,7 +206,7 @@ MONOLITH_DEVICE void add_to_totals(const DenseLaunch& launch, const DenseUnit& u
   MONOLITH_UNROLL
   for (int i = 0; i < kQuads * 2; ++i) {
     const int quad = i / 2, j = i % 2, column = quad * 8 + j;
-    if (i % 8 == 0) __syncwarp();   // only so many scales at once: for all there are no registers
+    if (i % 8 == 0) __syncwarp();  // only so many scales at once: for all there are no registers
     const float scale = column < left ? scales[column] : 1.0f;
     totals[quad][j] = fmaf(sums[quad][j], scale * of_rows[0], totals[quad][j]);
     totals[quad][j + 2] = fmaf(sums[quad][j + 2], scale * of_rows[1], totals[quad][j + 2]);
@@ -250,7 +250,7 @@ MONOLITH_DEVICE void consume(Ring<kKind, W>& ring, const DenseLaunch& launch, in
   for (; segment < last_segment; ++segment) {
     const int end = segment_begin(launch, *target, segment + 1);
     bool add = false;
-    int last = 0;   // the stage that is read last
+    int last = 0;  // the stage that is read last
     for (; block < end; ++block, place.advance()) {
       const int stage = place.stage;
       barrier_wait(ring.full[stage], place.parity);
@@ -258,8 +258,7 @@ MONOLITH_DEVICE void consume(Ring<kKind, W>& ring, const DenseLaunch& launch, in
       for (int half = 0; half < 2; ++half) {
         Words4 pieces[kHalfPieces];
         MONOLITH_UNROLL
-        for (int i = 0; i < kHalfPieces; ++i)
-          pieces[i] = own[stage * kStageWords + (half * kHalfPieces + i) * kWarp];
+        for (int i = 0; i < kHalfPieces; ++i) pieces[i] = own[stage * kStageWords + (half * kHalfPieces + i) * kWarp];
         MONOLITH_UNROLL
         for (int step = 0; step < kHalf; ++step) a[half * kHalf + step] = fragment_of<kKind>(pieces, step);
         products_fence();
@@ -268,7 +267,7 @@ MONOLITH_DEVICE void consume(Ring<kKind, W>& ring, const DenseLaunch& launch, in
           product<kKind == DenseKind::kBf16>(sums, a[step], operand_at(&ring.b[stage][0][step * 256], 128, kGroupBytes),
                                              add || step > 0);
         products_commit();
-        products_wait<1>();   // the half before: its registers are free, and what it has read
+        products_wait<1>();  // the half before: its registers are free, and what it has read
         if (half == 0 && add) give_back(ring, last);
       }
       last = stage;
@@ -300,20 +299,21 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
     wgmma_kernel([[maybe_unused]] const __grid_constant__ DenseLaunch launch) {
   let_next_start();
 #if MONOLITH_WGMMA
-  if (launch.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
+  if (launch.tiles) wait_for_inputs();  // which weights a block multiplies with has been computed, too
   auto& ring = shared_memory<Ring<kKind, W>>();
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < W::kStages; ++stage) {
       barrier_init(ring.full[stage], W::kProducers);
-      barrier_init(ring.empty[stage], W::kGroups * 4);   // a lane of each warp
+      barrier_init(ring.empty[stage], W::kGroups * 4);  // a lane of each warp
     }
     barrier_inits_done();
   }
   __syncthreads();
   const auto each_unit = [&](const auto& work) {
     const int number = static_cast<int>(blockIdx.x);
-    if constexpr (!W::kIsWide) work(number);
-    else   // one after the other; where they are split there is a block for each
+    if constexpr (!W::kIsWide)
+      work(number);
+    else  // one after the other; where they are split there is a block for each
       for (int i = number; i < launch.row_units * launch.column_tiles; i += static_cast<int>(gridDim.x)) work(i);
   };
   Place<W> place;
@@ -375,7 +375,7 @@ void launch_width(Runtime& runtime, DenseKind kind, const DenseLaunch& work) {
 // Stages fill 227 KB of shared memory: with two blocks where few columns leave registers for them.
 void launch_dense_wgmma(Runtime& runtime, const DensePlan& plan, DenseKind kind, const DenseLaunch& work) {
   switch (plan.tile_columns) {
-    case 8:   // 8-bit weights are half as many bytes to a copy
+    case 8:  // 8-bit weights are half as many bytes to a copy
       if (kind == DenseKind::kFp8) return launch_kind<DenseKind::kFp8, Width<1, 8, 11, 2, 4>>(runtime, work);
       return launch_width<Width<1, 8, 11, 2, 2>>(runtime, kind, work);
     case 16: return launch_width<Width<1, 16, 11, 2, 4>>(runtime, kind, work);

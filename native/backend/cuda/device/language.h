@@ -35,8 +35,8 @@
 #include <cuda_runtime.h>
 #define MONOLITH_DEVICE __device__ __forceinline__
 #define MONOLITH_HOST_DEVICE __host__ __device__ __forceinline__
-#define MONOLITH_UNROLL _Pragma("unroll")   // the loop after it, wholly: what keeps arrays in registers
-#define MONOLITH_ROLLED _Pragma("unroll 1")   // not at all: where registers are few
+#define MONOLITH_UNROLL _Pragma("unroll")    // the loop after it, wholly: what keeps arrays in registers
+#define MONOLITH_ROLLED _Pragma("unroll 1")  // not at all: where registers are few
 #else
 // Host code of a build for a GPU sees the types alone: there the emulator, which belongs to the tests, is not on the path.
 #if __has_include("emulator/emulator.h")
@@ -126,7 +126,8 @@ __device__ __forceinline__ void wait_for_inputs() {
 __device__ __forceinline__ Words4 load_once(const Words4* from) {
   Words4 v;
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from));
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from));
   return v;
 }
 __device__ __forceinline__ Words2 load_once(const Words2* from) {
@@ -144,7 +145,9 @@ __device__ __forceinline__ uint32_t load_once(const uint32_t* from) {
 __device__ __forceinline__ Floats4 load_fresh(const Floats4* from) {
   Floats4 v;
   asm volatile("ld.volatile.global.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(from) : "memory");
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "l"(from)
+               : "memory");
   return v;
 }
 

@@ -47,7 +47,8 @@ template <typename... Parameters, typename... Arguments>
 void launch(Runtime& runtime, void (*kernel)(Parameters...), dim3 grid, int threads, size_t shared_bytes,
             Arguments&&... arguments) {
   std::tuple<Parameters...> values(std::forward<Arguments>(arguments)...);
-  launch_emulated(runtime, [kernel, values] { std::apply(kernel, values); }, grid, threads, shared_bytes);
+  launch_emulated(
+      runtime, [kernel, values] { std::apply(kernel, values); }, grid, threads, shared_bytes);
 }
 
 #endif

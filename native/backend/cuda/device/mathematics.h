@@ -38,7 +38,8 @@ MONOLITH_DEVICE float gated_value(Activation activation, float gate, float up) {
 MONOLITH_DEVICE float gated_value(const Gating& gating, float gate, float up) {
   if (gating.limit > 0 && gating.limits_input) {
     const float least = gating.limit < up ? gating.limit : up;
-    return activate(gating.activation, gating.limit < gate ? gating.limit : gate) * (least < -gating.limit ? -gating.limit : least);
+    return activate(gating.activation, gating.limit < gate ? gating.limit : gate) *
+           (least < -gating.limit ? -gating.limit : least);
   }
   if (gating.limit > 0) {
     const float activated = activate(gating.activation, gate), least = gating.limit < up ? gating.limit : up;

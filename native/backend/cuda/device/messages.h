@@ -17,7 +17,8 @@ inline std::string version_text(int version) {
 // `what` is what CUDA calls it; only where memory is short is it a matter of the size.
 inline Error allocation_error(std::string_view device, size_t bytes, bool is_memory_short, std::string_view what) {
   const std::string size = std::to_string(bytes) + " bytes";
-  if (is_memory_short) return {ErrorCode::kOutOfMemory, std::string(device) + " has no " + size + " left: " + std::string(what)};
+  if (is_memory_short)
+    return {ErrorCode::kOutOfMemory, std::string(device) + " has no " + size + " left: " + std::string(what)};
   return {ErrorCode::kIo, std::string(device) + " failed at allocating " + size + ": " + std::string(what)};
 }
 
@@ -32,9 +33,9 @@ inline std::string_view oldest_driver(int major) {
 inline Error driver_error(int driver, int runtime) {
   if (driver == 0) return {ErrorCode::kUnsupported, "no NVIDIA driver on this machine"};
   const std::string_view oldest = oldest_driver(runtime / 1000);
-  return {ErrorCode::kUnsupported,
-          "the NVIDIA driver is too old: it is for CUDA " + version_text(driver) + ", this build needs CUDA " +
-              std::to_string(runtime / 1000) + (oldest.empty() ? "" : " (driver " + std::string(oldest) + " or newer)")};
+  return {ErrorCode::kUnsupported, "the NVIDIA driver is too old: it is for CUDA " + version_text(driver) +
+                                       ", this build needs CUDA " + std::to_string(runtime / 1000) +
+                                       (oldest.empty() ? "" : " (driver " + std::string(oldest) + " or newer)")};
 }
 
 }  // namespace monolith::cuda

@@ -14,11 +14,11 @@
 namespace monolith::cuda {
 namespace {
 
-constexpr int kOldestMajor = 8;             // Ampere
-constexpr size_t kPlainSharedBytes = 48 << 10;   // what a block may have without asking
+constexpr int kOldestMajor = 8;                 // Ampere
+constexpr size_t kPlainSharedBytes = 48 << 10;  // what a block may have without asking
 
-constexpr int kEarlyLaunchMajor = 9;   // Hopper
-constexpr int kEarlyLaunchCode = 90;    // kernels made for less do not wait for their inputs
+constexpr int kEarlyLaunchMajor = 9;  // Hopper
+constexpr int kEarlyLaunchCode = 90;  // kernels made for less do not wait for their inputs
 
 // Tells what kernels were made for (all files have the same flags), and is the first to be launched.
 constexpr int kProbeThreads = 32;
@@ -128,7 +128,7 @@ class CudaRuntime final : public Runtime {
   void free_pinned(void* memory) override {
     if (std::erase(pinned_, memory) == 0) return;
     cudaSetDevice(device_);
-    cudaStreamSynchronize(stream_);   // copies may be under way, and only cudaFree() is said to wait
+    cudaStreamSynchronize(stream_);  // copies may be under way, and only cudaFree() is said to wait
     note("freeing memory", cudaFreeHost(memory));
   }
 
@@ -141,9 +141,8 @@ class CudaRuntime final : public Runtime {
     note("copying from the device", cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream_));
   }
   void copy(void* to, const void* from, size_t bytes) override {
-    perform("copying", [=](cudaStream_t stream) {
-      return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
-    });
+    perform("copying",
+            [=](cudaStream_t stream) { return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream); });
   }
   void fill(void* to, int byte, size_t bytes) override {
     perform("filling memory", [=](cudaStream_t stream) { return cudaMemsetAsync(to, byte, bytes, stream); });
@@ -178,7 +177,7 @@ class CudaRuntime final : public Runtime {
   bool use_stream(const std::function<bool(void*)>& work) override {
     if (!begin_work()) return false;
     const bool done = work(stream_);
-    if (!done) cudaGetLastError();   // a fault would come again
+    if (!done) cudaGetLastError();  // a fault would come again
     if (done && recording_ && !work(recorder_)) forget_recording({ErrorCode::kUnsupported, "a library's work"});
     return done;
   }
@@ -201,13 +200,13 @@ class CudaRuntime final : public Runtime {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t exec = nullptr;
     const char* doing = "recording";
-    cudaError_t error = cudaStreamEndCapture(recorder_, &graph);   // tells of failures in between, too
+    cudaError_t error = cudaStreamEndCapture(recorder_, &graph);  // tells of failures in between, too
     if (error == cudaSuccess) {
       doing = "making a graph";
       error = cudaGraphInstantiate(&exec, graph, 0);
     }
     if (graph) cudaGraphDestroy(graph);
-    if (error == cudaSuccess) {   // else its memory would be asked for by the first launch, where failing is a fault
+    if (error == cudaSuccess) {  // else its memory would be asked for by the first launch, where failing is a fault
       doing = "uploading a graph";
       error = cudaGraphUpload(exec, stream_);
       if (error != cudaSuccess) cudaGraphExecDestroy(exec);
@@ -293,11 +292,12 @@ class CudaRuntime final : public Runtime {
     return ready();
   }
   bool ready() {
-    if (failed_.empty()) cudaSetDevice(device_);   // of this thread; free when it is already
+    if (failed_.empty()) cudaSetDevice(device_);  // of this thread; free when it is already
     return failed_.empty();
   }
   void note(const char* doing, cudaError_t error) {
-    if (error != cudaSuccess && failed_.empty()) failed_ = properties_.name + " failed at " + doing + ": " + text_of(error);
+    if (error != cudaSuccess && failed_.empty())
+      failed_ = properties_.name + " failed at " + doing + ": " + text_of(error);
   }
   Error failure(const char* doing, cudaError_t error) const {
     return {ErrorCode::kIo, std::string(doing) + " " + properties_.name + ": " + text_of(error)};
@@ -324,14 +324,14 @@ class CudaRuntime final : public Runtime {
 
   int device_;
   cudaStream_t stream_ = nullptr;
-  cudaStream_t recorder_ = nullptr;   // made for the first recording
+  cudaStream_t recorder_ = nullptr;  // made for the first recording
   bool recording_ = false;
-  Error recording_failure_{ErrorCode::kUnsupported, "nothing was recorded"};   // why the last one ended early
+  Error recording_failure_{ErrorCode::kUnsupported, "nothing was recorded"};  // why the last one ended early
   bool can_launch_early_ = false;
   bool settles_ = false;
-  bool launches_early_ = false, records_early_ = false;   // the latter of the recording under way
-  bool has_work_ = false;   // asked for since the last synchronize()
-  std::string failed_;   // what the first failure was; empty: none
+  bool launches_early_ = false, records_early_ = false;  // the latter of the recording under way
+  bool has_work_ = false;                                // asked for since the last synchronize()
+  std::string failed_;                                   // what the first failure was; empty: none
   std::vector<void*> memory_, pinned_;
   std::vector<Allowed> allowed_;
 };
@@ -351,8 +351,7 @@ Result<DeviceProperties> describe(int device) {
   own.l2_bytes = static_cast<size_t>(properties.l2CacheSize);
   own.shared_bytes = properties.sharedMemPerBlockOptin;
   int version = 0;
-  if (cudaDriverGetVersion(&version) == cudaSuccess)
-    own.driver = version_text(version);
+  if (cudaDriverGetVersion(&version) == cudaSuccess) own.driver = version_text(version);
   return own;
 }
 
@@ -394,14 +393,16 @@ Result<std::unique_ptr<Runtime>> Runtime::open(int device) {
   auto properties = describe(device);
   if (!properties) return properties.error();
   if (properties->major < kOldestMajor)
-    return Error{ErrorCode::kUnsupported, properties->name + " has compute capability " + std::to_string(properties->major) + "." +
-                                              std::to_string(properties->minor) + "; this build needs 8.0 (Ampere) or newer"};
+    return Error{ErrorCode::kUnsupported,
+                 properties->name + " has compute capability " + std::to_string(properties->major) + "." +
+                     std::to_string(properties->minor) + "; this build needs 8.0 (Ampere) or newer"};
   auto runtime = std::make_unique<CudaRuntime>(device, std::move(*properties));
   if (Status status = runtime->start(); !status) return status.error();
   return std::unique_ptr<Runtime>(std::move(runtime));
 }
 
-void launch_kernel(Runtime& runtime, const void* kernel, dim3 grid, int threads, size_t shared_bytes, void** arguments) {
+void launch_kernel(Runtime& runtime, const void* kernel, dim3 grid, int threads, size_t shared_bytes,
+                   void** arguments) {
   static_cast<CudaRuntime&>(runtime).launch(kernel, grid, threads, shared_bytes, arguments);
 }
 

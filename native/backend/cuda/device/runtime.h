@@ -19,13 +19,13 @@
 namespace monolith::cuda {
 
 struct DeviceProperties {
-  std::string name;           // "NVIDIA H200"
-  int major = 0, minor = 0;   // compute capability
+  std::string name;          // "NVIDIA H200"
+  int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0;
   size_t memory_bytes = 0;
   size_t l2_bytes = 0;
-  size_t shared_bytes = 0;    // that one block may have
-  std::string driver;         // "13.0"; "none" of the emulator
+  size_t shared_bytes = 0;  // that one block may have
+  std::string driver;       // "13.0"; "none" of the emulator
 };
 
 // The GPUs of this machine that this build can use. kUnsupported, with the reason, where there are none: no driver,
@@ -61,7 +61,7 @@ class Runtime {
   virtual Result<void*> allocate(size_t bytes) = 0;
   // Page-locked host memory, which copies do not stop for.
   virtual Result<void*> allocate_pinned(size_t bytes) = 0;
-  virtual void free(void* memory) = 0;          // of allocate()
+  virtual void free(void* memory) = 0;  // of allocate()
   virtual void free_pinned(void* memory) = 0;
 
   // In the stream's order. Copies between pinned host memory and the device do not wait; `from` must not change,

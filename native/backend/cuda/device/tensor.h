@@ -19,14 +19,16 @@ namespace monolith::cuda {
 // c += A B, m16n8k16 of bfloat16, sums in binary32.
 __device__ __forceinline__ void mma_bf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 // The same of binary16.
 __device__ __forceinline__ void mma_f16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
@@ -43,12 +45,14 @@ __device__ __forceinline__ void mma_s8(int32_t (&c)[4], const uint32_t (&a)[4], 
 __device__ __forceinline__ void load_matrices(uint32_t (&out)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(row))) : "memory");
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(row)))
+               : "memory");
 }
 __device__ __forceinline__ void load_matrices_transposed(uint32_t (&out)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
-               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(row))) : "memory");
+               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(row)))
+               : "memory");
 }
 
 // Two binary16 numbers in a word: products and sums of halves, each rounded to nearest.
@@ -67,9 +71,10 @@ __device__ __forceinline__ uint32_t add_halves(uint32_t a, uint32_t b) {
 // bytes `from` is not read). They are there for this thread after copies_wait() of its group, for others after a
 // barrier besides.
 __device__ __forceinline__ void copy_async_part(void* to_shared, const void* from, int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                   static_cast<uint32_t>(__cvta_generic_to_shared(to_shared))),
-               "l"(from), "r"(bytes) : "memory");
+  asm volatile(
+      "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to_shared))),
+      "l"(from), "r"(bytes)
+      : "memory");
 }
 // All 16, or zeros where not `valid`.
 template <Source kSource = Source::kComputed>
@@ -79,8 +84,8 @@ __device__ __forceinline__ void copy_async(void* to_shared, const void* from, bo
 // Begins to bring the 128 bytes around `at` to the L2 cache, if `wanted`. Of any device memory at any time: that cache is
 // where all writes go.
 __device__ __forceinline__ void bring_near(const void* at, bool wanted) {
-  asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; @p prefetch.global.L2 [%0]; }"
-               ::"l"(at), "r"(static_cast<uint32_t>(wanted)));
+  asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; @p prefetch.global.L2 [%0]; }" ::"l"(at),
+               "r"(static_cast<uint32_t>(wanted)));
 }
 // Closes the group of copies begun since the last one.
 __device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }

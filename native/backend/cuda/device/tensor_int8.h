@@ -19,19 +19,21 @@ namespace monolith::cuda {
 // registers. Without a branch: what is not `wanted` is not read. load_stream: of weights, not wanted again soon;
 // load_kept: of weights, kept in the L1 cache; load_far: of what other kernels have computed. They give 0 then, and
 // load_far_if nothing defined: zeros take instructions.
-#define MONOLITH_LOAD4(name, instruction, begin, to)                                                        \
-  __device__ __forceinline__ Words4 name(const Words4* from, bool wanted) {                                 \
-    Words4 v begin;                                                                                         \
+#define MONOLITH_LOAD4(name, instruction, begin, to)                                                         \
+  __device__ __forceinline__ Words4 name(const Words4* from, bool wanted) {                                  \
+    Words4 v begin;                                                                                          \
     asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p " instruction ".v4.u32 {%0, %1, %2, %3}, [%4]; }" \
-                 : to(v.x), to(v.y), to(v.z), to(v.w) : "l"(from), "r"(static_cast<uint32_t>(wanted)));     \
-    return v;                                                                                               \
+                 : to(v.x), to(v.y), to(v.z), to(v.w)                                                        \
+                 : "l"(from), "r"(static_cast<uint32_t>(wanted)));                                           \
+    return v;                                                                                                \
   }
-#define MONOLITH_LOAD2(name, instruction, begin, to)                                                        \
-  __device__ __forceinline__ Words2 name(const Words2* from, bool wanted) {                                 \
-    Words2 v begin;                                                                                         \
-    asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p " instruction ".v2.u32 {%0, %1}, [%2]; }"        \
-                 : to(v.x), to(v.y) : "l"(from), "r"(static_cast<uint32_t>(wanted)));                       \
-    return v;                                                                                               \
+#define MONOLITH_LOAD2(name, instruction, begin, to)                                                 \
+  __device__ __forceinline__ Words2 name(const Words2* from, bool wanted) {                          \
+    Words2 v begin;                                                                                  \
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p " instruction ".v2.u32 {%0, %1}, [%2]; }" \
+                 : to(v.x), to(v.y)                                                                  \
+                 : "l"(from), "r"(static_cast<uint32_t>(wanted)));                                   \
+    return v;                                                                                        \
   }
 MONOLITH_LOAD4(load_stream, "ld.global.nc.L1::no_allocate", {}, "+r")
 MONOLITH_LOAD2(load_stream, "ld.global.nc.L1::no_allocate", {}, "+r")
@@ -45,7 +47,8 @@ MONOLITH_LOAD2(load_far_if, "ld.global", , "=r")
 __device__ __forceinline__ uint32_t load_kept(const uint32_t* from, bool wanted) {
   uint32_t v = 0;
   asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p ld.global.nc.u32 %0, [%1]; }"
-               : "+r"(v) : "l"(from), "r"(static_cast<uint32_t>(wanted)));
+               : "+r"(v)
+               : "l"(from), "r"(static_cast<uint32_t>(wanted)));
   return v;
 }
 // Shared memory by its 32-bit address. load_near: `offset` bytes from there.
@@ -56,13 +59,17 @@ __device__ __forceinline__ Near near_address(const void* at) {
 __device__ __forceinline__ Words4 load_near4(Near at, int offset) {
   Words4 v;
   asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(at + static_cast<uint32_t>(offset)) : "memory");
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(at + static_cast<uint32_t>(offset))
+               : "memory");
   return v;
 }
 __device__ __forceinline__ Words2 load_near2(Near at, int offset) {
   Words2 v;
   asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
-               : "=r"(v.x), "=r"(v.y) : "r"(at + static_cast<uint32_t>(offset)) : "memory");
+               : "=r"(v.x), "=r"(v.y)
+               : "r"(at + static_cast<uint32_t>(offset))
+               : "memory");
   return v;
 }
 __device__ __forceinline__ uint32_t load_near1(Near at, int offset) {
@@ -88,17 +95,17 @@ struct Start {
 };
 __device__ __forceinline__ void mma_s8_k32(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                                            const Start& start) {
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
-               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
       : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(start.of[0]), "r"(start.of[1]),
         "r"(start.of[2]), "r"(start.of[3]));
 }
-__device__ __forceinline__ void mma_s8_k16(int32_t (&d)[4], uint32_t a0, uint32_t a1, uint32_t b,
-                                           const Start& start) {
+__device__ __forceinline__ void mma_s8_k16(int32_t (&d)[4], uint32_t a0, uint32_t a1, uint32_t b, const Start& start) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %8, %9, %10};"
-      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
-      : "r"(a0), "r"(a1), "r"(b), "r"(start.of[0]), "r"(start.of[1]), "r"(start.of[2]), "r"(start.of[3]));
+               : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+               : "r"(a0), "r"(a1), "r"(b), "r"(start.of[0]), "r"(start.of[1]), "r"(start.of[2]), "r"(start.of[3]));
 }
 
 #else

@@ -58,14 +58,17 @@ __device__ __forceinline__ void barrier_wait(Barrier& barrier, int parity) {
         "{\n.reg .pred p;\n"
         "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
         "selp.u32 %0, 1, 0, p;\n}"
-        : "=r"(done) : "r"(shared_address(&barrier)), "r"(parity) : "memory");
+        : "=r"(done)
+        : "r"(shared_address(&barrier)), "r"(parity)
+        : "memory");
 }
 // Begins to copy `bytes`, a multiple of 16, both ends aligned to 16; the barrier counts them when they are there.
 template <Source kSource = Source::kComputed>
 __device__ __forceinline__ void copy_bulk(void* to_shared, const void* from, int bytes, Barrier& barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                    shared_address(to_shared)),
-               "l"(from), "r"(bytes), "r"(shared_address(&barrier)) : "memory");
+               "l"(from), "r"(bytes), "r"(shared_address(&barrier))
+               : "memory");
 }
 
 // Registers per thread that a group of four warps has from here on: fewer than before, or more, which waits until
@@ -99,39 +102,36 @@ template <int kQuads>
 __device__ __forceinline__ void products_wait(float (&sums)[kQuads][4]) {
   products_wait<0>();
 #pragma unroll
-  for (int i = 0; i < kQuads; ++i)   // nothing that reads them moves before the wait
+  for (int i = 0; i < kQuads; ++i)  // nothing that reads them moves before the wait
     asm volatile("" : "+f"(sums[i][0]), "+f"(sums[i][1]), "+f"(sums[i][2]), "+f"(sums[i][3])::"memory");
 }
 
 // Operands %0 .. of the sums of N columns.
-#define MONOLITH_SUMS_8 \
-  "%0, %1, %2, %3"
-#define MONOLITH_SUMS_16 \
-  "%0, %1, %2, %3, %4, %5, %6, %7"
-#define MONOLITH_SUMS_32 \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
-#define MONOLITH_SUMS_64 \
+#define MONOLITH_SUMS_8 "%0, %1, %2, %3"
+#define MONOLITH_SUMS_16 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define MONOLITH_SUMS_32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define MONOLITH_SUMS_64                                                   \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define MONOLITH_SUMS_128 \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+#define MONOLITH_SUMS_128                                                            \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "           \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define MONOLITH_SUMS_192 \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+#define MONOLITH_SUMS_192                                                            \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "           \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, " \
   "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
   "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define MONOLITH_SUMS_256 \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
-  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, " \
-  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
-  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, " \
+#define MONOLITH_SUMS_256                                                                        \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                       \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "             \
+  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "             \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "             \
+  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "             \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "             \
   "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
   "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define MONOLITH_QUAD(i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
@@ -148,8 +148,9 @@ __device__ __forceinline__ void products_wait(float (&sums)[kQuads][4]) {
 // d = A B (+ d where `add`): 64 rows, N columns, 16 k. After N: the type, and the numbers of the operands
 // that follow the sums.
 #define MONOLITH_PRODUCT(N, type, a0, a1, a2, a3, b, p)                                               \
-  asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #p ", 0;\n"                                 \
-               "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" MONOLITH_SUMS_##N  \
+  asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #p                                          \
+               ", 0;\n"                                                                               \
+               "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." type "." type " {" MONOLITH_SUMS_##N \
                "}, {%" #a0 ", %" #a1 ", %" #a2 ", %" #a3 "}, %" #b ", keep, 1, 1, 0;\n}"              \
                : MONOLITH_QUADS_##N                                                                   \
                : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(operand), "r"(static_cast<int>(add)))
@@ -158,7 +159,7 @@ template <bool kBfloat16, int kQuads>
 __device__ __forceinline__ void product(float (&d)[kQuads][4], const Words4& a, uint64_t operand, bool add) {
   static_assert(kQuads == 1 || kQuads == 2 || kQuads == 4 || kQuads == 8 || kQuads == 16 || kQuads == 24 ||
                 kQuads == 32);
-#define MONOLITH_BOTH_TYPES(N, a0, a1, a2, a3, b, p)                       \
+#define MONOLITH_BOTH_TYPES(N, a0, a1, a2, a3, b, p)                                             \
   if constexpr (kQuads * 8 == N && kBfloat16) MONOLITH_PRODUCT(N, "bf16", a0, a1, a2, a3, b, p); \
   if constexpr (kQuads * 8 == N && !kBfloat16) MONOLITH_PRODUCT(N, "f16", a0, a1, a2, a3, b, p)
   MONOLITH_BOTH_TYPES(8, 4, 5, 6, 7, 8, 9);

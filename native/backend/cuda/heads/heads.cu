@@ -10,7 +10,7 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int64_t kMostColumns = 1 << 15;   // of one pass, beyond 8 rows
+constexpr int64_t kMostColumns = 1 << 15;  // of one pass, beyond 8 rows
 
 // Rows of activations of a pass, a multiple of kSlotMultiple.
 int rows_at_once(int max_rows, int n_heads) {
@@ -41,8 +41,8 @@ struct Strides {
 
 // A block per row and head; those of the first row also say where their head's columns are.
 __global__ void __launch_bounds__(kThreads)
-    gather_kernel(const float* x, Strides from, int64_t cols, int at_once, float* inputs, int n_rows, int32_t* first_slot,
-                  int32_t* count, ColumnTile* tiles, int width, int most) {
+    gather_kernel(const float* x, Strides from, int64_t cols, int at_once, float* inputs, int n_rows,
+                  int32_t* first_slot, int32_t* count, ColumnTile* tiles, int width, int most) {
   start_after_inputs();
   const int64_t row = blockIdx.x, head = blockIdx.y;
   const float* const own = x + row * from.row + head * from.head;
@@ -58,7 +58,8 @@ __global__ void __launch_bounds__(kThreads)
     count[head] = n_rows;
   }
   if (head + 1 < gridDim.y) return;
-  for (int i = static_cast<int>(gridDim.y) * each + static_cast<int>(threadIdx.x); i < most; i += kThreads) tiles[i] = {0, 0, 0};
+  for (int i = static_cast<int>(gridDim.y) * each + static_cast<int>(threadIdx.x); i < most; i += kThreads)
+    tiles[i] = {0, 0, 0};
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -85,8 +86,9 @@ Status CudaHeads::reserve(int max_rows, const HeadProductShape& shape) {
   constexpr int64_t kMostHeads = 1 << 14, kMostValues = 1 << 16;
   const auto in_range = [](int64_t value, int64_t high) { return value >= 1 && value <= high; };
   if (!in_range(shape.n_heads, kMostHeads) || !in_range(shape.rows, kMostValues) || !in_range(shape.cols, kMostValues))
-    return Error{ErrorCode::kInvalidArgument, "cannot reserve for products of " + std::to_string(shape.n_heads) + " heads, " +
-                                                  std::to_string(shape.rows) + " by " + std::to_string(shape.cols)};
+    return Error{ErrorCode::kInvalidArgument, "cannot reserve for products of " + std::to_string(shape.n_heads) +
+                                                  " heads, " + std::to_string(shape.rows) + " by " +
+                                                  std::to_string(shape.cols)};
   const HeadProductShape most{std::max(shape.n_heads, shape_.n_heads), std::max(shape.rows, shape_.rows),
                               std::max(shape.cols, shape_.cols)};
   const int at_once = std::max(rows_at_once(max_rows, most.n_heads), at_once_);

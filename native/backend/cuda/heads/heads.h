@@ -30,7 +30,7 @@ class CudaHeads {
  private:
   Runtime& runtime_;
   HeadProductShape shape_;
-  int at_once_ = 0;        // rows of activations
+  int at_once_ = 0;  // rows of activations
   unsigned char* memory_ = nullptr;
 };
 

@@ -13,14 +13,14 @@ constexpr unsigned kMostGridColumns = 65535;
 struct Product {
   const float* weight;
   const float* x;
-  const float* bias;                // of all experts
+  const float* bias;  // of all experts
   float* out;
-  int64_t rows, cols, out_stride;   // rows of one expert
-  const ColumnTile* tiles;          // of experts; null: columns from 0
+  int64_t rows, cols, out_stride;  // rows of one expert
+  const ColumnTile* tiles;         // of experts; null: columns from 0
   int32_t n_tiles;
-  const int32_t* source;            // of experts' slots; null: themselves
+  const int32_t* source;  // of experts' slots; null: themselves
   int32_t n_columns;
-  bool aligned;                     // rows of both operands to 16 bytes
+  bool aligned;  // rows of both operands to 16 bytes
   bool add_to_out;
 };
 
@@ -35,24 +35,23 @@ MONOLITH_DEVICE Floats4 piece_of(const float* row, int64_t at, const Product& p)
 template <int kRows, int kColumns, int kAhead>
 __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant__ Product p) {
   let_next_start();
-  if (p.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
+  if (p.tiles) wait_for_inputs();  // which weights a block multiplies with has been computed, too
   const int64_t first_row = (static_cast<int64_t>(blockIdx.x) * kWarps + warp_id()) * kRows;
   if (first_row >= p.rows) return wait_for_inputs();
   bool has_inputs = false;
   for (int tile = static_cast<int>(blockIdx.y); tile < p.n_tiles; tile += static_cast<int>(gridDim.y)) {
     const ColumnTile columns = p.tiles ? p.tiles[tile] : ColumnTile{tile * kColumns, p.n_columns - tile * kColumns, 0};
-    if (columns.count == 0) break;   // tiles in use come first
+    if (columns.count == 0) break;  // tiles in use come first
     const float* rows[kRows];
     const float* inputs[kColumns];
     MONOLITH_UNROLL
-    for (int r = 0; r < kRows; ++r)   // beyond the last: the last once more, and not kept
+    for (int r = 0; r < kRows; ++r)  // beyond the last: the last once more, and not kept
       rows[r] = p.weight + (columns.expert * p.rows + (first_row + r < p.rows ? first_row + r : p.rows - 1)) * p.cols;
     Floats4 w[kAhead][kRows];
     const auto load_weights = [&](int64_t at) {
       MONOLITH_UNROLL
-      for (int ahead = 0; ahead < kAhead; ++ahead)
-        MONOLITH_UNROLL
-        for (int r = 0; r < kRows; ++r) w[ahead][r] = piece_of(rows[r], at + ahead * kWarp * 4, p);
+      for (int ahead = 0; ahead < kAhead; ++ahead) MONOLITH_UNROLL
+      for (int r = 0; r < kRows; ++r) w[ahead][r] = piece_of(rows[r], at + ahead * kWarp * 4, p);
     };
     int64_t at = lane_id() * 4;
     load_weights(at);
@@ -66,32 +65,30 @@ __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant
     float sums[kRows][kColumns] = {};
     for (; at < p.cols; at += kWarp * 4 * kAhead, load_weights(at)) {
       MONOLITH_UNROLL
-      for (int ahead = 0; ahead < kAhead; ++ahead)
+      for (int ahead = 0; ahead < kAhead; ++ahead) MONOLITH_UNROLL
+      for (int c = 0; c < kColumns; ++c) {
+        if (c >= columns.count) break;
+        const Floats4 x = piece_of(inputs[c], at + ahead * kWarp * 4, p);
         MONOLITH_UNROLL
-        for (int c = 0; c < kColumns; ++c) {
-          if (c >= columns.count) break;
-          const Floats4 x = piece_of(inputs[c], at + ahead * kWarp * 4, p);
-          MONOLITH_UNROLL
-          for (int r = 0; r < kRows; ++r) {
-            const Floats4& v = w[ahead][r];
-            sums[r][c] = fmaf(v.w, x.w, fmaf(v.z, x.z, fmaf(v.y, x.y, fmaf(v.x, x.x, sums[r][c]))));
-          }
+        for (int r = 0; r < kRows; ++r) {
+          const Floats4& v = w[ahead][r];
+          sums[r][c] = fmaf(v.w, x.w, fmaf(v.z, x.z, fmaf(v.y, x.y, fmaf(v.x, x.x, sums[r][c]))));
         }
+      }
     }
     MONOLITH_UNROLL
-    for (int r = 0; r < kRows; ++r)
-      MONOLITH_UNROLL
-      for (int c = 0; c < kColumns; ++c) {
-        const int64_t row = first_row + r;
-        if (row >= p.rows || c >= columns.count) continue;   // of the whole warp
-        float sum = warp_sum(sums[r][c]);
-        if (lane_id() != 0) continue;
-        float* const to = p.out + (columns.first + c) * p.out_stride + row;
-        if (p.bias) sum += p.bias[columns.expert * p.rows + row];
-        *to = p.add_to_out ? *to + sum : sum;
-      }
+    for (int r = 0; r < kRows; ++r) MONOLITH_UNROLL
+    for (int c = 0; c < kColumns; ++c) {
+      const int64_t row = first_row + r;
+      if (row >= p.rows || c >= columns.count) continue;  // of the whole warp
+      float sum = warp_sum(sums[r][c]);
+      if (lane_id() != 0) continue;
+      float* const to = p.out + (columns.first + c) * p.out_stride + row;
+      if (p.bias) sum += p.bias[columns.expert * p.rows + row];
+      *to = p.add_to_out ? *to + sum : sum;
+    }
   }
-  wait_for_inputs();   // those without a tile, too
+  wait_for_inputs();  // those without a tile, too
 }
 
 template <int kRows, int kColumns, int kAhead>

@@ -10,7 +10,7 @@
 namespace monolith::cuda {
 namespace {
 
-constexpr size_t kMostAtOnce = 8;   // targets of quantized weights that share a conversion of their input
+constexpr size_t kMostAtOnce = 8;  // targets of quantized weights that share a conversion of their input
 
 const CudaMatrix& matrix_of(const MatmulTarget& target) { return static_cast<const CudaMatrix&>(*target.weight); }
 
@@ -18,8 +18,8 @@ QuantWeight quant_weight(const CudaMatrix& matrix) {
   return {quant_layout(matrix.type, matrix.rows, matrix.cols), static_cast<const unsigned char*>(matrix.data())};
 }
 
-void matmul_quantized(Runtime& runtime, const Int8Activations& int8, std::span<const MatmulTarget> targets, const float* x,
-                      int n_rows, const ColumnGroups* groups, bool converted) {
+void matmul_quantized(Runtime& runtime, const Int8Activations& int8, std::span<const MatmulTarget> targets,
+                      const float* x, int n_rows, const ColumnGroups* groups, bool converted) {
   for (; !targets.empty(); targets = targets.subspan(std::min(targets.size(), kMostAtOnce))) {
     const auto some = targets.first(std::min(targets.size(), kMostAtOnce));
     std::array<QuantWeight, kMostAtOnce> weights{};
@@ -42,7 +42,7 @@ void multiply_by_library(Runtime& runtime, const MatmulContext& context, std::sp
     if (!converted) context.library->convert(context.dense, x, first.cols, n_columns);
     const int64_t done = context.library->multiply(context.dense, target, n_columns);
     const CudaMatrix& matrix = matrix_of(target);
-    converted = done == matrix.rows;   // the own kernels want activations in another order
+    converted = done == matrix.rows;  // the own kernels want activations in another order
     if (converted) continue;
     CudaMatrix rest(matrix, static_cast<const unsigned char*>(matrix.data()) + dense_bytes(done, matrix.cols));
     rest.rows = matrix.rows - done, rest.cols = matrix.cols, rest.type = matrix.type;
@@ -65,7 +65,7 @@ void multiply(Runtime& runtime, const MatmulContext& context, std::span<const Ma
     if (is_dense(format)) {
       if (!groups && library_computes(context, matrix_of(some[0]), n_rows)) {
         multiply_by_library(runtime, context, some, x, n_rows);
-        ready_16 = InputForm::kFloats;   // it converts in another order, in the same place
+        ready_16 = InputForm::kFloats;  // it converts in another order, in the same place
       } else {
         const bool converted = std::exchange(ready_16, input_form(format)) == input_form(format);
         matmul_dense(runtime, context.dense, context.dense_device, some, x, n_rows, groups, converted);
@@ -86,9 +86,8 @@ void matmul(Runtime& runtime, const MatmulContext& context, std::span<const Matm
 }
 
 bool reads_floats(const MatmulContext& context, std::span<const MatmulTarget> targets, int n_rows) {
-  return std::ranges::any_of(targets, [&](const MatmulTarget& target) {
-    return library_computes(context, matrix_of(target), n_rows);
-  });
+  return std::ranges::any_of(
+      targets, [&](const MatmulTarget& target) { return library_computes(context, matrix_of(target), n_rows); });
 }
 
 ProductInput input_of(const MatmulContext& context, InputForm form, int n_rows, int64_t cols) {
@@ -109,7 +108,7 @@ void matmul_grouped(Runtime& runtime, const MatmulContext& context, std::span<co
 int grouped_tile_columns(const Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets,
                          int n_pairs, int n_experts) {
   const CudaMatrix& first = matrix_of(targets[0]);
-  if (is_dense(first.format())) {   // as matmul_dense() will plan its first launch
+  if (is_dense(first.format())) {  // as matmul_dense() will plan its first launch
     std::array<DenseRows, kMostDenseTargets> matrices{};
     size_t n = 0;
     for (; n < std::min(targets.size(), matrices.size()) && matrix_of(targets[n]).format() == first.format(); ++n) {

@@ -22,8 +22,8 @@ struct MatmulContext {
   DenseScratch dense;
   DenseDevice dense_device;
   Int8Activations int8;
-  std::unique_ptr<DenseLibrary> library = nullptr;   // null: own kernels for every product
-  bool fused = true;   // a mixture's gate writes what its product reads
+  std::unique_ptr<DenseLibrary> library = nullptr;  // null: own kernels for every product
+  bool fused = true;                                // a mixture's gate writes what its product reads
 };
 
 // Backend::matmul. Nothing allocates: `context` has been reserved for all rows and columns. `ready`: what x is already

@@ -90,7 +90,8 @@ Status upload(Loader& loader, const MatrixSource& source, Format format, size_t 
     pack_quantized(runtime, layout, rows, first, n, to);
   };
   if (!is_lattice_type(source.type)) return upload_packed(loader, source, row_bytes, pack);
-  const auto opened_bytes = static_cast<size_t>(source.cols / traits_of(source.type).block_values) * packed_from_bytes(source.type);
+  const auto opened_bytes =
+      static_cast<size_t>(source.cols / traits_of(source.type).block_values) * packed_from_bytes(source.type);
   return loader.send(
       source.rows, opened_bytes, kTileRows,
       [&](int64_t first, int64_t n, std::byte* host) {

@@ -17,7 +17,7 @@ enum class Format : uint8_t {
   kQuant,  // quant/form.h, by the type
   kBf16,   // dense.h
   kF16,
-  kFp8,    // dense/fp8.h
+  kFp8,  // dense/fp8.h
 };
 
 class CudaMatrix final : public Matrix {
@@ -33,7 +33,7 @@ class CudaMatrix final : public Matrix {
   }
 
   Format format() const { return format_; }
-  const void* data() const { return data_; }   // device
+  const void* data() const { return data_; }  // device
 
  private:
   Runtime& runtime_;

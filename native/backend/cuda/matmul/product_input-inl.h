@@ -14,7 +14,7 @@ namespace monolith::cuda {
 // The power of two that products are multiplied with, for values divided by it: the largest then lies between 2^14 and
 // 2^15, below binary16's 65504.
 MONOLITH_DEVICE float scale_for(float largest) {
-  const int exponent = static_cast<int>(as_bits(largest) >> 23);   // biased by 127
+  const int exponent = static_cast<int>(as_bits(largest) >> 23);  // biased by 127
   const int shift = largest == 0 || exponent == 255 ? 0 : exponent - 127 - 14;
   return as_float(static_cast<uint32_t>((shift > -112 ? shift : -112) + 127) << 23);
 }
@@ -42,8 +42,10 @@ MONOLITH_DEVICE float block_largest(float largest, float (&of_warp)[warps]) {
 // `factor`: of kF16, one over the row's scale.
 template <InputForm kForm>
 MONOLITH_DEVICE uint32_t pack_pair(float low, float high, float factor) {
-  if constexpr (kForm == InputForm::kBf16) return pack_bfloat16s(low, high);
-  else return pack_halves(low * factor, high * factor);
+  if constexpr (kForm == InputForm::kBf16)
+    return pack_bfloat16s(low, high);
+  else
+    return pack_halves(low * factor, high * factor);
 }
 template <InputForm kForm>
 MONOLITH_DEVICE Words2 pack_quad(const Floats4& x, float factor) {
@@ -68,10 +70,10 @@ MONOLITH_DEVICE uint32_t larger_bits(uint32_t largest, float value) {
 // What a block's values are divided by.
 struct Int8Scale {
   float scale = 0, inverse = 0;
-  bool codes = false;   // else they are all 0
+  bool codes = false;  // else they are all 0
   MONOLITH_DEVICE explicit Int8Scale(uint32_t largest) {
     constexpr uint32_t kInfinityBits = 0x7f800000u;
-    constexpr uint32_t kSmallestAmaxBits = 27u << 23;   // 2^-100
+    constexpr uint32_t kSmallestAmaxBits = 27u << 23;  // 2^-100
     if (largest >= kInfinityBits) {
       scale = as_float(0x7fc00000u);
     } else if (largest >= kSmallestAmaxBits) {
@@ -81,9 +83,7 @@ struct Int8Scale {
       codes = true;
     }
   }
-  MONOLITH_DEVICE uint32_t code(float value) const {
-    return codes ? as_bits(value * inverse + kMagic) & 0xffu : 0;
-  }
+  MONOLITH_DEVICE uint32_t code(float value) const { return codes ? as_bits(value * inverse + kMagic) & 0xffu : 0; }
 };
 // `half_sums`: of the codes of each 16.
 MONOLITH_DEVICE void put_int8_numbers(Int8Block& block, int column, float scale, const int (&half_sums)[2]) {

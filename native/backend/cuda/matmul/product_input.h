@@ -10,9 +10,9 @@
 namespace monolith::cuda {
 
 enum class InputForm : uint8_t {
-  kFloats,   // as they are
+  kFloats,  // as they are
   kBf16,
-  kF16,      // each row divided by a power of two of its own
+  kF16,  // each row divided by a power of two of its own
   kInt8,
 };
 
@@ -30,10 +30,10 @@ constexpr InputForm input_form(Format format) {
 // Where it goes, in device memory: small, passed to kernels by value. kFloats: nowhere.
 struct ProductInput {
   InputForm form = InputForm::kFloats;
-  int32_t blocks = 0;          // of a row: 64 values each of 16 bits, 32 of 8. Those past its end are zeros
-  int32_t column_groups = 0;   // 16 bits: of 8 rows
-  void* data = nullptr;        // 8 bits: Int8Block
-  float* scales = nullptr;     // kF16: one per row
+  int32_t blocks = 0;         // of a row: 64 values each of 16 bits, 32 of 8. Those past its end are zeros
+  int32_t column_groups = 0;  // 16 bits: of 8 rows
+  void* data = nullptr;       // 8 bits: Int8Block
+  float* scales = nullptr;    // kF16: one per row
 };
 
 }  // namespace monolith::cuda

@@ -47,9 +47,7 @@ MONOLITH_DEVICE Counts counts_before(const Counts& own, Counts& total, BlockCoun
 }
 
 MONOLITH_DEVICE int32_t tiles_for(int32_t count, int width) { return (count + width - 1) / width; }
-MONOLITH_DEVICE int32_t slots_for(int32_t count) {
-  return (count + kSlotMultiple - 1) / kSlotMultiple * kSlotMultiple;
-}
+MONOLITH_DEVICE int32_t slots_for(int32_t count) { return (count + kSlotMultiple - 1) / kSlotMultiple * kSlotMultiple; }
 
 // One expert's tiles; how many.
 MONOLITH_DEVICE int32_t put_tiles(ColumnTile* to, int32_t first_slot, int32_t count, int expert, int width) {

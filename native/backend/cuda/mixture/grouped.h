@@ -13,22 +13,22 @@ inline constexpr int kSlotMultiple = 8;
 
 // A tile of columns: at most as many as the kernel's tile has, of one expert.
 struct alignas(16) ColumnTile {
-  int32_t first;   // slot, a multiple of kSlotMultiple
-  int32_t count;   // slots in use from there on; 0: no tile
+  int32_t first;  // slot, a multiple of kSlotMultiple
+  int32_t count;  // slots in use from there on; 0: no tile
   int32_t expert;
 };
 
 // Slots of one step. Device memory, filled on the device; a launch is as large as there could be tiles, and blocks
 // whose tile is none end at once.
 struct ColumnGroups {
-  const int32_t* source;   // [n_slots]: the row of x that a slot reads, -1: none; null: row i is slot i's
-  const int32_t* first_slot;   // [n_experts]: where an expert's slots begin, multiples of kSlotMultiple
-  const int32_t* count;   // [n_experts]: how many are in use
-  ColumnTile* tiles;   // most_tiles() of them
-  int n_slots;   // the most there can be, a multiple of kSlotMultiple
-  int n_pairs;   // rows x experts used of each
+  const int32_t* source;      // [n_slots]: the row of x that a slot reads, -1: none; null: row i is slot i's
+  const int32_t* first_slot;  // [n_experts]: where an expert's slots begin, multiples of kSlotMultiple
+  const int32_t* count;       // [n_experts]: how many are in use
+  ColumnTile* tiles;          // most_tiles() of them
+  int n_slots;                // the most there can be, a multiple of kSlotMultiple
+  int n_pairs;                // rows x experts used of each
   int n_experts;
-  mutable int tile_columns;   // that the tiles are cut for; 0: not yet
+  mutable int tile_columns;  // that the tiles are cut for; 0: not yet
 };
 
 // The most slots that `n_pairs` pairs of `n_experts` experts can fill.

@@ -12,8 +12,8 @@ namespace {
 constexpr int kThreads = 256;
 
 // Where experts' input is weighed: rows times their weight, to their slots. Blocks are of a row and an expert of it.
-__global__ void __launch_bounds__(kThreads)
-    weigh_kernel(const Floats4* x, const int32_t* slots, const float* weights, int n_used, int64_t quads, Floats4* out) {
+__global__ void __launch_bounds__(kThreads) weigh_kernel(const Floats4* x, const int32_t* slots, const float* weights,
+                                                         int n_used, int64_t quads, Floats4* out) {
   start_after_inputs();
   const int64_t pair = blockIdx.x, i = static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x;
   if (i >= quads) return;
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kThreads)
     float weight[kAtOnce];
     Floats4 x[kAtOnce];
     MONOLITH_UNROLL
-    for (int j = 0; j < kAtOnce; ++j) {   // past the last: the last once more, and not added
+    for (int j = 0; j < kAtOnce; ++j) {  // past the last: the last once more, and not added
       const int64_t pair = row * n_used + (begin + j < n_used ? begin + j : n_used - 1);
       weight[j] = weights ? weights[pair] : 1.0f;
       places[j] = slots[pair] * quads + i;
@@ -47,9 +47,9 @@ __global__ void __launch_bounds__(kThreads)
     for (int j = 0; j < kAtOnce; ++j) x[j] = result[places[j]];
     MONOLITH_UNROLL
     for (int j = 0; j < kAtOnce; ++j) {
-      const Floats4 next{fmaf(weight[j], x[j].x, sum.x), fmaf(weight[j], x[j].y, sum.y),
-                         fmaf(weight[j], x[j].z, sum.z), fmaf(weight[j], x[j].w, sum.w)};
-      const bool inside = begin + j < n_used;   // chosen, not jumped over: else each load waits for its own turn
+      const Floats4 next{fmaf(weight[j], x[j].x, sum.x), fmaf(weight[j], x[j].y, sum.y), fmaf(weight[j], x[j].z, sum.z),
+                         fmaf(weight[j], x[j].w, sum.w)};
+      const bool inside = begin + j < n_used;  // chosen, not jumped over: else each load waits for its own turn
       sum = {inside ? next.x : sum.x, inside ? next.y : sum.y, inside ? next.z : sum.z, inside ? next.w : sum.w};
     }
   }
@@ -139,7 +139,8 @@ Status CudaMixture::check(const Mixture& mixture) {
   if (router.groups > kMostExpertGroups)
     return refused(std::to_string(router.groups) + " groups of experts, only of " + std::to_string(kMostExpertGroups));
   if (mixture.by_token.of_token != nullptr && mixture.shape.n_used > kMostByToken)
-    return refused(std::to_string(mixture.shape.n_used) + " experts that a token has, only of " + std::to_string(kMostByToken));
+    return refused(std::to_string(mixture.shape.n_used) + " experts that a token has, only of " +
+                   std::to_string(kMostByToken));
   return {};
 }
 
@@ -168,7 +169,7 @@ void CudaMixture::run(const MatmulContext& context, const Mixture& mixture, cons
   const int64_t quads = n_embd / 4;
   const auto pieces = static_cast<unsigned>((quads + kThreads - 1) / kThreads);
   if (mixture.weighs_input) {
-    float* const weighed = parts.result;   // read before the downs write there
+    float* const weighed = parts.result;  // read before the downs write there
     launch(runtime_, weigh_kernel, dim3{static_cast<unsigned>(n_rows * shape_.n_used), pieces, 1}, kThreads, 0,
            reinterpret_cast<const Floats4*>(x), parts.routing.slots, parts.routing.weights, shape_.n_used, quads,
            reinterpret_cast<Floats4*>(weighed));
@@ -176,15 +177,15 @@ void CudaMixture::run(const MatmulContext& context, const Mixture& mixture, cons
     x = weighed;
   }
   matmul_grouped(runtime_, context, inner, x, groups);
-  groups.source = nullptr;   // slots read themselves
+  groups.source = nullptr;  // slots read themselves
   const MatmulTarget outer{mixture.down, parts.result, n_embd, mixture.down_bias};
   if (!mixture.gate) {
     activate(runtime_, mixture.activation.activation, parts.up, groups.n_slots * n_ff);
     matmul_grouped(runtime_, context, {&outer, 1}, parts.up, groups);
     return combine(mixture, parts, n_rows, out, add_to_out);
   }
-  const InputForm form = context.fused ? input_form(static_cast<const CudaMatrix*>(mixture.down)->format())
-                                       : InputForm::kFloats;
+  const InputForm form =
+      context.fused ? input_form(static_cast<const CudaMatrix*>(mixture.down)->format()) : InputForm::kFloats;
   gated_input(runtime_, mixture.activation, parts.gate, parts.up, groups.n_slots, n_ff,
               form == InputForm::kFloats ? parts.gate : nullptr, input_of(context, form, groups.n_slots, n_ff));
   matmul_grouped(runtime_, context, {&outer, 1}, parts.gate, groups, form);
@@ -194,9 +195,9 @@ void CudaMixture::run(const MatmulContext& context, const Mixture& mixture, cons
 void CudaMixture::combine(const Mixture& mixture, const Scratch& parts, int n_rows, float* out, bool add_to_out) {
   const int64_t quads = shape_.n_embd / 4;
   const dim3 grid{static_cast<unsigned>(n_rows), static_cast<unsigned>((quads + kThreads - 1) / kThreads), 1};
-  launch(runtime_, combine_kernel, grid, kThreads, 0, reinterpret_cast<const Floats4*>(parts.result), parts.routing.slots,
-         mixture.weighs_input ? nullptr : parts.routing.weights, shape_.n_used, quads, reinterpret_cast<Floats4*>(out),
-         add_to_out);
+  launch(runtime_, combine_kernel, grid, kThreads, 0, reinterpret_cast<const Floats4*>(parts.result),
+         parts.routing.slots, mixture.weighs_input ? nullptr : parts.routing.weights, shape_.n_used, quads,
+         reinterpret_cast<Floats4*>(out), add_to_out);
 }
 
 }  // namespace monolith::cuda

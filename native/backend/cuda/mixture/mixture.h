@@ -44,9 +44,9 @@ class CudaMixture {
   // Parts of `memory`; of null it only counts.
   struct Scratch {
     Scratch(unsigned char* memory, int max_rows, const MixtureShape& shape);
-    float* gate;     // [slot][n_ff]
-    float* up;       // [slot][n_ff]
-    float* result;   // [slot][n_embd]
+    float* gate;    // [slot][n_ff]
+    float* up;      // [slot][n_ff]
+    float* result;  // [slot][n_embd]
     Routing routing;
     size_t bytes;
   };

@@ -11,15 +11,15 @@ namespace {
 
 // What the choice of rows depends on.
 struct Choice {
-  const float* logits;   // [row][n_experts]
+  const float* logits;  // [row][n_experts]
   const float* bias;
   int32_t n_experts, n_used, groups, groups_used;
   RouterScore score;
-  bool plain;        // logits are in the order of what experts are chosen by
+  bool plain;  // logits are in the order of what experts are chosen by
   bool normalized;
   float scale;
-  const float* expert_scales;   // null: none
-  const int32_t* given;         // [row][n_used] experts; null: rows choose
+  const float* expert_scales;  // null: none
+  const int32_t* given;        // [row][n_used] experts; null: rows choose
 };
 
 // Of one row. An expert's key orders what it is chosen by, the largest first; 0: it is chosen already. A lane reads and
@@ -27,7 +27,7 @@ struct Choice {
 template <int kExperts>
 struct Keys {
   uint32_t of[kExperts];
-  float sums[kMostExpertGroups];   // of each group's best two
+  float sums[kMostExpertGroups];  // of each group's best two
 };
 
 // The zeros are equal, what is no number comes last.
@@ -68,7 +68,7 @@ MONOLITH_DEVICE void keep_groups(const Choice& choice, Keys<kExperts>& keys) {
   __syncwarp();
   for (int e = lane_id(); e < choice.n_experts; e += kWarp) {
     const int group = e / size;
-    int better = 0;   // the lower index among equals
+    int better = 0;  // the lower index among equals
     for (int other = 0; other < choice.groups; ++other)
       better += keys.sums[other] > keys.sums[group] || (other < group && keys.sums[other] == keys.sums[group]) ? 1 : 0;
     if (better >= choice.groups_used) keys.of[e] = key_of(-INFINITY);
@@ -82,7 +82,7 @@ MONOLITH_DEVICE void choose_row(const Choice& choice, int64_t row, Keys<kExperts
   const int lane = lane_id(), n = choice.n_experts, n_used = choice.n_used;
   const float* const logits = choice.logits + row * n;
   const bool sigmoids = choice.score == RouterScore::kSigmoid, roots = choice.score == RouterScore::kRootSoftplus;
-  float top = 0, all = 1;   // the largest logit; the sum of all exponentials
+  float top = 0, all = 1;  // the largest logit; the sum of all exponentials
   if (!sigmoids && !roots) {
     uint32_t largest = 0;
     for (int e = lane; e < n; e += kWarp) {
@@ -107,7 +107,7 @@ MONOLITH_DEVICE void choose_row(const Choice& choice, int64_t row, Keys<kExperts
   }
   if (choice.groups > 1) keep_groups(choice, keys);
 
-  uint32_t best = 0, at = 0;   // of the lane's experts
+  uint32_t best = 0, at = 0;  // of the lane's experts
   const auto look = [&] {
     best = 0;
     for (int e = lane; e < n; e += kWarp) {
@@ -138,7 +138,7 @@ MONOLITH_DEVICE void choose_row(const Choice& choice, int64_t row, Keys<kExperts
   } else if (!choice.normalized) {
     sum = 1;
   } else {
-    constexpr float kSmallest = 0x1p-126f;   // all may be too small to be told from 0
+    constexpr float kSmallest = 0x1p-126f;  // all may be too small to be told from 0
     sum = sum < kSmallest ? kSmallest : sum;
   }
   const float share = choice.scale / sum;
@@ -210,8 +210,7 @@ __global__ void __launch_bounds__(kFewThreads)
   __syncthreads();
   arrange<kFewThreads>(routing, sizes, shared.arrived, shared.counts);
   __syncthreads();
-  for (int pair = static_cast<int>(threadIdx.x); pair < sizes.n_pairs; pair += kFewThreads)
-    place(routing, sizes, pair);
+  for (int pair = static_cast<int>(threadIdx.x); pair < sizes.n_pairs; pair += kFewThreads) place(routing, sizes, pair);
 }
 
 // A block per row.
@@ -224,7 +223,7 @@ __global__ void __launch_bounds__(kWarp) choose_kernel(const Choice choice, cons
 }
 
 constexpr int kThreads = 1024;
-constexpr int kMostPlaced = 8 * kThreads;   // pairs that the arranging block places itself
+constexpr int kMostPlaced = 8 * kThreads;  // pairs that the arranging block places itself
 __global__ void __launch_bounds__(kThreads) arrange_kernel(const Routing routing, const Sizes sizes) {
   start_after_inputs();
   auto& shared = shared_memory<BlockCounts>();

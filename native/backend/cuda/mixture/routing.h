@@ -14,11 +14,11 @@ inline constexpr int kMostExperts = 4096, kMostExpertGroups = 64;
 
 // Device memory that route() fills.
 struct Routing {
-  int32_t* chosen;       // [row][n_used] experts, the first choice first
-  float* weights;        // [row][n_used]
-  int32_t* slots;        // [row][n_used]
-  int32_t* arrived;      // [n_experts], 0 between calls
-  int32_t* source;       // [n_slots] of ColumnGroups; likewise the rest
+  int32_t* chosen;   // [row][n_used] experts, the first choice first
+  float* weights;    // [row][n_used]
+  int32_t* slots;    // [row][n_used]
+  int32_t* arrived;  // [n_experts], 0 between calls
+  int32_t* source;   // [n_slots] of ColumnGroups; likewise the rest
   int32_t* first_slot;
   int32_t* count;
   ColumnTile* tiles;

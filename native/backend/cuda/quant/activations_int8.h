@@ -17,12 +17,12 @@ namespace monolith::cuda {
 // 32 k of 8 columns (rows of the input). Blocks lie [columns / 8][k / 32], k up to a multiple of kChunk (zeros past the
 // input's own). What columns past the input's have is left as it was: each output is of its own column alone.
 struct Int8Block {
-  Words2 codes[32];   // lane 4 g + t: column g, k 4 t.. and 16 + 4 t..
-  struct Pair {       // of columns 2 t and 2 t + 1
+  Words2 codes[32];  // lane 4 g + t: column g, k 4 t.. and 16 + 4 t..
+  struct Pair {      // of columns 2 t and 2 t + 1
     float scale[2];
-    float sums[2];    // -(scale * sum of a)
+    float sums[2];  // -(scale * sum of a)
   } columns[4];
-  float half_sums[4][2][2];   // [t][half][column]: the same of each half of 16 k
+  float half_sums[4][2][2];  // [t][half][column]: the same of each half of 16 k
 };
 static_assert(sizeof(Int8Block) == 384);
 
@@ -37,7 +37,7 @@ class Int8Activations {
 
   // Where rows of `cols` values go that another kernel writes in this form.
   ProductInput input(int64_t cols) const;
-  const Int8Block* blocks() const { return blocks_; }   // of what was converted last
+  const Int8Block* blocks() const { return blocks_; }  // of what was converted last
 
  private:
   Runtime& runtime_;

@@ -103,7 +103,7 @@ QuantLayout quant_layout(TensorType type, int64_t rows, int64_t cols) {
   layout.rows = rows;
   layout.cols = cols;
   const int64_t groups = (layout.n_chunks + numbers.chunks - 1) / numbers.chunks;
-  layout.tile_bytes = (layout.numbers_at() + groups * numbers.bytes + 127) / 128 * 128;   // whole cache lines
+  layout.tile_bytes = (layout.numbers_at() + groups * numbers.bytes + 127) / 128 * 128;  // whole cache lines
   if (const Levels known = levels_of(type); known.of) {
     int8_t levels[16];
     for (int i = 0; i < 16; ++i) levels[i] = static_cast<int8_t>(known.of[i] * known.factor);

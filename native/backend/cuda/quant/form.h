@@ -53,26 +53,26 @@
 namespace monolith::cuda {
 
 inline constexpr int kTileRows = 16, kChunk = 128, kSegments = 8;
-inline constexpr float kMagic = 12582912.0f;   // 1.5 * 2^23: integers below 2^22 around it are its last bits
+inline constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: integers below 2^22 around it are its last bits
 inline constexpr uint32_t kMagicBits = 0x4b400000;
-inline constexpr uint32_t kBiasedBits = 0x4b000000;   // of 2^23: a byte is its last bits
+inline constexpr uint32_t kBiasedBits = 0x4b000000;  // of 2^23: a byte is its last bits
 
 // What kernels are made for: the kind of codes, and how their sums become floats.
 enum class QuantShape : uint8_t {
-  kS8,        // Q8_0
-  kS4,        // Q4_0
-  kLevels4,   // IQ4_NL MXFP4 IQ4_XS
-  kU4,        // Q4_1 Q4_K
-  kU5,        // Q5_0 Q5_1 Q5_K
-  kS6,        // Q6_K
-  kU3,        // Q3_K; Q2_K TQ1_0 TQ2_0 without the high bit
-  kLevels3,   // IQ1 IQ2
-  kLevels4By16,   // IQ3 NVFP4
+  kS8,           // Q8_0
+  kS4,           // Q4_0
+  kLevels4,      // IQ4_NL MXFP4 IQ4_XS
+  kU4,           // Q4_1 Q4_K
+  kU5,           // Q5_0 Q5_1 Q5_K
+  kS6,           // Q6_K
+  kU3,           // Q3_K; Q2_K TQ1_0 TQ2_0 without the high bit
+  kLevels3,      // IQ1 IQ2
+  kLevels4By16,  // IQ3 NVFP4
 };
 struct QuantForm {
   int low_bits, high_bits;
-  int shift;          // codes are computed with at 2^shift times their value
-  int step;           // k that share a step: 32 or 16
+  int shift;  // codes are computed with at 2^shift times their value
+  int step;   // k that share a step: 32 or 16
   bool minima;
 };
 constexpr QuantForm form_of(QuantShape shape) {
@@ -102,17 +102,17 @@ struct QuantLayout {
   TensorType type;
   QuantShape shape;
   Numbers numbers;
-  int32_t high_bits;        // of the type: 0 for Q2_K and TQ
+  int32_t high_bits;  // of the type: 0 for Q2_K and TQ
   int32_t n_chunks;
-  int32_t code_bytes;       // of a chunk
-  int32_t number_chunks;    // that share one group of numbers: 1 or 2
-  int32_t number_bytes;     // of a group
+  int32_t code_bytes;     // of a chunk
+  int32_t number_chunks;  // that share one group of numbers: 1 or 2
+  int32_t number_bytes;   // of a group
   int64_t rows, cols;
   int64_t tile_bytes;
-  Words4 levels;            // sixteen bytes; zeros where codes stand for themselves
+  Words4 levels;  // sixteen bytes; zeros where codes stand for themselves
 
   MONOLITH_HOST_DEVICE int64_t n_tiles() const { return (rows + kTileRows - 1) / kTileRows; }
-  MONOLITH_HOST_DEVICE int64_t numbers_at() const { return int64_t{n_chunks} * code_bytes; }   // in a tile
+  MONOLITH_HOST_DEVICE int64_t numbers_at() const { return int64_t{n_chunks} * code_bytes; }  // in a tile
 };
 
 // One of the types above: all of a GGUF file that are not floats.

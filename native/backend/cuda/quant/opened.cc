@@ -14,7 +14,7 @@ int number_of(const OpenedBlock& block, int i) {
     case TensorType::kIQ1_M:
     case TensorType::kIQ2_XS:
     case TensorType::kIQ2_S: return 2 * (number >> (i % 2 * 4) & 15) + 1;
-    case TensorType::kIQ3_XXS: return 2 * number;   // quarters
+    case TensorType::kIQ3_XXS: return 2 * number;  // quarters
     default: return number;
   }
 }
@@ -27,9 +27,9 @@ void open(const uint8_t* from, int64_t n_blocks, uint8_t* to) {
   for (int64_t at = 0; at < n_blocks; ++at, from += block_bytes, to += kOpenedBytes) {
     open_block<T>(from, opened);
     std::memcpy(to, &opened.d, sizeof opened.d);
-    for (int i = 0; i < 16; ++i)   // ternary: scale and minimum of one each
+    for (int i = 0; i < 16; ++i)  // ternary: scale and minimum of one each
       to[kOpenedNumbersAt + i] = static_cast<uint8_t>(kTernary ? 0x11 : number_of<T>(opened, i) + 128);
-    if (T == TensorType::kIQ1_S)   // the sign of delta is the third bit of IQ1_M's codes
+    if (T == TensorType::kIQ1_S)  // the sign of delta is the third bit of IQ1_M's codes
       for (int i = 0; i < 256; ++i) opened.codes[i] |= static_cast<uint8_t>(opened.numbers[i / 32] >> 7 << 2);
     for (int i = 0; i < 128; ++i)
       to[kOpenedCodesAt + i] = static_cast<uint8_t>(opened.codes[2 * i] | opened.codes[2 * i + 1] << 4);

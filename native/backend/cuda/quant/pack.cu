@@ -13,7 +13,7 @@ using Bytes = const unsigned char*;
 
 // --- the file's blocks -----------------------------------------------------------------------------------------
 
-MONOLITH_DEVICE uint32_t load_bytes(Bytes from, int n) {   // little-endian; blocks are aligned to 1 or 2 bytes
+MONOLITH_DEVICE uint32_t load_bytes(Bytes from, int n) {  // little-endian; blocks are aligned to 1 or 2 bytes
   uint32_t word = 0;
   for (int i = 0; i < n; ++i) word |= uint32_t{from[i]} << (8 * i);
   return word;
@@ -45,7 +45,7 @@ MONOLITH_DEVICE int file_code(TensorType type, Bytes block, int i) {
       return (low | column(block + 128, 2, i) << 4) ^ 32;
     }
     case TensorType::kNVFP4: return block[4 + i / 16 * 8 + i % 8] >> (i % 16 < 8 ? 0 : 4) & 15;
-    default: return block[kOpenedCodesAt + i / 2] >> (i % 2 * 4) & 15;   // lattice types, opened
+    default: return block[kOpenedCodesAt + i / 2] >> (i % 2 * 4) & 15;  // lattice types, opened
   }
 }
 
@@ -67,9 +67,9 @@ MONOLITH_DEVICE uint32_t file_number(TensorType type, Bytes block, int i) {
 // --- tiles -----------------------------------------------------------------------------------------------------
 
 struct FileTile {
-  Bytes rows;          // the tile's first row
+  Bytes rows;  // the tile's first row
   int64_t row_bytes;
-  int n_rows;          // that there are
+  int n_rows;  // that there are
   int block_values, block_bytes;
   const QuantLayout& layout;
 
@@ -92,11 +92,11 @@ MONOLITH_DEVICE uint32_t code_word(const FileTile& tile, int64_t first_k, int wo
   const int low_bits = form_of(layout.shape).low_bits, low_words = low_bits / 2 * 128;
   const bool high = word >= low_words, levels = has_levels(layout.shape);
   if (high) word -= low_words;
-  const int bits = high ? layout.high_bits : low_bits, words = bits == 1 ? 2 : 4;   // of a lane
+  const int bits = high ? layout.high_bits : low_bits, words = bits == 1 ? 2 : 4;  // of a lane
   const int piece = word / (32 * words), lane = word / words % 32, w = word % words, g = lane / 4, t = lane % 4;
   uint32_t packed = 0;
   for (int at = 0; at < 32; at += bits) {
-    int i = at / 8, j = piece, m = w;   // byte, step, word of the fragment
+    int i = at / 8, j = piece, m = w;  // byte, step, word of the fragment
     if (bits == 4) {
       j = 2 * piece + w / 2;
       i = levels ? at / 4 % 4 : at / 8;
@@ -113,7 +113,7 @@ MONOLITH_DEVICE uint32_t code_word(const FileTile& tile, int64_t first_k, int wo
   return packed;
 }
 
-MONOLITH_DEVICE uint32_t bytes_word(const FileTile& tile, int row, int64_t k, int step) {   // of four steps from k
+MONOLITH_DEVICE uint32_t bytes_word(const FileTile& tile, int row, int64_t k, int step) {  // of four steps from k
   uint32_t packed = 0;
   for (int i = 0; i < 4; ++i) {
     const int64_t at = k + i * step;
@@ -122,7 +122,7 @@ MONOLITH_DEVICE uint32_t bytes_word(const FileTile& tile, int row, int64_t k, in
   }
   return packed;
 }
-MONOLITH_DEVICE uint32_t halves_word(const FileTile& tile, int row, int64_t k, int from) {   // of two steps from k
+MONOLITH_DEVICE uint32_t halves_word(const FileTile& tile, int row, int64_t k, int from) {  // of two steps from k
   const Bytes first = tile.block(row, k), second = tile.block(row, k + 32);
   return (first ? load_bytes(first + from, 2) : 0) | (second ? load_bytes(second + from, 2) : 0) << 16;
 }
@@ -146,8 +146,7 @@ MONOLITH_DEVICE uint32_t number_word(const FileTile& tile, int64_t first_k, int 
       const Bytes one = tile.block(word - 32, first_k), other = tile.block(word - 24, first_k);
       return (one ? load_bytes(one, 2) : 0) | (other ? load_bytes(other, 2) : 0) << 16;
     }
-    case Numbers::kScale16:
-      return bytes_word(tile, word / 4 + word / 2 % 2 * 8, first_k + word % 2 * 64, 16);
+    case Numbers::kScale16: return bytes_word(tile, word / 4 + word / 2 % 2 * 8, first_k + word % 2 * 64, 16);
     case Numbers::kSigned16:
     case Numbers::kNibbles: {
       if (word < 64)
@@ -155,7 +154,8 @@ MONOLITH_DEVICE uint32_t number_word(const FileTile& tile, int64_t first_k, int 
       if (layout.numbers == Numbers::kNibbles) {
         const Bytes block = tile.block((word - 64) / 2 + word % 2 * 8, first_k);
         if (!block) return 0;
-        return layout.type == TensorType::kQ2_K ? load_bytes(block + 80, 4) : load_bytes(block, 2) * 0x10001u;   // TQ: d twice
+        // TQ: d twice
+        return layout.type == TensorType::kQ2_K ? load_bytes(block + 80, 4) : load_bytes(block, 2) * 0x10001u;
       }
       const int d_at = layout.type == TensorType::kQ6_K ? 208 : layout.type == TensorType::kQ3_K ? 108 : 0;
       const Bytes one = tile.block(word - 64, first_k), other = tile.block(word - 56, first_k);
@@ -165,9 +165,8 @@ MONOLITH_DEVICE uint32_t number_word(const FileTile& tile, int64_t first_k, int 
   return 0;
 }
 
-__global__ void __launch_bounds__(kThreads)
-    pack_kernel(QuantLayout layout, int block_values, int block_bytes, Bytes rows, int64_t n_rows,
-                unsigned char* data) {
+__global__ void __launch_bounds__(kThreads) pack_kernel(QuantLayout layout, int block_values, int block_bytes,
+                                                        Bytes rows, int64_t n_rows, unsigned char* data) {
   start_after_inputs();
   const int64_t tile_index = blockIdx.x, left = n_rows - tile_index * kTileRows;
   const int64_t row_bytes = layout.cols / block_values * block_bytes;
@@ -196,7 +195,7 @@ __global__ void __launch_bounds__(kThreads)
 struct PackedRow {
   const QuantLayout& layout;
   Bytes tile;
-  int row;   // of the tile
+  int row;  // of the tile
 
   MONOLITH_DEVICE int part(Bytes from, int bits, int k) const {
     const int j = k / 32, i = k % 4, m = k / 16 % 2 * 2 + row / 8, lane = row % 8 * 4 + k / 4 % 4;
@@ -254,7 +253,7 @@ struct PackedRow {
       case Numbers::kPower: return mxfp4_step(group[place * 4 + k / 32]) * code;
       case Numbers::kSix: {
         const Bytes block = group + place * 16;
-        const int i = within * 4 + k / 32;   // scale and minimum i of eight
+        const int i = within * 4 + k / 32;  // scale and minimum i of eight
         const Bytes packed = block + 4;
         const int scale = i < 4 ? packed[i] & 63 : (packed[i + 4] & 15) | packed[i - 4] >> 6 << 4;
         const int minimum = i < 4 ? packed[i + 4] & 63 : packed[i + 4] >> 4 | packed[i] >> 6 << 4;
@@ -267,7 +266,7 @@ struct PackedRow {
       case Numbers::kScale16: return nvfp4_step(group[place * 8 + k / 16]) * code;
       case Numbers::kNibbles: {
         const int number = group[within * 128 + place * 8 + k / 16];
-        if (layout.type != TensorType::kQ2_K) return half_at(group + 256, place * 2) * (code - 1);   // ternary digits
+        if (layout.type != TensorType::kQ2_K) return half_at(group + 256, place * 2) * (code - 1);  // ternary digits
         return half_at(group + 256, place * 2) * static_cast<float>(number & 15) * code -
                half_at(group + 256, place * 2 + 1) * static_cast<float>(number >> 4);
       }
@@ -294,7 +293,8 @@ void pack_quantized(Runtime& runtime, const QuantLayout& layout, const unsigned 
   const int64_t pieces = (layout.tile_bytes / 4 + kThreads * 4 - 1) / (kThreads * 4);
   const dim3 grid{static_cast<unsigned>(tiles), static_cast<unsigned>(pieces < 64 ? pieces : 64), 1};
   launch(runtime, pack_kernel, grid, kThreads, 0, layout, static_cast<int>(traits.block_values),
-         static_cast<int>(packed_from_bytes(layout.type)), file_rows, n_rows, data + first_row / kTileRows * layout.tile_bytes);
+         static_cast<int>(packed_from_bytes(layout.type)), file_rows, n_rows,
+         data + first_row / kTileRows * layout.tile_bytes);
 }
 
 void embed_quantized(Runtime& runtime, const QuantLayout& layout, const unsigned char* data, const int32_t* tokens,

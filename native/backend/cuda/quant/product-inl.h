@@ -15,9 +15,9 @@ constexpr int kFewThreads = kSegments * kWarp;
 template <int nt>
 struct FarInputs {
   static constexpr bool kOneColumn = false;
-  const Words2* codes_at[nt];     // of the lane in the chunk's first block
+  const Words2* codes_at[nt];  // of the lane in the chunk's first block
   const Words4* columns_at[nt];
-  int n_columns;                  // from the first group's first on
+  int n_columns;  // from the first group's first on
 
   // `blocks` of the chunk and the first group of columns, `stride` of them between groups.
   MONOLITH_DEVICE FarInputs(const Int8Block* blocks, int64_t stride, int columns) : n_columns(columns) {
@@ -46,7 +46,7 @@ struct FarInputs {
 template <int mt, int nt>
 struct FewShared {
   static constexpr int kRows = 16 * mt, kColumns = 8 * nt;
-  float sums[kSegments][kColumns][kRows + 4];   // + 4: a warp's stores meet no bank twice
+  float sums[kSegments][kColumns][kRows + 4];  // + 4: a warp's stores meet no bank twice
 };
 
 // Brings a warp's part of its tile to the L2 cache, some KB before it is loaded. Registers alone hold too little to keep
@@ -56,7 +56,7 @@ struct FewShared {
 template <QuantShape S>
 class Bringer {
  public:
-  static constexpr int kAhead = form_of(S).low_bits == 8 ? 2 : 4;   // chunks
+  static constexpr int kAhead = form_of(S).low_bits == 8 ? 2 : 4;  // chunks
 
   MONOLITH_DEVICE Bringer(const QuantLayout& layout, const unsigned char* tile) {
     constexpr int kPiece = 128;
@@ -78,9 +78,10 @@ class Bringer {
 
 // Each warp a segment of K; `depth` chunks are on their way.
 template <QuantShape S, Numbers N, int mt, int nt, int depth>
-__global__ void __launch_bounds__(kFewThreads, nt > 1 && form_of(S).low_bits == 2 ? 1 : 2) few_kernel(const QuantProduct product) {
+__global__ void __launch_bounds__(kFewThreads, nt > 1 && form_of(S).low_bits == 2 ? 1 : 2)
+    few_kernel(const QuantProduct product) {
   let_next_start();
-  if (product.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
+  if (product.tiles) wait_for_inputs();  // which weights a block multiplies with has been computed, too
   using Shared = FewShared<mt, nt>;
   Shared& shared = shared_memory<Shared>();
   const QuantLayout& layout = product.layout;
@@ -161,7 +162,7 @@ __global__ void __launch_bounds__(kFewThreads, nt > 1 && form_of(S).low_bits == 
 // --- many columns ----------------------------------------------------------------------------------------------
 
 constexpr int kManyThreads = 128, kManyGroups = tile_size(QuantKernel::kMany).columns / 8, kManyStages = 3;
-constexpr int kColumnTiles = 16;   // neighbours in the order of blocks, so that they find their weights in the L2 cache
+constexpr int kColumnTiles = 16;  // neighbours in the order of blocks, so that they find their weights in the L2 cache
 
 // What a shape needs of an Int8Block, in pieces of 16 bytes: codes, columns, half sums.
 template <QuantShape S>
@@ -171,14 +172,14 @@ struct NearBlock {
 };
 template <QuantShape S>
 struct ManyShared {
-  NearBlock<S> stages[kManyStages][kManyGroups * 4];   // [columns / 8][step]
+  NearBlock<S> stages[kManyStages][kManyGroups * 4];  // [columns / 8][step]
   Floats4 totals[2 * kManyGroups][kManyThreads];
 };
 
 template <QuantShape S>
 struct NearInputs {
   static constexpr bool kOneColumn = false;
-  Near codes_at, columns_at;   // of the lane in the first block
+  Near codes_at, columns_at;  // of the lane in the first block
   MONOLITH_DEVICE explicit NearInputs(const NearBlock<S>* blocks)
       : codes_at(hidden(near_address(reinterpret_cast<const Words2*>(blocks) + lane_id()))),
         columns_at(hidden(near_address(blocks->pieces + 16 + lane_id() % 4))) {}
@@ -208,7 +209,7 @@ MONOLITH_DEVICE void copy_inputs(NearBlock<S>* to, const QuantProduct& product, 
 template <QuantShape S, Numbers N>
 __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduct product) {
   let_next_start();
-  if (product.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
+  if (product.tiles) wait_for_inputs();  // which weights a block multiplies with has been computed, too
   using Shared = ManyShared<S>;
   constexpr int mt = 2, nt = kManyGroups;
   Shared& shared = shared_memory<Shared>();
@@ -240,10 +241,10 @@ __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduc
   const Constants constants = find_constants(product);
   float acc[mt][nt][4] = {};
   int segment = 0, stage = 0;
-  bool summed = false;   // there are totals
+  bool summed = false;  // there are totals
   for (int chunk = 0; chunk < layout.n_chunks; ++chunk) {
     copies_wait<kManyStages - 2>();
-    __syncthreads();   // all have this chunk, and none reads the one before any more
+    __syncthreads();  // all have this chunk, and none reads the one before any more
     const int later = chunk + kManyStages - 1;
     if (later < layout.n_chunks)
       copy_inputs<S>(shared.stages[stage == 0 ? kManyStages - 1 : stage - 1], product, columns, later);

@@ -100,8 +100,9 @@ void quant_matmul(Runtime& runtime, const Int8Activations& scratch, std::span<co
         blocks = 0;
       }
       const MatmulTarget& target = targets[i];
-      product.targets[product.n_targets++] = {weights[i].data, target.out, target.bias, target.out_stride,
-                                              weights[i].layout.rows / n_experts, blocks, target.add_to_out};
+      product.targets[product.n_targets++] = {
+          weights[i].data, target.out,       target.bias, target.out_stride, weights[i].layout.rows / n_experts,
+          blocks,          target.add_to_out};
       const int64_t own_rows = weights[i].layout.rows / n_experts;
       blocks += static_cast<int32_t>((own_rows + tile_size(kernel).rows - 1) / tile_size(kernel).rows);
     }

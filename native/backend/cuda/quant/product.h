@@ -14,26 +14,27 @@
 
 namespace monolith::cuda {
 
-inline constexpr int kMostTargets = 4;   // of one launch
+inline constexpr int kMostTargets = 4;  // of one launch
 
 struct QuantTarget {
   const unsigned char* data;
   float* out;
-  const float* bias;       // or null
+  const float* bias;  // or null
   int64_t out_stride, rows;
-  int32_t first_block;     // of the launch's blocks of rows
+  int32_t first_block;  // of the launch's blocks of rows
   bool add_to_out;
 };
 
 // How kStream is launched (quant/stream-inl.h).
 struct StreamPlan {
-  int32_t columns;   // of a tile: 1, 2, 4, 8 or 16
-  int32_t groups;    // of warps in a block, each with rows of its own
-  int32_t stages;    // of each warp's ring
+  int32_t columns;  // of a tile: 1, 2, 4, 8 or 16
+  int32_t groups;   // of warps in a block, each with rows of its own
+  int32_t stages;   // of each warp's ring
 };
 inline constexpr int kMostStreamGroups = 2, kMostStreamStages = 4;
-inline constexpr int kStreamBarrierBytes = (kMostStreamGroups * 4 + kMostStreamGroups * kSegments * kMostStreamStages) * 8;
-inline constexpr int kStreamSumBytes = kSegments * (kTileRows + 4) * 4;   // of a column, in one buffer
+inline constexpr int kStreamBarrierBytes =
+    (kMostStreamGroups * 4 + kMostStreamGroups * kSegments * kMostStreamStages) * 8;
+inline constexpr int kStreamSumBytes = kSegments * (kTileRows + 4) * 4;  // of a column, in one buffer
 
 // A stage is two chunks, which numbers may share.
 MONOLITH_HOST_DEVICE int stream_stage_bytes(const QuantLayout& layout) {
@@ -52,15 +53,15 @@ std::optional<StreamPlan> plan_stream(const QuantLayout& layout, int64_t rows, i
 
 // One launch: several matrices of one type and one number of columns with one input. Passed to kernels by value.
 struct QuantProduct {
-  QuantLayout layout;      // of all; its rows are none's
+  QuantLayout layout;  // of all; its rows are none's
   QuantTarget targets[kMostTargets];
   int32_t n_targets;
-  int32_t n_columns;       // rows of the input
+  int32_t n_columns;  // rows of the input
   const Int8Block* x;
   // Of experts (grouped.h), whose matrices follow one another in each target; its rows are those of one. Null: none.
   const ColumnTile* tiles;
   int32_t most_tiles;
-  StreamPlan stream;       // of kStream
+  StreamPlan stream;  // of kStream
   // Four times the same: see quant/tiles-inl.h.
   uint32_t magic[4] = {kMagicBits, kMagicBits, kMagicBits, kMagicBits};
   uint32_t biased[4] = {kBiasedBits, kBiasedBits, kBiasedBits, kBiasedBits};

@@ -18,7 +18,7 @@ constexpr int kStreamThreads = kMostStreamGroups * kSegments * kWarp;
 constexpr int kStreamBuffers = 2;
 template <int kColumns>
 struct StreamSums {
-  float of[kSegments][kColumns][kTileRows + 4];   // + 4: a warp's stores meet no bank twice
+  float of[kSegments][kColumns][kTileRows + 4];  // + 4: a warp's stores meet no bank twice
 };
 // At the beginning of shared memory; then come sums, rings, inputs, as stream_shared_bytes() counts them.
 struct StreamBarriers {
@@ -30,7 +30,7 @@ static_assert(sizeof(StreamBarriers) == kStreamBarrierBytes && sizeof(StreamSums
 // Of a step's inputs what `kColumns` columns need, in pieces of 16 bytes: codes, columns, half sums.
 template <QuantShape S, int kColumns>
 struct StreamInput {
-  static constexpr int kGroups = (kColumns + 7) / 8;   // of 8 columns
+  static constexpr int kGroups = (kColumns + 7) / 8;  // of 8 columns
   static constexpr int kPairs = (kColumns + 1) / 2;
   static constexpr int kCodes = 2 * kColumns, kBytes = stream_step_bytes(S, kColumns), kPieces = kBytes / 16;
 };
@@ -105,7 +105,7 @@ MONOLITH_DEVICE void stream(const QuantProduct& product, int units) {
   };
   if (ahead.unit < units) ahead_tile = find_tile(ahead.unit);
   int ahead_stage = 0;
-  const auto produce = [&] {   // nothing where the stream is at its end
+  const auto produce = [&] {  // nothing where the stream is at its end
     if (ahead.unit >= units) return;
     Barrier& full = shared.full[warp][ahead_stage];
     unsigned char* const stage = ring + ahead_stage * stage_bytes;
@@ -139,13 +139,12 @@ MONOLITH_DEVICE void stream(const QuantProduct& product, int units) {
     MONOLITH_ROLLED
     for (int at = static_cast<int>(threadIdx.x); at < pieces; at += static_cast<int>(blockDim.x)) {
       const int step = at / Input::kPieces, piece = at % Input::kPieces;
-      int of_group = piece, each = 16, begin = 0;   // within its kind, and how many a group of columns has of it
+      int of_group = piece, each = 16, begin = 0;  // within its kind, and how many a group of columns has of it
       if (piece >= Input::kCodes) of_group -= Input::kCodes, each = 4, begin = 16;
       if (piece >= Input::kCodes + Input::kPairs) of_group -= Input::kPairs, begin = 20;
       const int column_group = Input::kGroups == 1 ? 0 : of_group / each;
       const Int8Block* const block = from + int64_t{column_group} * layout.n_chunks * 4 + step;
-      copy_async(inputs_at + at * 16,
-                 reinterpret_cast<const Words4*>(block) + begin + (of_group - column_group * each),
+      copy_async(inputs_at + at * 16, reinterpret_cast<const Words4*>(block) + begin + (of_group - column_group * each),
                  columns.first + column_group * 8 < columns.end);
     }
     copies_commit();
@@ -171,7 +170,8 @@ MONOLITH_DEVICE void stream(const QuantProduct& product, int units) {
         if (chunk < first || chunk >= end) continue;
         TileCodes<S> codes[1];
         codes[0].load_near(near_address(stage + half * layout.code_bytes), layout.high_bits);
-        const ReadyNumbers numbers[1] = {ready<S, N>(load_near_numbers<S, N>(near_address(stage + numbers_at), half), half)};
+        const ReadyNumbers numbers[1] = {
+            ready<S, N>(load_near_numbers<S, N>(near_address(stage + numbers_at), half), half)};
         const int steps_left = steps_from(layout, chunk);
         if (steps_left >= 4) {
           MONOLITH_UNROLL
@@ -183,14 +183,14 @@ MONOLITH_DEVICE void stream(const QuantProduct& product, int units) {
         }
         inputs.next_chunk(1);
       }
-      __syncwarp();   // all have read it
+      __syncwarp();  // all have read it
       if (lane == 0) produce();
       __syncwarp();
       if (++stage_number == stages) stage_number = 0, parity ^= 1;
     }
     const int buffer = tile % kStreamBuffers, round = tile / kStreamBuffers % 2;
     auto& sums = all_sums[group * kStreamBuffers + buffer].of;
-    barrier_wait(shared.free[group][buffer], round ^ 1);   // in the first round at once
+    barrier_wait(shared.free[group][buffer], round ^ 1);  // in the first round at once
     MONOLITH_UNROLL
     for (int n = 0; n < Input::kGroups; ++n) {
       MONOLITH_UNROLL
@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(kStreamThreads, kColumns <= 8 ? 2 : 1)
     stream_kernel(const QuantProduct product, [[maybe_unused]] int units) {
   let_next_start();
 #if MONOLITH_WGMMA
-  if (product.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
+  if (product.tiles) wait_for_inputs();  // which weights a block multiplies with has been computed, too
   stream<S, N, kColumns>(product, units);
 #else
   wait_for_inputs();

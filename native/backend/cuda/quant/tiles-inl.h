@@ -19,7 +19,7 @@ struct TileCodes {
   static constexpr QuantForm form = form_of(S);
   static constexpr int kPieces = form.low_bits / 2;
   Words4 low[kPieces];
-  Words4 high;   // x and y where it is one bit
+  Words4 high;  // x and y where it is one bit
 
   MONOLITH_DEVICE static const Words4* place(const QuantLayout& layout, const unsigned char* tile, int chunk) {
     return hidden(reinterpret_cast<const Words4*>(tile + int64_t{chunk} * layout.code_bytes) + lane_id());
@@ -64,7 +64,7 @@ MONOLITH_DEVICE uint32_t look_up(const Words4& levels, uint32_t codes) {
 
 // Four of eight levels, by bytes' codes.
 MONOLITH_DEVICE uint32_t look_up8(const Words4& levels, uint32_t codes) {
-  const uint32_t pairs = codes | codes >> 4;   // nibbles of bytes 0 and 2
+  const uint32_t pairs = codes | codes >> 4;  // nibbles of bytes 0 and 2
   return choose_bytes(levels.x, levels.y, choose_bytes(pairs, 0, 0x4420u));
 }
 
@@ -138,8 +138,8 @@ MONOLITH_DEVICE Unit unit_of(float number) { return {number, -8388608.0f * numbe
 // What a kernel has in registers from its beginning. Constants that the compiler knows it would make anew before every
 // instruction that cannot hold them; which ones a lane picks out of four equal ones it cannot know.
 struct Constants {
-  Start start;       // of products: kMagicBits
-  uint32_t biased;   // kBiasedBits
+  Start start;      // of products: kMagicBits
+  uint32_t biased;  // kBiasedBits
 };
 MONOLITH_DEVICE Constants find_constants(const QuantProduct& product) {
   const auto lane = static_cast<unsigned>(lane_id());
@@ -275,7 +275,7 @@ MONOLITH_DEVICE float times(float biased, const Unit& unit) { return fmaf(biased
 MONOLITH_DEVICE float signed_times(float biased, const Unit& unit) { return (biased - 8388736.0f) * unit.of; }
 
 struct Step {
-  float step, magic;   // magic: -kMagic * step
+  float step, magic;  // magic: -kMagic * step
   float floor;
 };
 
@@ -307,8 +307,10 @@ MONOLITH_DEVICE Step step_of(const ReadyNumbers& numbers, int r, int j, int half
     of.step = signed_times(biased_byte(words[0], j, biased), numbers.d[r]);
   } else {
     of.step = half_of(words[j / 2], j % 2) * kUnshifted<S>;
-    if (N == Numbers::kHalfMin) of.floor = -half_of(words[2 + j / 2], j % 2);
-    else if (S == QuantShape::kU5) of.floor = 16.0f * of.step;
+    if (N == Numbers::kHalfMin)
+      of.floor = -half_of(words[2 + j / 2], j % 2);
+    else if (S == QuantShape::kU5)
+      of.floor = 16.0f * of.step;
   }
   of.magic = -kMagic * of.step;
   return of;
@@ -341,7 +343,7 @@ MONOLITH_DEVICE void multiply(const QuantLayout& layout, int j, const TileCodes<
     const Words2 b = inputs.codes(j, n);
     const Words4 columns = inputs.columns(j, n);
     const float scale[2] = {as_float(columns.x), as_float(columns.y)};
-    Words4 sums{columns.z, columns.w, 0, 0};   // of each part
+    Words4 sums{columns.z, columns.w, 0, 0};  // of each part
     if constexpr (form.minima && kParts == 2) sums = inputs.half_sums(j, n);
     MONOLITH_UNROLL
     for (int half = 0; half < kParts; ++half) {

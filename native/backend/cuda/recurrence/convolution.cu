@@ -9,7 +9,7 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kThreads = 64;
-constexpr int kTogether = 16;   // rows
+constexpr int kTogether = 16;  // rows
 
 template <int kTaps>
 struct Filter {
@@ -25,9 +25,8 @@ struct Filter {
 };
 
 template <int kTaps>
-__global__ void __launch_bounds__(kThreads)
-    convolve_kernel(Convolution convolution, const DeviceSegment* segments, int units, LayerSlots state, float* x,
-                    int64_t stride) {
+__global__ void __launch_bounds__(kThreads) convolve_kernel(Convolution convolution, const DeviceSegment* segments,
+                                                            int units, LayerSlots state, float* x, int64_t stride) {
   start_after_inputs();
   constexpr int kKept = kTaps - 1;
   const int channel = static_cast<int>(blockIdx.x) % units * kThreads + static_cast<int>(threadIdx.x);
@@ -38,7 +37,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int j = 0; j < kTaps; ++j) filter.weight[j] = convolution.weight[static_cast<int64_t>(channel) * kTaps + j];
   filter.bias = convolution.bias ? convolution.bias[channel] : 0.0f;
   filter.silu = convolution.silu;
-  float inputs[kKept + kTogether];   // what is kept comes first
+  float inputs[kKept + kTogether];  // what is kept comes first
   for (ChainWalk walk(segments, static_cast<int>(blockIdx.x) / units); walk.more; walk.advance()) {
     const DeviceSegment& own = walk.own;
     if (!walk.holds()) {

@@ -11,7 +11,7 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kWarps = 4, kThreads = kWarps * kWarp, kColumns = kWarps * kBlockColumns;
-constexpr int kTogether = 8;   // rows
+constexpr int kTogether = 8;  // rows
 
 template <int kEach, bool kChannelDecay>
 struct Rows {
@@ -68,15 +68,17 @@ MONOLITH_DEVICE void prepare(const DeltaRule& rule, const DeltaInputs& inputs, i
   const int64_t of_row = row * rule.n_value_heads + head;
   shared.qk[at] = qk;
   shared.beta[at] = 1.0f / (1.0f + exponential(0.0f - inputs.beta[of_row]));
-  if constexpr (!kChannelDecay) shared.decay[at][0] = decay_of(inputs.decay[of_row], rule.decay_bias[head], rule.rate[head]);
+  if constexpr (!kChannelDecay)
+    shared.decay[at][0] = decay_of(inputs.decay[of_row], rule.decay_bias[head], rule.rate[head]);
 }
 
 // By one warp: a row's result, and what it makes of the state. With S' = decay S + k d^T, d = beta (v - k (decay S)), the
 // result q S' is q (decay S) + (q k) d, so that both sums are over the same numbers. `n`: columns of the warp.
 template <int kEach, bool kChannelDecay>
-MONOLITH_DEVICE void carry_on(const Rows<kEach, kChannelDecay>& shared, int at, StateBlock<kEach>& state, int n, float* out) {
+MONOLITH_DEVICE void carry_on(const Rows<kEach, kChannelDecay>& shared, int at, StateBlock<kEach>& state, int n,
+                              float* out) {
   const int lane = lane_id(), slice = lane / 4, first = warp_id() * kBlockColumns + lane % 4 * 4;
-  Floats4 ks[2] = {}, qs[2] = {};   // dimensions of even j, and of odd ones
+  Floats4 ks[2] = {}, qs[2] = {};  // dimensions of even j, and of odd ones
   MONOLITH_UNROLL
   for (int j = 0; j < kEach; ++j) {
     const int d = slice + kSlices * j;
@@ -84,7 +86,7 @@ MONOLITH_DEVICE void carry_on(const Rows<kEach, kChannelDecay>& shared, int at, 
     ks[j % 2] = plus_times(ks[j % 2], shared.k[at][d], state.at[j]);
     qs[j % 2] = plus_times(qs[j % 2], shared.q[at][d], state.at[j]);
   }
-  const float sum = sum_slices(plus(ks[0], ks[1]), plus(qs[0], qs[1]));   // lanes below 16: of k; the others: of q
+  const float sum = sum_slices(plus(ks[0], ks[1]), plus(qs[0], qs[1]));  // lanes below 16: of k; the others: of q
   const int column = sum_column();
   const float own = shared.beta[at] * (shared.v[at][first + column] - sum);
   const int quad = lane % 4;
@@ -98,9 +100,8 @@ MONOLITH_DEVICE void carry_on(const Rows<kEach, kChannelDecay>& shared, int at, 
 }
 
 template <int kEach, bool kChannelDecay>
-__global__ void __launch_bounds__(kThreads)
-    delta_kernel(DeltaRule rule, const DeviceSegment* segments, int groups, LayerSlots slots, DeltaInputs inputs,
-                 float* out) {
+__global__ void __launch_bounds__(kThreads) delta_kernel(DeltaRule rule, const DeviceSegment* segments, int groups,
+                                                         LayerSlots slots, DeltaInputs inputs, float* out) {
   start_after_inputs();
   auto& shared = shared_memory<Rows<kEach, kChannelDecay>>();
   const int units = rule.n_value_heads * groups, unit = static_cast<int>(blockIdx.x) % units;
@@ -113,13 +114,15 @@ __global__ void __launch_bounds__(kThreads)
   for (ChainWalk walk(segments, static_cast<int>(blockIdx.x) / units); walk.more; walk.advance()) {
     const DeviceSegment& own = walk.own;
     if (block < blocks && !walk.holds()) {
-      if (own.state_from == kNoSlot) state.clear();
-      else state.load(slots.of(own.state_from) + place, rule.key_dim);
+      if (own.state_from == kNoSlot)
+        state.clear();
+      else
+        state.load(slots.of(own.state_from) + place, rule.key_dim);
     }
     for (int first = 0; first < own.n_tokens; first += kTogether) {
       const int together = own.n_tokens - first < kTogether ? own.n_tokens - first : kTogether;
       const int64_t row = own.first_row + first;
-      __syncthreads();   // the rows before these have been read
+      __syncthreads();  // the rows before these have been read
       for (int i = warp; i < together; i += kWarps) prepare(rule, inputs, row + i, head, column, i, shared);
       __syncthreads();
       if (block >= blocks) continue;

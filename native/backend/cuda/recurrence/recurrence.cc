@@ -13,7 +13,8 @@ Status refused(const std::string& what) {
 
 Status check_recurrence(const Convolution& convolution) {
   if (convolution.n_taps <= kMostTaps) return {};
-  return refused("convolution of " + std::to_string(convolution.n_taps) + " taps, only of " + std::to_string(kMostTaps));
+  return refused("convolution of " + std::to_string(convolution.n_taps) + " taps, only of " +
+                 std::to_string(kMostTaps));
 }
 
 Status check_recurrence(const DeltaRule& rule) {

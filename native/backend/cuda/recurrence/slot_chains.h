@@ -15,24 +15,24 @@ namespace monolith::cuda {
 
 class SlotChains {
  public:
-  void reserve(int max_rows);   // no step has more segments
+  void reserve(int max_rows);  // no step has more segments
   // Fills the slots and chains of `to`, the device's copies of `segments`.
   void link(std::span<const Segment> segments, std::span<DeviceSegment> to);
 
  private:
   // Who has used a slot in this step.
   struct Use {
-    uint32_t step = 0;    // another one's: nobody
+    uint32_t step = 0;  // another one's: nobody
     int32_t slot = 0;
-    int32_t last = 0;     // segment
+    int32_t last = 0;  // segment
     bool written = false;
     bool shared = false;  // segments of several chains have read it
   };
-  Use* use_of(int32_t slot);      // null: nobody has used it
+  Use* use_of(int32_t slot);  // null: nobody has used it
   Use& take_use(int32_t slot);
 
-  std::vector<Use> uses_;                   // by a hash of the slot, a power of two of them
-  std::vector<int32_t> chain_, end_;        // of a segment: its chain's first; of that: its chain's last
+  std::vector<Use> uses_;             // by a hash of the slot, a power of two of them
+  std::vector<int32_t> chain_, end_;  // of a segment: its chain's first; of that: its chain's last
   uint32_t step_ = 0;
 };
 

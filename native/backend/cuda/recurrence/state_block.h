@@ -10,12 +10,12 @@
 namespace monolith::cuda {
 
 inline constexpr int kBlockColumns = 16;
-inline constexpr int kSlices = 8;   // lanes that share a column's dimensions
+inline constexpr int kSlices = 8;  // lanes that share a column's dimensions
 
 // kEach dimensions a lane.
 template <int kEach>
 struct StateBlock {
-  static constexpr int dims = kSlices * kEach;   // the most
+  static constexpr int dims = kSlices * kEach;  // the most
   Floats4 at[kEach];
 
   MONOLITH_DEVICE static bool has(int j, int dim) { return lane_id() / 4 + kSlices * j < dim; }
@@ -74,7 +74,7 @@ MONOLITH_DEVICE float sum_slices(const Floats4& a) {
 struct ChainWalk {
   const DeviceSegment* segments;
   DeviceSegment own;
-  int32_t held = kNoSlot;   // the slot whose state the registers hold
+  int32_t held = kNoSlot;  // the slot whose state the registers hold
   bool more = true;
 
   MONOLITH_DEVICE ChainWalk(const DeviceSegment* all, int first) : segments(all), own(all[first]) {

@@ -9,12 +9,12 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kWarps = 4, kThreads = kWarps * kWarp, kColumns = kWarps * kBlockColumns;
-constexpr int kTogether = 8;   // rows
+constexpr int kTogether = 8;  // rows
 
 template <int kEach>
 struct Rows {
   static constexpr int dims = StateBlock<kEach>::dims;
-  float b[kTogether][dims], c[kTogether][dims];   // zeros past the state's dimensions
+  float b[kTogether][dims], c[kTogether][dims];  // zeros past the state's dimensions
   float x[kTogether][kColumns];
   float step[kTogether], decay[kTogether];
 };
@@ -30,7 +30,8 @@ MONOLITH_DEVICE void prepare(const StateSpace& space, const StateSpaceInputs& in
     shared.c[at][d] = d < dim ? inputs.c[group_at + d] : 0.0f;
   }
   const int64_t x_at = row * inputs.stride + static_cast<int64_t>(head) * space.head_dim + column;
-  for (int i = lane; i < kColumns; i += kWarp) shared.x[at][i] = column + i < space.head_dim ? inputs.x[x_at + i] : 0.0f;
+  for (int i = lane; i < kColumns; i += kWarp)
+    shared.x[at][i] = column + i < space.head_dim ? inputs.x[x_at + i] : 0.0f;
   if (lane != 0) return;
   const float step = softplus(inputs.step[row * space.n_heads + head] + space.step_bias[head]);
   shared.step[at] = step;
@@ -39,11 +40,12 @@ MONOLITH_DEVICE void prepare(const StateSpace& space, const StateSpaceInputs& in
 
 // By one warp: a row's result, and what it makes of the state. `n`: columns of the warp.
 template <int kEach>
-MONOLITH_DEVICE void carry_on(const Rows<kEach>& shared, int at, StateBlock<kEach>& state, float skip, int n, float* out) {
+MONOLITH_DEVICE void carry_on(const Rows<kEach>& shared, int at, StateBlock<kEach>& state, float skip, int n,
+                              float* out) {
   const int lane = lane_id(), slice = lane / 4, first = warp_id() * kBlockColumns + lane % 4 * 4;
   const Floats4 change = times(*reinterpret_cast<const Floats4*>(&shared.x[at][first]), shared.step[at]);
   const float decay = shared.decay[at];
-  Floats4 sums[2] = {};   // dimensions of even j, and of odd ones
+  Floats4 sums[2] = {};  // dimensions of even j, and of odd ones
   MONOLITH_UNROLL
   for (int j = 0; j < kEach; ++j) {
     const int d = slice + kSlices * j;
@@ -72,13 +74,15 @@ __global__ void __launch_bounds__(kThreads)
   for (ChainWalk walk(segments, static_cast<int>(blockIdx.x) / units); walk.more; walk.advance()) {
     const DeviceSegment& own = walk.own;
     if (block < blocks && !walk.holds()) {
-      if (own.state_from == kNoSlot) state.clear();
-      else state.load(slots.of(own.state_from) + place, space.state_dim);
+      if (own.state_from == kNoSlot)
+        state.clear();
+      else
+        state.load(slots.of(own.state_from) + place, space.state_dim);
     }
     for (int first = 0; first < own.n_tokens; first += kTogether) {
       const int together = own.n_tokens - first < kTogether ? own.n_tokens - first : kTogether;
       const int64_t row = own.first_row + first;
-      __syncthreads();   // the rows before these have been read
+      __syncthreads();  // the rows before these have been read
       for (int i = warp; i < together; i += kWarps) prepare(space, inputs, row + i, head, column, i, shared);
       __syncthreads();
       if (block >= blocks) continue;

@@ -10,11 +10,11 @@
 namespace monolith::cuda {
 namespace {
 
-constexpr size_t kAlignment = 16;              // of lists
-constexpr size_t kMaskBytes = size_t{16} << 20;       // masks that go there at once, beyond one task's lists
-constexpr size_t kAdjustedBytes = size_t{32} << 20;   // rows whose logits are changed, at once
-constexpr size_t kFewBiases = 16;              // so few are compared each with each
-constexpr size_t kSmallGap = 65536;            // what takes less time to send along than another copy
+constexpr size_t kAlignment = 16;                    // of lists
+constexpr size_t kMaskBytes = size_t{16} << 20;      // masks that go there at once, beyond one task's lists
+constexpr size_t kAdjustedBytes = size_t{32} << 20;  // rows whose logits are changed, at once
+constexpr size_t kFewBiases = 16;                    // so few are compared each with each
+constexpr size_t kSmallGap = 65536;                  // what takes less time to send along than another copy
 
 size_t words_of(int n_vocab) { return (static_cast<size_t>(n_vocab) + 63) / 64; }
 size_t row_bytes(int n_vocab) { return static_cast<size_t>(n_vocab) * sizeof(float); }
@@ -43,11 +43,11 @@ int32_t only_token(const SampleTask& task) {
 
 // What goes to the device together.
 struct DeviceSampler::Round {
-  DeviceTask* tasks;       // in staging_
+  DeviceTask* tasks;  // in staging_
   size_t n_tasks = 0;
-  unsigned char* lists;    // in staging_
-  size_t list_bytes = 0;   // used
-  int n_adjusted = 0;      // tasks that change their logits
+  unsigned char* lists;   // in staging_
+  size_t list_bytes = 0;  // used
+  int n_adjusted = 0;     // tasks that change their logits
 
   // Room for `bytes`; null if there is none.
   void* room(size_t bytes, size_t capacity) {
@@ -86,8 +86,10 @@ Status DeviceSampler::reserve(int n_vocab, int most_tasks) {
   const size_t adjusted = static_cast<size_t>(n_adjusted_) * row_bytes(n_vocab_);
   Status status;
   const auto take = [&]<typename T>(T*& memory, Result<void*> taken) {
-    if (taken) memory = static_cast<T*>(*taken);
-    else if (status) status = taken.error();
+    if (taken)
+      memory = static_cast<T*>(*taken);
+    else if (status)
+      status = taken.error();
   };
   take(staging_, runtime_.allocate_pinned(staged));
   take(host_results_, runtime_.allocate_pinned(answers));
@@ -109,7 +111,7 @@ void DeviceSampler::sample(int n_vocab, std::span<const SampleTask> tasks, std::
 
 void DeviceSampler::begin(int n_vocab, std::span<const SampleTask> tasks) {
   if (n_vocab > n_vocab_) throw std::runtime_error("no memory was reserved to sample a vocabulary of this size");
-  if (n_begun_ > 0) runtime_.synchronize();   // given up, and maybe still on its way
+  if (n_begun_ > 0) runtime_.synchronize();  // given up, and maybe still on its way
   n_begun_ = start(n_vocab, tasks);
 }
 

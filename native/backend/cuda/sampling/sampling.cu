@@ -13,14 +13,14 @@ namespace {
 constexpr int kThreads = 1024;
 constexpr int kWarps = kThreads / kWarp;
 constexpr int kBins = 2048;
-constexpr int kMostFetched = 2048;   // that are sorted
+constexpr int kMostFetched = 2048;  // that are sorted
 constexpr int kTile = 1024;
 static_assert(kBins == 2 * kThreads && kMostFetched == 2 * kThreads && kTile == kThreads);
 static_assert(kMostSampled <= kTile * kThreads);
 constexpr uint64_t kNothing = ~uint64_t{0};
 
 struct Bins {
-  uint32_t low[kBins], high[kBins];   // of sums
+  uint32_t low[kBins], high[kBins];  // of sums
   uint32_t count[kBins];
 };
 
@@ -31,7 +31,7 @@ struct Shared {
   };
   uint64_t keys[kMostFetched];
   uint64_t of_warp[kWarps];
-  uint64_t passed;                    // what one thread found and all are to know
+  uint64_t passed;  // what one thread found and all are to know
   uint32_t number, count;
 };
 
@@ -40,7 +40,7 @@ MONOLITH_DEVICE float never() { return -std::numeric_limits<float>::infinity(); 
 // exp(x) for x <= 0 in quanta of 2^-34: operation by operation that of engine/sampling/sampler_kernels-inl.h. Below 2^-35, where
 // most of a row's logits are, that is nothing: said at once.
 MONOLITH_DEVICE float quantized_exp(float x) {
-  if (!(x >= -24.5f)) return 0.0f;   // 2^-35.3; and no number
+  if (!(x >= -24.5f)) return 0.0f;  // 2^-35.3; and no number
   constexpr float kRound = 12582912.0f;
   const float shifted = x * 1.44269504f + kRound;
   const float n = shifted - kRound;
@@ -62,7 +62,7 @@ MONOLITH_DEVICE uint64_t quanta_of(float weight) { return static_cast<uint64_t>(
 // Logits of the tokens that a mask lets through.
 struct Row {
   const float* logits;
-  const uint64_t* mask;   // null: all
+  const uint64_t* mask;  // null: all
   int n;
   MONOLITH_DEVICE float at(int id) const {
     return mask && (mask[id / 64] >> (id % 64) & 1) == 0 ? never() : logits[id];
@@ -152,9 +152,8 @@ MONOLITH_DEVICE void for_each(const float* logits, int n, F&& f) {
 template <typename F>
 MONOLITH_DEVICE void for_each(const Row& row, F&& f) {
   if (!row.mask) return for_each(row.logits, row.n, f);
-  for_each(row.logits, row.n, [&](int id, float logit) {
-    f(id, (row.mask[id / 64] >> (id % 64) & 1) != 0 ? logit : never());
-  });
+  for_each(row.logits, row.n,
+           [&](int id, float logit) { f(id, (row.mask[id / 64] >> (id % 64) & 1) != 0 ? logit : never()); });
 }
 
 // Key of the best token; `finite` if all logits are, allowed or not.
@@ -210,9 +209,9 @@ MONOLITH_DEVICE bool adjust(const DeviceTask& task, int n_vocab, Shared& shared)
 // The part of a row that is being looked into: a bin of each level so far.
 struct Part {
   int level = 0;
-  int distance = 0;                      // level 0
-  uint32_t rank = 0, rank_mask = 0;      // levels 1 to 3
-  uint32_t id = 0, id_mask = 0;          // levels 4 and 5
+  int distance = 0;                  // level 0
+  uint32_t rank = 0, rank_mask = 0;  // levels 1 to 3
+  uint32_t id = 0, id_mask = 0;      // levels 4 and 5
 
   // Monotone in the logit. From 25 on weights are 0.
   static MONOLITH_DEVICE int distance_of(float logit, const Scale& scale) {
@@ -292,7 +291,7 @@ MONOLITH_DEVICE Cut select(const Row& row, const Scale& scale, const Cut& outer,
   for (;;) {
     for (int i = t; i < kBins; i += kThreads) shared.bins.low[i] = shared.bins.high[i] = shared.bins.count[i] = 0;
     __syncthreads();
-    uint32_t far = 0;   // most tokens are, and would all meet in one bin
+    uint32_t far = 0;  // most tokens are, and would all meet in one bin
     for_each(row, [&](int id, float logit) {
       if (!outer.keeps(logit, id)) return;
       const uint64_t value = worth(logit);
@@ -462,7 +461,7 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(const DeviceTask* task
   uint64_t best_of_all = best;
   if (task.mask) {
     if (task.n_top >= 0) best_of_all = find_best(all, ignored, shared);
-    if (logit_of_key(best) == never()) {   // all it allows is banned: that is not applied
+    if (logit_of_key(best) == never()) {  // all it allows is banned: that is not applied
       row.logits = task.logits;
       best = find_best(row, ignored, shared);
     }

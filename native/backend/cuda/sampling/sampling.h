@@ -21,28 +21,28 @@ struct TokenBias {
 // A SampleTask whose lists are on the device.
 struct DeviceTask {
   const float* logits;
-  float* adjusted;            // room for a row; null: nothing changes the logits
-  const uint64_t* mask;       // null: every token is allowed
+  float* adjusted;       // room for a row; null: nothing changes the logits
+  const uint64_t* mask;  // null: every token is allowed
   const TokenBias* bias;
   const int32_t* banned;
   const UsedToken* used;
   uint64_t random;
   int32_t n_bias, n_banned, n_used;
-  int32_t bias_repeats;       // 1: a token has more than one bias
-  int32_t only;               // the one token that is allowed; -1: there are others, or all are
-  int32_t greedy;             // 1: the best is taken
+  int32_t bias_repeats;  // 1: a token has more than one bias
+  int32_t only;          // the one token that is allowed; -1: there are others, or all are
+  int32_t greedy;        // 1: the best is taken
   float inverse_temperature;
-  int32_t top_k;              // n_vocab: off
+  int32_t top_k;  // n_vocab: off
   float top_p, min_p;
   float repetition_penalty, frequency_penalty, presence_penalty;
-  int32_t n_top;              // -1: no logprobs
+  int32_t n_top;  // -1: no logprobs
 };
 
 // What the host makes a SampleResult of.
 struct DeviceResult {
-  uint64_t quanta;            // weight of all tokens at temperature 1; this and the following where logprobs are wanted
+  uint64_t quanta;  // weight of all tokens at temperature 1; this and the following where logprobs are wanted
   int32_t token;
-  float logit, max;           // the token's, and the largest
+  float logit, max;  // the token's, and the largest
   int32_t tops[kMaxTopLogprobs];
   float top_logits[kMaxTopLogprobs];
 };
@@ -78,15 +78,15 @@ class DeviceSampler {
 
   Runtime& runtime_;
   int n_vocab_ = 0, most_tasks_ = 0;
-  int n_adjusted_ = 0;                 // rows in adjusted_
-  size_t n_begun_ = 0;                 // tasks asked for and not waited for
-  size_t list_bytes_ = 0;              // room for lists
-  unsigned char* staging_ = nullptr;   // pinned: tasks, then their lists
-  unsigned char* device_ = nullptr;    // the same there
-  DeviceResult* host_results_ = nullptr;   // pinned
+  int n_adjusted_ = 0;                    // rows in adjusted_
+  size_t n_begun_ = 0;                    // tasks asked for and not waited for
+  size_t list_bytes_ = 0;                 // room for lists
+  unsigned char* staging_ = nullptr;      // pinned: tasks, then their lists
+  unsigned char* device_ = nullptr;       // the same there
+  DeviceResult* host_results_ = nullptr;  // pinned
   DeviceResult* results_ = nullptr;
   float* adjusted_ = nullptr;
-  std::vector<uint64_t> seen_;         // a bit per token, all zero between calls
+  std::vector<uint64_t> seen_;  // a bit per token, all zero between calls
 };
 
 }  // namespace monolith::cuda

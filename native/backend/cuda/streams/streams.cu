@@ -34,7 +34,8 @@ MONOLITH_DEVICE void normalize(const StreamMix& mix, double (&m)[kMostStreams][k
 }
 
 // `count`: numbers of a row.
-__global__ void __launch_bounds__(kRowThreads) weigh_kernel(const StreamMix mix, int64_t count, float* numbers, int n_rows) {
+__global__ void __launch_bounds__(kRowThreads)
+    weigh_kernel(const StreamMix mix, int64_t count, float* numbers, int n_rows) {
   start_after_inputs();
   const int row = static_cast<int>(blockIdx.x) * kRowThreads + static_cast<int>(threadIdx.x), n = mix.n_streams;
   if (row >= n_rows) return;
@@ -59,7 +60,8 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t row = blockIdx.x, i = static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x;
   if (i >= dim) return;
   float sum = 0;
-  for (int s = 0; s < n_streams; ++s) sum = fmaf(numbers[row * count + s], streams[(row * n_streams + s) * dim + i], sum);
+  for (int s = 0; s < n_streams; ++s)
+    sum = fmaf(numbers[row * count + s], streams[(row * n_streams + s) * dim + i], sum);
   out[row * dim + i] = sum;
 }
 
@@ -95,14 +97,16 @@ void weigh_streams(Runtime& runtime, const StreamMix& mix, float* numbers, int n
   launch(runtime, weigh_kernel, dim3{blocks, 1, 1}, kRowThreads, 0, mix, mix.numbers(), numbers, n_rows);
 }
 
-void read_streams(Runtime& runtime, const StreamMix& mix, const float* numbers, const float* streams, int n_rows, int64_t dim,
-                  float* out) {
-  launch(runtime, read_kernel, grid_for(n_rows, dim), kThreads, 0, mix.n_streams, mix.numbers(), numbers, streams, dim, out);
+void read_streams(Runtime& runtime, const StreamMix& mix, const float* numbers, const float* streams, int n_rows,
+                  int64_t dim, float* out) {
+  launch(runtime, read_kernel, grid_for(n_rows, dim), kThreads, 0, mix.n_streams, mix.numbers(), numbers, streams, dim,
+         out);
 }
 
-void write_streams(Runtime& runtime, const StreamMix& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
-                   float* streams) {
-  launch(runtime, write_kernel, grid_for(n_rows, dim), kThreads, 0, mix.n_streams, mix.numbers(), numbers, x, dim, streams);
+void write_streams(Runtime& runtime, const StreamMix& mix, const float* numbers, const float* x, int n_rows,
+                   int64_t dim, float* streams) {
+  launch(runtime, write_kernel, grid_for(n_rows, dim), kThreads, 0, mix.n_streams, mix.numbers(), numbers, x, dim,
+         streams);
 }
 
 }  // namespace monolith::cuda

@@ -10,9 +10,9 @@ namespace monolith::cuda {
 
 // As Operations has them.
 void weigh_streams(Runtime& runtime, const StreamMix& mix, float* numbers, int n_rows);
-void read_streams(Runtime& runtime, const StreamMix& mix, const float* numbers, const float* streams, int n_rows, int64_t dim,
-                  float* out);
-void write_streams(Runtime& runtime, const StreamMix& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
-                   float* streams);
+void read_streams(Runtime& runtime, const StreamMix& mix, const float* numbers, const float* streams, int n_rows,
+                  int64_t dim, float* out);
+void write_streams(Runtime& runtime, const StreamMix& mix, const float* numbers, const float* x, int n_rows,
+                   int64_t dim, float* streams);
 
 }  // namespace monolith::cuda

@@ -73,8 +73,8 @@ TEST(backend_rejects_bad_matrices) {
     CHECK(!matrix.ok());
     if (!matrix.ok()) CHECK(matrix.error().code == code);
   };
-  reject(TensorType::kQ8_0, 5, 32, ErrorCode::kInvalidArgument);   // data for four rows
-  reject(TensorType::kQ8_0, 4, 33, ErrorCode::kUnsupported);       // not whole blocks
+  reject(TensorType::kQ8_0, 5, 32, ErrorCode::kInvalidArgument);  // data for four rows
+  reject(TensorType::kQ8_0, 4, 33, ErrorCode::kUnsupported);      // not whole blocks
   reject(TensorType::kQ4_K, 1, 128, ErrorCode::kUnsupported);
   reject(TensorType::kQ8_0, 0, 32, ErrorCode::kUnsupported);
   reject(TensorType::kQ8_0, -1, 32, ErrorCode::kUnsupported);
@@ -93,7 +93,8 @@ TEST(backend_matrix_bytes_stay_close_to_the_file) {
   REQUIRE(backend.ok());
   for (TensorType type : kAllTypes) {
     const TensorTypeTraits& traits = traits_of(type);
-    const double file = 4096.0 * 2048 / static_cast<double>(traits.block_values) * static_cast<double>(traits.block_bytes);
+    const double file =
+        4096.0 * 2048 / static_cast<double>(traits.block_values) * static_cast<double>(traits.block_bytes);
     const double held = static_cast<double>((*backend)->matrix_bytes(type, 4096, 2048));
     // Six-bit scales take a byte here.
     const bool six_bit_scales = type == TensorType::kQ3_K || type == TensorType::kQ4_K || type == TensorType::kQ5_K ||
@@ -105,8 +106,10 @@ TEST(backend_matrix_bytes_stay_close_to_the_file) {
       const bool four = type == TensorType::kIQ3_XXS || type == TensorType::kIQ3_S;
       const double codes = two ? 2 : four ? 4 : 3, numbers = type == TensorType::kTQ1_0 ? 0 : 8.0 / 32;
       CHECK_EQ(bits, codes + numbers + 16.0 / 256);
-    } else if (six_bit_scales) CHECK(held > file && held / file <= 1.04);
-    else CHECK_EQ(held, file);
+    } else if (six_bit_scales)
+      CHECK(held > file && held / file <= 1.04);
+    else
+      CHECK_EQ(held, file);
     const auto data = matrix_data(type, 17, 256, 1);
     auto matrix = (*backend)->matrix({type, 17, 256, data});
     REQUIRE(matrix.ok());

@@ -37,10 +37,16 @@ std::vector<float> run(const Sequence& s, CpuIsa isa, int threads, std::vector<i
     ops.store_blocks(pool, {rope, s.block, s.norm.data(), kEps, 2}, one, again.data(), **cache);
     const bool chooses = s.pool.overlap;
     if (chooses)
-      ops.choose_positions(pool, scratch, {s.index_q.data(), s.index_weights.data(), kIndexHeads, 2, s.most(), s.block}, one, **cache, chosen.data());
+      ops.choose_positions(pool, scratch, {s.index_q.data(), s.index_weights.data(), kIndexHeads, 2, s.most(), s.block},
+                           one, **cache, chosen.data());
     ops.attention(pool, scratch, one, s.q.data(), kHeads * kDim, kHeads, 0, **cache,
-                  {.scale = 0.2f, .window = kWindow, .sinks = s.sinks.data(), .chosen = chosen.data(),
-                   .most_chosen = chooses ? s.most() : 0, .block = s.block, .block_layer = 1},
+                  {.scale = 0.2f,
+                   .window = kWindow,
+                   .sinks = s.sinks.data(),
+                   .chosen = chosen.data(),
+                   .most_chosen = chooses ? s.most() : 0,
+                   .block = s.block,
+                   .block_layer = 1},
                   out.data(), kHeads * kDim);
   }
   return out;
@@ -57,8 +63,9 @@ TEST(attention_to_blocks_matches_double_on_every_instruction_set_wherever_it_is_
       const std::vector<float> whole = run(s, isa, 1, {}, false, KvType::kF32);
       for (size_t i = 0; i < expected.size(); ++i)
         if (!(std::abs(whole[i] - expected[i]) <= 2e-5))
-          return check::fail(__FILE__, __LINE__, "blocks of " + std::to_string(block) + ": value " + std::to_string(i) + " is " +
-                                                     std::to_string(whole[i]) + ", expected " + std::to_string(expected[i]));
+          return check::fail(__FILE__, __LINE__,
+                             "blocks of " + std::to_string(block) + ": value " + std::to_string(i) + " is " +
+                                 std::to_string(whole[i]) + ", expected " + std::to_string(expected[i]));
       if (first.empty()) first = whole;
       CHECK(same_bits(whole, first));
       for (const std::vector<int>& cuts : kBlockCuts)
@@ -87,7 +94,8 @@ TEST(streams_are_mixed_as_in_double_on_every_instruction_set) {
     std::vector<float> numbers = one.logits, streams = one.start, read(one.result.size());
     ops.weigh_streams(pool, mix, numbers.data(), StreamCase::kRows);
     ops.read_streams(pool, mix, numbers.data(), streams.data(), StreamCase::kRows, StreamCase::kWidth, read.data());
-    ops.write_streams(pool, mix, numbers.data(), one.result.data(), StreamCase::kRows, StreamCase::kWidth, streams.data());
+    ops.write_streams(pool, mix, numbers.data(), one.result.data(), StreamCase::kRows, StreamCase::kWidth,
+                      streams.data());
     one.check(read, streams);
     streams.insert(streams.end(), read.begin(), read.end());
     if (first.empty()) first = streams;

@@ -27,15 +27,21 @@ struct Products {
   std::vector<float> weights, x, bias, before;
 
   Products(int n, int64_t outputs, int64_t inputs)
-      : n_rows(n), rows(outputs), cols(inputs), weights(random_floats(size_t(outputs * inputs), 1)),
-        x(random_floats(size_t(n * inputs), 2)), bias(random_floats(size_t(outputs), 3)), before(random_floats(size_t(n * outputs), 4)) {}
+      : n_rows(n),
+        rows(outputs),
+        cols(inputs),
+        weights(random_floats(size_t(outputs * inputs), 1)),
+        x(random_floats(size_t(n * inputs), 2)),
+        bias(random_floats(size_t(outputs), 3)),
+        before(random_floats(size_t(n * outputs), 4)) {}
 
   // Rows multiplied in runs of `run`, added to `before`.
   std::vector<float> computed(int threads, int run) const {
     ThreadPool pool(threads);
     auto matrix = Fixed16Matrix::create({TensorType::kF32, rows, cols, std::as_bytes(std::span(weights))}, pool);
     Fixed16Scratch scratch;
-    if (!matrix || !scratch.reserve(run, cols).ok()) return check::fail(__FILE__, __LINE__, "no memory"), std::vector<float>();
+    if (!matrix || !scratch.reserve(run, cols).ok())
+      return check::fail(__FILE__, __LINE__, "no memory"), std::vector<float>();
     std::vector<float> out = before;
     for (int at = 0; at < n_rows; at += run) {
       const MatmulTarget target{matrix->get(), out.data() + at * rows, rows, bias.data(), true};
@@ -71,10 +77,11 @@ struct Attention : TowerAttentionCase {
     const TowerKeys keys{memory.data(), n_rows + 5, n_heads, head_dim, true};
     const int64_t stride = int64_t{n_heads} * head_dim;
     for (int at = 0; at < n_rows; at += run)
-      fixed16_store_keys(*kernels(), pool, keys, k.data() + at * stride, v.data() + at * stride, stride, at, std::min(run, n_rows - at));
+      fixed16_store_keys(*kernels(), pool, keys, k.data() + at * stride, v.data() + at * stride, stride, at,
+                         std::min(run, n_rows - at));
     for (int at = 0; at < n_rows; at += run)
-      fixed16_attend(*kernels(), pool, scratch, keys, q.data() + at * stride, stride, starts.data() + at, limits.data() + at,
-                     std::min(run, n_rows - at), scale(), out.data() + at * stride);
+      fixed16_attend(*kernels(), pool, scratch, keys, q.data() + at * stride, stride, starts.data() + at,
+                     limits.data() + at, std::min(run, n_rows - at), scale(), out.data() + at * stride);
     return out;
   }
 };
@@ -102,7 +109,7 @@ TEST(fixed16_products_hold_at_their_bounds) {
   Products uneven(4, 20, 512);
   for (size_t i = 0; i < uneven.weights.size(); i += 100) uneven.weights[i] = 1e6f;
   for (int64_t i = 0; i < 512; ++i) uneven.x[size_t(512 + i)] = 0, uneven.x[size_t(1024 + i)] = 1e-40f;
-  CHECK(uneven.error(uneven.computed(1, 4)) < 0.1);   // what lies beside the large ones is lost
+  CHECK(uneven.error(uneven.computed(1, 4)) < 0.1);  // what lies beside the large ones is lost
   // What is no number stays in its row.
   Products broken(3, 20, 300);
   broken.x[300 + 7] = std::numeric_limits<float>::infinity();
@@ -112,8 +119,10 @@ TEST(fixed16_products_hold_at_their_bounds) {
 
 TEST(fixed16_attention_is_as_exact_as_sixteen_bits_and_the_same_in_every_cut) {
   if (kernels() == nullptr) return;
-  const std::vector<Attention> cases = {{300, 2, 72, {300}}, {1, 3, 32, {1}}, {530, 1, 20, {64, 64, 30, 272, 100}}, {37, 2, 64, {16, 21}},
-                                        {700, 1, 33, {700}}, {90, 1, 128, {90}}, {40, 1, 256, {40}}};
+  const std::vector<Attention> cases = {
+      {300, 2, 72, {300}},   {1, 3, 32, {1}},     {530, 1, 20, {64, 64, 30, 272, 100}},
+      {37, 2, 64, {16, 21}}, {700, 1, 33, {700}}, {90, 1, 128, {90}},
+      {40, 1, 256, {40}}};
   for (const Attention& one : cases) {
     const std::vector<float> out = one.computed(1, one.n_rows);
     for (int row = 0; row < one.n_rows; row += 7)
@@ -141,7 +150,9 @@ TEST(fixed16_attention_holds_at_its_bounds) {
   for (float& value : sharp.q) value = 50.0f;
   for (int d = 0; d < 16; ++d) sharp.k[size_t(17 * 16 + d)] = 50.0f;
   const auto out = sharp.computed(1, 300);
-  for (int d = 0; d < 16; ++d) CHECK(std::abs(out[size_t(16 * 5 + d)] - sharp.v[size_t(17 * 16 + d)]) < 1e-3f * (1 + std::abs(sharp.v[size_t(17 * 16 + d)])));
+  for (int d = 0; d < 16; ++d)
+    CHECK(std::abs(out[size_t(16 * 5 + d)] - sharp.v[size_t(17 * 16 + d)]) <
+          1e-3f * (1 + std::abs(sharp.v[size_t(17 * 16 + d)])));
   for (float& value : sharp.v) value = 0;
   for (const float value : sharp.computed(1, 300)) CHECK_EQ(value, 0.0f);
 }

@@ -35,7 +35,8 @@ TEST(isa_agrees_with_the_operating_system) {
   if (flags.empty()) return check::skip("no " + key + " in /proc/cpuinfo");
   const auto has = [&](const char* flag) { return flags.find(std::string(" ") + flag + " ") != std::string::npos; };
   const bool avx2 = has("avx2") && has("fma") && has("f16c");
-  const bool avx512 = avx2 && has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq") && has("avx512_vnni");
+  const bool avx512 =
+      avx2 && has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq") && has("avx512_vnni");
   CHECK_EQ(cpu_has(CpuIsa::kAvx2), avx2);
   CHECK_EQ(cpu_has(CpuIsa::kAvx512), avx512);
   CHECK_EQ(cpu_has_avx512_bf16(), avx512 && has("avx512_bf16"));

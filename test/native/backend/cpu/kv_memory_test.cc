@@ -20,11 +20,13 @@ size_t resident(const CpuKvCache& cache) {
   std::byte* const data = std::ranges::min_element(pieces, {}, &CpuKvCache::Pages::data)->data;
   std::vector<unsigned char> there(cache.bytes / kSystemPage);
   if (mincore(data, there.size() * kSystemPage, there.data()) != 0) check::fail(__FILE__, __LINE__, "mincore");
-  return static_cast<size_t>(std::ranges::count_if(there, [](unsigned char page) { return (page & 1) != 0; })) * kSystemPage;
+  return static_cast<size_t>(std::ranges::count_if(there, [](unsigned char page) { return (page & 1) != 0; })) *
+         kSystemPage;
 }
 
 void write_page(const CpuKvCache& cache, int64_t page) {
-  for (const CpuKvCache::Pages& piece : cache.pieces()) std::memset(piece.data + static_cast<size_t>(page) * piece.page_stride, 1, piece.bytes);
+  for (const CpuKvCache::Pages& piece : cache.pieces())
+    std::memset(piece.data + static_cast<size_t>(page) * piece.page_stride, 1, piece.bytes);
 }
 
 }  // namespace

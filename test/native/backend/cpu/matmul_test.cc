@@ -79,8 +79,9 @@ int64_t first_difference(const float* a, const float* b, int64_t count) {
 void check_same(const float* a, const float* b, int64_t count, const std::string& what) {
   const int64_t at = first_difference(a, b, count);
   if (at >= 0)
-    check::fail(__FILE__, __LINE__, what + ": value " + std::to_string(at) + " is " + std::to_string(a[at]) +
-                                        ", expected the bits of " + std::to_string(b[at]));
+    check::fail(__FILE__, __LINE__,
+                what + ": value " + std::to_string(at) + " is " + std::to_string(a[at]) + ", expected the bits of " +
+                    std::to_string(b[at]));
 }
 
 // What rounding the inputs and sums may do to one output: six standard deviations of independent roundings.
@@ -128,7 +129,7 @@ void check_close(TensorType type, Shape shape, const std::vector<std::byte>& dat
     check::fail(__FILE__, __LINE__, what + ": " + std::to_string(worst) + " of what rounding explains, " + where);
 }
 
-bool quantized(TensorType type) { return !is_float(type); }   // activations are rounded to 8 bits
+bool quantized(TensorType type) { return !is_float(type); }  // activations are rounded to 8 bits
 bool rounds_to_bf16(TensorType type, CpuIsa isa) {
   return matmul_kernels(isa).activation[strip_type_index(type)] == ActivationKind::kBf16;
 }
@@ -176,8 +177,7 @@ TEST(matmul_vector_versions_equal_the_plain_one) {
         const auto expected = multiply(*plain, **a, x.data(), 40);
         for (int n_rows : {1, 2, 3, 4, 5, 7, 11, 12, 13, 40}) {
           const auto out = multiply(*backend, **b, x.data(), n_rows);
-          check_same(out.data(), expected.data(), n_rows * shape.rows,
-                     name_of(type, shape, n_rows, cpu_isa_name(isa)));
+          check_same(out.data(), expected.data(), n_rows * shape.rows, name_of(type, shape, n_rows, cpu_isa_name(isa)));
         }
       }
     }
@@ -257,7 +257,8 @@ TEST(matmul_groups_factors_bias_and_residual) {
         products.push_back(multiply(*backend, *matrices.back(), x.data(), n_rows));
         factors.push_back(random_floats(rows, 14));
         if (matrices.size() % 2 == 0) {
-          auto scaled = backend->matrix({.type = type, .rows = rows, .cols = kCols, .data = data, .factors = factors.back()});
+          auto scaled =
+              backend->matrix({.type = type, .rows = rows, .cols = kCols, .data = data, .factors = factors.back()});
           REQUIRE(scaled.ok());
           CHECK_EQ((*scaled)->bytes, backend->matrix_bytes(type, rows, kCols) + backend->factor_bytes(rows));
           matrices.back() = std::move(scaled).value();
@@ -267,8 +268,11 @@ TEST(matmul_groups_factors_bias_and_residual) {
       }
       outs = olds;
       for (size_t i = 0; i < matrices.size(); ++i)
-        targets.push_back({.weight = matrices[i].get(), .out = outs[i].data(), .out_stride = matrices[i]->rows + 9,
-                           .bias = i % 4 < 2 ? biases[i].data() : nullptr, .add_to_out = i % 3 == 1});
+        targets.push_back({.weight = matrices[i].get(),
+                           .out = outs[i].data(),
+                           .out_stride = matrices[i]->rows + 9,
+                           .bias = i % 4 < 2 ? biases[i].data() : nullptr,
+                           .add_to_out = i % 3 == 1});
       backend->matmul(targets, x.data(), n_rows);
       for (size_t i = 0; i < matrices.size(); ++i) {
         const int64_t rows = matrices[i]->rows, stride = rows + 9;
@@ -308,7 +312,7 @@ TEST(matmul_extreme_weights_do_not_saturate) {
         const bool row3 = static_cast<int64_t>(i) / (shape.cols / traits.block_values * traits.block_bytes) == 3;
         if (!scale || row3) data[i] = static_cast<std::byte>(fill);
       }
-      std::vector<float> x(static_cast<size_t>(4 * shape.cols), 1.0f);   // all activations 127
+      std::vector<float> x(static_cast<size_t>(4 * shape.cols), 1.0f);  // all activations 127
       for (int64_t k = 0; k < shape.cols; ++k) {
         x[static_cast<size_t>(shape.cols + k)] = -1.0f;
         x[static_cast<size_t>(2 * shape.cols + k)] = k % 2 ? 1.0f : -1.0f;

@@ -11,15 +11,15 @@
 #include "formats/gguf/tensor_type.h"
 
 inline constexpr monolith::TensorType kAllTypes[] = {
-    monolith::TensorType::kF32,    monolith::TensorType::kF16,  monolith::TensorType::kBF16,
-    monolith::TensorType::kQ8_0,   monolith::TensorType::kQ4_0, monolith::TensorType::kQ4_1,
-    monolith::TensorType::kQ5_0,   monolith::TensorType::kQ5_1, monolith::TensorType::kIQ4_NL,
-    monolith::TensorType::kMXFP4,  monolith::TensorType::kQ2_K, monolith::TensorType::kQ3_K,
-    monolith::TensorType::kQ4_K,   monolith::TensorType::kQ5_K, monolith::TensorType::kQ6_K,
-    monolith::TensorType::kIQ4_XS, monolith::TensorType::kIQ1_S, monolith::TensorType::kIQ1_M,
+    monolith::TensorType::kF32,     monolith::TensorType::kF16,    monolith::TensorType::kBF16,
+    monolith::TensorType::kQ8_0,    monolith::TensorType::kQ4_0,   monolith::TensorType::kQ4_1,
+    monolith::TensorType::kQ5_0,    monolith::TensorType::kQ5_1,   monolith::TensorType::kIQ4_NL,
+    monolith::TensorType::kMXFP4,   monolith::TensorType::kQ2_K,   monolith::TensorType::kQ3_K,
+    monolith::TensorType::kQ4_K,    monolith::TensorType::kQ5_K,   monolith::TensorType::kQ6_K,
+    monolith::TensorType::kIQ4_XS,  monolith::TensorType::kIQ1_S,  monolith::TensorType::kIQ1_M,
     monolith::TensorType::kIQ2_XXS, monolith::TensorType::kIQ2_XS, monolith::TensorType::kIQ2_S,
-    monolith::TensorType::kIQ3_XXS, monolith::TensorType::kIQ3_S, monolith::TensorType::kTQ1_0,
-    monolith::TensorType::kTQ2_0, monolith::TensorType::kNVFP4};
+    monolith::TensorType::kIQ3_XXS, monolith::TensorType::kIQ3_S,  monolith::TensorType::kTQ1_0,
+    monolith::TensorType::kTQ2_0,   monolith::TensorType::kNVFP4};
 
 class Random {
  public:
@@ -28,7 +28,7 @@ class Random {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;
     return static_cast<uint32_t>(state_ >> 32);
   }
-  float uniform() { return static_cast<float>(bits() >> 8) * 0x1p-23f - 1.0f; }   // [-1, 1)
+  float uniform() { return static_cast<float>(bits() >> 8) * 0x1p-23f - 1.0f; }  // [-1, 1)
 
  private:
   uint64_t state_;
@@ -88,7 +88,7 @@ inline std::vector<std::byte> matrix_data(monolith::TensorType type, int64_t row
                                           float size = 1) {
   using monolith::TensorType;
   const auto& traits = monolith::traits_of(type);
-  if (type == TensorType::kF8Scaled) {   // all codes but those of no number, behind a scale
+  if (type == TensorType::kF8Scaled) {  // all codes but those of no number, behind a scale
     Random codes(seed);
     std::vector<std::byte> data;
     for (int64_t block = 0; block < rows * cols / traits.block_values; ++block) {
@@ -122,11 +122,14 @@ inline std::vector<std::byte> matrix_data(monolith::TensorType type, int64_t row
         std::memcpy(block, &bits, sizeof bits);
         break;
       }
-      case TensorType::kMXFP4: block[0] = static_cast<std::byte>(118 + std::ilogb(size) + static_cast<int>(random.bits() % 8)); break;
-      case TensorType::kNVFP4:   // at most 12 times this
-        for (int j = 0; j < 4; ++j) block[j] = static_cast<std::byte>(8 * (std::ilogb(size) + 3) + static_cast<int>(random.bits() % 16));
+      case TensorType::kMXFP4:
+        block[0] = static_cast<std::byte>(118 + std::ilogb(size) + static_cast<int>(random.bits() % 8));
         break;
-      case TensorType::kIQ1_M: {   // d in the upper nibbles of four words
+      case TensorType::kNVFP4:  // at most 12 times this
+        for (int j = 0; j < 4; ++j)
+          block[j] = static_cast<std::byte>(8 * (std::ilogb(size) + 3) + static_cast<int>(random.bits() % 16));
+        break;
+      case TensorType::kIQ1_M: {  // d in the upper nibbles of four words
         const uint16_t half = monolith::float_to_half(value / 17);
         for (int j = 0; j < 4; ++j)
           block[49 + 2 * j] = (block[49 + 2 * j] & std::byte{15}) | static_cast<std::byte>((half >> (4 * j) & 15) << 4);

@@ -77,16 +77,15 @@ std::unique_ptr<Backend> backend_for(CpuIsa isa, int threads) {
 std::vector<float> run(Backend& backend, const Mixture& mixture, const std::vector<float>& logits,
                        const std::vector<float>& x, int first, int n_rows, bool add = false) {
   std::vector<float> out(static_cast<size_t>(n_rows) * kShape.n_embd, add ? 1.0f : -77.0f);
-  backend.mixture(mixture, logits.data() + first * kShape.n_experts, x.data() + first * kShape.n_embd,
-                  n_rows, out.data(), add);
+  backend.mixture(mixture, logits.data() + first * kShape.n_experts, x.data() + first * kShape.n_embd, n_rows,
+                  out.data(), add);
   return out;
 }
 
 // Expert `e` alone on one row, by the backend's ordinary products.
 std::vector<float> expert_alone(Backend& backend, const Experts::One& one, const float* x) {
   std::vector<float> gate(kShape.n_ff), up(kShape.n_ff), out(kShape.n_embd);
-  const MatmulTarget inner[] = {{one.gate.get(), gate.data(), kShape.n_ff},
-                                {one.up.get(), up.data(), kShape.n_ff}};
+  const MatmulTarget inner[] = {{one.gate.get(), gate.data(), kShape.n_ff}, {one.up.get(), up.data(), kShape.n_ff}};
   backend.matmul(inner, x, 1);
   backend.gated(Activation::kSilu, gate.data(), up.data(), 1, kShape.n_ff, gate.data());
   const MatmulTarget outer{one.down.get(), out.data(), kShape.n_embd};
@@ -120,8 +119,7 @@ TEST(a_mixture_is_the_weighted_sum_of_its_experts) {
           sum += std::exp(double(own[order[i]]));
         std::vector<double> expected(kShape.n_embd);
         for (int i = 0; i < kShape.n_used; ++i) {
-          const auto result =
-              expert_alone(*backend, experts.each[order[i]], x.data() + row * kShape.n_embd);
+          const auto result = expert_alone(*backend, experts.each[order[i]], x.data() + row * kShape.n_embd);
           for (int d = 0; d < kShape.n_embd; ++d)
             expected[d] += 0.5 * std::exp(double(own[order[i]])) / sum * result[d];
         }
@@ -131,8 +129,9 @@ TEST(a_mixture_is_the_weighted_sum_of_its_experts) {
         }
       }
       if (!(worst <= 1e-6 * largest))
-        check::fail(__FILE__, __LINE__, std::string(traits_of(type).name) + " is off by " +
-                                            std::to_string(worst / largest) + " of the largest value");
+        check::fail(__FILE__, __LINE__,
+                    std::string(traits_of(type).name) + " is off by " + std::to_string(worst / largest) +
+                        " of the largest value");
     }
   }
 }
@@ -163,7 +162,8 @@ TEST(experts_may_weigh_their_input_and_lack_a_gate) {
         const Experts::One& one = experts.each[order[i]];
         std::vector<float> result(kShape.n_embd), inner(kShape.n_ff);
         if (gateless) {
-          const MatmulTarget up{one.up.get(), inner.data(), kShape.n_ff}, down{one.down.get(), result.data(), kShape.n_embd};
+          const MatmulTarget up{one.up.get(), inner.data(), kShape.n_ff},
+              down{one.down.get(), result.data(), kShape.n_embd};
           backend->matmul({&up, 1}, input.data(), 1);
           for (float& value : inner) value = value > 0 ? value * value : 0;
           backend->matmul({&down, 1}, inner.data(), 1);
@@ -202,10 +202,9 @@ TEST(a_row_has_the_same_bits_in_any_company_on_any_threads_and_instruction_set) 
           CHECK(same_bits(run(*backend, mixture, logits, x, 20, n), first.data() + 20 * kShape.n_embd));
         const auto added = run(*backend, mixture, logits, x, 3, 1, true);
         const std::span alone(first.data() + 3 * kShape.n_embd, kShape.n_embd);
-        const float largest = std::abs(*std::ranges::max_element(
-            alone, {}, [](float value) { return std::abs(value); }));
-        for (size_t d = 0; d < alone.size(); ++d)
-          CHECK(std::abs(added[d] - 1 - alone[d]) <= 2e-6f * (largest + 1));
+        const float largest =
+            std::abs(*std::ranges::max_element(alone, {}, [](float value) { return std::abs(value); }));
+        for (size_t d = 0; d < alone.size(); ++d) CHECK(std::abs(added[d] - 1 - alone[d]) <= 2e-6f * (largest + 1));
       }
     }
   }
@@ -216,9 +215,7 @@ TEST(among_equal_logits_the_lower_index_is_chosen) {
   REQUIRE(backend != nullptr);
   const Experts experts = make_experts(*backend, TensorType::kF32);
   const auto x = random_floats(kShape.n_embd, 8);
-  const auto by = [&](std::vector<float> logits) {
-    return run(*backend, mixture_of(experts), logits, x, 0, 1);
-  };
+  const auto by = [&](std::vector<float> logits) { return run(*backend, mixture_of(experts), logits, x, 0, 1); };
   // 1, 3 and 5 of five equals; and in what order they stand does not matter to the choice.
   const auto tied = by({-1, 2, -1, 2, -1, 2, 2, 2, -1});
   CHECK(same_bits(tied, by({-9, 2, -9, 2, -9, 2, 1, 1, -9}).data()));
@@ -266,9 +263,8 @@ TEST(mixtures_that_cannot_be_are_not_reserved_for) {
   auto backend = make_cpu_backend({.threads = 1});
   REQUIRE(backend.ok());
   for (const MixtureShape& shape :
-       {MixtureShape{4, 5, 64, 64}, MixtureShape{4, 0, 64, 64}, MixtureShape{4, 2, 60, 64},
-        MixtureShape{4, 2, 64, 40}, MixtureShape{-1, 2, 64, 64}, MixtureShape{4, 2, 0, 64},
-        MixtureShape{60000, 60000, 64, 64}}) {
+       {MixtureShape{4, 5, 64, 64}, MixtureShape{4, 0, 64, 64}, MixtureShape{4, 2, 60, 64}, MixtureShape{4, 2, 64, 40},
+        MixtureShape{-1, 2, 64, 64}, MixtureShape{4, 2, 0, 64}, MixtureShape{60000, 60000, 64, 64}}) {
     CHECK(!(*backend)->reserve(8192, 64, 16, 16, shape).ok());
   }
   CHECK_EQ((*backend)->scratch_bytes(8, 64, 16, 16, {}), (*backend)->scratch_bytes(8, 64, 16, 16));

@@ -16,8 +16,8 @@ TEST(node_lists_are_read_as_the_system_writes_them) {
 }
 
 TEST(node_lists_that_make_no_sense_name_no_node) {
-  for (const char* list : {"", "\n", "x", "-", "-1", "0-", "1-0", "0-64", "64", "0,", ",0", "0,,1",
-                           "0 1", "0-1-2", "99999999999999999999"})
+  for (const char* list : {"", "\n", "x", "-", "-1", "0-", "1-0", "0-64", "64", "0,", ",0", "0,,1", "0 1", "0-1-2",
+                           "99999999999999999999"})
     CHECK_EQ(parse_node_list(list), uint64_t{0});
 }
 
@@ -26,7 +26,7 @@ TEST(one_node_is_left_alone_and_a_refusal_harms_nothing) {
   CHECK(!interleave(nullptr, 4096, 1));
   auto mapping = Mapping::create(size_t{8} << 20);
   REQUIRE(mapping.ok());
-  interleave(mapping->data(), mapping->size(), 3);   // a node that may not be there
+  interleave(mapping->data(), mapping->size(), 3);  // a node that may not be there
   for (size_t i = 0; i < mapping->size(); i += 4096) mapping->data()[i] = std::byte{7};
   CHECK(mapping->data()[mapping->size() - 4096] == std::byte{7});
 }

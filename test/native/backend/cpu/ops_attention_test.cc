@@ -22,9 +22,10 @@ struct Shape {
   int n_heads, n_kv_heads, head_dim;
   KvType type;
   std::string name() const {
-    return std::to_string(n_heads) + "/" + std::to_string(n_kv_heads) + " heads of " +
-           std::to_string(head_dim) +
-           (type == KvType::kF16 ? ", f16" : type == KvType::kF32 ? ", f32" : ", q8_0");
+    return std::to_string(n_heads) + "/" + std::to_string(n_kv_heads) + " heads of " + std::to_string(head_dim) +
+           (type == KvType::kF16   ? ", f16"
+            : type == KvType::kF32 ? ", f32"
+                                   : ", q8_0");
   }
 };
 
@@ -42,8 +43,7 @@ Rows random_rows(const Shape& shape, int n, uint32_t seed) {
   rows.k.resize(size_t(n) * shape.n_kv_heads * shape.head_dim);
   rows.v.resize(rows.k.size());
   for (auto* values : {&rows.q, &rows.k, &rows.v})
-    for (float& x : *values)
-      x = normal(random);
+    for (float& x : *values) x = normal(random);
   return rows;
 }
 
@@ -52,14 +52,14 @@ constexpr int kLayers = 2;
 struct Setup {
   CpuIsa isa = CpuIsa::kPlain;
   int threads = 1;
-  std::vector<int> cuts = {};   // segment lengths, one attention call each; empty: one segment
+  std::vector<int> cuts = {};  // segment lengths, one attention call each; empty: one segment
   int first_page = 0, page_step = 1;
   int window = 0;
   float soft_cap = 0.0f;
   const float* sinks = nullptr;
   bool chunked = false;
-  int seen_begin = 0, seen_end = 0;   // rows that see one another
-  std::vector<RopePosition> rope_positions = {};   // of all rows; empty: their positions
+  int seen_begin = 0, seen_end = 0;               // rows that see one another
+  std::vector<RopePosition> rope_positions = {};  // of all rows; empty: their positions
 };
 
 AttentionParams params_of(const Shape& shape, int window, float soft_cap) {
@@ -68,18 +68,18 @@ AttentionParams params_of(const Shape& shape, int window, float soft_cap) {
 
 // Runs one sequence through rope_and_store and attention in layer 1; returns
 // [n][n_heads][head_dim].
-std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& rope,
-                       const Setup& setup) {
+std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& rope, const Setup& setup) {
   const int n_pages_used = (rows.n + kPageTokens - 1) / kPageTokens;
   const int n_pages = setup.first_page + n_pages_used * setup.page_step + 1;
-  auto cache = CpuKvCache::create(KvShape::of_equal_layers(kLayers, shape.n_kv_heads, shape.head_dim, n_pages, shape.type));
+  auto cache =
+      CpuKvCache::create(KvShape::of_equal_layers(kLayers, shape.n_kv_heads, shape.head_dim, n_pages, shape.type));
   if (!cache) {
     check::fail(__FILE__, __LINE__, cache.error().message);
     return {};
   }
-  std::memset((*cache)->layer(0).keys.of_head(0), 0xff, (*cache)->bytes);   // NaN in both types
+  std::memset((*cache)->layer(0).keys.of_head(0), 0xff, (*cache)->bytes);  // NaN in both types
   std::vector<int32_t> pages(n_pages_used);
-  for (int i = 0; i < n_pages_used; ++i)   // descending, with holes
+  for (int i = 0; i < n_pages_used; ++i)  // descending, with holes
     pages[i] = setup.first_page + (n_pages_used - 1 - i) * setup.page_step;
 
   ThreadPool pool(setup.threads);
@@ -107,8 +107,8 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
     Segment segment = {0, n, at, pages.data()};
     if (together) segment.seen_end = setup.seen_end;
     if (!setup.rope_positions.empty()) segment.rope_positions = setup.rope_positions.data() + at;
-    ops.rope_and_store(pool, scratch, rope, {&segment, 1}, q.data(), q_dim, shape.n_heads, k.data(),
-                       kv_dim, rows.v.data() + at * kv_dim, kv_dim, 1, **cache);
+    ops.rope_and_store(pool, scratch, rope, {&segment, 1}, q.data(), q_dim, shape.n_heads, k.data(), kv_dim,
+                       rows.v.data() + at * kv_dim, kv_dim, 1, **cache);
     AttentionParams params = params_of(shape, setup.window, setup.soft_cap);
     params.sinks = setup.sinks;
     params.chunked = setup.chunked;
@@ -121,8 +121,7 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
 
 std::vector<float> frequencies(int n_dims) {
   std::vector<float> f(n_dims / 2);
-  for (int i = 0; i < n_dims / 2; ++i)
-    f[i] = float(std::pow(10000.0, -2.0 * i / n_dims));
+  for (int i = 0; i < n_dims / 2; ++i) f[i] = float(std::pow(10000.0, -2.0 * i / n_dims));
   return f;
 }
 
@@ -145,8 +144,7 @@ void round_to_q8(std::vector<double>& x, bool half_scale) {
   for (size_t begin = 0; begin < x.size(); begin += 32) {
     const size_t end = std::min(begin + 32, x.size());
     double largest = 0;
-    for (size_t i = begin; i < end; ++i)
-      largest = std::max(largest, std::abs(x[i]));
+    for (size_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(x[i]));
     double scale = largest / 127;
     if (half_scale) scale = half_to_float(float_to_half(float(scale)));
     for (size_t i = begin; i < end; ++i)
@@ -156,10 +154,10 @@ void round_to_q8(std::vector<double>& x, bool half_scale) {
 
 // The definition, in double. Keys and values are rounded where the cache does, and queries where its
 // products do; `unrounded` leaves all as they are.
-std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams& rope,
-                          int window = 0, double soft_cap = 0, bool unrounded = false,
-                          const std::vector<float>& sinks = {}, bool chunked = false, int seen_begin = 0,
-                          int seen_end = 0, const std::vector<RopePosition>& rope_positions = {}) {
+std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams& rope, int window = 0,
+                          double soft_cap = 0, bool unrounded = false, const std::vector<float>& sinks = {},
+                          bool chunked = false, int seen_begin = 0, int seen_end = 0,
+                          const std::vector<RopePosition>& rope_positions = {}) {
   const auto place = [&](int row) {
     return rope_positions.empty() ? RopePosition{row, row, row} : rope_positions[size_t(row)];
   };
@@ -173,8 +171,7 @@ std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams
     for (auto* row : {&keys[i], &values[i]}) {
       if (type == KvType::kQ8_0) round_to_q8(*row, true);
       if (type == KvType::kF16)
-        for (double& x : *row)
-          x = half_to_float(float_to_half(float(x)));
+        for (double& x : *row) x = half_to_float(float_to_half(float(x)));
     }
   }
   std::vector<double> out(rows.q.size());
@@ -189,14 +186,12 @@ std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams
       const int start = chunked ? row - row % window : window > 0 ? std::max(0, row - window + 1) : 0;
       for (int p = start; p <= last; ++p) {
         const auto& key = keys[size_t(p) * shape.n_kv_heads + head / group];
-        for (int d = 0; d < dim; ++d)
-          weights[p] += q[d] * key[d];
+        for (int d = 0; d < dim; ++d) weights[p] += q[d] * key[d];
         weights[p] /= std::sqrt(double(dim));
         if (soft_cap > 0) weights[p] = soft_cap * std::tanh(weights[p] / soft_cap);
         top = std::max(top, weights[p]);
       }
-      for (int p = start; p <= last; ++p)
-        sum += weights[p] = std::exp(weights[p] - top);
+      for (int p = start; p <= last; ++p) sum += weights[p] = std::exp(weights[p] - top);
       if (!sinks.empty()) sum += std::exp(sinks[head] - top);
       for (int p = start; p <= last; ++p)
         for (int d = 0; d < dim; ++d)
@@ -206,8 +201,8 @@ std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams
 }
 
 // Names the worst element. NaN counts as worst.
-void check_close(const std::vector<float>& got, const std::vector<double>& expected,
-                 double tolerance, int64_t row_size, const std::string& what) {
+void check_close(const std::vector<float>& got, const std::vector<double>& expected, double tolerance, int64_t row_size,
+                 const std::string& what) {
   REQUIRE(got.size() == expected.size());
   double worst = 0;
   size_t at = 0;
@@ -218,21 +213,19 @@ void check_close(const std::vector<float>& got, const std::vector<double>& expec
   }
   if (!(worst <= tolerance))
     check::fail(__FILE__, __LINE__,
-                what + ": row " + std::to_string(at / row_size) + " column " +
-                    std::to_string(at % row_size) + " is " + std::to_string(got[at]) +
-                    ", expected " + std::to_string(expected[at]) + ", tolerance " +
+                what + ": row " + std::to_string(at / row_size) + " column " + std::to_string(at % row_size) + " is " +
+                    std::to_string(got[at]) + ", expected " + std::to_string(expected[at]) + ", tolerance " +
                     std::to_string(tolerance));
 }
 
-void check_same_bits(const std::vector<float>& got, const std::vector<float>& expected,
-                     int64_t row_size, const std::string& what) {
+void check_same_bits(const std::vector<float>& got, const std::vector<float>& expected, int64_t row_size,
+                     const std::string& what) {
   REQUIRE(got.size() == expected.size());
   for (size_t i = 0; i < got.size(); ++i)
     if (std::memcmp(&got[i], &expected[i], 4) != 0)
       return check::fail(__FILE__, __LINE__,
-                         what + ": row " + std::to_string(i / row_size) + " column " +
-                             std::to_string(i % row_size) + " is " + std::to_string(got[i]) +
-                             ", expected the bits of " + std::to_string(expected[i]));
+                         what + ": row " + std::to_string(i / row_size) + " column " + std::to_string(i % row_size) +
+                             " is " + std::to_string(got[i]) + ", expected the bits of " + std::to_string(expected[i]));
 }
 
 // Scores and sums are chains of float operations on values of order 1: score error about
@@ -245,15 +238,13 @@ double tolerance_of(const Shape& shape) {
 }
 
 const std::vector<Shape> kShapes = {
-    {4, 4, 32, KvType::kF16},   {4, 2, 64, KvType::kF16},  {4, 1, 80, KvType::kF32},
-    {8, 1, 96, KvType::kF16},   {8, 2, 128, KvType::kF32}, {16, 2, 64, KvType::kF32},
-    {14, 2, 128, KvType::kF16}, {4, 2, 256, KvType::kF16}, {7, 1, 80, KvType::kF16},
-    {40, 1, 32, KvType::kF32},  {3, 3, 40, KvType::kF16},  {4, 2, 64, KvType::kQ8_0},
-    {14, 2, 128, KvType::kQ8_0}, {7, 1, 80, KvType::kQ8_0}, {3, 3, 42, KvType::kQ8_0},
-    {40, 1, 96, KvType::kQ8_0},
+    {4, 4, 32, KvType::kF16},    {4, 2, 64, KvType::kF16},  {4, 1, 80, KvType::kF32},   {8, 1, 96, KvType::kF16},
+    {8, 2, 128, KvType::kF32},   {16, 2, 64, KvType::kF32}, {14, 2, 128, KvType::kF16}, {4, 2, 256, KvType::kF16},
+    {7, 1, 80, KvType::kF16},    {40, 1, 32, KvType::kF32}, {3, 3, 40, KvType::kF16},   {4, 2, 64, KvType::kQ8_0},
+    {14, 2, 128, KvType::kQ8_0}, {7, 1, 80, KvType::kQ8_0}, {3, 3, 42, KvType::kQ8_0},  {40, 1, 96, KvType::kQ8_0},
 };
 
-}   // namespace
+}  // namespace
 
 TEST(attention_matches_the_definition_in_double) {
   for (const Shape& shape : kShapes) {
@@ -264,8 +255,7 @@ TEST(attention_matches_the_definition_in_double) {
     const auto expected = exact(shape, rows, rope);
     for (const CpuIsa isa : available_cpu_isas())
       check_close(run(shape, rows, rope, {.isa = isa}), expected, tolerance_of(shape),
-                  int64_t{shape.n_heads} * shape.head_dim,
-                  shape.name() + " on " + std::string(cpu_isa_name(isa)));
+                  int64_t{shape.n_heads} * shape.head_dim, shape.name() + " on " + std::string(cpu_isa_name(isa)));
   }
 }
 
@@ -305,7 +295,7 @@ TEST(wide_heads_are_as_exact_as_binary16) {
       const Shape shape{kHeads, 1, dim, KvType::kF16};
       Rows rows = random_rows(shape, kRows, 19);
       for (int p = 0; p < kRows; ++p) rows.k[size_t(p) * dim + 3] *= outlier;
-      for (int i = 0; i < kRows * kHeads; ++i) rows.q[size_t(i) * dim + 3] /= outlier;   // or it alone decides
+      for (int i = 0; i < kRows * kHeads; ++i) rows.q[size_t(i) * dim + 3] /= outlier;  // or it alone decides
       auto cache = CpuKvCache::create(KvShape::of_equal_layers(1, 1, dim, kRows / kPageTokens + 1, shape.type));
       REQUIRE(cache.ok());
       std::vector<int32_t> pages(kRows / kPageTokens + 1);
@@ -317,10 +307,12 @@ TEST(wide_heads_are_as_exact_as_binary16) {
       const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
       std::vector<float> q = rows.q, k = rows.k;
       const Segment all{0, kRows, 0, pages.data()}, last{0, 1, kRows - 1, pages.data()};
-      ops.rope_and_store(pool, scratch, none, {&all, 1}, q.data(), kHeads * dim, kHeads, k.data(), dim, rows.v.data(), dim, 0, **cache);
+      ops.rope_and_store(pool, scratch, none, {&all, 1}, q.data(), kHeads * dim, kHeads, k.data(), dim, rows.v.data(),
+                         dim, 0, **cache);
       for (const float scale : {0.02f, 0.09f, 0.3f}) {
         std::vector<float> got(kHeads * dim);
-        ops.attention(pool, scratch, {&last, 1}, rows.q.data(), kHeads * dim, kHeads, 0, **cache, {.scale = scale}, got.data(), kHeads * dim);
+        ops.attention(pool, scratch, {&last, 1}, rows.q.data(), kHeads * dim, kHeads, 0, **cache, {.scale = scale},
+                      got.data(), kHeads * dim);
         double own = 0, halves = 0;
         for (int head = 0; head < kHeads; ++head) {
           const auto attend = [&](bool rounded) {
@@ -328,7 +320,8 @@ TEST(wide_heads_are_as_exact_as_binary16) {
             std::vector<double> weights(kRows), out(dim);
             double top = -1e300, sum = 0;
             for (int p = 0; p < kRows; ++p) {
-              for (int d = 0; d < dim; ++d) weights[p] += double(rows.q[size_t(head) * dim + d]) * number(rows.k[size_t(p) * dim + d]);
+              for (int d = 0; d < dim; ++d)
+                weights[p] += double(rows.q[size_t(head) * dim + d]) * number(rows.k[size_t(p) * dim + d]);
               top = std::max(top, weights[p] *= double(scale));
             }
             for (double& weight : weights) sum += weight = std::exp(weight - top);
@@ -343,9 +336,11 @@ TEST(wide_heads_are_as_exact_as_binary16) {
           }
         }
         const double ratio = std::sqrt(own / halves), most = outlier > 1 ? 4.0 : scale < 0.05f ? 1.6 : 1.0;
-        const std::string what = "heads of " + std::to_string(dim) + ", a dimension " + std::to_string(int(outlier)) + " times, scale " + std::to_string(scale);
+        const std::string what = "heads of " + std::to_string(dim) + ", a dimension " + std::to_string(int(outlier)) +
+                                 " times, scale " + std::to_string(scale);
         check::note(what + ": " + std::to_string(ratio) + " times the error of binary16");
-        if (!(ratio <= most)) check::fail(__FILE__, __LINE__, what + ": off by " + std::to_string(ratio) + " times what binary16 would be");
+        if (!(ratio <= most))
+          check::fail(__FILE__, __LINE__, what + ": off by " + std::to_string(ratio) + " times what binary16 would be");
       }
     }
 }
@@ -359,15 +354,19 @@ TEST(sums_of_wide_heads_never_overflow) {
       std::fill(rows.q.begin(), rows.q.end(), 0.25f);
       for (auto* numbers : {&rows.k, &rows.v}) std::fill(numbers->begin(), numbers->end(), sign * 3.0f);
       const std::vector<double> expected(rows.q.size(), sign * 3.0);
-      check_close(run(shape, rows, {RopeStyle::kHalves, 0, nullptr, 1}, {.isa = isa}), expected, 3e-3, 2 * 256, std::string(cpu_isa_name(isa)));
+      check_close(run(shape, rows, {RopeStyle::kHalves, 0, nullptr, 1}, {.isa = isa}), expected, 3e-3, 2 * 256,
+                  std::string(cpu_isa_name(isa)));
     }
 }
 
 // Two bytes a number, and four a row for every 256.
 TEST(pages_of_wide_heads_hold_a_step_for_every_256_numbers) {
-  CHECK_EQ(CpuKvCache::bytes_for(KvShape::of_equal_layers(2, 3, 128, 100, KvType::kF16)), size_t{2 * 2 * 3 * 100 * 16 * (128 * 2 + 4)});
-  CHECK_EQ(CpuKvCache::bytes_for(KvShape::of_equal_layers(1, 1, 512, 100, KvType::kF16)), size_t{2 * 100 * 16 * (512 * 2 + 8)});
-  CHECK_EQ(CpuKvCache::bytes_for(KvShape::of_equal_layers(1, 1, 112, 100, KvType::kF16)), size_t{2 * 100 * 16 * 112 * 2});
+  CHECK_EQ(CpuKvCache::bytes_for(KvShape::of_equal_layers(2, 3, 128, 100, KvType::kF16)),
+           size_t{2 * 2 * 3 * 100 * 16 * (128 * 2 + 4)});
+  CHECK_EQ(CpuKvCache::bytes_for(KvShape::of_equal_layers(1, 1, 512, 100, KvType::kF16)),
+           size_t{2 * 100 * 16 * (512 * 2 + 8)});
+  CHECK_EQ(CpuKvCache::bytes_for(KvShape::of_equal_layers(1, 1, 112, 100, KvType::kF16)),
+           size_t{2 * 100 * 16 * 112 * 2});
 }
 
 // Zeros, values too small and too large for the scale, NaN and infinity.
@@ -378,10 +377,8 @@ TEST(quantizing_to_8_bits_holds_at_the_edges) {
       int8_t numbers[kQ8Block];
       uint16_t scale;
       kernels.quantize_q8(x.data(), int(x.size()), numbers, &scale);
-      for (size_t i = x.size(); i < kQ8Block; ++i)
-        CHECK_EQ(int(numbers[i]), 0);
-      for (size_t i = 0; i < x.size(); ++i)
-        x[i] = numbers[i] * half_to_float(scale);
+      for (size_t i = x.size(); i < kQ8Block; ++i) CHECK_EQ(int(numbers[i]), 0);
+      for (size_t i = 0; i < x.size(); ++i) x[i] = numbers[i] * half_to_float(scale);
       return x;
     };
     CHECK(quantized({0, 0, 0}) == (std::vector<float>{0, 0, 0}));
@@ -400,15 +397,15 @@ TEST(attention_over_several_spans_matches_the_definition_in_double) {
   const Rows rows = random_rows(shape, 600, 3);
   const auto expected = exact(shape, rows, rope);
   for (const CpuIsa isa : available_cpu_isas())
-    check_close(run(shape, rows, rope, {.isa = isa, .threads = 2}), expected, tolerance_of(shape),
-                4 * 32, std::string(cpu_isa_name(isa)));
+    check_close(run(shape, rows, rope, {.isa = isa, .threads = 2}), expected, tolerance_of(shape), 4 * 32,
+                std::string(cpu_isa_name(isa)));
 }
 
 // Rows of a span that see one another: within a page, over pages and over spans of attention; the window limits only how far
 // back they see. The same bits however what is before and behind is cut.
 TEST(rows_that_see_one_another_match_the_definition_in_double) {
-  for (const Shape& shape : {Shape{4, 2, 32, KvType::kF32}, Shape{7, 1, 80, KvType::kF16}, Shape{4, 1, 48, KvType::kQ8_0},
-                             Shape{5, 1, 128, KvType::kF16}}) {
+  for (const Shape& shape : {Shape{4, 2, 32, KvType::kF32}, Shape{7, 1, 80, KvType::kF16},
+                             Shape{4, 1, 48, KvType::kQ8_0}, Shape{5, 1, 128, KvType::kF16}}) {
     const auto frequency = frequencies(shape.head_dim);
     const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
     const int n = shape.head_dim == 32 ? 600 : 90;
@@ -418,12 +415,17 @@ TEST(rows_that_see_one_another_match_the_definition_in_double) {
         const auto expected = exact(shape, rows, rope, window, 0, false, {}, false, begin, end);
         std::vector<float> whole;
         for (const CpuIsa isa : available_cpu_isas()) {
-          if (isa == CpuIsa::kPlain && window != 5 && available_cpu_isas().size() > 1) continue;   // slow
+          if (isa == CpuIsa::kPlain && window != 5 && available_cpu_isas().size() > 1) continue;  // slow
           for (const int cut : {n, 7}) {
             const auto got = run(shape, rows, rope,
-                                 {.isa = isa, .threads = cut == 7 ? 1 : 2, .cuts = {cut}, .window = window, .seen_begin = begin, .seen_end = end});
-            const std::string what = shape.name() + ", " + std::to_string(begin) + " to " + std::to_string(end) + ", window " +
-                                     std::to_string(window) + " on " + std::string(cpu_isa_name(isa));
+                                 {.isa = isa,
+                                  .threads = cut == 7 ? 1 : 2,
+                                  .cuts = {cut},
+                                  .window = window,
+                                  .seen_begin = begin,
+                                  .seen_end = end});
+            const std::string what = shape.name() + ", " + std::to_string(begin) + " to " + std::to_string(end) +
+                                     ", window " + std::to_string(window) + " on " + std::string(cpu_isa_name(isa));
             check_close(got, expected, tolerance_of(shape), int64_t{shape.n_heads} * shape.head_dim, what);
             if (whole.empty()) whole = got;
             check_same_bits(got, whole, int64_t{shape.n_heads} * shape.head_dim, what);
@@ -442,13 +444,15 @@ TEST(rows_turn_by_three_numbers) {
   const RopeParams rope = {RopeStyle::kHalves, 32, frequency.data(), 1.0f, axes.data()};
   const Rows rows = random_rows(shape, 40, 43);
   std::vector<RopePosition> places;
-  for (int i = 0; i < 40; ++i) places.push_back(i < 8 || i >= 32 ? RopePosition{i, i, i} : RopePosition{8, 8 + (i - 8) / 6, 8 + (i - 8) % 6});
+  for (int i = 0; i < 40; ++i)
+    places.push_back(i < 8 || i >= 32 ? RopePosition{i, i, i} : RopePosition{8, 8 + (i - 8) / 6, 8 + (i - 8) % 6});
   const auto expected = exact(shape, rows, rope, 0, 0, false, {}, false, 0, 0, places);
   for (const CpuIsa isa : available_cpu_isas())
-    check_close(run(shape, rows, rope, {.isa = isa, .threads = 2, .cuts = {13}, .rope_positions = places}), expected, tolerance_of(shape), 4 * 32,
-                std::string(cpu_isa_name(isa)));
-  check_close(run(shape, rows, rope, {.isa = available_cpu_isas().back()}), exact(shape, rows, {RopeStyle::kHalves, 32, frequency.data(), 1.0f}),
-              tolerance_of(shape), 4 * 32, "text");
+    check_close(run(shape, rows, rope, {.isa = isa, .threads = 2, .cuts = {13}, .rope_positions = places}), expected,
+                tolerance_of(shape), 4 * 32, std::string(cpu_isa_name(isa)));
+  check_close(run(shape, rows, rope, {.isa = available_cpu_isas().back()}),
+              exact(shape, rows, {RopeStyle::kHalves, 32, frequency.data(), 1.0f}), tolerance_of(shape), 4 * 32,
+              "text");
 }
 
 // Windows within a page, across pages and across spans, longer than the sequence too.
@@ -463,12 +467,10 @@ TEST(windows_and_soft_caps_match_the_definition_in_double) {
       const float soft_cap = window == 5 || window == 300 ? 1.5f : 0.0f;
       const auto expected = exact(shape, rows, rope, window, soft_cap);
       for (const CpuIsa isa : available_cpu_isas()) {
-        if (isa == CpuIsa::kPlain && window > 39) continue;   // slow; held to the others below
-        check_close(run(shape, rows, rope,
-                        {.isa = isa, .threads = 2, .window = window, .soft_cap = soft_cap}),
+        if (isa == CpuIsa::kPlain && window > 39) continue;  // slow; held to the others below
+        check_close(run(shape, rows, rope, {.isa = isa, .threads = 2, .window = window, .soft_cap = soft_cap}),
                     expected, tolerance_of(shape), int64_t{shape.n_heads} * shape.head_dim,
-                    shape.name() + ", window " + std::to_string(window) + " on " +
-                        std::string(cpu_isa_name(isa)));
+                    shape.name() + ", window " + std::to_string(window) + " on " + std::string(cpu_isa_name(isa)));
       }
     }
   }
@@ -488,20 +490,17 @@ TEST(sinks_take_their_share_of_every_head) {
     std::vector<float> first;
     for (const CpuIsa isa : available_cpu_isas())
       for (const std::vector<int>& cuts : std::vector<std::vector<int>>{{531}, {1}, {256, 9}}) {
-        if (isa == CpuIsa::kPlain && cuts[0] == 1) continue;   // slow
-        const auto got = run(shape, rows, rope,
-                             {.isa = isa,
-                              .threads = cuts[0] == 531 ? 1 : 3,
-                              .cuts = cuts,
-                              .window = window,
-                              .sinks = sinks.data()});
-        const std::string what = "sinks, window " + std::to_string(window) + ", pieces of " +
-                                 std::to_string(cuts[0]) + " on " + std::string(cpu_isa_name(isa));
+        if (isa == CpuIsa::kPlain && cuts[0] == 1) continue;  // slow
+        const auto got =
+            run(shape, rows, rope,
+                {.isa = isa, .threads = cuts[0] == 531 ? 1 : 3, .cuts = cuts, .window = window, .sinks = sinks.data()});
+        const std::string what = "sinks, window " + std::to_string(window) + ", pieces of " + std::to_string(cuts[0]) +
+                                 " on " + std::string(cpu_isa_name(isa));
         check_close(got, expected, tolerance_of(shape), row_size, what);
         if (first.empty()) first = got;
         check_same_bits(got, first, row_size, what);
       }
-    for (int row = 0; row < rows.n; ++row)   // the sink of 1000 leaves nothing
+    for (int row = 0; row < rows.n; ++row)  // the sink of 1000 leaves nothing
       for (int d = 0; d < shape.head_dim; ++d) CHECK_EQ(first[row * row_size + 4 * 48 + d], 0.0f);
   }
 }
@@ -529,8 +528,7 @@ TEST(windows_and_soft_caps_give_the_same_bits_on_every_instruction_set_and_howev
       const Rows rows = random_rows(shape, 531, 23);
       const int64_t row_size = int64_t{shape.n_heads} * shape.head_dim;
       const float soft_cap = window == 40 ? 0.0f : 2.0f;
-      const auto expected =
-          run(shape, rows, rope, {.threads = 2, .window = window, .soft_cap = soft_cap});
+      const auto expected = run(shape, rows, rope, {.threads = 2, .window = window, .soft_cap = soft_cap});
       for (const CpuIsa isa : available_cpu_isas())
         for (const std::vector<int>& cuts : std::vector<std::vector<int>>{{531}, {1}, {23}, {256, 9}}) {
           if (isa == CpuIsa::kPlain) continue;
@@ -559,32 +557,27 @@ TEST(attention_gives_the_same_bits_on_every_instruction_set) {
     const auto expected = run(shape, rows, rope, {.isa = CpuIsa::kPlain, .threads = 2});
     for (const CpuIsa isa : available_cpu_isas())
       if (isa != CpuIsa::kPlain)
-        check_same_bits(run(shape, rows, rope, {.isa = isa}), expected,
-                        int64_t{shape.n_heads} * shape.head_dim,
+        check_same_bits(run(shape, rows, rope, {.isa = isa}), expected, int64_t{shape.n_heads} * shape.head_dim,
                         shape.name() + " on " + std::string(cpu_isa_name(isa)));
   }
 }
 
 TEST(attention_gives_the_same_bits_however_the_sequence_is_cut_paged_and_threaded) {
   const CpuIsa isa = available_cpu_isas().back();
-  for (const Shape& shape : {Shape{8, 1, 64, KvType::kF16}, Shape{3, 3, 80, KvType::kF32},
-                             Shape{14, 2, 128, KvType::kF16}, Shape{40, 1, 32, KvType::kF16},
-                             Shape{8, 1, 64, KvType::kQ8_0}, Shape{3, 3, 80, KvType::kQ8_0}}) {
+  for (const Shape& shape :
+       {Shape{8, 1, 64, KvType::kF16}, Shape{3, 3, 80, KvType::kF32}, Shape{14, 2, 128, KvType::kF16},
+        Shape{40, 1, 32, KvType::kF16}, Shape{8, 1, 64, KvType::kQ8_0}, Shape{3, 3, 80, KvType::kQ8_0}}) {
     const auto frequency = frequencies(shape.head_dim);
     const RopeParams rope = {RopeStyle::kAdjacentPairs, shape.head_dim, frequency.data(), 1.0f};
-    const Rows rows =
-        random_rows(shape, shape.n_heads == 3 ? 531 : 275, 5);   // three spans, or two
+    const Rows rows = random_rows(shape, shape.n_heads == 3 ? 531 : 275, 5);  // three spans, or two
     const int64_t row_size = int64_t{shape.n_heads} * shape.head_dim;
     const auto expected = run(shape, rows, rope, {.isa = isa});
-    for (const std::vector<int>& cuts :
-         std::vector<std::vector<int>>{{1}, {7}, {16}, {100}, {256, 1, 15}})
+    for (const std::vector<int>& cuts : std::vector<std::vector<int>>{{1}, {7}, {16}, {100}, {256, 1, 15}})
       for (const int threads : {1, 2, 3})
         check_same_bits(
-            run(shape, rows, rope,
-                {.isa = isa, .threads = threads, .cuts = cuts, .first_page = 5, .page_step = 3}),
+            run(shape, rows, rope, {.isa = isa, .threads = threads, .cuts = cuts, .first_page = 5, .page_step = 3}),
             expected, row_size,
-            shape.name() + ", pieces of " + std::to_string(cuts[0]) + ", " +
-                std::to_string(threads) + " threads");
+            shape.name() + ", pieces of " + std::to_string(cuts[0]) + ", " + std::to_string(threads) + " threads");
   }
 }
 
@@ -608,14 +601,12 @@ TEST(attention_keeps_rows_of_a_step_apart) {
         expected.push_back(run(shape, rows, rope, {.isa = isa}));
         if (s == 2)
           for (auto* values : {&rows.k, &rows.v})
-            for (int64_t i = 0; i < kv_dim; ++i)
-              values->at(16 * kv_dim + i) = std::numeric_limits<float>::infinity();
+            for (int64_t i = 0; i < kv_dim; ++i) values->at(16 * kv_dim + i) = std::numeric_limits<float>::infinity();
         q.insert(q.end(), rows.q.begin(), rows.q.end());
         k.insert(k.end(), rows.k.begin(), rows.k.end());
         v.insert(v.end(), rows.v.begin(), rows.v.end());
         pages.emplace_back();
-        for (int i = 0; i < (lengths[s] + kPageTokens - 1) / kPageTokens; ++i)
-          pages.back().push_back(page++);
+        for (int i = 0; i < (lengths[s] + kPageTokens - 1) / kPageTokens; ++i) pages.back().push_back(page++);
         segments.push_back({row, lengths[s], 0, pages.back().data()});
         row += lengths[s];
       }
@@ -625,8 +616,8 @@ TEST(attention_keeps_rows_of_a_step_apart) {
       OpsScratch scratch;
       CHECK(scratch.reserve(3, row, q_dim, 300, dim).ok());
       std::vector<float> out(q.size());
-      cpu_ops(isa).rope_and_store(pool, scratch, rope, segments, q.data(), q_dim, 6, k.data(), kv_dim,
-                                  v.data(), kv_dim, 0, **cache);
+      cpu_ops(isa).rope_and_store(pool, scratch, rope, segments, q.data(), q_dim, 6, k.data(), kv_dim, v.data(), kv_dim,
+                                  0, **cache);
       cpu_ops(isa).attention(pool, scratch, segments, q.data(), q_dim, 6, 0, **cache, params_of(shape, 0, 0.0f),
                              out.data(), q_dim);
       for (size_t s = 0; s < lengths.size(); ++s) {
@@ -649,8 +640,7 @@ TEST(attention_of_long_and_short_sequences_together_is_that_of_each_alone) {
     int page = 0;
     for (const int position : positions) {
       pages.emplace_back();
-      for (int i = 0; i <= position / kPageTokens; ++i)
-        pages.back().push_back(page++);
+      for (int i = 0; i <= position / kPageTokens; ++i) pages.back().push_back(page++);
       segments.push_back({int(segments.size()), 1, position, pages.back().data()});
     }
     auto cache = CpuKvCache::create(KvShape::of_equal_layers(1, n_kv_heads, dim, page, KvType::kF16));
@@ -658,22 +648,21 @@ TEST(attention_of_long_and_short_sequences_together_is_that_of_each_alone) {
     std::mt19937 random(3);
     std::normal_distribution<float> normal;
     auto* halves = reinterpret_cast<uint16_t*>((*cache)->layer(0).keys.of_head(0));
-    for (size_t i = 0; i < (*cache)->bytes / 2; ++i)
-      halves[i] = float_to_half(normal(random));
+    for (size_t i = 0; i < (*cache)->bytes / 2; ++i) halves[i] = float_to_half(normal(random));
     std::vector<float> q(positions.size() * n_heads * dim), together(q.size()), alone(q.size());
-    for (float& x : q)
-      x = normal(random);
+    for (float& x : q) x = normal(random);
     ThreadPool one(1), three(3);
     OpsScratch scratch;
     CHECK(scratch.reserve(3, int(positions.size()), n_heads * dim, 2000, dim).ok());
     const CpuOps& ops = cpu_ops(available_cpu_isas().back());
     const AttentionParams params = {.scale = 0.125f, .window = window};
-    ops.attention(three, scratch, segments, q.data(), n_heads * dim, n_heads, 0, **cache, params,
-                  together.data(), n_heads * dim);
+    ops.attention(three, scratch, segments, q.data(), n_heads * dim, n_heads, 0, **cache, params, together.data(),
+                  n_heads * dim);
     for (const Segment& segment : segments)
-      ops.attention(one, scratch, {&segment, 1}, q.data(), n_heads * dim, n_heads, 0, **cache,
-                    params, alone.data(), n_heads * dim);
-    check_same_bits(together, alone, n_heads * dim, "heads of " + std::to_string(dim) + ", window " + std::to_string(window));
+      ops.attention(one, scratch, {&segment, 1}, q.data(), n_heads * dim, n_heads, 0, **cache, params, alone.data(),
+                    n_heads * dim);
+    check_same_bits(together, alone, n_heads * dim,
+                    "heads of " + std::to_string(dim) + ", window " + std::to_string(window));
   }
 }
 
@@ -683,8 +672,7 @@ TEST(copy_page_copies_all_layers_and_heads_and_nothing_else) {
     REQUIRE(made.ok());
     CpuKvCache& cache = **made;
     auto* bytes = reinterpret_cast<uint8_t*>(cache.layer(0).keys.of_head(0));
-    for (size_t i = 0; i < cache.bytes; ++i)
-      bytes[i] = uint8_t(i * 31 % 251);
+    for (size_t i = 0; i < cache.bytes; ++i) bytes[i] = uint8_t(i * 31 % 251);
     const std::vector<uint8_t> before(bytes, bytes + cache.bytes);
     ThreadPool pool(2);
     cpu_ops(CpuIsa::kPlain).copy_page(pool, cache, 1, 3);
@@ -694,10 +682,10 @@ TEST(copy_page_copies_all_layers_and_heads_and_nothing_else) {
     CHECK_EQ(cache.bytes, CpuKvCache::bytes_for(cache.shape));
     for (int layer = 0; layer < 3; ++layer)
       for (int head = 0; head < 2; ++head) {
-        CHECK(std::memcmp(cache.layer(layer).keys.of_head(head) + 3 * key, cache.layer(layer).keys.of_head(head) + key, key) ==
-              0);
-        CHECK(std::memcmp(cache.layer(layer).values.of_head(head) + 3 * value, cache.layer(layer).values.of_head(head) + value,
-                          value) == 0);
+        CHECK(std::memcmp(cache.layer(layer).keys.of_head(head) + 3 * key, cache.layer(layer).keys.of_head(head) + key,
+                          key) == 0);
+        CHECK(std::memcmp(cache.layer(layer).values.of_head(head) + 3 * value,
+                          cache.layer(layer).values.of_head(head) + value, value) == 0);
         const size_t keys_at = reinterpret_cast<uint8_t*>(cache.layer(layer).keys.of_head(head)) - bytes;
         const size_t values_at = reinterpret_cast<uint8_t*>(cache.layer(layer).values.of_head(head)) - bytes;
         CHECK(std::memcmp(bytes + keys_at, before.data() + keys_at, 3 * key) == 0);

@@ -19,25 +19,31 @@ using namespace monolith;
 
 namespace {
 
-constexpr int kNope = 24;   // dimensions of a query that have become `value` ones
+constexpr int kNope = 24;  // dimensions of a query that have become `value` ones
 
 struct Shape {
   int n_heads, row, value;
   KvType type;
   std::string name() const {
-    return std::to_string(n_heads) + " heads, rows of " + std::to_string(row) + " with values of " + std::to_string(value) +
-           (type == KvType::kF16 ? ", f16" : type == KvType::kF32 ? ", f32" : ", q8_0");
+    return std::to_string(n_heads) + " heads, rows of " + std::to_string(row) + " with values of " +
+           std::to_string(value) +
+           (type == KvType::kF16   ? ", f16"
+            : type == KvType::kF32 ? ", f32"
+                                   : ", q8_0");
   }
   KvShape cache(int64_t n_pages) const {
     // Of three layers, one with heads, in pages of their own.
-    return {{{StateKind::kKeysAndValues, 2, 32, 32, 0}, {StateKind::kLatents, 1, row, value, 1}, {StateKind::kLatents, 1, row, value, 2}},
-            n_pages, type};
+    return {{{StateKind::kKeysAndValues, 2, 32, 32, 0},
+             {StateKind::kLatents, 1, row, value, 1},
+             {StateKind::kLatents, 1, row, value, 2}},
+            n_pages,
+            type};
   }
 };
 
 struct Rows {
   int n;
-  std::vector<float> absorbed, q, latents;   // [n][n_heads][row], [n][n_heads][kNope + row - value], [n][row]
+  std::vector<float> absorbed, q, latents;  // [n][n_heads][row], [n][n_heads][kNope + row - value], [n][row]
 };
 
 Rows random_rows(const Shape& shape, int n, uint32_t seed) {
@@ -67,12 +73,13 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
   const int n_pages = setup.first_page + n_used * setup.page_step + 1;
   auto cache = CpuKvCache::create(shape.cache(n_pages));
   CHECK(cache.ok());
-  std::memset((*cache)->layer(0).keys.of_head(0), 0xff, (*cache)->bytes);   // NaN in all types
+  std::memset((*cache)->layer(0).keys.of_head(0), 0xff, (*cache)->bytes);  // NaN in all types
   std::vector<int32_t> pages(n_used);
   for (int i = 0; i < n_used; ++i) pages[i] = setup.first_page + (n_used - 1 - i) * setup.page_step;
   ThreadPool pool(setup.threads);
   OpsScratch scratch;
-  const int64_t q_dim = int64_t{shape.n_heads} * (kNope + shape.row - shape.value), wide = int64_t{shape.n_heads} * shape.row;
+  const int64_t q_dim = int64_t{shape.n_heads} * (kNope + shape.row - shape.value),
+                wide = int64_t{shape.n_heads} * shape.row;
   const int64_t out_dim = int64_t{shape.n_heads} * shape.value;
   CHECK(scratch.reserve(setup.threads, rows.n, wide, rows.n, shape.row).ok());
   const CpuOps& ops = cpu_ops(setup.isa);
@@ -84,9 +91,10 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
     std::vector<float> absorbed(rows.absorbed.begin() + at * wide, rows.absorbed.begin() + (at + n) * wide);
     std::vector<float> latents(rows.latents.begin() + at * shape.row, rows.latents.begin() + (at + n) * shape.row);
     const Segment segment = {0, n, at, pages.data()};
-    ops.rope_and_store_latents(pool, scratch, rope, {&segment, 1},
-                               {rows.q.data() + at * q_dim, q_dim, kNope + shape.row - shape.value, absorbed.data(), wide, shape.n_heads},
-                               latents.data(), shape.row, 2, **cache);
+    ops.rope_and_store_latents(
+        pool, scratch, rope, {&segment, 1},
+        {rows.q.data() + at * q_dim, q_dim, kNope + shape.row - shape.value, absorbed.data(), wide, shape.n_heads},
+        latents.data(), shape.row, 2, **cache);
     ops.attention(pool, scratch, {&segment, 1}, absorbed.data(), wide, shape.n_heads, 2, **cache, kParams,
                   out.data() + at * out_dim, out_dim);
     at += n;
@@ -108,7 +116,8 @@ void round_as_kept(std::vector<double>& row, KvType type) {
     const size_t end = std::min(begin + kLatentBlock, row.size());
     double largest = 0;
     for (size_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(row[i]));
-    for (size_t i = begin; i < end; ++i) row[i] = std::nearbyint(row[i] / largest * kMostLatent) * (largest / kMostLatent);
+    for (size_t i = begin; i < end; ++i)
+      row[i] = std::nearbyint(row[i] / largest * kMostLatent) * (largest / kMostLatent);
   }
   for (size_t begin = 0; begin < row.size() && type == KvType::kQ8_0; begin += 32) {
     const size_t end = std::min(begin + 32, row.size());
@@ -134,7 +143,8 @@ std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams
       std::vector<double> q(rows.absorbed.begin() + index * shape.row, rows.absorbed.begin() + (index + 1) * shape.row);
       for (int d = 0; d < shared; ++d) q[shape.value + d] = rows.q[index * (kNope + shared) + kNope + d];
       rotate_exactly(rope, row, q.data() + shape.value);
-      const double scale = kParams.scale * (1 + kParams.temperature_scale * std::log(1.0 + row / kParams.temperature_length));
+      const double scale =
+          kParams.scale * (1 + kParams.temperature_scale * std::log(1.0 + row / kParams.temperature_length));
       std::vector<double> weights(row + 1);
       double top = -1e300, sum = 0;
       for (int p = 0; p <= row; ++p) {
@@ -152,8 +162,9 @@ void check_same_bits(const std::vector<float>& got, const std::vector<float>& ex
   REQUIRE(got.size() == expected.size());
   for (size_t i = 0; i < got.size(); ++i)
     if (std::memcmp(&got[i], &expected[i], 4) != 0)
-      return check::fail(__FILE__, __LINE__, what + ": value " + std::to_string(i) + " is " + std::to_string(got[i]) +
-                                                 ", expected the bits of " + std::to_string(expected[i]));
+      return check::fail(__FILE__, __LINE__,
+                         what + ": value " + std::to_string(i) + " is " + std::to_string(got[i]) +
+                             ", expected the bits of " + std::to_string(expected[i]));
 }
 
 std::vector<float> frequencies(int n_dims) {
@@ -163,7 +174,7 @@ std::vector<float> frequencies(int n_dims) {
 }
 
 const std::vector<Shape> kShapes = {
-    {2, 48, 32, KvType::kF16},   {16, 72, 64, KvType::kF32}, {5, 96, 64, KvType::kQ8_0},  {20, 82, 48, KvType::kF16},
+    {2, 48, 32, KvType::kF16},   {16, 72, 64, KvType::kF32}, {5, 96, 64, KvType::kQ8_0},   {20, 82, 48, KvType::kF16},
     {37, 60, 40, KvType::kQ8_0}, {3, 40, 40, KvType::kF32},  {16, 576, 512, KvType::kF16},
 };
 RopeParams rope_of(const Shape& shape, const std::vector<float>& frequency) {
@@ -188,7 +199,9 @@ TEST(latents_match_the_definition_in_double) {
         const double error = std::abs(got[i] - expected[i]);
         if (!(error <= worst)) worst = error;
       }
-      if (!(worst <= tolerance)) check::fail(__FILE__, __LINE__, shape.name() + " on " + std::string(cpu_isa_name(isa)) + ": off by " + std::to_string(worst));
+      if (!(worst <= tolerance))
+        check::fail(__FILE__, __LINE__,
+                    shape.name() + " on " + std::string(cpu_isa_name(isa)) + ": off by " + std::to_string(worst));
     }
   }
 }
@@ -197,16 +210,18 @@ TEST(latents_give_the_same_bits_on_every_instruction_set_however_cut_paged_and_t
   for (const Shape& shape : kShapes) {
     const auto frequency = frequencies(shape.row - shape.value);
     const RopeParams rope = rope_of(shape, frequency);
-    const bool small = shape.n_heads < 4;   // two spans and more; plain is slow
+    const bool small = shape.n_heads < 4;  // two spans and more; plain is slow
     const Rows rows = random_rows(shape, small ? 531 : shape.row > 100 ? 30 : 45, 11);
     const auto expected = run(shape, rows, rope, {.isa = CpuIsa::kPlain, .threads = 2});
     for (const CpuIsa isa : available_cpu_isas())
       for (const std::vector<int>& cuts : std::vector<std::vector<int>>{{rows.n}, {1}, {7}, {16}, {256, 1, 15}})
         for (const int threads : {1, 3}) {
           if (isa == CpuIsa::kPlain && (!small || cuts[0] == 1)) continue;
-          check_same_bits(run(shape, rows, rope, {.isa = isa, .threads = threads, .cuts = cuts, .first_page = 3, .page_step = 2}), expected,
-                          shape.name() + ", pieces of " + std::to_string(cuts[0]) + ", " + std::to_string(threads) + " threads on " +
-                              std::string(cpu_isa_name(isa)));
+          check_same_bits(
+              run(shape, rows, rope, {.isa = isa, .threads = threads, .cuts = cuts, .first_page = 3, .page_step = 2}),
+              expected,
+              shape.name() + ", pieces of " + std::to_string(cuts[0]) + ", " + std::to_string(threads) +
+                  " threads on " + std::string(cpu_isa_name(isa)));
         }
   }
 }
@@ -231,8 +246,8 @@ TEST(latents_of_16_bits_are_as_exact_as_binary16) {
   ops.rope_and_store_latents(pool, scratch, {}, {&all, 1}, {}, latents.data(), 576, 2, **cache);
   for (const float scale : {0.02f, 0.07f, 0.2f}) {
     std::vector<float> got(kHeads * 512);
-    ops.attention(pool, scratch, {&last, 1}, rows.absorbed.data(), kHeads * 576, kHeads, 2, **cache, {.scale = scale}, got.data(),
-                  kHeads * 512);
+    ops.attention(pool, scratch, {&last, 1}, rows.absorbed.data(), kHeads * 576, kHeads, 2, **cache, {.scale = scale},
+                  got.data(), kHeads * 512);
     double own = 0, halves = 0;
     for (int head = 0; head < kHeads; ++head) {
       const auto attend = [&](bool rounded) {
@@ -259,7 +274,8 @@ TEST(latents_of_16_bits_are_as_exact_as_binary16) {
     }
     const double ratio = std::sqrt(own / halves), most = scale < 0.05f ? 1.5 : 1.0;
     check::note("scale " + std::to_string(scale) + ": " + std::to_string(ratio) + " times the error of binary16");
-    if (!(ratio <= most)) check::fail(__FILE__, __LINE__, "off by " + std::to_string(ratio) + " times what binary16 would be");
+    if (!(ratio <= most))
+      check::fail(__FILE__, __LINE__, "off by " + std::to_string(ratio) + " times what binary16 would be");
   }
 }
 
@@ -278,7 +294,8 @@ TEST(sums_of_latents_never_overflow) {
         double worst = 0;
         for (const float x : got) worst = std::max(worst, std::abs(double(x) - sign * 3.0));
         if (worst < 3e-3) continue;
-        check::fail(__FILE__, __LINE__, shape.name() + " on " + std::string(cpu_isa_name(isa)) + ": off by " + std::to_string(worst));
+        check::fail(__FILE__, __LINE__,
+                    shape.name() + " on " + std::string(cpu_isa_name(isa)) + ": off by " + std::to_string(worst));
       }
 }
 
@@ -296,27 +313,35 @@ TEST(latents_that_are_no_numbers_spread_to_those_who_see_them) {
         for (int row = 0; row < 40; ++row)
           for (int i = 0; i < 3 * 64; ++i) {
             const bool number = std::isfinite(got[size_t(row) * 3 * 64 + i]);
-            if (row < 21) before = before && number;
-            else if (i % 64 == 5 || type != KvType::kF32) behind = behind && !number;
+            if (row < 21)
+              before = before && number;
+            else if (i % 64 == 5 || type != KvType::kF32)
+              behind = behind && !number;
           }
         if (before && behind) continue;
-        check::fail(__FILE__, __LINE__, shape.name() + " on " + std::string(cpu_isa_name(isa)) + (before ? ": lost" : ": spread too far"));
+        check::fail(__FILE__, __LINE__,
+                    shape.name() + " on " + std::string(cpu_isa_name(isa)) + (before ? ": lost" : ": spread too far"));
       }
 }
 
 // A row of latents and nothing beside it.
 TEST(latents_are_stored_once) {
   KvShape shape{{{StateKind::kLatents, 1, 576, 512, 0}}, 10, KvType::kF16};
-  CHECK_EQ(CpuKvCache::bytes_for(shape), size_t{10 * 16 * (576 * 2 + 3 * 4)});   // and a step for every 256 numbers
+  CHECK_EQ(CpuKvCache::bytes_for(shape), size_t{10 * 16 * (576 * 2 + 3 * 4)});  // and a step for every 256 numbers
   shape.type = KvType::kQ8_0;
   CHECK_EQ(CpuKvCache::bytes_for(shape), size_t{10 * 16 * (576 + 18 * 2)});
   shape.layers[0].value_dim = 600;
   const auto refused = CpuKvCache::create(shape);
-  CHECK(!refused.ok() && refused.error().message.find("layer 0 of latents of 576 numbers, 600 of them its value") != std::string::npos);
+  CHECK(!refused.ok() &&
+        refused.error().message.find("layer 0 of latents of 576 numbers, 600 of them its value") != std::string::npos);
 }
 
 TEST(pages_of_latents_are_copied_whole) {
-  auto made = CpuKvCache::create({{{StateKind::kLatents, 1, 48, 32, 0}, {StateKind::kKeysAndValues, 2, 32, 16, 0}, {StateKind::kLatents, 1, 40, 40, 1}}, 4, KvType::kF16});
+  auto made = CpuKvCache::create({{{StateKind::kLatents, 1, 48, 32, 0},
+                                   {StateKind::kKeysAndValues, 2, 32, 16, 0},
+                                   {StateKind::kLatents, 1, 40, 40, 1}},
+                                  4,
+                                  KvType::kF16});
   REQUIRE(made.ok());
   CpuKvCache& cache = **made;
   size_t copied = 0;
@@ -353,7 +378,8 @@ TEST(keys_and_values_of_different_sizes_attend_as_if_padded) {
       fill(n_heads, key, q, wide_q);
       fill(n_kv, key, k, wide_k);
       fill(n_kv, value, v, wide_v);
-      const auto attend = [&](CpuIsa isa, int key_dim, int value_dim, std::vector<float> queries, std::vector<float> keys, const std::vector<float>& values) {
+      const auto attend = [&](CpuIsa isa, int key_dim, int value_dim, std::vector<float> queries,
+                              std::vector<float> keys, const std::vector<float>& values) {
         auto cache = CpuKvCache::create({{{StateKind::kKeysAndValues, n_kv, key_dim, value_dim, 0}}, 20, type});
         CHECK(cache.ok());
         ThreadPool pool(2);
@@ -363,18 +389,19 @@ TEST(keys_and_values_of_different_sizes_attend_as_if_padded) {
         for (int i = 0; i < 19; ++i) pages.push_back(18 - i);
         const Segment segment{0, n, 0, pages.data()};
         const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
-        cpu_ops(isa).rope_and_store(pool, scratch, none, {&segment, 1}, queries.data(), n_heads * key_dim, n_heads, keys.data(),
-                                    n_kv * key_dim, values.data(), n_kv * value_dim, 0, **cache);
+        cpu_ops(isa).rope_and_store(pool, scratch, none, {&segment, 1}, queries.data(), n_heads * key_dim, n_heads,
+                                    keys.data(), n_kv * key_dim, values.data(), n_kv * value_dim, 0, **cache);
         std::vector<float> out(size_t(n) * n_heads * value_dim), result;
-        cpu_ops(isa).attention(pool, scratch, {&segment, 1}, queries.data(), n_heads * key_dim, n_heads, 0, **cache, {.scale = 0.2f},
-                               out.data(), n_heads * value_dim);
+        cpu_ops(isa).attention(pool, scratch, {&segment, 1}, queries.data(), n_heads * key_dim, n_heads, 0, **cache,
+                               {.scale = 0.2f}, out.data(), n_heads * value_dim);
         for (int i = 0; i < n * n_heads; ++i)
           result.insert(result.end(), out.begin() + i * value_dim, out.begin() + i * value_dim + value);
         return result;
       };
       for (const CpuIsa isa : available_cpu_isas())
-        check_same_bits(attend(isa, key, value, q, k, v), attend(isa, most, most, wide_q, wide_k, wide_v),
-                        std::to_string(key) + " and " + std::to_string(value) + " on " + std::string(cpu_isa_name(isa)));
+        check_same_bits(
+            attend(isa, key, value, q, k, v), attend(isa, most, most, wide_q, wide_k, wide_v),
+            std::to_string(key) + " and " + std::to_string(value) + " on " + std::string(cpu_isa_name(isa)));
     }
 }
 
@@ -406,9 +433,12 @@ TEST(products_of_each_head_are_those_of_its_own_matrix) {
         for (const CpuIsa isa : available_cpu_isas()) {
           std::vector<float> out(size_t(n_rows) * n_heads * (rows + 3), -1.0f);
           cpu_matmul_heads(matmul_kernels(isa), pool, scratch,
-                           {all->get(), n_heads, rows - 3, x.data(), n_heads * (cols + 8), cols + 8, out.data(), n_heads * (rows + 3), rows + 3}, n_rows);
+                           {all->get(), n_heads, rows - 3, x.data(), n_heads * (cols + 8), cols + 8, out.data(),
+                            n_heads * (rows + 3), rows + 3},
+                           n_rows);
           for (int head = 0; head < n_heads; ++head) {
-            auto own = CpuMatrix::create({type, rows, cols, std::span(data).subspan(head * head_bytes, head_bytes)}, type, pool);
+            auto own = CpuMatrix::create({type, rows, cols, std::span(data).subspan(head * head_bytes, head_bytes)},
+                                         type, pool);
             REQUIRE(own.ok());
             std::vector<float> dense, product(size_t(n_rows) * rows), got, wanted;
             for (int row = 0; row < n_rows; ++row) {
@@ -421,10 +451,12 @@ TEST(products_of_each_head_are_those_of_its_own_matrix) {
               const auto at = out.begin() + (row * n_heads + head) * (rows + 3);
               got.insert(got.end(), at, at + rows);
               wanted.insert(wanted.end(), product.begin() + row * rows, product.begin() + (row + 1) * rows - 3);
-              wanted.insert(wanted.end(), 3, -1.0f);   // past the rows that were asked for
+              wanted.insert(wanted.end(), 3, -1.0f);  // past the rows that were asked for
             }
-            check_same_bits(got, wanted, std::string(traits.name) + ", head " + std::to_string(head) + " of " + std::to_string(n_heads) + ", " +
-                                             std::to_string(n_rows) + " rows on " + std::string(cpu_isa_name(isa)));
+            check_same_bits(got, wanted,
+                            std::string(traits.name) + ", head " + std::to_string(head) + " of " +
+                                std::to_string(n_heads) + ", " + std::to_string(n_rows) + " rows on " +
+                                std::string(cpu_isa_name(isa)));
           }
         }
       }
@@ -441,8 +473,9 @@ TEST(rows_attend_to_the_latents_they_choose) {
     for (float& x : values) x = normal(random);
     return values;
   };
-  const std::vector<float> q = numbers(kRows * kHeads * kRow), latents = numbers(kRows * kRow), keys = numbers(kRows * kIndexDim),
-                           index_q = numbers(kRows * kIndexHeads * kIndexDim), weights = numbers(kRows * kIndexHeads);
+  const std::vector<float> q = numbers(kRows * kHeads * kRow), latents = numbers(kRows * kRow),
+                           keys = numbers(kRows * kIndexDim), index_q = numbers(kRows * kIndexHeads * kIndexDim),
+                           weights = numbers(kRows * kIndexHeads);
   const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
   for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kQ8_0}) {
     std::vector<float> first;
@@ -452,7 +485,10 @@ TEST(rows_attend_to_the_latents_they_choose) {
         ThreadPool pool(threads);
         OpsScratch scratch;
         CHECK(scratch.reserve(threads, kRows, kHeads * kRow, kRows, kRow).ok());
-        KvShape shape{{{StateKind::kLatents, 1, kRow, kValue, 0}, {StateKind::kLatents, 1, kIndexDim, kIndexDim, 1}}, 9, type, kMost};
+        KvShape shape{{{StateKind::kLatents, 1, kRow, kValue, 0}, {StateKind::kLatents, 1, kIndexDim, kIndexDim, 1}},
+                      9,
+                      type,
+                      kMost};
         auto made = CpuKvCache::create(shape);
         REQUIRE(made.ok());
         CHECK_EQ((*made)->bytes, CpuKvCache::bytes_for(shape));
@@ -462,13 +498,16 @@ TEST(rows_attend_to_the_latents_they_choose) {
         for (int at = 0; at < kRows; at += piece) {
           const int n = std::min(piece, kRows - at);
           const Segment segment{0, n, at, pages.data()};
-          std::vector<float> own(latents.begin() + at * kRow, latents.begin() + (at + n) * kRow), out(n * kHeads * kValue);
+          std::vector<float> own(latents.begin() + at * kRow, latents.begin() + (at + n) * kRow),
+              out(n * kHeads * kValue);
           std::vector<float> own_keys(keys.begin() + at * kIndexDim, keys.begin() + (at + n) * kIndexDim);
           ops.rope_and_store_latents(pool, scratch, none, {&segment, 1}, {}, own.data(), kRow, 0, cache);
           ops.rope_and_store_latents(pool, scratch, none, {&segment, 1}, {}, own_keys.data(), kIndexDim, 1, cache);
           float* const to = chosen.data() + at * kMost;
-          ops.choose_positions(pool, scratch, {index_q.data() + at * kIndexHeads * kIndexDim, weights.data() + at * kIndexHeads, kIndexHeads, 1, kMost},
-                               {&segment, 1}, cache, to);
+          ops.choose_positions(
+              pool, scratch,
+              {index_q.data() + at * kIndexHeads * kIndexDim, weights.data() + at * kIndexHeads, kIndexHeads, 1, kMost},
+              {&segment, 1}, cache, to);
           ops.attention(pool, scratch, {&segment, 1}, q.data() + at * kHeads * kRow, kHeads * kRow, kHeads, 0, cache,
                         {.scale = 0.1f, .chosen = to, .most_chosen = kMost}, out.data(), kHeads * kValue);
           all.insert(all.end(), out.begin(), out.end());
@@ -486,7 +525,8 @@ TEST(rows_attend_to_the_latents_they_choose) {
             for (int p = 0; p <= row; ++p)
               for (int head = 0; head < kIndexHeads; ++head) {
                 double product = 0;
-                for (int d = 0; d < kIndexDim; ++d) product += double(index_q[(row * kIndexHeads + head) * kIndexDim + d]) * keys[p * kIndexDim + d];
+                for (int d = 0; d < kIndexDim; ++d)
+                  product += double(index_q[(row * kIndexHeads + head) * kIndexDim + d]) * keys[p * kIndexDim + d];
                 scores[p] += weights[row * kIndexHeads + head] * std::max(0.0, product);
               }
             double least = 1e300, most = -1e300;
@@ -505,13 +545,15 @@ TEST(rows_attend_to_the_latents_they_choose) {
           REQUIRE(apart.ok());
           const std::vector<int32_t> in_order = {0, 1, 2, 3};
           std::vector<float> gathered, out(kHeads * kValue);
-          for (const int32_t p : positions) gathered.insert(gathered.end(), latents.begin() + p * kRow, latents.begin() + (p + 1) * kRow);
+          for (const int32_t p : positions)
+            gathered.insert(gathered.end(), latents.begin() + p * kRow, latents.begin() + (p + 1) * kRow);
           const int n = static_cast<int>(positions.size());
           const Segment stored{0, n, 0, in_order.data()}, last{0, 1, n - 1, in_order.data()};
           ops.rope_and_store_latents(pool, scratch, none, {&stored, 1}, {}, gathered.data(), kRow, 0, **apart);
-          ops.attention(pool, scratch, {&last, 1}, q.data() + row * kHeads * kRow, kHeads * kRow, kHeads, 0, **apart, {.scale = 0.1f}, out.data(),
-                        kHeads * kValue);
-          check_same_bits({all.begin() + row * kHeads * kValue, all.begin() + (row + 1) * kHeads * kValue}, out, "row " + std::to_string(row));
+          ops.attention(pool, scratch, {&last, 1}, q.data() + row * kHeads * kRow, kHeads * kRow, kHeads, 0, **apart,
+                        {.scale = 0.1f}, out.data(), kHeads * kValue);
+          check_same_bits({all.begin() + row * kHeads * kValue, all.begin() + (row + 1) * kHeads * kValue}, out,
+                          "row " + std::to_string(row));
         }
       }
   }

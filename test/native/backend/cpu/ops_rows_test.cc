@@ -27,37 +27,35 @@ std::vector<float> random_floats(size_t n, uint32_t seed, float spread = 1.0f) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal(0.0f, spread);
   std::vector<float> x(n);
-  for (float& value : x)
-    value = normal(random);
+  for (float& value : x) value = normal(random);
   return x;
 }
 
 // |got - expected| <= tolerance * |expected|; names the worst column.
-void check_relative(const std::vector<float>& got, const std::vector<double>& expected,
-                    double tolerance, const std::string& what) {
+void check_relative(const std::vector<float>& got, const std::vector<double>& expected, double tolerance,
+                    const std::string& what) {
   REQUIRE(got.size() == expected.size());
   for (size_t i = 0; i < got.size(); ++i)
     if (!(std::abs(got[i] - expected[i]) <= tolerance * std::abs(expected[i])))
       return check::fail(__FILE__, __LINE__,
-                         what + ": value " + std::to_string(i) + " is " + std::to_string(got[i]) +
-                             ", expected " + std::to_string(expected[i]));
+                         what + ": value " + std::to_string(i) + " is " + std::to_string(got[i]) + ", expected " +
+                             std::to_string(expected[i]));
 }
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-}   // namespace
+}  // namespace
 
 TEST(rms_norm_matches_double_and_every_instruction_set) {
   for (const int64_t dim : {1, 15, 16, 40, 63, 64, 65, 80, 2048, 4100}) {
-    const int n_rows = dim > 1000 ? 9 : 3;   // long rows: several pieces for the threads
+    const int n_rows = dim > 1000 ? 9 : 3;  // long rows: several pieces for the threads
     const auto x = random_floats(n_rows * dim, uint32_t(dim)), weight = random_floats(dim, 2);
     std::vector<double> expected;
     for (int row = 0; row < n_rows; ++row) {
       double sum = 0;
-      for (int64_t i = 0; i < dim; ++i)
-        sum += double(x[row * dim + i]) * x[row * dim + i];
+      for (int64_t i = 0; i < dim; ++i) sum += double(x[row * dim + i]) * x[row * dim + i];
       for (int64_t i = 0; i < dim; ++i)
         expected.push_back(x[row * dim + i] / std::sqrt(sum / double(dim) + 1e-5) * weight[i]);
     }
@@ -68,8 +66,7 @@ TEST(rms_norm_matches_double_and_every_instruction_set) {
       cpu_ops(isa).rms_norm(pool, x.data(), weight.data(), 1e-5f, n_rows, dim, out.data());
       // 64 partial sums of squares: about sqrt(dim / 64) roundings, plus half a dozen single ones.
       check_relative(out, expected, (8 + double(dim) / 64) * 0x1p-24, "dim " + std::to_string(dim));
-      cpu_ops(isa).rms_norm(pool, in_place.data(), weight.data(), 1e-5f, n_rows, dim,
-                            in_place.data());
+      cpu_ops(isa).rms_norm(pool, in_place.data(), weight.data(), 1e-5f, n_rows, dim, in_place.data());
       CHECK(same_bits(in_place, out));
       if (plain.empty()) plain = out;
       CHECK(same_bits(out, plain));
@@ -88,8 +85,7 @@ TEST(rms_norm_heads_equals_rms_norm_of_each_head) {
         float* at = expected.data() + row * stride + head * head_dim;
         cpu_ops(isa).rms_norm(pool, at, weight.data(), 1e-6f, 1, head_dim, at);
       }
-    cpu_ops(isa).rms_norm_heads(pool, got.data(), stride, weight.data(), 1e-6f, n_rows, n_heads,
-                                head_dim);
+    cpu_ops(isa).rms_norm_heads(pool, got.data(), stride, weight.data(), 1e-6f, n_rows, n_heads, head_dim);
     CHECK(same_bits(got, expected));
   }
 }
@@ -103,7 +99,8 @@ TEST(norms_of_groups_have_weights_of_their_own_and_norms_of_heads_may_have_none)
     const CpuOps& ops = cpu_ops(isa);
     auto expected = x, got = x, with_ones = x, without = x;
     for (int i = 0; i < n_rows * n_groups; ++i)
-      ops.rms_norm(pool, expected.data() + i * dim, weight.data() + i % n_groups * dim, 1e-6f, 1, dim, expected.data() + i * dim);
+      ops.rms_norm(pool, expected.data() + i * dim, weight.data() + i % n_groups * dim, 1e-6f, 1, dim,
+                   expected.data() + i * dim);
     ops.rms_norm_groups(pool, got.data(), weight.data(), 1e-6f, n_rows, n_groups, dim);
     CHECK(same_bits(got, expected));
     ops.rms_norm_heads(pool, with_ones.data(), n_groups * dim, ones.data(), 1e-6f, n_rows, n_groups, dim);
@@ -118,26 +115,22 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
       for (const int n_dims : {head_dim, head_dim / 2, 6})
         for (const CpuIsa isa : available_cpu_isas()) {
           std::vector<float> frequency(n_dims / 2);
-          for (int i = 0; i < n_dims / 2; ++i)
-            frequency[i] = float(std::pow(5e5, -2.0 * i / n_dims));
+          for (int i = 0; i < n_dims / 2; ++i) frequency[i] = float(std::pow(5e5, -2.0 * i / n_dims));
           const RopeParams rope = {style, n_dims, frequency.data(), 0.9f};
-          const int n = 35, first = 100003, n_heads = 2;   // one KV head
-          const auto q = random_floats(n * n_heads * head_dim, 6),
-                     k = random_floats(n * head_dim, 7);
+          const int n = 35, first = 100003, n_heads = 2;  // one KV head
+          const auto q = random_floats(n * n_heads * head_dim, 6), k = random_floats(n * head_dim, 7);
           const auto v = random_floats(n * head_dim, 8);
           auto cache = CpuKvCache::create(KvShape::of_equal_layers(1, 1, head_dim, 4, KvType::kF16));
           REQUIRE(cache.ok());
           std::vector<int32_t> pages(first / kPageTokens + 4, -1);
-          for (int i = 0; i < 4; ++i)
-            pages[first / kPageTokens + i] = 3 - i;
+          for (int i = 0; i < 4; ++i) pages[first / kPageTokens + i] = 3 - i;
           ThreadPool pool(2);
           OpsScratch scratch;
           CHECK(scratch.reserve(2, 64, n_heads * head_dim, first + n, head_dim).ok());
           auto rotated_q = q, rotated_k = k;
           const Segment segment = {0, n, first, pages.data()};
-          cpu_ops(isa).rope_and_store(pool, scratch, rope, {&segment, 1}, rotated_q.data(),
-                                      n_heads * head_dim, n_heads, rotated_k.data(), head_dim,
-                                      v.data(), head_dim, 0, **cache);
+          cpu_ops(isa).rope_and_store(pool, scratch, rope, {&segment, 1}, rotated_q.data(), n_heads * head_dim, n_heads,
+                                      rotated_k.data(), head_dim, v.data(), head_dim, 0, **cache);
           double worst = 0;
           bool stored = true;
           for (int row = 0; row < n; ++row) {
@@ -150,9 +143,8 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
                 const bool is_first = adjacent ? d % 2 == 0 : d < half;
                 const int partner = adjacent ? d ^ 1 : is_first ? d + half : d - half;
                 const double angle = double(first + row) * frequency[i];
-                expected =
-                    0.9f * (expected * std::cos(angle) +
-                            (is_first ? -1 : 1) * k[row * head_dim + partner] * std::sin(angle));
+                expected = 0.9f * (expected * std::cos(angle) +
+                                   (is_first ? -1 : 1) * k[row * head_dim + partner] * std::sin(angle));
               }
               const float got = rotated_k[row * head_dim + d];
               worst = std::max(worst, std::abs(got - expected));
@@ -160,15 +152,19 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
               const CpuKvCache::Layer& kept = (*cache)->layer(0);
               if (kept.whole_numbers) {
                 const auto near = [&](const CpuKvCache::Pages& pages, int64_t stride, float number) {
-                  const auto* numbers = reinterpret_cast<const int16_t*>(pages.of_head(0) + size_t(page) * pages.page_stride);
-                  const float step = reinterpret_cast<const float*>(numbers + stride * kPageTokens)[position % kPageTokens];
-                  return step > 0 && std::abs(double(numbers[position % kPageTokens * stride + d]) * step - number) <= 0.505 * step;
+                  const auto* numbers =
+                      reinterpret_cast<const int16_t*>(pages.of_head(0) + size_t(page) * pages.page_stride);
+                  const float step =
+                      reinterpret_cast<const float*>(numbers + stride * kPageTokens)[position % kPageTokens];
+                  return step > 0 &&
+                         std::abs(double(numbers[position % kPageTokens * stride + d]) * step - number) <= 0.505 * step;
                 };
-                stored &= near(kept.keys, kept.key_stride, got) && near(kept.values, kept.value_stride, v[row * head_dim + d]);
+                stored &= near(kept.keys, kept.key_stride, got) &&
+                          near(kept.values, kept.value_stride, v[row * head_dim + d]);
                 continue;
               }
-              const auto* keys = reinterpret_cast<const uint16_t*>((*cache)->layer(0).keys.of_head(0)) +
-                                 page * head_dim * kPageTokens;
+              const auto* keys =
+                  reinterpret_cast<const uint16_t*>((*cache)->layer(0).keys.of_head(0)) + page * head_dim * kPageTokens;
               const auto* values = reinterpret_cast<const uint16_t*>((*cache)->layer(0).values.of_head(0)) +
                                    page * (*cache)->layer(0).value_stride * kPageTokens;
               stored &= keys[d * kPageTokens + position % kPageTokens] == float_to_half(got);
@@ -176,13 +172,13 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
                         float_to_half(v[row * head_dim + d]);
             }
           }
-          CHECK(worst < 1e-6);   // values of order 1, three roundings
+          CHECK(worst < 1e-6);  // values of order 1, three roundings
           CHECK(stored);
           // Each query head equals the key rotation of the same values.
           auto again = std::vector<float>(q.begin(), q.begin() + head_dim), zero = again;
           const Segment one = {0, 1, first, pages.data()};
-          cpu_ops(isa).rope_and_store(pool, scratch, rope, {&one, 1}, zero.data(), head_dim, 0,
-                                      again.data(), head_dim, v.data(), head_dim, 0, **cache);
+          cpu_ops(isa).rope_and_store(pool, scratch, rope, {&one, 1}, zero.data(), head_dim, 0, again.data(), head_dim,
+                                      v.data(), head_dim, 0, **cache);
           CHECK(std::memcmp(again.data(), rotated_q.data(), head_dim * sizeof(float)) == 0);
           // And rotating alone.
           auto alone = q;
@@ -204,8 +200,7 @@ TEST(rope_follows_changed_positions_and_parameters) {
     auto x = k;
     const Segment segments[] = {{0, 1, position, pages.data()}, {1, 3, position + 9, pages.data()}};
     cpu_ops(CpuIsa::kPlain)
-        .rope_and_store(pool, scratch, rope, segments, nullptr, 0, 0, x.data(), 4, v.data(), 4, 0,
-                        **cache);
+        .rope_and_store(pool, scratch, rope, segments, nullptr, 0, 0, x.data(), 4, v.data(), 4, 0, **cache);
     return x;
   };
   const auto check = [&](const RopeParams& rope, int position) {
@@ -226,7 +221,7 @@ TEST(layer_norm_matches_double_and_every_instruction_set) {
   for (const int64_t dim : {2, 15, 16, 63, 64, 65, 80, 2048, 4100}) {
     const int n_rows = 3;
     auto x = random_floats(n_rows * dim, uint32_t(dim));
-    for (float& value : x) value += 3;   // a mean to take away
+    for (float& value : x) value += 3;  // a mean to take away
     const auto weight = random_floats(dim, 2), bias = random_floats(dim, 3);
     for (const bool biased : {false, true}) {
       std::vector<double> expected;
@@ -242,7 +237,8 @@ TEST(layer_norm_matches_double_and_every_instruction_set) {
       for (const CpuIsa isa : available_cpu_isas()) {
         ThreadPool pool(2);
         std::vector<float> out(x.size());
-        cpu_ops(isa).layer_norm(pool, x.data(), weight.data(), biased ? bias.data() : nullptr, 1e-5f, n_rows, dim, out.data());
+        cpu_ops(isa).layer_norm(pool, x.data(), weight.data(), biased ? bias.data() : nullptr, 1e-5f, n_rows, dim,
+                                out.data());
         double worst = 0;
         for (size_t i = 0; i < out.size(); ++i) worst = std::max(worst, std::abs(out[i] - expected[i]));
         CHECK(worst < 2e-5);
@@ -255,7 +251,7 @@ TEST(layer_norm_matches_double_and_every_instruction_set) {
 
 TEST(operations_of_whole_rows_match_double_and_every_instruction_set) {
   const int n_rows = 5, n_heads = 3;
-  const int64_t dim = 3 * 67;   // vectors and a tail
+  const int64_t dim = 3 * 67;  // vectors and a tail
   const auto size = static_cast<size_t>(n_rows * dim);
   const auto x = random_floats(size, 21), y = random_floats(size, 22), columns = random_floats(size_t(dim), 23);
   const auto gates = random_floats(size_t(n_rows * n_heads), 24), weights = random_floats(size_t(n_rows * 4), 25);
@@ -271,34 +267,59 @@ TEST(operations_of_whole_rows_match_double_and_every_instruction_set) {
     std::function<double(size_t)> expected;
   };
   const Case cases[] = {
-      {"gate_heads", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.gate_heads(pool, at, gates.data(), n_rows, n_heads, int(dim) / n_heads); },
+      {"gate_heads",
+       [&](const CpuOps& ops, ThreadPool& pool, float* at) {
+         ops.gate_heads(pool, at, gates.data(), n_rows, n_heads, int(dim) / n_heads);
+       },
        [&](size_t i) { return x[i] * sigmoid(gates[i / (dim / n_heads)]); }},
-      {"scale_columns", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.scale_columns(pool, at, columns.data(), n_rows, dim); },
+      {"scale_columns",
+       [&](const CpuOps& ops, ThreadPool& pool, float* at) {
+         ops.scale_columns(pool, at, columns.data(), n_rows, dim);
+       },
        [&](size_t i) { return double(x[i]) * columns[i % dim]; }},
-      {"add_weighted", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.add_weighted(pool, at, y.data(), weights.data() + 1, 4, 0.5f, n_rows, dim); },
+      {"add_weighted",
+       [&](const CpuOps& ops, ThreadPool& pool, float* at) {
+         ops.add_weighted(pool, at, y.data(), weights.data() + 1, 4, 0.5f, n_rows, dim);
+       },
        [&](size_t i) { return x[i] + (weights[i / dim * 4 + 1] + 0.5) * y[i]; }},
-      {"add_bias", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.add_bias(pool, at, columns.data(), n_rows, dim); },
+      {"add_bias",
+       [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.add_bias(pool, at, columns.data(), n_rows, dim); },
        [&](size_t i) { return double(x[i]) + columns[i % dim]; }},
-      {"match_length", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.match_length(pool, at, y.data(), n_rows, dim); },
+      {"match_length",
+       [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.match_length(pool, at, y.data(), n_rows, dim); },
        [&](size_t i) {
          const auto square = [](double v) { return v * v; };
          return x[i] * std::sqrt(of_row(y, i, square) / of_row(x, i, square));
        }},
-      {"keep_outliers", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.keep_outliers(pool, at, 0.8f, n_rows, dim); },
+      {"keep_outliers",
+       [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.keep_outliers(pool, at, 0.8f, n_rows, dim); },
        [&](size_t i) {
          const double mean = of_row(x, i, [](double v) { return v; }) / double(dim);
          const double squares = of_row(x, i, [&](double v) { return (v - mean) * (v - mean); });
          return std::max(x[i] - mean - double(0.8f) * std::sqrt(squares / double(dim - 1)), 0.0);
        }},
-      {"activate, relu squared", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.activate(pool, Activation::kReluSquared, at, n_rows * dim); },
+      {"activate, relu squared",
+       [&](const CpuOps& ops, ThreadPool& pool, float* at) {
+         ops.activate(pool, Activation::kReluSquared, at, n_rows * dim);
+       },
        [&](size_t i) { return x[i] > 0 ? double(x[i]) * x[i] : 0.0; }},
-      {"activate, SiLU", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.activate(pool, Activation::kSilu, at, n_rows * dim); },
+      {"activate, SiLU",
+       [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.activate(pool, Activation::kSilu, at, n_rows * dim); },
        [&](size_t i) { return x[i] * sigmoid(x[i]); }},
-      {"activate, GELU", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.activate(pool, Activation::kGelu, at, n_rows * dim); },
-       [&](size_t i) { return x[i] * sigmoid(2 * std::sqrt(2 / std::numbers::pi) * (x[i] + 0.044715 * std::pow(double(x[i]), 3))); }},
-      {"gated with a limit", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.gated(pool, {Activation::kSilu, 0.4f}, at, y.data(), n_rows, dim, at); },
-       [&](size_t i) { return std::min(x[i] * sigmoid(x[i]), double(0.4f)) * std::clamp(double(y[i]), -double(0.4f), double(0.4f)); }},
-      {"copy_rows", [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.copy_rows(pool, y.data(), 7, n_rows, dim, at); },
+      {"activate, GELU",
+       [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.activate(pool, Activation::kGelu, at, n_rows * dim); },
+       [&](size_t i) {
+         return x[i] * sigmoid(2 * std::sqrt(2 / std::numbers::pi) * (x[i] + 0.044715 * std::pow(double(x[i]), 3)));
+       }},
+      {"gated with a limit",
+       [&](const CpuOps& ops, ThreadPool& pool, float* at) {
+         ops.gated(pool, {Activation::kSilu, 0.4f}, at, y.data(), n_rows, dim, at);
+       },
+       [&](size_t i) {
+         return std::min(x[i] * sigmoid(x[i]), double(0.4f)) * std::clamp(double(y[i]), -double(0.4f), double(0.4f));
+       }},
+      {"copy_rows",
+       [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.copy_rows(pool, y.data(), 7, n_rows, dim, at); },
        [&](size_t i) { return double(y[i / dim * 7 + i % dim]); }},
   };
   for (const Case& one : cases) {
@@ -309,29 +330,30 @@ TEST(operations_of_whole_rows_match_double_and_every_instruction_set) {
       one.run(cpu_ops(isa), pool, got.data());
       double worst = 0;
       for (size_t i = 0; i < got.size(); ++i) worst = std::max(worst, std::abs(got[i] - one.expected(i)));
-      if (!(worst < 3e-6)) check::fail(__FILE__, __LINE__, std::string(one.name) + " is off by " + std::to_string(worst));
+      if (!(worst < 3e-6))
+        check::fail(__FILE__, __LINE__, std::string(one.name) + " is off by " + std::to_string(worst));
       if (plain.empty()) plain = got;
-      if (!same_bits(got, plain)) check::fail(__FILE__, __LINE__, std::string(one.name) + ": other bits on another instruction set");
+      if (!same_bits(got, plain))
+        check::fail(__FILE__, __LINE__, std::string(one.name) + ": other bits on another instruction set");
     }
   }
 }
 
 TEST(silu_multiply_matches_double_and_every_instruction_set) {
   const int n_rows = 7;
-  const int64_t dim = 2051;   // whole vectors, a tail, several pieces
+  const int64_t dim = 2051;  // whole vectors, a tail, several pieces
   auto gate = random_floats(n_rows * dim, 10, 4.0f);
   const auto up = random_floats(n_rows * dim, 11);
   std::vector<double> expected;
   gate[0] = 80.0f, gate[1] = -80.0f, gate[2] = 0.0f;
-  for (size_t i = 0; i < gate.size(); ++i)
-    expected.push_back(gate[i] / (1 + std::exp(-double(gate[i]))) * up[i]);
+  for (size_t i = 0; i < gate.size(); ++i) expected.push_back(gate[i] / (1 + std::exp(-double(gate[i]))) * up[i]);
   std::vector<float> plain;
   for (const CpuIsa isa : available_cpu_isas()) {
     ThreadPool pool(3);
     auto out = gate;
     cpu_ops(isa).gated(pool, Activation::kSilu, out.data(), up.data(), n_rows, dim, out.data());
     check_relative(out, expected, 5 * 0x1p-24,
-                   std::string(cpu_isa_name(isa)));   // exp 1 ulp, three roundings
+                   std::string(cpu_isa_name(isa)));  // exp 1 ulp, three roundings
     if (plain.empty()) plain = out;
     CHECK(same_bits(out, plain));
     // Far outside: nothing overflows into NaN.
@@ -439,16 +461,13 @@ TEST(gather_rows_picks_rows) {
   std::vector<float> out(15);
   ThreadPool pool(2);
   cpu_ops(available_cpu_isas().back()).gather_rows(pool, x.data(), rows, 3, 5, out.data());
-  for (int i = 0; i < 3; ++i)
-    CHECK(std::memcmp(&out[i * 5], &x[rows[i] * 5], 5 * sizeof(float)) == 0);
+  for (int i = 0; i < 3; ++i) CHECK(std::memcmp(&out[i * 5], &x[rows[i] * 5], 5 * sizeof(float)) == 0);
 }
 
 TEST(exponential_is_within_one_ulp_and_the_same_everywhere) {
   std::vector<float> x;
-  for (int i = 0; i < 400000; ++i)
-    x.push_back(-86.5f + float(i) * 0.000438f);   // to 88.7
-  for (int i = 0; i < 40000; ++i)
-    x.push_back(-1.0f + float(i) * 5e-5f);
+  for (int i = 0; i < 400000; ++i) x.push_back(-86.5f + float(i) * 0.000438f);  // to 88.7
+  for (int i = 0; i < 40000; ++i) x.push_back(-1.0f + float(i) * 5e-5f);
   std::vector<float> plain;
   for (const CpuIsa isa : available_cpu_isas()) {
     std::vector<float> out(x.size());
@@ -460,8 +479,7 @@ TEST(exponential_is_within_one_ulp_and_the_same_everywhere) {
       worst = std::max(worst, std::abs(out[i] - exact) / ulp);
     }
     CHECK(worst < 1.0);
-    check::note("exponential, " + std::string(cpu_isa_name(isa)) + ": " + std::to_string(worst) +
-                " ulp");
+    check::note("exponential, " + std::string(cpu_isa_name(isa)) + ": " + std::to_string(worst) + " ulp");
     if (plain.empty()) plain = out;
     CHECK(same_bits(out, plain));
     const float edges[] = {-kInfinity, -87.0f, -200.0f, 89.0f, kInfinity, kNaN, 0.0f};
@@ -475,8 +493,7 @@ TEST(exponential_is_within_one_ulp_and_the_same_everywhere) {
 // soft_cap is the hyperbolic tangent seen from outside: with a cap of 1 nothing else.
 TEST(soft_cap_is_within_three_ulp_and_the_same_everywhere) {
   std::vector<float> x;
-  for (float at = 1e-30f; at < 30.0f; at *= 1.0007f)
-    x.push_back(at), x.push_back(-at);
+  for (float at = 1e-30f; at < 30.0f; at *= 1.0007f) x.push_back(at), x.push_back(-at);
   std::vector<float> first;
   for (const CpuIsa isa : available_cpu_isas()) {
     const OpKernels& kernels = op_kernels(isa);
@@ -489,8 +506,8 @@ TEST(soft_cap_is_within_three_ulp_and_the_same_everywhere) {
       worst = std::max(worst, std::abs(double(out[i]) - exact) / ulp);
     }
     CHECK(worst <= 3);
-    check::note("hyperbolic tangent, " + std::string(cpu_isa_name(isa)) + ": " +
-                std::to_string(worst) + " ulp at worst");
+    check::note("hyperbolic tangent, " + std::string(cpu_isa_name(isa)) + ": " + std::to_string(worst) +
+                " ulp at worst");
     if (first.empty()) first = out;
     CHECK(same_bits(out, first));
 
@@ -510,7 +527,7 @@ TEST(logit_reductions_on_every_instruction_set) {
     if (n > 20) x[3] = kNaN, x[4] = -kInfinity;
     const int64_t at = n / 2;
     x[at] = 40.0f;
-    if (n > 20) x[n - 1] = 40.0f;   // a tie: the lower index wins
+    if (n > 20) x[n - 1] = 40.0f;  // a tie: the lower index wins
     double expected = 0;
     for (const float value : x)
       if (!std::isnan(value)) expected += std::exp(double(value) - 40.0);

@@ -25,11 +25,13 @@ struct AttentionCase : TowerAttentionCase {
     OpsScratch scratch;
     CHECK(scratch.reserve(threads, 64, 64, 1, head_dim).ok());
     const CpuOps& ops = cpu_ops(isa);
-    std::vector<float> memory(size_t(CpuOps::tower_key_floats(n_rows + 5, n_heads, head_dim)), std::nanf("")), out(q.size());
+    std::vector<float> memory(size_t(CpuOps::tower_key_floats(n_rows + 5, n_heads, head_dim)), std::nanf("")),
+        out(q.size());
     const TowerKeys keys{memory.data(), n_rows + 5, n_heads, head_dim};
     const int64_t stride = int64_t{n_heads} * head_dim;
     for (int at = 0; at < n_rows; at += run)
-      ops.store_tower_keys(pool, keys, k.data() + at * stride, v.data() + at * stride, stride, at, std::min(run, n_rows - at));
+      ops.store_tower_keys(pool, keys, k.data() + at * stride, v.data() + at * stride, stride, at,
+                           std::min(run, n_rows - at));
     for (int at = 0; at < n_rows; at += run)
       ops.attend_rows(pool, scratch, keys, q.data() + at * stride, stride, starts.data() + at, limits.data() + at,
                       std::min(run, n_rows - at), scale(), out.data() + at * stride);
@@ -37,10 +39,11 @@ struct AttentionCase : TowerAttentionCase {
   }
 };
 
-}   // namespace
+}  // namespace
 
 TEST(tower_attention_matches_double_whatever_the_cut_and_the_instruction_set) {
-  const std::vector<AttentionCase> cases = {{300, 2, 72, {300}}, {1, 3, 32, {1}}, {530, 1, 20, {64, 64, 30, 272, 100}}, {37, 2, 64, {16, 21}}};
+  const std::vector<AttentionCase> cases = {
+      {300, 2, 72, {300}}, {1, 3, 32, {1}}, {530, 1, 20, {64, 64, 30, 272, 100}}, {37, 2, 64, {16, 21}}};
   for (const AttentionCase& one : cases) {
     std::vector<float> first;
     for (const CpuIsa isa : available_cpu_isas()) {
@@ -66,13 +69,13 @@ TEST(tower_rows_turn_by_the_factors_they_are_given) {
   const int n_rows = 9, n_heads = 3, head_dim = 24;
   for (const auto& [style, section] : {std::pair{RopeStyle::kAdjacentPairs, 24}, std::pair{RopeStyle::kHalves, 24},
                                        std::pair{RopeStyle::kHalves, 12}}) {
-    const auto x = random_floats(size_t(n_rows) * n_heads * head_dim, 4), own = random_floats(size_t(n_rows) * head_dim, 5),
-               partner = random_floats(size_t(n_rows) * head_dim, 6);
+    const auto x = random_floats(size_t(n_rows) * n_heads * head_dim, 4),
+               own = random_floats(size_t(n_rows) * head_dim, 5), partner = random_floats(size_t(n_rows) * head_dim, 6);
     for (const CpuIsa isa : available_cpu_isas()) {
       ThreadPool pool(2);
       auto got = x;
-      cpu_ops(isa).rotate_rows(pool, {own.data(), partner.data(), style, section}, n_rows, got.data(), n_heads * head_dim,
-                               n_heads, head_dim);
+      cpu_ops(isa).rotate_rows(pool, {own.data(), partner.data(), style, section}, n_rows, got.data(),
+                               n_heads * head_dim, n_heads, head_dim);
       for (int row = 0; row < n_rows; ++row)
         for (int head = 0; head < n_heads; ++head)
           for (int d = 0; d < head_dim; ++d) {
@@ -88,7 +91,7 @@ TEST(tower_rows_turn_by_the_factors_they_are_given) {
 }
 
 TEST(patches_are_taken_by_colour_row_and_column) {
-  const int width = 11, height = 9, patch = 3;   // a margin that no patch covers
+  const int width = 11, height = 9, patch = 3;  // a margin that no patch covers
   std::vector<uint8_t> pixels(size_t(width) * height * 3);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = uint8_t(i * 37);
   const auto levels = random_floats(3 * 256, 7);
@@ -101,7 +104,8 @@ TEST(patches_are_taken_by_colour_row_and_column) {
       for (int y = 0; y < patch; ++y)
         for (int x = 0; x < patch; ++x) {
           const size_t pixel = size_t((places[i].row * patch + y) * width + places[i].column * patch + x);
-          CHECK_EQ(out[i * 27 + size_t(colour * 9 + y * 3 + x)], levels[size_t(colour * 256 + pixels[pixel * 3 + size_t(colour)])]);
+          CHECK_EQ(out[i * 27 + size_t(colour * 9 + y * 3 + x)],
+                   levels[size_t(colour * 256 + pixels[pixel * 3 + size_t(colour)])]);
         }
 }
 
@@ -111,7 +115,7 @@ TEST(rows_of_tables_are_added_and_rows_are_added_up) {
   std::vector<int32_t> rows;
   std::vector<float> weights;
   for (int row = 0; row < n_rows; ++row) {
-    rows.insert(rows.end(), {row % 5, 4 - row % 5, 1000000});   // what weighs nothing is not read
+    rows.insert(rows.end(), {row % 5, 4 - row % 5, 1000000});  // what weighs nothing is not read
     weights.insert(weights.end(), {0.25f * static_cast<float>(row), -0.5f, 0.0f});
   }
   for (const CpuIsa isa : available_cpu_isas()) {

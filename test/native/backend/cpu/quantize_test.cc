@@ -36,11 +36,20 @@ std::vector<float> awkward_values() {
     const float size = std::ldexp(1.0f, static_cast<int>(random.bits() % 200) - 100);
     for (int i = 0; i < 32; ++i) x.push_back(random.uniform() * size);
   }
-  for (int block = 0; block < 4; ++block)   // amax 127: x * (127 / amax) is x, and .5 a tie
+  for (int block = 0; block < 4; ++block)  // amax 127: x * (127 / amax) is x, and .5 a tie
     for (int i = 0; i < 32; ++i) x.push_back(i == 0 ? 127.0f : static_cast<float>(i - 16 + 10 * block) + 0.5f);
-  const float odd[] = {0.0f, -0.0f, 1e-45f, 1e-38f, 7.8e-31f, 7.9e-31f, 3.4e38f, -3.4e38f,
-                       std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
-                       std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN()};
+  const float odd[] = {0.0f,
+                       -0.0f,
+                       1e-45f,
+                       1e-38f,
+                       7.8e-31f,
+                       7.9e-31f,
+                       3.4e38f,
+                       -3.4e38f,
+                       std::numeric_limits<float>::infinity(),
+                       -std::numeric_limits<float>::infinity(),
+                       std::numeric_limits<float>::quiet_NaN(),
+                       -std::numeric_limits<float>::quiet_NaN()};
   for (float value : odd)
     for (int i = 0; i < 32; ++i) x.push_back(i == 17 ? value : 0.0f);
   return x;
@@ -66,11 +75,15 @@ TEST(quantize_follows_its_definition) {
         const int a = block.a[i];
         sums[i / 16] += a;
         CHECK(a >= -127 && a <= 127);
-        if (!finite || amax < 0x1p-100f) CHECK_EQ(a, 0);
-        else CHECK_EQ(a, static_cast<int>(std::nearbyint(values[i] * (127.0f / amax))));
+        if (!finite || amax < 0x1p-100f)
+          CHECK_EQ(a, 0);
+        else
+          CHECK_EQ(a, static_cast<int>(std::nearbyint(values[i] * (127.0f / amax))));
       }
-      if (!finite) CHECK(std::isnan(block.scale));
-      else CHECK_EQ(block.scale, amax < 0x1p-100f ? 0.0f : amax / 127.0f);
+      if (!finite)
+        CHECK(std::isnan(block.scale));
+      else
+        CHECK_EQ(block.scale, amax < 0x1p-100f ? 0.0f : amax / 127.0f);
       CHECK_EQ(block.minus_128_sum, -128 * (sums[0] + sums[1]));
       CHECK_EQ(block.minus_8_sum, -8 * (sums[0] + sums[1]));
       CHECK_EQ(block.minus_32_sum[0], -32 * sums[0]);
@@ -90,7 +103,8 @@ TEST(quantize_gives_the_same_bytes_everywhere) {
     const auto lines = pack(isa, x, 2);
     for (size_t i = 0; i < lines.size(); ++i) {
       const bool equal = std::memcmp(&lines[i], &expected[i], kLineBytes) == 0;
-      if (!equal) check::fail(__FILE__, __LINE__, "line " + std::to_string(i) + " differs on " + std::string(cpu_isa_name(isa)));
+      if (!equal)
+        check::fail(__FILE__, __LINE__, "line " + std::to_string(i) + " differs on " + std::string(cpu_isa_name(isa)));
     }
   }
 }
@@ -101,7 +115,7 @@ TEST(quantize_floats_pads_the_last_line) {
       std::vector<float> x(static_cast<size_t>(cols));
       for (int64_t i = 0; i < cols; ++i) x[static_cast<size_t>(i)] = static_cast<float>(i + 1);
       const int64_t n = lines_per_row(ActivationKind::kF32, cols);
-      std::vector<ActivationBlock> lines(static_cast<size_t>(2 * n));   // for its alignment
+      std::vector<ActivationBlock> lines(static_cast<size_t>(2 * n));  // for its alignment
       std::memset(static_cast<void*>(lines.data()), 0x5a, lines.size() * kLineBytes);
       matmul_kernels(isa).pack[static_cast<int>(ActivationKind::kF32)](
           x.data(), cols, reinterpret_cast<std::byte*>(lines.data()), 2 * kLineBytes);
@@ -120,7 +134,7 @@ TEST(quantize_bf16_rounds_to_nearest_even) {
   std::vector<float> x = awkward_values();
   Random random(2);
   for (int i = 0; i < 5000; ++i) x.push_back(std::bit_cast<float>(random.bits()));
-  x.push_back(1.0f);   // an odd number: the last line is padded
+  x.push_back(1.0f);  // an odd number: the last line is padded
   const int64_t n = lines_per_row(ActivationKind::kBf16, static_cast<int64_t>(x.size()));
   std::vector<ActivationBlock> lines(static_cast<size_t>(n));
   pack_bf16(x.data(), static_cast<int64_t>(x.size()), reinterpret_cast<std::byte*>(lines.data()), kLineBytes);

@@ -15,13 +15,18 @@ using namespace monolith::testing;
 
 namespace {
 
-std::vector<float> run(const DeltaCase& one, CpuIsa isa, int threads, std::span<const Segment> segments, const LayerSlots& slots) {
+std::vector<float> run(const DeltaCase& one, CpuIsa isa, int threads, std::span<const Segment> segments,
+                       const LayerSlots& slots) {
   ThreadPool pool(threads);
   std::vector<float> rows = one.x, decays = one.decay, betas = one.beta;
   std::vector<float> out(static_cast<size_t>(one.n_rows * one.rule.n_value_heads * one.rule.value_dim));
   cpu_ops(isa).delta_rule(pool, one.rule, segments, slots,
-                          {.q = rows.data(), .k = rows.data() + one.keys, .v = rows.data() + 2 * one.keys,
-                           .stride = one.stride, .decay = decays.data(), .beta = betas.data()},
+                          {.q = rows.data(),
+                           .k = rows.data() + one.keys,
+                           .v = rows.data() + 2 * one.keys,
+                           .stride = one.stride,
+                           .decay = decays.data(),
+                           .beta = betas.data()},
                           out.data());
   return out;
 }
@@ -72,7 +77,8 @@ TEST(sequences_of_a_step_keep_to_their_own_state_and_forks_leave_theirs_alone) {
   for (const CpuIsa isa : available_cpu_isas()) {
     // Rows 0-3 into slot 0; then 4-7 from it into 1 and 8-11 from it into 2, as forks do.
     Slots slots(one.rule.state_floats());
-    const std::vector<Segment> step = {{0, 4, 0, nullptr, kNoSlot, 0}, {4, 4, 4, nullptr, 0, 1}, {8, 4, 4, nullptr, 0, 2}};
+    const std::vector<Segment> step = {
+        {0, 4, 0, nullptr, kNoSlot, 0}, {4, 4, 4, nullptr, 0, 1}, {8, 4, 4, nullptr, 0, 2}};
     const std::vector<float> all = run(one, isa, 3, step, slots.view);
     Slots alone(one.rule.state_floats());
     const std::vector<Segment> first = {{0, 4, 0, nullptr, kNoSlot, 4}}, third = {{8, 4, 4, nullptr, 4, 4}};
@@ -99,8 +105,10 @@ TEST(a_convolution_matches_double_wherever_it_is_cut) {
               Slots slots(std::max<int64_t>(one.convolution.state_floats(), 1));
               ThreadPool pool(2);
               std::vector<float> out = one.x;
-              cpu_ops(isa).convolve(pool, one.convolution, pieces(one.n_rows, cuts, apart), slots.view, out.data(), one.stride);
-              check_near(out, expected, 1e-4, std::to_string(n_channels) + " channels, " + std::to_string(n_taps) + " taps");
+              cpu_ops(isa).convolve(pool, one.convolution, pieces(one.n_rows, cuts, apart), slots.view, out.data(),
+                                    one.stride);
+              check_near(out, expected, 1e-4,
+                         std::to_string(n_channels) + " channels, " + std::to_string(n_taps) + " taps");
               if (first.empty()) first = out;
               CHECK(same_bits(out, first));
             }

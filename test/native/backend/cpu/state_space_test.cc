@@ -23,9 +23,10 @@ std::vector<float> run(const StateSpaceCase& one, CpuIsa isa, int threads, std::
   ThreadPool pool(threads);
   std::vector<float> steps = one.step, out(static_cast<size_t>(one.n_rows * space.width()));
   const float* const b = one.x.data() + space.width();
-  cpu_ops(isa).state_space(pool, space, segments, {state.data(), space.state_floats()},
-                           {.x = one.x.data(), .b = b, .c = b + space.group_width(), .stride = one.stride, .step = steps.data()},
-                           out.data());
+  cpu_ops(isa).state_space(
+      pool, space, segments, {state.data(), space.state_floats()},
+      {.x = one.x.data(), .b = b, .c = b + space.group_width(), .stride = one.stride, .step = steps.data()},
+      out.data());
   return out;
 }
 

@@ -44,7 +44,8 @@ void rotate_exactly(int n_dims, int position, double* x) {
 }
 Floats frequencies(int n_dims) {
   Floats f(static_cast<size_t>(n_dims / 2));
-  for (int i = 0; i < n_dims / 2; ++i) f[static_cast<size_t>(i)] = static_cast<float>(std::pow(10000.0, -2.0 * i / n_dims));
+  for (int i = 0; i < n_dims / 2; ++i)
+    f[static_cast<size_t>(i)] = static_cast<float>(std::pow(10000.0, -2.0 * i / n_dims));
   return f;
 }
 
@@ -74,12 +75,17 @@ std::vector<Segment> pieces(int n, int most, const Span& span, const int32_t* pa
 }
 
 // What a row at `position` gives that attends to keys [n][key] with values [n][value], by the definition.
-std::vector<double> attend(const std::vector<double>& q, int position, const Span& span, const std::vector<std::vector<double>>& keys,
-                           const std::vector<std::vector<double>>& values, const AttentionParams& params) {
+std::vector<double> attend(const std::vector<double>& q, int position, const Span& span,
+                           const std::vector<std::vector<double>>& keys, const std::vector<std::vector<double>>& values,
+                           const AttentionParams& params) {
   int first = 0;
-  if (params.chunked) first = position - position % params.window;
-  else if (params.window > 0) first = std::max(0, position - params.window + 1);
-  const double scale = params.scale * (1 + params.temperature_scale * std::log(1.0 + (position + params.temperature_offset) / params.temperature_length));
+  if (params.chunked)
+    first = position - position % params.window;
+  else if (params.window > 0)
+    first = std::max(0, position - params.window + 1);
+  const double scale =
+      params.scale * (1 + params.temperature_scale *
+                              std::log(1.0 + (position + params.temperature_offset) / params.temperature_length));
   std::vector<double> weights, out(values[0].size());
   double top = -1e300, sum = 0;
   for (int p = first; p <= span.last_seen(position); ++p) {
@@ -108,11 +114,15 @@ struct LatentShape {
   KvType type;
   Span span = {};
   std::string name() const {
-    return std::to_string(n_heads) + " heads, rows of " + std::to_string(row) + " with values of " + std::to_string(value) +
-           (type == KvType::kF32 ? ", f32" : type == KvType::kF16 ? ", f16" : type == KvType::kQ8_0 ? ", q8_0" : ", fp8");
+    return std::to_string(n_heads) + " heads, rows of " + std::to_string(row) + " with values of " +
+           std::to_string(value) +
+           (type == KvType::kF32    ? ", f32"
+            : type == KvType::kF16  ? ", f16"
+            : type == KvType::kQ8_0 ? ", q8_0"
+                                    : ", fp8");
   }
 };
-constexpr int kOwn = 8;   // dimensions of a query that have become `value` ones
+constexpr int kOwn = 8;  // dimensions of a query that have become `value` ones
 constexpr AttentionParams kLatentParams = {.scale = 0.11f, .temperature_scale = 0.3f, .temperature_length = 20};
 
 Floats run_latents(const LatentShape& shape, const Way& way) {
@@ -125,10 +135,13 @@ Floats run_latents(const LatentShape& shape, const Way& way) {
   Backend& backend = **made;
   CHECK(backend.reserve(n + 1, int64_t(wide), n + 1, shape.row).ok());
   CHECK(backend.reserve_heads(n + 1, {shape.n_heads, shape.value, shape.value}).ok());
-  const KvShape kv{{{StateKind::kKeysAndValues, 2, 32, 32, 0}, {StateKind::kLatents, 1, shape.row, shape.value, 1}}, n_pages + 3, shape.type};
+  const KvShape kv{{{StateKind::kKeysAndValues, 2, 32, 32, 0}, {StateKind::kLatents, 1, shape.row, shape.value, 1}},
+                   n_pages + 3,
+                   shape.type};
   auto cache = backend.kv_cache(kv);
   CHECK(cache.ok() && (*cache)->bytes == backend.kv_cache_bytes(kv));
-  const Floats absorbed = random_floats(size_t(n) * wide, 1), q = random_floats(size_t(n) * own, 2), latents = random_floats(size_t(n) * size_t(shape.row), 3);
+  const Floats absorbed = random_floats(size_t(n) * wide, 1), q = random_floats(size_t(n) * own, 2),
+               latents = random_floats(size_t(n) * size_t(shape.row), 3);
   const auto put = [&](const float* from, size_t count) {
     float* const at = *backend.allocate(static_cast<int64_t>(count));
     backend.write_floats(at, from, static_cast<int64_t>(count));
@@ -144,7 +157,8 @@ Floats run_latents(const LatentShape& shape, const Way& way) {
     // A row of another sequence comes first.
     const auto some = [&](const Floats& from, size_t dim) {
       Floats numbers(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(dim) * n_others);
-      numbers.insert(numbers.end(), from.begin() + static_cast<std::ptrdiff_t>(dim) * at, from.begin() + static_cast<std::ptrdiff_t>(dim) * (at + rows));
+      numbers.insert(numbers.end(), from.begin() + static_cast<std::ptrdiff_t>(dim) * at,
+                     from.begin() + static_cast<std::ptrdiff_t>(dim) * (at + rows));
       return put(numbers.data(), numbers.size());
     };
     std::vector<Segment> segments;
@@ -155,8 +169,11 @@ Floats run_latents(const LatentShape& shape, const Way& way) {
     float* const kept = some(latents, size_t(shape.row));
     float* const out = put(Floats(size_t(rows + 1) * out_dim, NAN).data(), size_t(rows + 1) * out_dim);
     const auto stride = static_cast<int64_t>(wide);
-    backend.rope_and_store_latents(rope, segments, {some(q, own), int64_t(own), kOwn + shared, queries, stride, shape.n_heads}, kept, shape.row, 1, **cache);
-    backend.attention(segments, queries, stride, shape.n_heads, 1, **cache, kLatentParams, out, static_cast<int64_t>(out_dim));
+    backend.rope_and_store_latents(rope, segments,
+                                   {some(q, own), int64_t(own), kOwn + shared, queries, stride, shape.n_heads}, kept,
+                                   shape.row, 1, **cache);
+    backend.attention(segments, queries, stride, shape.n_heads, 1, **cache, kLatentParams, out,
+                      static_cast<int64_t>(out_dim));
     Floats got(size_t(rows + n_others) * out_dim);
     backend.wait();
     backend.read_floats(got.data(), out, static_cast<int64_t>(got.size()));
@@ -169,15 +186,16 @@ Floats run_latents(const LatentShape& shape, const Way& way) {
 }  // namespace
 
 TEST(cuda_latents_match_the_definition_however_cut) {
-  const LatentShape shapes[] = {{2, 48, 32, 40, KvType::kF32},  {17, 72, 64, 21, KvType::kF16}, {5, 96, 64, 30, KvType::kQ8_0},
-                                {3, 48, 40, 20, KvType::kFp8},  {2, 34, 32, 300, KvType::kF32}, {3, 576, 512, 18, KvType::kF16},
-                                {2, 48, 32, 40, KvType::kF32, {12, 33}},
-                                {1, 700, 640, 17, KvType::kF32}};
+  const LatentShape shapes[] = {{2, 48, 32, 40, KvType::kF32},           {17, 72, 64, 21, KvType::kF16},
+                                {5, 96, 64, 30, KvType::kQ8_0},          {3, 48, 40, 20, KvType::kFp8},
+                                {2, 34, 32, 300, KvType::kF32},          {3, 576, 512, 18, KvType::kF16},
+                                {2, 48, 32, 40, KvType::kF32, {12, 33}}, {1, 700, 640, 17, KvType::kF32}};
   for (const LatentShape& shape : shapes) {
     const int shared = shape.row - shape.value, n = shape.n_rows;
     const Floats got = run_latents(shape, {n, false, kAscending});
     const Floats absorbed = random_floats(size_t(n * shape.n_heads * shape.row), 1),
-                 q = random_floats(size_t(n * shape.n_heads * (kOwn + shared)), 2), latents = random_floats(size_t(n * shape.row), 3);
+                 q = random_floats(size_t(n * shape.n_heads * (kOwn + shared)), 2),
+                 latents = random_floats(size_t(n * shape.row), 3);
     std::vector<std::vector<double>> rows, values;
     for (int p = 0; p < n; ++p) {
       rows.emplace_back(latents.begin() + p * shape.row, latents.begin() + (p + 1) * shape.row);
@@ -198,7 +216,10 @@ TEST(cuda_latents_match_the_definition_however_cut) {
           if (!(error <= worst)) worst = error;
         }
       }
-    const double tolerance = shape.type == KvType::kF32 ? 2e-5 : shape.type == KvType::kF16 ? 3e-3 : shape.type == KvType::kQ8_0 ? 0.1 : 0.6;
+    const double tolerance = shape.type == KvType::kF32    ? 2e-5
+                             : shape.type == KvType::kF16  ? 3e-3
+                             : shape.type == KvType::kQ8_0 ? 0.1
+                                                           : 0.6;
     if (!(worst <= tolerance)) check::fail(__FILE__, __LINE__, shape.name() + ": off by " + std::to_string(worst));
     for (const Way& way : {Way{1, true, kShuffled}, {7, false, kDescending}, {n - 1, true, kAscending}}) {
       if (n > 100 && way.piece == 7) continue;
@@ -227,14 +248,17 @@ TEST(cuda_latents_of_long_contexts_are_the_same_split_or_not) {
   };
   const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
   const Segment whole{0, kContext, 0, pages.data()};
-  backend.rope_and_store_latents(none, {&whole, 1}, {}, put(random_floats(size_t(kContext) * kRow, 5)), kRow, 0, **cache);
+  backend.rope_and_store_latents(none, {&whole, 1}, {}, put(random_floats(size_t(kContext) * kRow, 5)), kRow, 0,
+                                 **cache);
   const Floats q = random_floats(size_t(kHeads) * kRow, 6);
   Floats seventeen;
   for (int i = 0; i < 17; ++i) seventeen.insert(seventeen.end(), q.begin(), q.end());
-  const auto attend_last = [&](int n) {   // the last rows of the context, all with one query; the very last one's result
+  // the last rows of the context, all with one query; the very last one's result
+  const auto attend_last = [&](int n) {
     const Segment segment{0, n, kContext - n, pages.data()};
     float* const out = put(Floats(size_t(17 * kHeads * kValue), NAN));
-    backend.attention({&segment, 1}, put(seventeen), kHeads * kRow, kHeads, 0, **cache, {.scale = 0.2f}, out, kHeads * kValue);
+    backend.attention({&segment, 1}, put(seventeen), kHeads * kRow, kHeads, 0, **cache, {.scale = 0.2f}, out,
+                      kHeads * kValue);
     Floats got(size_t(kHeads) * kValue);
     backend.wait();
     backend.read_floats(got.data(), out + int64_t{n - 1} * kHeads * kValue, static_cast<int64_t>(got.size()));
@@ -248,7 +272,8 @@ TEST(cuda_latents_of_long_contexts_are_the_same_split_or_not) {
 // Each head's product is the one that its matrix gives alone, of every kind of matrix.
 TEST(cuda_products_of_each_head_are_those_of_its_own_matrix) {
   for (const bool exact : {true, false})
-    for (const TensorType type : {TensorType::kF32, TensorType::kF16, TensorType::kBF16, TensorType::kQ8_0, TensorType::kQ4_0})
+    for (const TensorType type :
+         {TensorType::kF32, TensorType::kF16, TensorType::kBF16, TensorType::kQ8_0, TensorType::kQ4_0})
       for (const auto& [n_heads, rows, cols] : {std::tuple{3, 32, 64}, std::tuple{5, 48, 128}})
         for (const int n_rows : {1, 19}) {
           if (exact && type != TensorType::kF32) continue;
@@ -257,15 +282,18 @@ TEST(cuda_products_of_each_head_are_those_of_its_own_matrix) {
           Backend& backend = **made;
           REQUIRE(backend.reserve(n_rows, 1024, 16, 64).ok());
           REQUIRE(backend.reserve_heads(n_rows, {n_heads, rows, cols}).ok());
-          const Floats weights = random_floats(size_t(n_heads * rows * cols), 1), x = random_floats(size_t(n_rows * n_heads * (cols + 8)), 2);
+          const Floats weights = random_floats(size_t(n_heads * rows * cols), 1),
+                       x = random_floats(size_t(n_rows * n_heads * (cols + 8)), 2);
           const TensorTypeTraits& traits = traits_of(type);
-          const size_t head_bytes = size_t(rows) * size_t(cols) / size_t(traits.block_values) * size_t(traits.block_bytes);
+          const size_t head_bytes =
+              size_t(rows) * size_t(cols) / size_t(traits.block_values) * size_t(traits.block_bytes);
           std::vector<std::byte> data(head_bytes * size_t(n_heads));
           for (size_t i = 0; i < weights.size(); ++i) {
             const uint16_t half = type == TensorType::kF16 ? float_to_half(weights[i]) : float_to_bfloat16(weights[i]);
             if (type == TensorType::kF16 || type == TensorType::kBF16) std::memcpy(data.data() + 2 * i, &half, 2);
           }
-          if (type != TensorType::kF16 && type != TensorType::kBF16) quantize(type, weights.data(), int64_t(weights.size()), data.data());
+          if (type != TensorType::kF16 && type != TensorType::kBF16)
+            quantize(type, weights.data(), int64_t(weights.size()), data.data());
           const auto all = backend.matrix({type, int64_t{n_heads} * rows, cols, data});
           REQUIRE(all.ok());
           const auto put = [&](const Floats& values) {
@@ -273,14 +301,16 @@ TEST(cuda_products_of_each_head_are_those_of_its_own_matrix) {
             backend.write_floats(at, values.data(), static_cast<int64_t>(values.size()));
             return at;
           };
-          const int wanted = rows - 3;   // past these nothing is written
+          const int wanted = rows - 3;  // past these nothing is written
           float* const out = put(Floats(size_t(n_rows * n_heads * rows), -1.0f));
-          backend.matmul_heads({all->get(), n_heads, wanted, put(x), n_heads * (cols + 8), cols + 8, out, n_heads * rows, rows}, n_rows);
+          backend.matmul_heads(
+              {all->get(), n_heads, wanted, put(x), n_heads * (cols + 8), cols + 8, out, n_heads * rows, rows}, n_rows);
           Floats got(size_t(n_rows * n_heads * rows));
           backend.wait();
           backend.read_floats(got.data(), out, static_cast<int64_t>(got.size()));
           for (int head = 0; head < n_heads; ++head) {
-            const auto own = backend.matrix({type, rows, cols, std::span(data).subspan(size_t(head) * head_bytes, head_bytes)});
+            const auto own =
+                backend.matrix({type, rows, cols, std::span(data).subspan(size_t(head) * head_bytes, head_bytes)});
             REQUIRE(own.ok());
             Floats dense;
             for (int row = 0; row < n_rows; ++row) {
@@ -297,8 +327,9 @@ TEST(cuda_products_of_each_head_are_those_of_its_own_matrix) {
               for (int r = 0; r < rows; ++r) {
                 const float is = got[size_t((row * n_heads + head) * rows + r)];
                 if (r < wanted ? std::memcmp(&is, &expected[size_t(row * rows + r)], 4) != 0 : is != -1.0f)
-                  return check::fail(__FILE__, __LINE__, std::string(traits.name) + ", head " + std::to_string(head) + ", " +
-                                                             std::to_string(n_rows) + " rows: number " + std::to_string(r));
+                  return check::fail(__FILE__, __LINE__,
+                                     std::string(traits.name) + ", head " + std::to_string(head) + ", " +
+                                         std::to_string(n_rows) + " rows: number " + std::to_string(r));
               }
           }
         }
@@ -318,8 +349,14 @@ TEST(cuda_attention_of_every_kind_matches_the_definition) {
       {64, 48, KvType::kQ8_0, {.scale = 0.1f}},
       {40, 40, KvType::kF32, {.scale = 0.2f, .window = 24, .chunked = true}},
       {64, 64, KvType::kF16, {.scale = 0.1f, .window = 24, .chunked = true}},
-      {40, 40, KvType::kF32, {.scale = 0.2f, .temperature_scale = 0.4f, .temperature_length = 9, .temperature_offset = 1}},
-      {64, 64, KvType::kF16, {.scale = 0.1f, .temperature_scale = 0.4f, .temperature_length = 9, .temperature_offset = 1}},
+      {40,
+       40,
+       KvType::kF32,
+       {.scale = 0.2f, .temperature_scale = 0.4f, .temperature_length = 9, .temperature_offset = 1}},
+      {64,
+       64,
+       KvType::kF16,
+       {.scale = 0.1f, .temperature_scale = 0.4f, .temperature_length = 9, .temperature_offset = 1}},
       // An image: by the plain kernel and on tensor cores; fewer rows than a tile, and a window that begins within them.
       {40, 40, KvType::kF32, {.scale = 0.2f}, {10, 37}},
       {64, 64, KvType::kF16, {.scale = 0.1f}, {7, 47}},
@@ -329,7 +366,8 @@ TEST(cuda_attention_of_every_kind_matches_the_definition) {
   constexpr int kRows = 60, kHeads = 4, kKvHeads = 2;
   for (const Kind& kind : kinds) {
     const int key = kind.key, value = kind.value;
-    const Floats q = random_floats(size_t(kRows * kHeads * key), 1), k = random_floats(size_t(kRows * kKvHeads * key), 2),
+    const Floats q = random_floats(size_t(kRows * kHeads * key), 1),
+                 k = random_floats(size_t(kRows * kKvHeads * key), 2),
                  v = random_floats(size_t(kRows * kKvHeads * value), 3);
     const auto run = [&](int piece) {
       auto made = make_cuda_backend({});
@@ -348,8 +386,9 @@ TEST(cuda_attention_of_every_kind_matches_the_definition) {
         const int at = segment.first_position, n = segment.n_tokens;
         float* const queries = put(q.data() + at * kHeads * key, n * kHeads * key);
         const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
-        backend.rope_and_store(none, {&segment, 1}, queries, kHeads * key, kHeads, put(k.data() + at * kKvHeads * key, n * kKvHeads * key),
-                               kKvHeads * key, put(v.data() + at * kKvHeads * value, n * kKvHeads * value), kKvHeads * value, 0, **cache);
+        backend.rope_and_store(
+            none, {&segment, 1}, queries, kHeads * key, kHeads, put(k.data() + at * kKvHeads * key, n * kKvHeads * key),
+            kKvHeads * key, put(v.data() + at * kKvHeads * value, n * kKvHeads * value), kKvHeads * value, 0, **cache);
         float* const out = *backend.allocate(n * kHeads * value);
         backend.attention({&segment, 1}, queries, kHeads * key, kHeads, 0, **cache, kind.params, out, kHeads * value);
         Floats got(size_t(n * kHeads * value));
@@ -382,10 +421,12 @@ TEST(cuda_attention_of_every_kind_matches_the_definition) {
     }
     const double tolerance = kind.type == KvType::kF32 ? 2e-5 : kind.type == KvType::kF16 ? 5e-3 : 0.1;
     const std::string what = "keys of " + std::to_string(key) + ", values of " + std::to_string(value) + ", window " +
-                             std::to_string(kind.params.window) + ", span to " + std::to_string(kind.span.end) + ", temperature " + std::to_string(kind.params.temperature_scale);
+                             std::to_string(kind.params.window) + ", span to " + std::to_string(kind.span.end) +
+                             ", temperature " + std::to_string(kind.params.temperature_scale);
     if (!(worst <= tolerance)) check::fail(__FILE__, __LINE__, what + ": off by " + std::to_string(worst));
     for (const int piece : {1, 23})
-      if (!same_bits(run(piece), got)) check::fail(__FILE__, __LINE__, what + ": other bits in pieces of " + std::to_string(piece));
+      if (!same_bits(run(piece), got))
+        check::fail(__FILE__, __LINE__, what + ": other bits in pieces of " + std::to_string(piece));
   }
 }
 
@@ -395,7 +436,8 @@ TEST(cuda_latents_that_are_not_kept_are_refused_by_name) {
   KvShape shape{{{StateKind::kLatents, 1, 1100, 1024, 0}}, 4, KvType::kF16};
   const auto refused = [&](const char* what) {
     const Status status = (*backend)->can_keep_states(shape);
-    CHECK(!status.ok() && status.error().code == ErrorCode::kUnsupported && status.error().message.find(what) != std::string::npos);
+    CHECK(!status.ok() && status.error().code == ErrorCode::kUnsupported &&
+          status.error().message.find(what) != std::string::npos);
     CHECK(!(*backend)->kv_cache(shape).ok());
   };
   refused("layer 0 keeps latents of 1100 numbers");

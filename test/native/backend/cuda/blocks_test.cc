@@ -90,11 +90,17 @@ Found run(const Sequence& s, std::vector<int> cuts, bool apart, KvType type) {
     backend.store_blocks({rope, s.block, norm, kEps, 2}, one, again, **cache);
     const bool chooses = s.pool.overlap;
     if (chooses)
-      backend.choose_positions({index_q + begin * kIndexHeads * kDim, index_weights + begin * kIndexHeads, kIndexHeads, 2, s.most(), s.block},
+      backend.choose_positions({index_q + begin * kIndexHeads * kDim, index_weights + begin * kIndexHeads, kIndexHeads,
+                                2, s.most(), s.block},
                                one, **cache, chosen);
     backend.attention(one, q + begin * kHeads * kDim, kHeads * kDim, kHeads, 0, **cache,
-                      {.scale = 0.2f, .window = kWindow, .sinks = sinks, .chosen = chosen, .most_chosen = chooses ? s.most() : 0,
-                       .block = s.block, .block_layer = 1},
+                      {.scale = 0.2f,
+                       .window = kWindow,
+                       .sinks = sinks,
+                       .chosen = chosen,
+                       .most_chosen = chooses ? s.most() : 0,
+                       .block = s.block,
+                       .block_layer = 1},
                       out + begin * kHeads * kDim, kHeads * kDim);
   }
   found.attended = device.get(out, kRows * kHeads * kDim);
@@ -107,7 +113,8 @@ std::vector<float> pooled_by_processor(const Sequence& s) {
   Slots slots(s.pool.state_floats());
   std::vector<float> rows(kRows * kDim);
   const Segment whole{0, kRows, 0, nullptr, kNoSlot, 0};
-  cpu_ops(available_cpu_isas().front()).pool_blocks(threads, s.pool, {&whole, 1}, slots.view, s.values.data(), s.scores.data(), rows.data());
+  cpu_ops(available_cpu_isas().front())
+      .pool_blocks(threads, s.pool, {&whole, 1}, slots.view, s.values.data(), s.scores.data(), rows.data());
   return rows;
 }
 
@@ -128,7 +135,8 @@ TEST(cuda_attention_to_blocks_matches_double_wherever_it_is_cut) {
     const double off = furthest(whole.attended, exact(s));
     check::note(what + ": " + std::to_string(off));
     if (!(off < 2e-5)) check::fail(__FILE__, __LINE__, what + " are off by " + std::to_string(off));
-    if (!same_bits(whole.pooled, pooled_by_processor(s))) check::fail(__FILE__, __LINE__, what + " are pooled otherwise");
+    if (!same_bits(whole.pooled, pooled_by_processor(s)))
+      check::fail(__FILE__, __LINE__, what + " are pooled otherwise");
     for (const auto order : {kAscending, kShuffled})
       for (const std::vector<int>& cuts : kBlockCuts)
         for (const bool apart : {false, true}) {

@@ -40,7 +40,7 @@ bool is_emulated(const Runtime& runtime) { return runtime.device().driver == "no
 std::string path_for(const Runtime& runtime) { return is_emulated(runtime) ? MONOLITH_FAKE_CUBLASLT : ""; }
 
 fake_cublaslt::Control& control() {
-  void* const library = dlopen(MONOLITH_FAKE_CUBLASLT, RTLD_NOW | RTLD_LOCAL);   // the one that is loaded
+  void* const library = dlopen(MONOLITH_FAKE_CUBLASLT, RTLD_NOW | RTLD_LOCAL);  // the one that is loaded
   return *reinterpret_cast<fake_cublaslt::GetControl>(dlsym(library, "fake_cublaslt_control"))();
 }
 
@@ -58,7 +58,7 @@ std::vector<float> download(Runtime& runtime, const float* from, size_t n) {
 }
 
 struct Weights {
-  std::vector<float> values;   // as they are stored
+  std::vector<float> values;  // as they are stored
   std::unique_ptr<Matrix> matrix;
 };
 Weights weights(Runtime& runtime, TensorType type, int64_t rows, int64_t cols) {
@@ -99,7 +99,7 @@ TEST(cublaslt_serves_wide_products_of_bfloat16) {
   CHECK(library_serves(Format::kBf16, 4096, 4096, kLibraryColumns));
   CHECK(!library_serves(Format::kBf16, 4096, 4096, kLibraryColumns - 1));
   CHECK(!library_serves(Format::kBf16, 16, 4096, 8192));
-  CHECK(!library_serves(Format::kF16, 4096, 4096, 8192));   // activations have scales of their own
+  CHECK(!library_serves(Format::kF16, 4096, 4096, 8192));  // activations have scales of their own
   CHECK(!library_serves(Format::kQuant, 4096, 4096, 8192));
 }
 
@@ -155,7 +155,7 @@ TEST(cublaslt_products_are_right) {
       const std::vector<float> second_before(before.begin() + kRows + 1, before.end());
       check_product(other, 128, kCols, x, kColumns, add ? second_before : std::vector<float>{}, {},
                     {y.begin() + kRows + 1, y.end()}, kStride, "the second");
-      for (auto at = static_cast<size_t>(kRows); at < y.size(); at += kStride)   // nothing is written between them
+      for (auto at = static_cast<size_t>(kRows); at < y.size(); at += kStride)  // nothing is written between them
         CHECK_EQ(y[at], before[at]);
       runtime->free(out);
     }
@@ -174,7 +174,7 @@ TEST(cublaslt_asks_once_for_a_shape_and_forgets_the_oldest) {
     auto opened = CublasLt::open(*runtime, MONOLITH_FAKE_CUBLASLT, *workspace);
     REQUIRE(opened.ok());
     CHECK_EQ((*opened)->version(), std::string("13.0.2"));
-    CHECK_EQ(fake.heuristics, 1);   // of the product it is tried with
+    CHECK_EQ(fake.heuristics, 1);  // of the product it is tried with
     float* const memory = upload(*runtime, std::vector<float>(100'000, 0.0f));
     const auto ask = [&](int64_t columns) {
       CHECK((*opened)->multiply({16, columns, 64, 16, memory, memory, memory + 50'000, false}));
@@ -182,9 +182,9 @@ TEST(cublaslt_asks_once_for_a_shape_and_forgets_the_oldest) {
     for (int64_t columns = 1; columns <= 63; ++columns) ask(columns), ask(columns);
     CHECK_EQ(fake.heuristics, 64);
     CHECK_EQ(fake.layouts, 3 * 64);
-    ask(1);                                          // still known
+    ask(1);  // still known
     CHECK_EQ(fake.heuristics, 64);
-    ask(64), ask(65), ask(1), ask(65), ask(64);      // two new ones for the two oldest
+    ask(64), ask(65), ask(1), ask(65), ask(64);  // two new ones for the two oldest
     CHECK_EQ(fake.heuristics, 66);
     CHECK_EQ(fake.layouts, 3 * 64);
     ask(2);
@@ -206,7 +206,7 @@ TEST(cublaslt_failures_lose_nothing) {
     const char* name;
     bool finds_nothing;
     int fails_after;
-    int products;   // that were computed before
+    int products;  // that were computed before
   };
   for (const Way& way : {Way{"no algorithm", true, -1, 0}, Way{"the first piece fails", false, 0, 0},
                          Way{"the second piece fails", false, 1, 1}}) {
@@ -225,7 +225,7 @@ TEST(cublaslt_failures_lose_nothing) {
                     way.name);
       runtime->free(out);
       if (i == 0) CHECK_EQ(fake.products, way.products);
-      CHECK_EQ(context.library->failures(), 1);   // what failed is not tried again
+      CHECK_EQ(context.library->failures(), 1);  // what failed is not tried again
     }
   }
   fake = {};

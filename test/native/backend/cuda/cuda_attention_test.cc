@@ -30,7 +30,7 @@ struct Shape {
 struct Sequence {
   std::vector<float> q, k, v;
   std::vector<int32_t> pages;
-  int written = 0;   // positions that are in the cache
+  int written = 0;  // positions that are in the cache
   int length = 0;
 };
 
@@ -45,7 +45,8 @@ class Bench {
     runtime_ = std::move(*opened);
     int n_pages = 3;
     for (const int length : lengths) n_pages += (length + kPageTokens - 1) / kPageTokens;
-    auto cache = CudaKvCache::create(*runtime_, KvShape::of_equal_layers(2, shape.n_kv_heads, shape.dim, n_pages, shape.type));
+    auto cache =
+        CudaKvCache::create(*runtime_, KvShape::of_equal_layers(2, shape.n_kv_heads, shape.dim, n_pages, shape.type));
     cache_ = std::move(*cache);
     std::vector<int32_t> numbers(static_cast<size_t>(n_pages));
     for (int i = 0; i < n_pages; ++i) numbers[static_cast<size_t>(i)] = i;
@@ -108,8 +109,10 @@ class Bench {
     tables_->send({.model = nullptr, .tokens = tokens, .logit_rows = {}, .segment_lists = lists, .max_rows = kRows},
                   padded_rows, kSparePage);
     CHECK(!recording_ || tables_->has_splits());
-    if (recording_) runtime_->play(*recording_);
-    else compute(segments);
+    if (recording_)
+      runtime_->play(*recording_);
+    else
+      compute(segments);
     runtime_->download(host_, out_, static_cast<size_t>(kRows * row_values()) * sizeof(float));
     runtime_->synchronize();
     const auto count = static_cast<size_t>(n_rows * row_values());
@@ -139,7 +142,7 @@ class Bench {
     auto recording = runtime_->end_recording();
     REQUIRE(recording.ok());
     recording_ = std::move(*recording);
-    runtime_->synchronize();   // the tables are on their way from where the next step writes its own
+    runtime_->synchronize();  // the tables are on their way from where the next step writes its own
   }
   void forget_recording() { recording_.reset(); }
 
@@ -199,8 +202,8 @@ class Bench {
 
  private:
   void compute(std::span<const Segment> segments) {
-    const AttentionCall call{tables_->find(segments), q_, row_values(), n_heads(), cache_->view(1),
-                             shape_.params, out_, row_values()};
+    const AttentionCall call{tables_->find(segments), q_,   row_values(), n_heads(), cache_->view(1),
+                             shape_.params,           out_, row_values()};
     attention(*runtime_, *scratch_, call, shape_.type);
   }
   float* floats(int64_t n) { return static_cast<float*>(*runtime_->allocate(static_cast<size_t>(n) * sizeof(float))); }
@@ -282,8 +285,11 @@ std::string describe(const Shape& shape) {
   return std::to_string(shape.n_kv_heads) + " x " + std::to_string(shape.group) + " heads of " +
          std::to_string(shape.dim) + ", window " + std::to_string(shape.params.window) + ", cap " +
          std::to_string(shape.params.soft_cap) +
-         (shape.type == KvType::kF16 ? "" : shape.type == KvType::kF32 ? ", f32" :
-          shape.type == KvType::kFp8 ? ", fp8" : ", q8_0") + (shape.sinks ? ", sinks" : "");
+         (shape.type == KvType::kF16   ? ""
+          : shape.type == KvType::kF32 ? ", f32"
+          : shape.type == KvType::kFp8 ? ", fp8"
+                                       : ", q8_0") +
+         (shape.sinks ? ", sinks" : "");
 }
 
 constexpr double kTolerance = 1.5e-3;
@@ -366,9 +372,9 @@ TEST(cuda_attention_of_long_and_short_sequences_in_one_step) {
         CHECK(same_bits(rows.data() + static_cast<int64_t>(r) * bench.row_values(),
                         alone[static_cast<size_t>(sequences[r])].data(), bench.row_values()));
     };
-    check_rows({1, 2, 4, 0, 8}, 8);                   // chunks
-    check_rows({3, 0, 5, 6, 7}, 0);                   // groups, a worker each
-    check_rows({9, 8, 7, 6, 5, 4, 3, 2, 1, 0}, 16);   // whole rows
+    check_rows({1, 2, 4, 0, 8}, 8);                  // chunks
+    check_rows({3, 0, 5, 6, 7}, 0);                  // groups, a worker each
+    check_rows({9, 8, 7, 6, 5, 4, 3, 2, 1, 0}, 16);  // whole rows
     // Recorded when sequences are short, played when they are long and shared out otherwise. Some row is split in both.
     bench.record({{0, 3, 1}, {4, 128, 1}, {2, 17, 1}}, 4);
     check_rows({0, 1, 2}, 4);
@@ -407,7 +413,7 @@ TEST(cuda_attention_form_and_shares) {
 TEST(cuda_attention_work_covers_every_row_once) {
   CHECK(split_for(8, 8, 1024) == RowSplit::kWhole);
   CHECK(split_for(8, 7, 1024) == RowSplit::kChunks);
-  CHECK(split_for(8, 7, 7) == RowSplit::kWhole);       // no room, one group
+  CHECK(split_for(8, 7, 7) == RowSplit::kWhole);  // no room, one group
   CHECK(split_for(40, 16, 1024) == RowSplit::kGroups);
   CHECK(split_for(40, 15, 1024) == RowSplit::kChunks);
   CHECK(split_for(40, 15, 39) == RowSplit::kGroups);
@@ -425,7 +431,7 @@ TEST(cuda_attention_work_covers_every_row_once) {
       rows += n;
     }
     planner.plan(segments, 1 + static_cast<int>(random() % 8), 528);
-    std::vector<int> seen(static_cast<size_t>(rows), 0);   // chunks of each row
+    std::vector<int> seen(static_cast<size_t>(rows), 0);  // chunks of each row
     std::vector<int> slots(kMostSlots, 0);
     for (const AttentionItem& item : planner.items()) {
       CHECK(item.first_chunk < item.end_chunk);

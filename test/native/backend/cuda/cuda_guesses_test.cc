@@ -30,7 +30,7 @@ struct Files {
 
 struct Guesser {
   const char* model;
-  int n_layers = 0;   // of its own that guess; 0: it has a head
+  int n_layers = 0;  // of its own that guess; 0: it has a head
 };
 
 std::optional<Files> files_of(const Guesser& guesser) {
@@ -96,8 +96,9 @@ double furthest(const Floats& a, const Floats& b) {
 
 // Layers of every kind of memory: recurrent state, latents, windows and experts; hidden rows past the last norm and before
 // it; several levels; and heads, with one table of pages and with several.
-constexpr Guesser kGuessers[] = {{"qwen35.f16", 1},  {"deepseek2-v3.q8_0", 1}, {"exaone-moe.q8_0", 1}, {"mimo2.q8_0", 3},
-                                 {"step35.q8_0", 2}, {"llama.q8_0"},            {"qwen35.f16"},         {"mimo2.q8_0"}};
+constexpr Guesser kGuessers[] = {
+    {"qwen35.f16", 1},  {"deepseek2-v3.q8_0", 1}, {"exaone-moe.q8_0", 1}, {"mimo2.q8_0", 3},
+    {"step35.q8_0", 2}, {"llama.q8_0"},           {"qwen35.f16"},         {"mimo2.q8_0"}};
 
 }  // namespace
 
@@ -107,17 +108,20 @@ TEST(cuda_guesses_what_the_processor_does) {
     const auto files = files_of(guesser);
     if (!files) continue;
     any = true;
-    const std::string what = std::string(guesser.model) + (guesser.n_layers > 0 ? ", " + std::to_string(guesser.n_layers) + " layers" : ", a head");
+    const std::string what = std::string(guesser.model) +
+                             (guesser.n_layers > 0 ? ", " + std::to_string(guesser.n_layers) + " layers" : ", a head");
     const auto expected = said_by(*files, make_cpu_backend({.threads = 1, .arithmetic = Arithmetic::kExact}), kTokens);
     const auto without = said_by(*files, make_cuda_backend({.exact = true}), 7, false);
-    if (!expected || !without) return check::fail(__FILE__, __LINE__, what + ": " + (expected ? without : expected).error().message);
+    if (!expected || !without)
+      return check::fail(__FILE__, __LINE__, what + ": " + (expected ? without : expected).error().message);
     double worst = 0;
     for (const int piece : {1, 7}) {
       const auto found = said_by(*files, make_cuda_backend({.exact = true}), piece);
       if (!found) return check::fail(__FILE__, __LINE__, what + ": " + found.error().message);
       CHECK(found->logits == without->logits);
       REQUIRE(found->guesses.size() == expected->guesses.size());
-      for (size_t i = 0; i < expected->guesses.size(); ++i) worst = std::max(worst, furthest(found->guesses[i], expected->guesses[i]));
+      for (size_t i = 0; i < expected->guesses.size(); ++i)
+        worst = std::max(worst, furthest(found->guesses[i], expected->guesses[i]));
     }
     check::note(what + ": " + std::to_string(worst));
     if (!(worst < 1e-4)) check::fail(__FILE__, __LINE__, what + " guesses otherwise");

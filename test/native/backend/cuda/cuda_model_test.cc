@@ -15,46 +15,77 @@ namespace {
 
 struct Case {
   const char* file;
-  const char* row;   // of golden tolerances
+  const char* row;  // of golden tolerances
   bool exact;
   KvType kv_type = KvType::kF16;
-  bool prompt = false;   // not exact: a prompt in pieces, not one token
+  bool prompt = false;  // not exact: a prompt in pieces, not one token
 };
 constexpr Case kCases[] = {
-    {"llama.f32", "f32", true, KvType::kF32}, {"llama-rope3.f16", "f32", true, KvType::kF32},
-    {"qwen2.f16", "f32", true, KvType::kF32}, {"qwen3.f16", "f32", true, KvType::kF32},
-    {"gemma3.f16", "f32", true, KvType::kF32}, {"exaone-moe.q8_0", "f32", true, KvType::kF32},
-    {"gemma3n.q4_0", "f32", true, KvType::kF32}, {"gemma4.f16", "f32", true, KvType::kF32},
-    {"gemma4-moe.q8_0", "f32", true, KvType::kF32}, {"gemma4-ple.q8_0", "f32", true, KvType::kF32},
-    {"step35.q8_0", "f32", true, KvType::kF32}, {"gemma4.f16", "f16", false}, {"gemma4-ple.q8_0", "int8", false},
-    {"qwen35.f16", "f32", true, KvType::kF32}, {"qwen35moe.q8_0", "f32", true, KvType::kF32},
-    {"qwen3next.q8_0", "f32", true, KvType::kF32}, {"mamba2.q8_0", "f32", true, KvType::kF32},
-    {"nemotron-h.q8_0", "f32", true, KvType::kF32}, {"granitehybrid.q8_0", "f32", true, KvType::kF32},
-    {"falcon-h1.q8_0", "f32", true, KvType::kF32}, {"lfm2.f16", "f32", true, KvType::kF32},
+    {"llama.f32", "f32", true, KvType::kF32},
+    {"llama-rope3.f16", "f32", true, KvType::kF32},
+    {"qwen2.f16", "f32", true, KvType::kF32},
+    {"qwen3.f16", "f32", true, KvType::kF32},
+    {"gemma3.f16", "f32", true, KvType::kF32},
+    {"exaone-moe.q8_0", "f32", true, KvType::kF32},
+    {"gemma3n.q4_0", "f32", true, KvType::kF32},
+    {"gemma4.f16", "f32", true, KvType::kF32},
+    {"gemma4-moe.q8_0", "f32", true, KvType::kF32},
+    {"gemma4-ple.q8_0", "f32", true, KvType::kF32},
+    {"step35.q8_0", "f32", true, KvType::kF32},
+    {"gemma4.f16", "f16", false},
+    {"gemma4-ple.q8_0", "int8", false},
+    {"qwen35.f16", "f32", true, KvType::kF32},
+    {"qwen35moe.q8_0", "f32", true, KvType::kF32},
+    {"qwen3next.q8_0", "f32", true, KvType::kF32},
+    {"mamba2.q8_0", "f32", true, KvType::kF32},
+    {"nemotron-h.q8_0", "f32", true, KvType::kF32},
+    {"granitehybrid.q8_0", "f32", true, KvType::kF32},
+    {"falcon-h1.q8_0", "f32", true, KvType::kF32},
+    {"lfm2.f16", "f32", true, KvType::kF32},
     {"lfm2moe.q8_0", "f32", true, KvType::kF32},
-    {"nemotron-h-moe.q8_0", "f32", true, KvType::kF32}, {"llama4.q4_0", "f32", true, KvType::kF32},
-    {"mistral3.f16", "f32", true, KvType::kF32}, {"mimo2.q8_0", "f32", true, KvType::kF32},
-    {"deepseek2-lite.q4_0", "f32", true, KvType::kF32}, {"deepseek2-v3.q8_0", "f32", true, KvType::kF32},
-    {"deepseek2-glm47flash.q8_0", "f32", true, KvType::kF32}, {"mistral4.q8_0", "f32", true, KvType::kF32},
-    {"deepseek32.q8_0", "f32", true, KvType::kF32}, {"glm-dsa.q8_0", "f32", true, KvType::kF32},
-    {"kimi-linear.q8_0", "f32", true, KvType::kF32}, {"deepseek4.mxfp4_moe", "f32", true, KvType::kF32},
-    {"minimax-m2.q8_0", "f32", true, KvType::kF32}, {"hunyuan-dense.q8_0", "f32", true, KvType::kF32},
-    {"hunyuan-moe.q8_0", "f32", true, KvType::kF32}, {"cohere2.q8_0", "f32", true, KvType::kF32},
-    {"command-r.f16", "f32", true, KvType::kF32}, {"stablelm.q8_0", "f32", true, KvType::kF32},
-    {"phimoe.q8_0", "f32", true, KvType::kF32}, {"arcee.f16", "f32", true, KvType::kF32},
+    {"nemotron-h-moe.q8_0", "f32", true, KvType::kF32},
+    {"llama4.q4_0", "f32", true, KvType::kF32},
+    {"mistral3.f16", "f32", true, KvType::kF32},
+    {"mimo2.q8_0", "f32", true, KvType::kF32},
+    {"deepseek2-lite.q4_0", "f32", true, KvType::kF32},
+    {"deepseek2-v3.q8_0", "f32", true, KvType::kF32},
+    {"deepseek2-glm47flash.q8_0", "f32", true, KvType::kF32},
+    {"mistral4.q8_0", "f32", true, KvType::kF32},
+    {"deepseek32.q8_0", "f32", true, KvType::kF32},
+    {"glm-dsa.q8_0", "f32", true, KvType::kF32},
+    {"kimi-linear.q8_0", "f32", true, KvType::kF32},
+    {"deepseek4.mxfp4_moe", "f32", true, KvType::kF32},
+    {"minimax-m2.q8_0", "f32", true, KvType::kF32},
+    {"hunyuan-dense.q8_0", "f32", true, KvType::kF32},
+    {"hunyuan-moe.q8_0", "f32", true, KvType::kF32},
+    {"cohere2.q8_0", "f32", true, KvType::kF32},
+    {"command-r.f16", "f32", true, KvType::kF32},
+    {"stablelm.q8_0", "f32", true, KvType::kF32},
+    {"phimoe.q8_0", "f32", true, KvType::kF32},
+    {"arcee.f16", "f32", true, KvType::kF32},
     {"apertus.f16", "f32", true, KvType::kF32},
     // The arithmetic that is served: of each kind of state and layer one.
-    {"qwen35.f16", "f16", false, KvType::kF16, true}, {"nemotron-h-moe.q8_0", "int8", false, KvType::kF16, true},
-    {"falcon-h1.q8_0", "int8", false, KvType::kF16, true}, {"lfm2.f16", "f16", false, KvType::kF16, true},
-    {"deepseek2-v3.q8_0", "int8", false, KvType::kF16, true}, {"deepseek4.mxfp4_moe", "int8", false, KvType::kF16, true},
+    {"qwen35.f16", "f16", false, KvType::kF16, true},
+    {"nemotron-h-moe.q8_0", "int8", false, KvType::kF16, true},
+    {"falcon-h1.q8_0", "int8", false, KvType::kF16, true},
+    {"lfm2.f16", "f16", false, KvType::kF16, true},
+    {"deepseek2-v3.q8_0", "int8", false, KvType::kF16, true},
+    {"deepseek4.mxfp4_moe", "int8", false, KvType::kF16, true},
     {"llama.q8_0", "int8", false},
-    {"llama.q4_0", "int8", false}, {"llama.q4_k", "int8", false}, {"llama.q6_k", "int8", false},
+    {"llama.q4_0", "int8", false},
+    {"llama.q4_k", "int8", false},
+    {"llama.q6_k", "int8", false},
     {"llama.q4_k_m", "int8", false},
-    {"llama.f16", "f16", false}, {"llama.bf16", "bf16", false}, {"qwen3.f16", "f16", false},
-    {"llama.f16", "q8_0 pages", false, KvType::kQ8_0}, {"qwen2.f16", "q8_0 pages", false, KvType::kQ8_0},
+    {"llama.f16", "f16", false},
+    {"llama.bf16", "bf16", false},
+    {"qwen3.f16", "f16", false},
+    {"llama.f16", "q8_0 pages", false, KvType::kQ8_0},
+    {"qwen2.f16", "q8_0 pages", false, KvType::kQ8_0},
     {"gemma3.f16", "q8_0 pages", false, KvType::kQ8_0},
-    {"llama.f16", "fp8 pages", false, KvType::kFp8},   {"qwen2.f16", "fp8 pages", false, KvType::kFp8},
-    {"qwen3.f16", "fp8 pages", false, KvType::kFp8},   {"gemma3.f16", "fp8 pages", false, KvType::kFp8},
+    {"llama.f16", "fp8 pages", false, KvType::kFp8},
+    {"qwen2.f16", "fp8 pages", false, KvType::kFp8},
+    {"qwen3.f16", "fp8 pages", false, KvType::kFp8},
+    {"gemma3.f16", "fp8 pages", false, KvType::kFp8},
 };
 // What 8-bit pages cost beside weights and activations in binary16, in standard deviations of the logits.
 constexpr Tolerance kQ8Pages{.max = 0.2, .rms = 0.05, .kl = 0.006, .outliers = 0};
@@ -113,10 +144,11 @@ TEST(cuda_rows_do_not_depend_on_what_is_computed_beside_them) {
     cuda::emulator::Order order;
   };
   using enum cuda::emulator::Order;
-  for (const Way way : {Way{1024, false, false, kAscending}, Way{1024, true, true, kDescending}, Way{5, true, true, kShuffled},
-                        Way{1, false, true, kAscending}}) {
+  for (const Way way : {Way{1024, false, false, kAscending}, Way{1024, true, true, kDescending},
+                        Way{5, true, true, kShuffled}, Way{1, false, true, kAscending}}) {
     cuda::emulator::set_order(way.order);
-    auto loaded = load_model(path, make_cuda_backend({.exact = false, .recording = way.recording}), golden_limits(KvType::kF16));
+    auto loaded =
+        load_model(path, make_cuda_backend({.exact = false, .recording = way.recording}), golden_limits(KvType::kF16));
     REQUIRE(loaded.ok());
     const std::vector<PromptRun> runs = GoldenRunner(*loaded->model).run(prompts, way.piece, way.together);
     if (first.empty()) first = runs;

@@ -96,7 +96,7 @@ std::vector<float> logits_beside(Transformer& model, const std::vector<int32_t>&
       for (int t = 0; t < kPages * kPageTokens; ++t)
         s.tokens.push_back(static_cast<int32_t>(next() % TinyModel::kVocab));
     }
-    for (size_t p = 0; p < kPages; ++p)   // in no order; 11 divides no number of sequences here
+    for (size_t p = 0; p < kPages; ++p)  // in no order; 11 divides no number of sequences here
       s.pages.push_back(static_cast<int32_t>(p * sequences.size() + (i * 11 + 3) % sequences.size()));
   }
   std::vector<float> logits;
@@ -174,15 +174,18 @@ TEST(cuda_computes_quantized_mixtures_as_the_processor_does) {
 }
 
 TEST(cuda_sequences_of_quantized_networks_do_not_depend_on_their_company) {
-  constexpr int kTokens = 22, kPrompt = 19;   // of the decodes after it, the third is replayed
+  constexpr int kTokens = 22, kPrompt = 19;  // of the decodes after it, the third is replayed
   using enum cuda::emulator::Order;
   struct Way {
     int others, piece;
     bool recording;
     cuda::emulator::Order order;
   };
-  const Way ways[] = {{0, kPrompt, true, kAscending}, {0, 1, false, kDescending}, {6, 5, true, kShuffled},
-                      {39, kPrompt, true, kDescending}, {99, 10, true, kAscending}};
+  const Way ways[] = {{0, kPrompt, true, kAscending},
+                      {0, 1, false, kDescending},
+                      {6, 5, true, kShuffled},
+                      {39, kPrompt, true, kDescending},
+                      {99, 10, true, kAscending}};
   const ModelLimits limits{.max_batch_tokens = 420, .max_logit_rows = 120, .max_context = 48, .n_pages = 300};
   const Tokens tokens = some_tokens(kTokens);
   for (const TinyModel& tiny : wide_models()) {

@@ -88,13 +88,17 @@ TEST(cuda_norms) {
     emulator::set_order(kShuffled);
     rms_norm(desk.runtime(), desk.put(x), w, 1e-5f, rows, dim, out);
     const Floats all = desk.get(out, rows * width);
-    check_close(all, [&](size_t i) {
-      double sum = 0;
-      for (size_t k = i / width * width; k < i / width * width + width; ++k) sum += static_cast<double>(x[k]) * x[k];
-      return x[i] / std::sqrt(sum / static_cast<double>(dim) + 1e-5f) * weight[i % width];
-    }, 1e-5, "rms_norm");
+    check_close(
+        all,
+        [&](size_t i) {
+          double sum = 0;
+          for (size_t k = i / width * width; k < i / width * width + width; ++k)
+            sum += static_cast<double>(x[k]) * x[k];
+          return x[i] / std::sqrt(sum / static_cast<double>(dim) + 1e-5f) * weight[i % width];
+        },
+        1e-5, "rms_norm");
     emulator::set_order(kDescending);
-    float* const last = desk.put({x.end() - dim, x.end()});   // alone, and in place
+    float* const last = desk.put({x.end() - dim, x.end()});  // alone, and in place
     rms_norm(desk.runtime(), last, w, 1e-5f, 1, dim, last);
     CHECK(std::memcmp(desk.get(last, width).data(), all.data() + 2 * dim, width * sizeof(float)) == 0);
   }
@@ -104,24 +108,33 @@ TEST(cuda_norms) {
     const Floats x = desk.random(rows * stride), weight = desk.random(width);
     float* const at = desk.put(x);
     rms_norm_heads(desk.runtime(), at, static_cast<int64_t>(stride), desk.put(weight), 1e-6f, rows, heads, head_dim);
-    check_close(desk.get(at, x.size()), [&](size_t i) -> double {
-      const size_t in_row = i % stride, first = i - in_row + in_row / width * width;
-      if (in_row >= width * heads) return x[i];
-      double sum = 0;
-      for (size_t k = first; k < first + width; ++k) sum += static_cast<double>(x[k]) * x[k];
-      return x[i] / std::sqrt(sum / head_dim + 1e-6f) * weight[in_row % width];
-    }, 1e-5, "rms_norm_heads");
+    check_close(
+        desk.get(at, x.size()),
+        [&](size_t i) -> double {
+          const size_t in_row = i % stride, first = i - in_row + in_row / width * width;
+          if (in_row >= width * heads) return x[i];
+          double sum = 0;
+          for (size_t k = first; k < first + width; ++k) sum += static_cast<double>(x[k]) * x[k];
+          return x[i] / std::sqrt(sum / head_dim + 1e-6f) * weight[in_row % width];
+        },
+        1e-5, "rms_norm_heads");
     Floats dense(x.begin(), x.begin() + static_cast<int64_t>(width * heads));
     const Floats weights = desk.random(width * heads);
     for (const bool weighted : {true, false}) {
       float* const groups = desk.put(dense);
-      if (weighted) rms_norm_groups(desk.runtime(), groups, desk.put(weights), 1e-6f, 1, heads, head_dim);
-      else rms_norm_heads(desk.runtime(), groups, static_cast<int64_t>(dense.size()), nullptr, 1e-6f, 1, heads, head_dim);
-      check_close(desk.get(groups, dense.size()), [&](size_t i) -> double {
-        double sum = 0;
-        for (size_t k = i / width * width; k < i / width * width + width; ++k) sum += static_cast<double>(dense[k]) * dense[k];
-        return dense[i] / std::sqrt(sum / head_dim + 1e-6f) * (weighted ? weights[i] : 1.0f);
-      }, 1e-5, weighted ? "rms_norm_groups" : "rms_norm_heads without weights");
+      if (weighted)
+        rms_norm_groups(desk.runtime(), groups, desk.put(weights), 1e-6f, 1, heads, head_dim);
+      else
+        rms_norm_heads(desk.runtime(), groups, static_cast<int64_t>(dense.size()), nullptr, 1e-6f, 1, heads, head_dim);
+      check_close(
+          desk.get(groups, dense.size()),
+          [&](size_t i) -> double {
+            double sum = 0;
+            for (size_t k = i / width * width; k < i / width * width + width; ++k)
+              sum += static_cast<double>(dense[k]) * dense[k];
+            return dense[i] / std::sqrt(sum / head_dim + 1e-6f) * (weighted ? weights[i] : 1.0f);
+          },
+          1e-5, weighted ? "rms_norm_groups" : "rms_norm_heads without weights");
     }
   }
   emulator::set_order(kAscending);
@@ -136,22 +149,30 @@ TEST(cuda_gates_sums_and_copies) {
     const auto silu = [](double v) { return v / (1 + std::exp(-v)); };
     float* const out = desk.poison(n);
     gated(desk.runtime(), Activation::kSilu, desk.put(x), desk.put(y), static_cast<int64_t>(n), out);
-    check_close(desk.get(out, n), [&](size_t i) { return silu(x[i]) * y[i]; }, 1e-5, "gated by SiLU");
+    check_close(
+        desk.get(out, n), [&](size_t i) { return silu(x[i]) * y[i]; }, 1e-5, "gated by SiLU");
     gated(desk.runtime(), Activation::kGelu, desk.put(x), desk.put(y), static_cast<int64_t>(n), out);
-    check_close(desk.get(out, n), [&](size_t i) {
-      const double v = x[i], u = std::sqrt(2 / 3.14159265358979) * (v + 0.044715 * v * v * v);
-      return v / (1 + std::exp(-2 * u)) * y[i];
-    }, 1e-5, "gated by GELU");
+    check_close(
+        desk.get(out, n),
+        [&](size_t i) {
+          const double v = x[i], u = std::sqrt(2 / 3.14159265358979) * (v + 0.044715 * v * v * v);
+          return v / (1 + std::exp(-2 * u)) * y[i];
+        },
+        1e-5, "gated by GELU");
     float* at = desk.put(x);
     scale(desk.runtime(), at, static_cast<int64_t>(n), 0.3f);
-    check_close(desk.get(at, n), [&](size_t i) { return x[i] * 0.3; }, 1e-6, "scale");
+    check_close(
+        desk.get(at, n), [&](size_t i) { return x[i] * 0.3; }, 1e-6, "scale");
     soft_cap(desk.runtime(), at = desk.put(x), static_cast<int64_t>(n), 1.5f);
-    check_close(desk.get(at, n), [&](size_t i) { return 1.5 * std::tanh(x[i] / 1.5); }, 1e-5, "soft_cap");
+    check_close(
+        desk.get(at, n), [&](size_t i) { return 1.5 * std::tanh(x[i] / 1.5); }, 1e-5, "soft_cap");
     add_rows(desk.runtime(), at = desk.put(x), desk.put(y), 0.7f, nullptr, rows, width);
-    check_close(desk.get(at, n), [&](size_t i) { return x[i] + 0.7 * y[i]; }, 1e-6, "add_rows");
+    check_close(
+        desk.get(at, n), [&](size_t i) { return x[i] + 0.7 * y[i]; }, 1e-6, "add_rows");
     add_rows(desk.runtime(), at = desk.put(x), desk.put(y), 0.7f, desk.put(gates), rows, width);
-    check_close(desk.get(at, n), [&](size_t i) { return x[i] + 0.7 / (1 + std::exp(-gates[i / dim])) * y[i]; }, 1e-5,
-                "add_rows with a gate");
+    check_close(
+        desk.get(at, n), [&](size_t i) { return x[i] + 0.7 / (1 + std::exp(-gates[i / dim])) * y[i]; }, 1e-5,
+        "add_rows with a gate");
     const int32_t picked[] = {2, 0, 2, 1};
     Floats bits(4);
     std::memcpy(bits.data(), picked, sizeof picked);
@@ -168,7 +189,8 @@ TEST(cuda_operations_of_whole_rows) {
   for (const int dim : {6, 66, 1029}) {
     const int rows = 3, heads = 3;
     const auto width = static_cast<size_t>(dim), n = rows * width;
-    const Floats x = desk.random(n), y = desk.random(n), columns = desk.random(width), gates = desk.random(rows * heads);
+    const Floats x = desk.random(n), y = desk.random(n), columns = desk.random(width),
+                 gates = desk.random(rows * heads);
     const Floats weights = desk.random(rows * 4);
     const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
     const auto of_row = [&](const Floats& from, size_t i, auto term) {
@@ -179,41 +201,59 @@ TEST(cuda_operations_of_whole_rows) {
     const auto square = [](double v) { return v * v; };
     float* at = desk.put(x);
     gate_heads(desk.runtime(), at, desk.put(gates), rows, heads, dim / heads);
-    check_close(desk.get(at, n), [&](size_t i) { return x[i] * sigmoid(gates[i / (width / heads)]); }, 1e-5, "gate_heads");
+    check_close(
+        desk.get(at, n), [&](size_t i) { return x[i] * sigmoid(gates[i / (width / heads)]); }, 1e-5, "gate_heads");
     scale_columns(desk.runtime(), at = desk.put(x), desk.put(columns), rows, dim);
-    check_close(desk.get(at, n), [&](size_t i) { return double{x[i]} * columns[i % width]; }, 1e-6, "scale_columns");
+    check_close(
+        desk.get(at, n), [&](size_t i) { return double{x[i]} * columns[i % width]; }, 1e-6, "scale_columns");
     add_bias(desk.runtime(), at = desk.put(x), desk.put(columns), rows, dim);
-    check_close(desk.get(at, n), [&](size_t i) { return double{x[i]} + columns[i % width]; }, 1e-6, "add_bias");
+    check_close(
+        desk.get(at, n), [&](size_t i) { return double{x[i]} + columns[i % width]; }, 1e-6, "add_bias");
     add_weighted(desk.runtime(), at = desk.put(x), desk.put(y), desk.put(weights) + 1, 4, 0.5f, rows, dim);
-    check_close(desk.get(at, n), [&](size_t i) { return x[i] + (weights[i / width * 4 + 1] + 0.5) * y[i]; }, 1e-5, "add_weighted");
+    check_close(
+        desk.get(at, n), [&](size_t i) { return x[i] + (weights[i / width * 4 + 1] + 0.5) * y[i]; }, 1e-5,
+        "add_weighted");
     match_length(desk.runtime(), at = desk.put(x), desk.put(y), rows, dim);
-    check_close(desk.get(at, n), [&](size_t i) { return x[i] * std::sqrt(of_row(y, i, square) / of_row(x, i, square)); }, 1e-5,
-                "match_length");
+    check_close(
+        desk.get(at, n), [&](size_t i) { return x[i] * std::sqrt(of_row(y, i, square) / of_row(x, i, square)); }, 1e-5,
+        "match_length");
     keep_outliers(desk.runtime(), at = desk.put(x), 0.8f, rows, dim);
-    check_close(desk.get(at, n), [&](size_t i) {
-      const double mean = of_row(x, i, [](double v) { return v; }) / dim;
-      const double deviation = std::sqrt(of_row(x, i, [&](double v) { return (v - mean) * (v - mean); }) / (dim - 1));
-      return std::max(x[i] - mean - double{0.8f} * deviation, 0.0);
-    }, 1e-5, "keep_outliers");
+    check_close(
+        desk.get(at, n),
+        [&](size_t i) {
+          const double mean = of_row(x, i, [](double v) { return v; }) / dim;
+          const double deviation =
+              std::sqrt(of_row(x, i, [&](double v) { return (v - mean) * (v - mean); }) / (dim - 1));
+          return std::max(x[i] - mean - double{0.8f} * deviation, 0.0);
+        },
+        1e-5, "keep_outliers");
     for (const bool biased : {false, true}) {
       float* const out = desk.poison(n);
       layer_norm(desk.runtime(), desk.put(x), desk.put(columns), biased ? desk.put(y) : nullptr, 1e-5f, rows, dim, out);
-      check_close(desk.get(out, n), [&](size_t i) {
-        const double mean = of_row(x, i, [](double v) { return v; }) / dim;
-        const double variance = of_row(x, i, [&](double v) { return (v - mean) * (v - mean); }) / dim;
-        return (x[i] - mean) / std::sqrt(variance + 1e-5) * columns[i % width] + (biased ? y[i % width] : 0.0f);
-      }, 1e-5, "layer_norm");
+      check_close(
+          desk.get(out, n),
+          [&](size_t i) {
+            const double mean = of_row(x, i, [](double v) { return v; }) / dim;
+            const double variance = of_row(x, i, [&](double v) { return (v - mean) * (v - mean); }) / dim;
+            return (x[i] - mean) / std::sqrt(variance + 1e-5) * columns[i % width] + (biased ? y[i % width] : 0.0f);
+          },
+          1e-5, "layer_norm");
     }
     activate(desk.runtime(), Activation::kReluSquared, at = desk.put(x), static_cast<int64_t>(n));
-    check_close(desk.get(at, n), [&](size_t i) { return x[i] > 0 ? double{x[i]} * x[i] : 0.0; }, 1e-6, "activate");
+    check_close(
+        desk.get(at, n), [&](size_t i) { return x[i] > 0 ? double{x[i]} * x[i] : 0.0; }, 1e-6, "activate");
     at = desk.put(x);
     gated(desk.runtime(), {Activation::kSilu, 0.4f}, at, desk.put(y), static_cast<int64_t>(n), at);
-    check_close(desk.get(at, n), [&](size_t i) {
-      return std::min(x[i] * sigmoid(x[i]), double{0.4f}) * std::clamp(double{y[i]}, -double{0.4f}, double{0.4f});
-    }, 1e-5, "gated with a limit");
+    check_close(
+        desk.get(at, n),
+        [&](size_t i) {
+          return std::min(x[i] * sigmoid(x[i]), double{0.4f}) * std::clamp(double{y[i]}, -double{0.4f}, double{0.4f});
+        },
+        1e-5, "gated with a limit");
     float* const copies = desk.poison(n);
     copy_rows(desk.runtime(), desk.put(y), dim - 2, rows, dim, copies);
-    check_close(desk.get(copies, n), [&](size_t i) { return double{y[i / width * (width - 2) + i % width]}; }, 0, "copy_rows");
+    check_close(
+        desk.get(copies, n), [&](size_t i) { return double{y[i / width * (width - 2) + i % width]}; }, 0, "copy_rows");
   }
 }
 
@@ -274,9 +314,11 @@ TEST(cuda_rope_rotates_and_stores) {
       const double cosine = 1.1f * std::cos(angle), sine = 1.1f * std::sin(angle);
       return is_first ? x[i] * cosine - x[other] * sine : x[i] * cosine + x[other] * sine;
     };
-    check_close(desk.get(q_at, q.size()), [&](size_t i) { return rotated(q, i, q_stride); }, 1e-5, "rope of queries");
+    check_close(
+        desk.get(q_at, q.size()), [&](size_t i) { return rotated(q, i, q_stride); }, 1e-5, "rope of queries");
     const Floats keys = desk.get(k_at, k.size());
-    check_close(keys, [&](size_t i) { return rotated(k, i, k_stride); }, 1e-5, "rope of keys");
+    check_close(
+        keys, [&](size_t i) { return rotated(k, i, k_stride); }, 1e-5, "rope of keys");
     // What the pages hold is what was computed, rounded once.
     const size_t number = c.type == KvType::kF32 ? 4 : 2;
     std::vector<unsigned char> held((*cache)->bytes);
@@ -294,8 +336,8 @@ TEST(cuda_rope_rotates_and_stores) {
             const uint16_t half = ::monolith::float_to_half(wanted);
             return std::memcmp(bytes, &half, 2) == 0;
           };
-          written += same(held.data() + at, keys[from]) &&
-                     same(held.data() + at + static_cast<size_t>(view.values), v[from]);
+          written +=
+              same(held.data() + at, keys[from]) && same(held.data() + at + static_cast<size_t>(view.values), v[from]);
         }
     CHECK_EQ(written, 6 * kv_heads * dim);
   }
@@ -314,22 +356,27 @@ TEST(cuda_rope_angles_are_those_of_the_list_and_of_the_frequencies) {
   float frequencies[kHalf];
   const int32_t pages[] = {0, 1};
   const std::vector<int32_t> tokens = {0};
-  for (const float base : {1.0f, 0.25f}) {   // another model's, at the same address
+  for (const float base : {1.0f, 0.25f}) {  // another model's, at the same address
     REQUIRE(backend.reserve(4, 64, 32, kDim).ok());
     for (int i = 0; i < kHalf; ++i) frequencies[i] = base / static_cast<float>(i + 1);
-    const uint8_t axes[kHalf] = {0, 2, 1, 2};   // of M-RoPE: which of three numbers each pair turns by
+    const uint8_t axes[kHalf] = {0, 2, 1, 2};  // of M-RoPE: which of three numbers each pair turns by
     const bool three = base < 1;
     const RopeParams rope{RopeStyle::kHalves, kDim, frequencies, 1.0f, three ? axes : nullptr};
     // The three numbers of position p, where it brings its own.
     const auto place_of = [](int p) { return RopePosition{p + 2, 3 * p, p + 11}; };
     const RopePosition own[] = {place_of(7)};
-    const Segment sent[] = {{.first_row = 0, .n_tokens = 1, .first_position = 7, .pages = pages, .rope_positions = three ? own : nullptr}};
+    const Segment sent[] = {
+        {.first_row = 0, .n_tokens = 1, .first_position = 7, .pages = pages, .rope_positions = three ? own : nullptr}};
     const std::span<const Segment> lists[] = {sent};
     backend.begin_step({.model = nullptr, .tokens = tokens, .logit_rows = {}, .segment_lists = lists, .max_rows = 4});
     for (const int position : {3, 20, 7}) {
       const bool brings = three && position != 20;
       const RopePosition place = brings ? place_of(position) : RopePosition{position, position, position};
-      const Segment unsent[] = {{.first_row = 0, .n_tokens = 1, .first_position = position, .pages = pages, .rope_positions = brings ? &place : nullptr}};
+      const Segment unsent[] = {{.first_row = 0,
+                                 .n_tokens = 1,
+                                 .first_position = position,
+                                 .pages = pages,
+                                 .rope_positions = brings ? &place : nullptr}};
       const std::span<const Segment> list = position == 7 ? std::span<const Segment>(sent) : unsent;
       Floats x(kDim, 0.0f);
       std::fill_n(x.begin(), kHalf, 1.0f);

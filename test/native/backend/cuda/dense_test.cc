@@ -80,7 +80,7 @@ struct Weights {
 
 Weights weights(Runtime& runtime, TensorType type, int64_t rows, int64_t cols) {
   Weights made{rows, cols, numbers(static_cast<size_t>(rows * cols)), nullptr};
-  const bool fp8 = type == TensorType::kF8E4M3;   // made of bfloat16
+  const bool fp8 = type == TensorType::kF8E4M3;  // made of bfloat16
   if (fp8) type = TensorType::kBF16;
   std::vector<uint16_t> bits(made.values.size());
   for (size_t i = 0; i < bits.size(); ++i) {
@@ -101,7 +101,7 @@ std::unique_ptr<Runtime> open_runtime() {
 constexpr DenseDevice kHopper{.wgmma = true, .invariant = true, .multiprocessors = 4};
 constexpr DenseDevice kMixed{.wgmma = true, .invariant = false, .multiprocessors = 4};
 constexpr DenseDevice kAmpere{.wgmma = false, .invariant = true, .multiprocessors = 4};
-constexpr DenseDevice kAmpereIdle{.wgmma = false, .invariant = true, .multiprocessors = 1000};   // splits all it can
+constexpr DenseDevice kAmpereIdle{.wgmma = false, .invariant = true, .multiprocessors = 1000};  // splits all it can
 constexpr DenseDevice kHopperIdle{.wgmma = true, .invariant = true, .multiprocessors = 1000};
 
 // Whether the GPU here can run what is chosen for `device`.
@@ -208,7 +208,7 @@ TEST(dense_products_are_right_on_every_kernel) {
     matmul_dense(*runtime, scratch, shape.device, {&target, 1}, x_there.data(), shape.columns);
     const std::vector<float> y = out.read();
     check_product(w, x, shape.columns, shape.type, before, bias, y, stride, what + ", added");
-    for (int64_t column = 0; column < shape.columns; ++column)   // nothing is written between the rows
+    for (int64_t column = 0; column < shape.columns; ++column)  // nothing is written between the rows
       CHECK(same_bits(&y[static_cast<size_t>(column * stride + shape.rows)],
                       &before[static_cast<size_t>(column * stride + shape.rows)], 3));
   }
@@ -230,8 +230,7 @@ TEST(dense_columns_have_the_same_bits_in_every_company) {
     if (!runs_here(*runtime, family[0])) continue;
     const Weights w = weights(*runtime, type, kRows, kCols), beside = weights(*runtime, type, 200, kCols);
     std::vector<float> first;
-    for (const int64_t n : {kMost, int64_t{1}, int64_t{7}, int64_t{14}, int64_t{40}, int64_t{65},
-                            int64_t{140}})
+    for (const int64_t n : {kMost, int64_t{1}, int64_t{7}, int64_t{14}, int64_t{40}, int64_t{65}, int64_t{140}})
       for (const DenseDevice& device : family)
         for (const int64_t at : {int64_t{0}, kMost - n}) {
           if (n == kMost && at > 0) continue;
@@ -348,7 +347,7 @@ TEST(dense_kernels_are_chosen_by_shape_and_device) {
   CHECK((plan(hopper, gate, 8192) == DensePlan{kWgmma, 128, 256, false}));
   CHECK((plan(hopper, gate, 384) == DensePlan{kWgmma, 128, 192, false}));
   CHECK((plan(hopper, gate, 100) == DensePlan{kWgmma, 128, 128, false}));
-  constexpr DenseDevice single{true, true, 1}, two{true, true, 2};   // as the test of equal bits has them
+  constexpr DenseDevice single{true, true, 1}, two{true, true, 2};  // as the test of equal bits has them
   const DenseRows small{72, 2};
   CHECK((plan(single, small, 140) == DensePlan{kWgmma, 128, 192, false}));
   CHECK((plan(single, small, 65) == DensePlan{kWgmma, 128, 128, false}));

@@ -25,8 +25,10 @@ std::vector<std::byte> stored(TensorType type, const std::vector<float>& values)
   std::vector<std::byte> data(values.size() * static_cast<size_t>(traits_of(type).block_bytes));
   for (size_t i = 0; i < values.size(); ++i) {
     const uint16_t bits = type == TensorType::kBF16 ? float_to_bfloat16(values[i]) : float_to_half(values[i]);
-    if (type == TensorType::kF32) std::memcpy(&data[i * 4], &values[i], 4);
-    else std::memcpy(&data[i * 2], &bits, 2);
+    if (type == TensorType::kF32)
+      std::memcpy(&data[i * 4], &values[i], 4);
+    else
+      std::memcpy(&data[i * 2], &bits, 2);
   }
   return data;
 }
@@ -61,8 +63,8 @@ TEST(fp8_words_give_back_every_code) {
   for (int code = 0; code < 256; ++code) {
     if ((code & 127) == 127) continue;
     const auto byte = static_cast<uint8_t>(code), other = static_cast<uint8_t>(code ^ 0x95);
-    const uint32_t word = fp8_bits(byte, false) | fp8_bits(other, true) | fp8_bits(other, false) << 16 |
-                          fp8_bits(byte, true) << 16;
+    const uint32_t word =
+        fp8_bits(byte, false) | fp8_bits(other, true) | fp8_bits(other, false) << 16 | fp8_bits(byte, true) << 16;
     const Words2 halves = fp8_halves(word);
     CHECK_EQ(half_to_float(static_cast<uint16_t>(halves.x)) * kFp8Raise, e4m3_to_float(byte));
     CHECK_EQ(half_to_float(static_cast<uint16_t>(halves.y >> 16)) * kFp8Raise, e4m3_to_float(byte));
@@ -102,7 +104,7 @@ TEST(fp8_rows_of_every_size_are_rounded_as_one_by_one) {
     CHECK((*matrix)->type == TensorType::kF8E4M3);
     const std::vector<float> there = rows_of(**runtime, **matrix);
     int wrong = 0;
-    double worst = 0;   // of rows that are not at an end of what there is: against the largest of the row
+    double worst = 0;  // of rows that are not at an end of what there is: against the largest of the row
     for (int64_t row = 0; row < kRows; ++row) {
       const float* const own = &values[static_cast<size_t>(row * kCols)];
       float most = 0;

@@ -40,7 +40,7 @@ void retype(TinyModel& model, TensorType type) {
     const auto cols = static_cast<int64_t>(tensor.dims[0]);
     int64_t rows = 1;
     for (size_t i = 1; i < tensor.dims.size(); ++i) rows *= static_cast<int64_t>(tensor.dims[i]);
-    if (cols % traits_of(type).block_values != 0 || cols < 8) continue;   // the latter are no matrices: taps, rates
+    if (cols % traits_of(type).block_values != 0 || cols < 8) continue;  // the latter are no matrices: taps, rates
     const auto blocks = matrix_data(type, rows, cols, seed++, 0.125f);
     tensor.type = type;
     tensor.data.resize(blocks.size());
@@ -57,7 +57,7 @@ TinyModel wide_model(TensorType type, uint32_t layers, const char* architecture 
     for (uint64_t& dim : tensor.dims)
       dim = dim == TinyModel::kEmbedding     ? 256
             : dim == TinyModel::kFeedForward ? 512
-            : dim == 32                      ? 128   // keys and values
+            : dim == 32                      ? 128  // keys and values
             : dim == TinyModel::kHeadDim     ? 64
                                              : dim;
   }
@@ -80,8 +80,10 @@ class Steps {
                                 .n_pages = 4 * max_rows,
                                 .kv_type = KvType::kF16};
     auto loaded = Transformer::load(*parsed_.file, *backend_, limits, {});
-    if (!loaded) error = loaded.error().message;
-    else model_ = std::move(*loaded);
+    if (!loaded)
+      error = loaded.error().message;
+    else
+      model_ = std::move(*loaded);
     for (int32_t i = 0; i < 4 * max_rows; ++i) pages_.push_back((i * 3 + 1) % (4 * max_rows));
   }
   explicit operator bool() const { return model_ != nullptr; }
@@ -112,7 +114,7 @@ class Steps {
     Floats values;
     const auto add = [&](const Floats& more) { values.insert(values.end(), more.begin(), more.end()); };
     add(step({{0, 21, 0}, {1, 3, 0}}, false));
-    for (int i = 0; i < 3; ++i) add(step({{0, 1, 21 + i}, {1, 1, 3 + i}, {2, 1, i}}));   // filled up to 4 rows
+    for (int i = 0; i < 3; ++i) add(step({{0, 1, 21 + i}, {1, 1, 3 + i}, {2, 1, i}}));  // filled up to 4 rows
     return values;
   }
 
@@ -137,9 +139,9 @@ int launches_per_layer(const char* architecture, TensorType type, bool fused, co
       check::fail(__FILE__, __LINE__, steps.error);
       return 0;
     }
-    steps.step(parts, all_logits);   // angles of rotations
+    steps.step(parts, all_logits);  // angles of rotations
     const uint64_t before = emulator::launches();
-    steps.step(parts, all_logits);   // recorded, where it is
+    steps.step(parts, all_logits);  // recorded, where it is
     counts[layers - 2] = emulator::launches() - before;
   }
   return static_cast<int>(counts[1] - counts[0]);
@@ -173,20 +175,20 @@ TEST(cuda_fused_operations_are_those_that_one_product_reads) {
   CHECK(decide(gate, {f16.get()}, rows, 3, kLast) == Fusion(kF16, false));
   CHECK(decide(gate, {quant.get(), quant.get()}, rows, 3, kLast) == Fusion(kInt8, false));
   CHECK(decide({}, {bf16.get()}, rows, 3, kLast) == none);
-  CHECK(decide(norm, {f32.get()}, rows, 3, kLast) == none);                // reads floats
-  CHECK(decide(norm, {bf16.get(), f32.get()}, rows, 3, kLast) == none);    // of two forms
+  CHECK(decide(norm, {f32.get()}, rows, 3, kLast) == none);              // reads floats
+  CHECK(decide(norm, {bf16.get(), f32.get()}, rows, 3, kLast) == none);  // of two forms
   CHECK(decide(norm, {bf16.get(), quant.get()}, rows, 3, kLast) == none);
-  CHECK(decide(norm, {bf16.get()}, other, 3, kLast) == none);              // other rows
+  CHECK(decide(norm, {bf16.get()}, other, 3, kLast) == none);  // other rows
   CHECK(decide(norm, {bf16.get()}, rows, 2, kLast) == none);
   CHECK(decide(norm, {narrow.get()}, rows, 3, kLast) == none);
   CHECK(attention_input(kBf16, KvType::kF16, 64, 1, 64, 64));
   CHECK(attention_input(kInt8, KvType::kF16, 96, 4, 384, 384));
-  CHECK(!attention_input(kF16, KvType::kF16, 64, 2, 128, 128));    // a scale for all of the row
-  CHECK(!attention_input(kBf16, KvType::kF32, 64, 1, 64, 64));     // another kernel
-  CHECK(!attention_input(kInt8, KvType::kF16, 80, 8, 640, 640));   // blocks across heads
-  CHECK(!attention_input(kInt8, KvType::kF16, 64, 1, 64, 64));     // a row that is filled up
+  CHECK(!attention_input(kF16, KvType::kF16, 64, 2, 128, 128));   // a scale for all of the row
+  CHECK(!attention_input(kBf16, KvType::kF32, 64, 1, 64, 64));    // another kernel
+  CHECK(!attention_input(kInt8, KvType::kF16, 80, 8, 640, 640));  // blocks across heads
+  CHECK(!attention_input(kInt8, KvType::kF16, 64, 1, 64, 64));    // a row that is filled up
   CHECK(!attention_input(kBf16, KvType::kF16, 80, 1, 80, 80));
-  CHECK(!attention_input(kBf16, KvType::kF16, 64, 1, 64, 128));    // rows apart
+  CHECK(!attention_input(kBf16, KvType::kF16, 64, 1, 64, 128));  // rows apart
 
   RowList list;
   list.n_rows = 3;
@@ -204,10 +206,10 @@ TEST(cuda_fused_operations_are_those_that_one_product_reads) {
   CHECK(head_norms_for(of_q, norm, call, 64) == HeadNorms());
   CHECK(head_norms_for(of_q, of_others, call, 64) == HeadNorms());
   CHECK(head_norms_for(of_few, of_k, call, 64) == HeadNorms());
-  CHECK(head_norms_for(of_q, of_k, call, 62) == HeadNorms());   // number by number
+  CHECK(head_norms_for(of_q, of_k, call, 62) == HeadNorms());  // number by number
   const PendingNorm odd_norm{nullptr, nullptr, 1e-5f, 3, 66, rows};
   const PendingGate odd_gate{Activation::kSilu, nullptr, nullptr, 3, 66, rows};
-  CHECK(decide(odd_norm, {odd.get()}, rows, 3, kLast) == none);            // no kernel
+  CHECK(decide(odd_norm, {odd.get()}, rows, 3, kLast) == none);  // no kernel
   CHECK(decide(odd_gate, {odd.get()}, rows, 3, kLast) == none);
 }
 
@@ -231,7 +233,7 @@ TEST(cuda_fused_operations_give_the_same_bits) {
       std::fill_n(x.begin(), width, 0.0f);
       const auto data = matrix_data(type, 16, dim, 3, 0.5f);
       Floats results[4];
-      for (int way = 0; way < 4; ++way) {   // not fused; fused; where the rows are read again; and in another order
+      for (int way = 0; way < 4; ++way) {  // not fused; fused; where the rows are read again; and in another order
         emulator::set_order(way == 3 ? kShuffled : kAscending);
         auto backend = make_cuda_backend({.fused = way != 0}).value();
         REQUIRE(backend->reserve(n_rows, dim, 64, 64).ok());
@@ -266,7 +268,7 @@ TEST(cuda_fused_operations_give_the_same_bits) {
       }
       CHECK(same_bits(results[0], results[2]));
       CHECK(same_bits(results[1], results[3]));
-      size_t at = 0, all = 0;   // those of results[0] without the rows
+      size_t at = 0, all = 0;  // those of results[0] without the rows
       for (int i = 0; i < 4; ++i, at += 16 * static_cast<size_t>(n_rows), all += 16 * static_cast<size_t>(n_rows) + n) {
         const size_t bytes = 16 * static_cast<size_t>(n_rows) * sizeof(float);
         if (std::memcmp(&results[1][at], &results[0][all], bytes) != 0)
@@ -309,8 +311,8 @@ TEST(cuda_fused_attention_gives_the_same_bits) {
         std::vector<int32_t> pages(kContext / kPageTokens + 1);
         std::iota(pages.begin(), pages.end(), 7);
         const Segment all{0, kContext, 0, pages.data()};
-        const std::vector<Segment> list = {{0, 1, kContext - 1, pages.data()}, {1, 1, 20, pages.data()},
-                                           {2, kTile, 130, pages.data()}};
+        const std::vector<Segment> list = {
+            {0, 1, kContext - 1, pages.data()}, {1, 1, 20, pages.data()}, {2, kTile, 130, pages.data()}};
         const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
         backend->rope_and_store(none, {&all, 1}, k, kv_dim, kKvHeads, k, kv_dim, k, kv_dim, 0, *cache);
         const MatmulTarget target{matrix.get(), out, 16};
@@ -391,9 +393,12 @@ TEST(cuda_recordings_that_fail_are_said_and_tried_again) {
 
   CHECK_EQ(run({}, 6), "");
   CHECK(asked == Tries{true});
-  CHECK_EQ(run({refused}, 6), "steps of 1 rows could not be recorded with early launches, and are tried without (no such node)");
+  CHECK_EQ(run({refused}, 6),
+           "steps of 1 rows could not be recorded with early launches, and are tried without (no such node)");
   CHECK(asked == (Tries{true, false}));
-  CHECK_EQ(run({memory}, 6), "steps of 1 rows had no memory to be recorded, are launched kernel by kernel and tried again later (all used)");
+  CHECK_EQ(
+      run({memory}, 6),
+      "steps of 1 rows had no memory to be recorded, are launched kernel by kernel and tried again later (all used)");
   CHECK(asked == Tries{true});
   run({memory, memory}, 1 + 1 + 64 + 1 + 128 + 1);
   CHECK(asked == (Tries{true, true, true}));
@@ -405,7 +410,7 @@ TEST(cuda_launches_of_a_layer) {
     const char* architecture;
     TensorType type;
     bool fused;
-    int one, many, prompt;   // steps of one decode whose context several warps share, of five, and of a prompt
+    int one, many, prompt;  // steps of one decode whose context several warps share, of five, and of a prompt
   };
   constexpr Row kRows[] = {
       {"llama", TensorType::kBF16, false, 14, 13, 13}, {"llama", TensorType::kBF16, true, 10, 9, 9},

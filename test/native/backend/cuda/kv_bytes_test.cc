@@ -51,9 +51,9 @@ class Store {
     std::memcpy(host_[1], keys.data(), keys.size() * sizeof(float));
     std::memcpy(host_[2], values.data(), values.size() * sizeof(float));
     for (int i = 1; i < 3; ++i) runtime_->upload(device_[i], host_[i], keys.size() * sizeof(float));
-    rope_and_store(*runtime_, {RopeStyle::kHalves, 0, nullptr}, nullptr,
-                   {tables_->find(segments), device_[0], width(), heads_, device_[1], width(), device_[2], width(), view,
-                    type_});
+    rope_and_store(
+        *runtime_, {RopeStyle::kHalves, 0, nullptr}, nullptr,
+        {tables_->find(segments), device_[0], width(), heads_, device_[1], width(), device_[2], width(), view, type_});
     runtime_->download(page_, view.data, 5 * static_cast<size_t>(view.page_bytes));
     runtime_->synchronize();
     int64_t wrong = 0, written = 0;
@@ -70,7 +70,7 @@ class Store {
             uint16_t scale;
             std::memcpy(&scale, own + kPageTokens * dim_ + 2 * (b * kPageTokens + static_cast<size_t>(slot)), 2);
             written += 2;
-            if (blocks[b].codes.empty()) {   // NaN
+            if (blocks[b].codes.empty()) {  // NaN
               wrong += !std::isnan(half_to_float(scale));
               const int n_codes = std::min(kv_block(type_, dim_), (slot + 1) * dim_ - d);
               d += n_codes;
@@ -107,7 +107,7 @@ TEST(cuda_8bit_pages_hold_what_the_codec_says) {
   std::normal_distribution<float> normal(0, 1);
   using enum emulator::Order;
   for (const KvType type : {KvType::kFp8, KvType::kQ8_0})
-    for (const int dim : {64, 80, 128, 256, 96, 50, 33, 7}) {   // the last three number by number
+    for (const int dim : {64, 80, 128, 256, 96, 50, 33, 7}) {  // the last three number by number
       Store store(type, 2, dim);
       emulator::set_order(dim % 3 == 0 ? kDescending : dim % 3 == 1 ? kShuffled : kAscending);
       std::vector<float> keys(static_cast<size_t>(20 * store.width())), values(keys.size());
@@ -150,7 +150,7 @@ TEST(cuda_8bit_pages_round_to_nearest_even) {
   Store store(KvType::kQ8_0, 1, kDim);
   std::vector<float> own, between;
   for (int i = 0; i < kDim; ++i) {
-    own.push_back(static_cast<float>(i % 32 == 0 ? 127 : i - 64) * 0.25f);   // each block's scale is 1/4
+    own.push_back(static_cast<float>(i % 32 == 0 ? 127 : i - 64) * 0.25f);  // each block's scale is 1/4
     between.push_back((static_cast<float>(i % 32 == 0 ? 127 : i - 64) + (i % 32 == 0 ? 0.0f : 0.5f)) * 0.25f);
   }
   store.check(own, between, "q8_0");
@@ -166,7 +166,7 @@ TEST(cuda_8bit_pages_of_numbers_out_of_range) {
       keys[at(0)] = 3e38f;
       keys[at(1) + 5] = -57344.0f * 4;
       keys[at(2) + 1] = kNan;
-      keys[at(3) + 32] = -kInfinity;   // the last of an odd head: a block of its own
+      keys[at(3) + 32] = -kInfinity;  // the last of an odd head: a block of its own
       std::fill_n(keys.begin() + static_cast<std::ptrdiff_t>(at(4)), dim, 1e-40f);
       std::fill_n(keys.begin() + static_cast<std::ptrdiff_t>(at(5)), dim, 65504.0f);
       std::fill_n(keys.begin() + static_cast<std::ptrdiff_t>(at(6)), dim, 6e-8f);
@@ -177,8 +177,10 @@ TEST(cuda_8bit_pages_of_numbers_out_of_range) {
 }
 
 TEST(cuda_8bit_pages_take_half_the_memory) {
-  const auto a_token = [](KvType type, int dim) {   // one more page, of one layer and head
-    return (CudaKvCache::bytes_for(KvShape::of_equal_layers(1, 1, dim, 9, type)) - CudaKvCache::bytes_for(KvShape::of_equal_layers(1, 1, dim, 8, type))) / kPageTokens;
+  const auto a_token = [](KvType type, int dim) {  // one more page, of one layer and head
+    return (CudaKvCache::bytes_for(KvShape::of_equal_layers(1, 1, dim, 9, type)) -
+            CudaKvCache::bytes_for(KvShape::of_equal_layers(1, 1, dim, 8, type))) /
+           kPageTokens;
   };
   CHECK_EQ(a_token(KvType::kF32, 128), size_t{1024});
   CHECK_EQ(a_token(KvType::kF16, 128), size_t{512});

@@ -31,7 +31,7 @@ inline double decode(KvType type, unsigned char code, uint16_t scale) {
 // The code whose value is nearest, of two the even one; |x| at most 448.
 inline unsigned char nearest_e4m3(double x) {
   const int exponent = x == 0 ? -6 : std::max(std::ilogb(x), -6);
-  const auto eighths = static_cast<int>(std::nearbyint(std::ldexp(std::abs(x), 3 - exponent)));   // of its power of two
+  const auto eighths = static_cast<int>(std::nearbyint(std::ldexp(std::abs(x), 3 - exponent)));  // of its power of two
   const int code = std::min((exponent + 7) * 8 + eighths - 8, 0x7e);
   return static_cast<unsigned char>(code | (std::signbit(x) ? 0x80 : 0));
 }
@@ -49,8 +49,7 @@ inline Block encode(KvType type, const float* x, int n) {
     block.scale = float_to_half(std::min(static_cast<float>(largest) / 127.0f, 65504.0f));
     const float stored = half_to_float(block.scale), inverse = stored > 0 ? 1.0f / stored : 0.0f;
     for (int i = 0; i < n; ++i)
-      block.codes.push_back(
-          static_cast<unsigned char>(128 + std::lrint(std::clamp(x[i] * inverse, -127.0f, 127.0f))));
+      block.codes.push_back(static_cast<unsigned char>(128 + std::lrint(std::clamp(x[i] * inverse, -127.0f, 127.0f))));
     return block;
   }
   int exponent = -14;

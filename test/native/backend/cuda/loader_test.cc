@@ -54,7 +54,7 @@ TEST(loader_packs_dense_matrices_as_a_host_would) {
                                           std::tuple{45, 70, kShuffled}, std::tuple{200, 333, kAscending}}) {
     emulator::set_order(order);
     const std::vector<std::byte> data = random_bytes(static_cast<size_t>(rows * cols) * 2 + 1);
-    const std::span<const std::byte> odd = std::span(data).subspan(1);   // files do not align
+    const std::span<const std::byte> odd = std::span(data).subspan(1);  // files do not align
     for (const size_t piece : {size_t{64}, size_t{20'000}, Loader::kPieceBytes}) {
       Loader loader(**runtime, piece);
       REQUIRE(loader.start().ok());
@@ -73,9 +73,9 @@ TEST(loader_sends_matrices_in_pieces_of_any_size) {
   REQUIRE(whole.start().ok());
   REQUIRE(small.start().ok());
   constexpr int64_t kRows = 75, kCols = 256;
-  for (const auto& [type, exact] : {std::pair{TensorType::kQ4_K, false}, std::pair{TensorType::kQ8_0, false},
-                                    std::pair{TensorType::kF32, false}, std::pair{TensorType::kQ6_K, true},
-                                    std::pair{TensorType::kF16, true}}) {
+  for (const auto& [type, exact] :
+       {std::pair{TensorType::kQ4_K, false}, std::pair{TensorType::kQ8_0, false}, std::pair{TensorType::kF32, false},
+        std::pair{TensorType::kQ6_K, true}, std::pair{TensorType::kF16, true}}) {
     const TensorTypeTraits& traits = traits_of(type);
     const std::vector<std::byte> data =
         random_bytes(static_cast<size_t>(kRows * kCols / traits.block_values * traits.block_bytes));
@@ -110,7 +110,7 @@ TEST(loader_copies_floats_both_ways) {
   REQUIRE(there.ok());
   std::vector<std::byte> source = data, back(data.size());
   loader.write(*there, source.data(), source.size());
-  std::fill(source.begin(), source.end(), std::byte{0});   // it has been read
+  std::fill(source.begin(), source.end(), std::byte{0});  // it has been read
   loader.read(back.data(), *there, back.size());
   CHECK(back == data);
 }

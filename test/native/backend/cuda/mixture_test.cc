@@ -38,13 +38,13 @@ struct Experts {
     std::unique_ptr<Matrix> gate, up, down;
   };
   std::vector<One> each{static_cast<size_t>(kShape.n_experts)};
-  float *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;   // of all
+  float *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;  // of all
   Activation activation = Activation::kSilu;
 };
 
 std::unique_ptr<Matrix> matrix(Backend& backend, TensorType type, int64_t rows, int64_t cols,
                                std::span<const std::byte> data) {
-  const bool fp8 = type == TensorType::kF8E4M3;   // made of binary16
+  const bool fp8 = type == TensorType::kF8E4M3;  // made of binary16
   auto made = backend.matrix({fp8 ? TensorType::kF16 : type, rows, cols, data, fp8});
   return made ? std::move(*made) : nullptr;
 }
@@ -52,14 +52,16 @@ std::unique_ptr<Matrix> matrix(Backend& backend, TensorType type, int64_t rows, 
 Experts make_experts(Backend& backend, TensorType type) {
   Experts experts;
   const auto fill = [&](int64_t rows, int64_t cols, std::unique_ptr<Matrix>& stacked,
-                        std::unique_ptr<Matrix> Experts::One::* one) {
+                        std::unique_ptr<Matrix> Experts::One::*one) {
     const std::vector<float> values = numbers(rows * cols * kShape.n_experts);
     std::vector<std::byte> data(values.size() * (type == TensorType::kF32 ? 4 : 2));
     for (size_t i = 0; i < values.size(); ++i) {
       const float value = values[i] * 0.1f;
       const uint16_t bits = type == TensorType::kBF16 ? float_to_bfloat16(value) : float_to_half(value);
-      if (type == TensorType::kF32) std::memcpy(&data[i * 4], &value, 4);
-      else std::memcpy(&data[i * 2], &bits, 2);
+      if (type == TensorType::kF32)
+        std::memcpy(&data[i * 4], &value, 4);
+      else
+        std::memcpy(&data[i * 2], &bits, 2);
     }
     stacked = matrix(backend, type, rows * kShape.n_experts, cols, data);
     const size_t bytes = data.size() / kShape.n_experts;
@@ -151,12 +153,11 @@ TEST(cuda_mixtures_are_the_weighted_sums_of_their_experts_in_any_company) {
     bool wgmma, normalized, biased;
     cuda::emulator::Order order;
   };
-  for (const Way way : {Way{TensorType::kF32, true, true, true, kAscending},
-                         Way{TensorType::kBF16, true, false, true, kDescending},
-                         Way{TensorType::kF16, false, true, true, kShuffled},
-                         Way{TensorType::kF16, true, true, false, kAscending},
-                         Way{TensorType::kF8E4M3, true, false, true, kAscending},
-                         Way{TensorType::kF8E4M3, false, true, false, kDescending}}) {
+  for (const Way way :
+       {Way{TensorType::kF32, true, true, true, kAscending}, Way{TensorType::kBF16, true, false, true, kDescending},
+        Way{TensorType::kF16, false, true, true, kShuffled}, Way{TensorType::kF16, true, true, false, kAscending},
+        Way{TensorType::kF8E4M3, true, false, true, kAscending},
+        Way{TensorType::kF8E4M3, false, true, false, kDescending}}) {
     cuda::emulator::set_order(way.order);
     const auto backend = backend_for(way.wgmma);
     REQUIRE(backend != nullptr);
@@ -171,19 +172,19 @@ TEST(cuda_mixtures_are_the_weighted_sums_of_their_experts_in_any_company) {
     const Mixture mixture = mixture_of(experts, way.normalized);
     std::vector<float> logits = numbers(kRows * kShape.n_experts);
     for (int e = 0; e < kShape.n_experts; ++e) {
-      logits[2 * kShape.n_experts + e] = 0.25f;   // all the same: the first ones
+      logits[2 * kShape.n_experts + e] = 0.25f;  // all the same: the first ones
       logits[3 * kShape.n_experts + e] = e % 2 ? 1.0f : -1.0f;
       for (int row = 10; row < 20; ++row)
-        logits[row * kShape.n_experts + e] += e < 3 ? 9.0f : 0.0f;   // many rows, few experts
+        logits[row * kShape.n_experts + e] += e < 3 ? 9.0f : 0.0f;  // many rows, few experts
     }
     logits[4 * kShape.n_experts + 1] = -INFINITY;
-    logits[5 * kShape.n_experts + 7] = std::numeric_limits<float>::quiet_NaN();   // never among the largest
+    logits[5 * kShape.n_experts + 7] = std::numeric_limits<float>::quiet_NaN();  // never among the largest
     const std::vector<float> x = numbers(kRows * kShape.n_embd);
     float* const logits_there = put(*backend, logits);
     float* const x_there = put(*backend, x);
     const std::vector<float> whole = run(*backend, mixture, logits_there, x_there, 0, kRows, false);
     for (const int row : {0, 2, 3, 4, 5, 12, 29}) {
-      if (row == 5 && !way.normalized) continue;   // the sum over all is none
+      if (row == 5 && !way.normalized) continue;  // the sum over all is none
       const float* own = &logits[static_cast<size_t>(row) * kShape.n_experts];
       std::vector<int> order(kShape.n_experts);
       std::iota(order.begin(), order.end(), 0);
@@ -229,8 +230,13 @@ std::vector<float> weights_of(Backend& backend, const MixtureShape& shape, Route
   std::vector<float> ones(static_cast<size_t>(outside));
   for (int e = 0; e < shape.n_experts; ++e) ones[static_cast<size_t>(e) * (static_cast<size_t>(shape.n_embd) + 1)] = 1;
   if (!biases.empty()) router.bias = put(backend, biases);
-  const Mixture mixture{.shape = shape, .gate = up.get(), .up = up.get(), .down = down.get(),
-                        .down_bias = put(backend, ones), .router = router, .by_token = by_token};
+  const Mixture mixture{.shape = shape,
+                        .gate = up.get(),
+                        .up = up.get(),
+                        .down = down.get(),
+                        .down_bias = put(backend, ones),
+                        .router = router,
+                        .by_token = by_token};
   if (Status status = backend.can_mix(mixture); !status) check::fail(__FILE__, __LINE__, status.error().message);
   float* const x = put(backend, std::vector<float>(static_cast<size_t>(n_rows) * static_cast<size_t>(shape.n_embd)));
   const float* const logits_there = put(backend, logits);
@@ -246,7 +252,7 @@ TEST(cuda_routers_choose_and_weigh_as_the_processor_does) {
     int experts, used;
     Router router;
     bool biased;
-    int rows;   // 33: more than one block routes alone
+    int rows;  // 33: more than one block routes alone
     bool by_token = false;
   };
   using enum RouterScore;
@@ -271,7 +277,7 @@ TEST(cuda_routers_choose_and_weigh_as_the_processor_does) {
     const MixtureShape shape{.n_experts = way.experts, .n_used = way.used, .n_embd = width, .n_ff = 16};
     std::vector<float> logits = numbers(int64_t{way.rows} * way.experts);
     for (float& logit : logits) logit *= 3;
-    for (int e = 0; e < way.experts; ++e) {   // ties, of all and of some; scores near nothing, of which one is none
+    for (int e = 0; e < way.experts; ++e) {  // ties, of all and of some; scores near nothing, of which one is none
       logits[static_cast<size_t>(e)] = 0.25f;
       logits[static_cast<size_t>(way.experts + e)] = e % 3 == 1 ? 1.0f : -0.5f;
       if (way.rows > 2)
@@ -290,7 +296,8 @@ TEST(cuda_routers_choose_and_weigh_as_the_processor_does) {
       tokens.push_back(row * 7 % kTokens);
       left.push_back(way.rows - 1 - row);
     }
-    const TokenExperts by_token{way.by_token ? of_token.data() : nullptr, tokens.data(), way.rows > 4 ? left.data() : nullptr};
+    const TokenExperts by_token{way.by_token ? of_token.data() : nullptr, tokens.data(),
+                                way.rows > 4 ? left.data() : nullptr};
     auto cpu = make_cpu_backend({.threads = 1, .arithmetic = Arithmetic::kExact});
     auto cuda = make_cuda_backend({.exact = true});
     REQUIRE(cpu.ok() && cuda.ok());
@@ -309,12 +316,12 @@ TEST(cuda_routers_choose_and_weigh_as_the_processor_does) {
 
 TEST(cuda_tiles_of_experts_are_sized_for_what_they_may_expect) {
   using cuda::columns_of_group;
-  CHECK_EQ(columns_of_group(8, 128), 1);        // one row: experts of one column
+  CHECK_EQ(columns_of_group(8, 128), 1);  // one row: experts of one column
   CHECK_EQ(columns_of_group(128, 128), 1);
   CHECK_EQ(columns_of_group(512, 128), 8);
   CHECK_EQ(columns_of_group(2048, 128), 24);
   CHECK_EQ(columns_of_group(16384, 128), 152);
-  CHECK_EQ(cuda::most_tiles(8, 128, 8), 8);     // as many as pairs, or one for each expert and what is left over
+  CHECK_EQ(cuda::most_tiles(8, 128, 8), 8);  // as many as pairs, or one for each expert and what is left over
   CHECK_EQ(cuda::most_tiles(2048, 128, 32), 188);
 }
 
@@ -357,8 +364,8 @@ TEST(cuda_mixtures_of_prompts_give_each_row_what_it_gets_alone) {
   float* const x = put(**backend, numbers(kMany * kShape.n_embd));
   const std::vector<float> whole = run(**backend, mixture, logits, x, 0, kMany, false);
   for (const int row : {0, 77, kMany - 1})
-    CHECK(same_bits(run(**backend, mixture, logits, x, row, 1, false),
-                    &whole[static_cast<size_t>(row) * kShape.n_embd]));
+    CHECK(
+        same_bits(run(**backend, mixture, logits, x, row, 1, false), &whole[static_cast<size_t>(row) * kShape.n_embd]));
 }
 
 // Experts that have no gate; and those that take a row times its weight, whose results count as they are.
@@ -396,7 +403,8 @@ TEST(cuda_mixtures_without_gates_and_with_weighed_input) {
           if (weighed)
             for (float& value : input) value *= static_cast<float>(weight);
           const float* const there = put(*backend, input);
-          const auto alone = weighed ? expert_alone(*backend, experts, e, there) : plain_expert_alone(*backend, experts, e, there);
+          const auto alone =
+              weighed ? expert_alone(*backend, experts, e, there) : plain_expert_alone(*backend, experts, e, there);
           for (size_t d = 0; d < expected.size(); ++d) expected[d] += (weighed ? 1.0 : weight) * alone[d];
         }
         double worst = 0, largest = 1;
@@ -419,9 +427,13 @@ TEST(cuda_mixtures_that_are_not_computed_are_refused_by_name) {
   REQUIRE(backend.ok());
   const auto refused = [&](const Mixture& mixture, const char* what) {
     const Status status = (*backend)->can_mix(mixture);
-    CHECK(!status.ok() && status.error().code == ErrorCode::kUnsupported && status.error().message.find(what) != std::string::npos);
+    CHECK(!status.ok() && status.error().code == ErrorCode::kUnsupported &&
+          status.error().message.find(what) != std::string::npos);
   };
-  Mixture mixture{.shape = {.n_experts = 4097, .n_used = 2, .n_embd = 64, .n_ff = 64}, .gate = nullptr, .up = nullptr, .down = nullptr};
+  Mixture mixture{.shape = {.n_experts = 4097, .n_used = 2, .n_embd = 64, .n_ff = 64},
+                  .gate = nullptr,
+                  .up = nullptr,
+                  .down = nullptr};
   refused(mixture, "mixture of 4097 experts");
   mixture.shape.n_experts = 130;
   mixture.router.groups = 65;

@@ -56,7 +56,7 @@ std::vector<float> random_floats(int64_t count, uint64_t seed) {
 }
 
 struct Weights {
-  std::vector<float> values;          // as the file defines them
+  std::vector<float> values;  // as the file defines them
   std::unique_ptr<Matrix> matrix;
   const CudaMatrix& own() const { return static_cast<const CudaMatrix&>(*matrix); }
   QuantWeight quant() const {
@@ -146,25 +146,26 @@ TEST(quantized_matrices_take_about_their_own_size) {
     const auto file = static_cast<double>(4096 / traits.block_values * traits.block_bytes * 4096);
     const auto own = static_cast<double>(matrix_bytes(Format::kQuant, type, 4096, 4096));
     // A code for each value of a lattice: bits as quant/form.h says.
-    const double opened = type == TensorType::kTQ1_0 || type == TensorType::kTQ2_0              ? 2.63
+    const double opened = type == TensorType::kTQ1_0 || type == TensorType::kTQ2_0     ? 2.63
                           : type == TensorType::kIQ3_XXS || type == TensorType::kIQ3_S ? 4.57
                                                                                        : 3.57;
     if (is_lattice_type(type)) {
-      if (own > opened / 8 * 4096 * 4096) check::fail(__FILE__, __LINE__, std::string(traits.name) + " takes " + std::to_string(own));
+      if (own > opened / 8 * 4096 * 4096)
+        check::fail(__FILE__, __LINE__, std::string(traits.name) + " takes " + std::to_string(own));
       continue;
     }
     const double ratio = own / file;
     if (ratio < 1.0 || ratio > 1.04)
       check::fail(__FILE__, __LINE__, std::string(traits.name) + " takes " + std::to_string(ratio));
   }
-  CHECK(format_for(TensorType::kQ4_K, 16, 256, true) == Format::kF32);   // exact
+  CHECK(format_for(TensorType::kQ4_K, 16, 256, true) == Format::kF32);  // exact
 }
 
 TEST(int8_inputs_are_what_they_say) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
   constexpr int kRows = 11;
-  constexpr int64_t kCols = 160;   // the second chunk is padded
+  constexpr int64_t kCols = 160;  // the second chunk is padded
   std::vector<float> x = random_floats(kRows * kCols, 5);
   for (int i = 0; i < 32; ++i) x[i] = 0;
   for (int i = 32; i < 64; ++i) x[i] *= 0x1p-110f;
@@ -191,8 +192,10 @@ TEST(int8_inputs_are_what_they_say) {
           if (amax < 0x1p-100f) amax = 0;
           inverse = amax > 0 && std::isfinite(amax) ? 127.0f / amax : 0;
         }
-        if (std::isfinite(amax)) CHECK_EQ(scale, amax / 127.0f);
-        else CHECK(std::isnan(scale));
+        if (std::isfinite(amax))
+          CHECK_EQ(scale, amax / 127.0f);
+        else
+          CHECK(std::isnan(scale));
         int sums[2] = {0, 0};
         for (int i = 0; i < 32; ++i) {
           int8_t bytes[8];
@@ -258,8 +261,9 @@ TEST(quantized_products_are_right_and_the_same_by_every_kernel) {
               size += std::fabs(product);
             }
             if (!(std::fabs(double{row[r]} - exact) <= 1e-6 * size + 1e-30))
-              return check::fail(__FILE__, __LINE__, name + std::to_string(c) + ", row " + std::to_string(r) + ": " +
-                                                         std::to_string(row[r]) + ", not " + std::to_string(exact));
+              return check::fail(__FILE__, __LINE__,
+                                 name + std::to_string(c) + ", row " + std::to_string(r) + ": " +
+                                     std::to_string(row[r]) + ", not " + std::to_string(exact));
           }
           const float* const before = &first[static_cast<size_t>((columns.from + c) * kStride)];
           if (std::memcmp(row, before, kRows * sizeof(float)) != 0)
@@ -299,8 +303,11 @@ TEST(quantized_groups_give_what_their_targets_give) {
     std::vector<MatmulTarget> targets;
     for (size_t i = 0; i < weights.size(); ++i) {
       const int64_t rows = weights[i].matrix->rows;
-      targets.push_back({.weight = weights[i].matrix.get(), .out = to_device(*device, random_floats(n * rows, 100 + i)),
-                         .out_stride = rows, .bias = biases[i], .add_to_out = i % 3 == 0});
+      targets.push_back({.weight = weights[i].matrix.get(),
+                         .out = to_device(*device, random_floats(n * rows, 100 + i)),
+                         .out_stride = rows,
+                         .bias = biases[i],
+                         .add_to_out = i % 3 == 0});
     }
     matmul(*device, scratch, targets, device_x, n);
     for (size_t i = 0; i < weights.size(); ++i) {
@@ -327,7 +334,7 @@ TEST(quantized_experts_give_what_each_gives_alone) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
   constexpr int kExperts = 3, kXRows = 5, kSlots = 88;
-  constexpr int64_t kRows = 48, kCols = 256;   // of one expert
+  constexpr int64_t kRows = 48, kCols = 256;  // of one expert
   const std::vector<float> x = random_floats(kXRows * kCols, 31);
   const float* const device_x = to_device(*device, x);
   // 9 slots of expert 0, none of expert 1, 70 of expert 2.
@@ -337,8 +344,14 @@ TEST(quantized_experts_give_what_each_gives_alone) {
     for (int i = 0; i < count[static_cast<size_t>(expert)]; ++i)
       source[static_cast<size_t>(first_slot[static_cast<size_t>(expert)] + i)] = (i * 2 + expert) % kXRows;
   ColumnTile* const tiles = to_device(*device, std::vector<ColumnTile>(kSlots));
-  const ColumnGroups groups{to_device(*device, source), to_device(*device, first_slot), to_device(*device, count), tiles,
-                            kSlots, 79, kExperts, 0};
+  const ColumnGroups groups{to_device(*device, source),
+                            to_device(*device, first_slot),
+                            to_device(*device, count),
+                            tiles,
+                            kSlots,
+                            79,
+                            kExperts,
+                            0};
   Int8Activations scratch(*device);
   REQUIRE(scratch.reserve(kSlots, kCols).ok());
   for (const TensorType type : {TensorType::kMXFP4, TensorType::kQ4_K, TensorType::kQ6_K}) {
@@ -358,9 +371,11 @@ TEST(quantized_experts_give_what_each_gives_alone) {
       for (int slot = 0; slot < kSlots; ++slot) {
         const int32_t row = source[static_cast<size_t>(slot)];
         const float* const own = &got[static_cast<size_t>(slot * kRows)];
-        if (row < 0) CHECK(std::isnan(own[0]) && std::isnan(own[kRows - 1]));
-        else CHECK(std::memcmp(own, &wanted[static_cast<size_t>((row * kExperts + (slot < 16 ? 0 : 2)) * kRows)],
-                               kRows * sizeof(float)) == 0);
+        if (row < 0)
+          CHECK(std::isnan(own[0]) && std::isnan(own[kRows - 1]));
+        else
+          CHECK(std::memcmp(own, &wanted[static_cast<size_t>((row * kExperts + (slot < 16 ? 0 : 2)) * kRows)],
+                            kRows * sizeof(float)) == 0);
       }
     }
   }
@@ -381,12 +396,14 @@ TEST(quantized_mixtures_are_the_weighted_sums_of_their_experts) {
     } weights[3];
     for (int i = 0; i < 3; ++i) {
       const int64_t rows = i < 2 ? kShape.n_ff : kShape.n_embd, cols = i < 2 ? kShape.n_embd : kShape.n_ff;
-      const std::vector<std::byte> data = matrix_data(type, rows * kShape.n_experts, cols, static_cast<uint64_t>(i), 0.125f);
+      const std::vector<std::byte> data =
+          matrix_data(type, rows * kShape.n_experts, cols, static_cast<uint64_t>(i), 0.125f);
       weights[i].all = std::move(backend.matrix({type, rows * kShape.n_experts, cols, data})).value();
       const size_t bytes = data.size() / kShape.n_experts;
       for (int e = 0; e < kShape.n_experts; ++e)
-        weights[i].each[e] =
-            std::move(backend.matrix({type, rows, cols, std::span(data).subspan(static_cast<size_t>(e) * bytes, bytes)})).value();
+        weights[i].each[e] = std::move(backend.matrix({type, rows, cols,
+                                                       std::span(data).subspan(static_cast<size_t>(e) * bytes, bytes)}))
+                                 .value();
     }
     const auto put = [&](const std::vector<float>& values) {
       float* const memory = backend.allocate(static_cast<int64_t>(values.size())).value();
@@ -407,9 +424,14 @@ TEST(quantized_mixtures_are_the_weighted_sums_of_their_experts) {
     };
     const float* const biases[] = {bias(kShape.n_ff, 51), bias(kShape.n_ff, 52), bias(kShape.n_embd, 53)};
     const Activation activation = oss ? Activation::kClampedSilu : Activation::kSilu;
-    const Mixture mixture{.shape = kShape, .gate = weights[0].all.get(), .up = weights[1].all.get(),
-                          .down = weights[2].all.get(), .gate_bias = biases[0], .up_bias = biases[1],
-                          .down_bias = biases[2], .activation = activation};
+    const Mixture mixture{.shape = kShape,
+                          .gate = weights[0].all.get(),
+                          .up = weights[1].all.get(),
+                          .down = weights[2].all.get(),
+                          .gate_bias = biases[0],
+                          .up_bias = biases[1],
+                          .down_bias = biases[2],
+                          .activation = activation};
     CHECK(backend.can_mix(mixture).ok());
     float* const out = put(std::vector<float>(kRows * kShape.n_embd, NAN));
     backend.mixture(mixture, logits_there, x, kRows, out, false);
@@ -426,9 +448,8 @@ TEST(quantized_mixtures_are_the_weighted_sums_of_their_experts) {
       for (int i = 0; i < 2; ++i) {
         const int e = order[i];
         const auto of_expert = [&](int i, int64_t rows) { return biases[i] ? biases[i] + e * rows : nullptr; };
-        const MatmulTarget inner[] = {
-            {weights[0].each[e].get(), gate, kShape.n_ff, of_expert(0, kShape.n_ff)},
-            {weights[1].each[e].get(), up, kShape.n_ff, of_expert(1, kShape.n_ff)}};
+        const MatmulTarget inner[] = {{weights[0].each[e].get(), gate, kShape.n_ff, of_expert(0, kShape.n_ff)},
+                                      {weights[1].each[e].get(), up, kShape.n_ff, of_expert(1, kShape.n_ff)}};
         backend.matmul(inner, x + row * kShape.n_embd, 1);
         backend.gated(activation, gate, up, 1, kShape.n_ff, gate);
         const MatmulTarget outer{weights[2].each[e].get(), alone, kShape.n_embd, of_expert(2, kShape.n_embd)};
@@ -441,7 +462,8 @@ TEST(quantized_mixtures_are_the_weighted_sums_of_their_experts) {
         worst = std::max(worst, std::fabs(expected[d] - whole[static_cast<size_t>(row * kShape.n_embd) + d]));
         size = std::max(size, std::fabs(expected[d]));
       }
-      if (!(worst <= 1e-6 * size) || size == 0) check::fail(__FILE__, __LINE__, "row " + std::to_string(row) + " is off by " + std::to_string(worst));
+      if (!(worst <= 1e-6 * size) || size == 0)
+        check::fail(__FILE__, __LINE__, "row " + std::to_string(row) + " is off by " + std::to_string(worst));
       backend.mixture(mixture, logits_there + row * kShape.n_experts, x + row * kShape.n_embd, 1, alone, false);
       CHECK(std::memcmp(get(alone, kShape.n_embd).data(), &whole[static_cast<size_t>(row * kShape.n_embd)],
                         kShape.n_embd * sizeof(float)) == 0);
@@ -480,7 +502,7 @@ TEST(quantized_kernels_by_size) {
   CHECK(quant_kernel_for(4096, 8, kH200) == kFew);
   CHECK(quant_kernel_for(4096, 9, kH200) == kSome);
   CHECK(quant_kernel_for(14336, 32, kH200) == kSome);
-  CHECK(quant_kernel_for(1024, 64, kH200) == kSome);     // 8 blocks of kMany
+  CHECK(quant_kernel_for(1024, 64, kH200) == kSome);  // 8 blocks of kMany
   CHECK(quant_kernel_for(28672, 64, kH200) == kMany);
   CHECK(quant_kernel_for(4096, 256, kH200) == kMany);
   CHECK(quant_kernel_for(256, 8192, kH200) == kMany);
@@ -506,10 +528,10 @@ TEST(quantized_streams_by_size) {
   CHECK_EQ(one->stages, 3);
   CHECK_EQ(plan(TensorType::kQ4_K, 14336, 4096, 3)->columns, 4);
   CHECK_EQ(plan(TensorType::kQ4_K, 14336, 4096, 16)->columns, 16);
-  CHECK_EQ(plan(TensorType::kQ4_K, 4096, 14336, 16)->columns, 8);     // 16 have no room
-  CHECK(!plan(TensorType::kQ4_K, 4096, 4096, 8));                      // too little work for so many inputs
+  CHECK_EQ(plan(TensorType::kQ4_K, 4096, 14336, 16)->columns, 8);  // 16 have no room
+  CHECK(!plan(TensorType::kQ4_K, 4096, 4096, 8));                  // too little work for so many inputs
   CHECK(!plan(TensorType::kQ4_K, 14336, 4096, 17));
-  CHECK(!plan(TensorType::kQ4_K, 4096, 131072, 8));                    // no room at all
+  CHECK(!plan(TensorType::kQ4_K, 4096, 131072, 8));  // no room at all
   DeviceProperties ampere = hopper;
   ampere.major = 8;
   CHECK(!plan_stream(layout, 14336, 1, ampere));

@@ -54,7 +54,8 @@ TEST(cuda_failures_say_what_failed) {
   CHECK_EQ(driver_error(0, 13'000).message, "no NVIDIA driver on this machine");
   CHECK_EQ(driver_error(12'040, 13'000).message,
            "the NVIDIA driver is too old: it is for CUDA 12.4, this build needs CUDA 13 (driver 580 or newer)");
-  CHECK_EQ(driver_error(12'040, 14'000).message, "the NVIDIA driver is too old: it is for CUDA 12.4, this build needs CUDA 14");
+  CHECK_EQ(driver_error(12'040, 14'000).message,
+           "the NVIDIA driver is too old: it is for CUDA 12.4, this build needs CUDA 14");
 }
 
 TEST(cuda_counts_what_the_device_takes_unasked) {
@@ -65,7 +66,9 @@ TEST(cuda_counts_what_the_device_takes_unasked) {
   CHECK_EQ((*recording)->memory_of(kMiB - 1), kMiB);
   CHECK_EQ((*recording)->memory_of(kMiB), 2 * kMiB);
   CHECK_EQ((*recording)->memory_of(4 * kMiB + 1), 6 * kMiB);
-  const auto graphs = [&](int layers) { return (*recording)->overhead_bytes(layers) - (*plain)->overhead_bytes(layers); };
+  const auto graphs = [&](int layers) {
+    return (*recording)->overhead_bytes(layers) - (*plain)->overhead_bytes(layers);
+  };
   CHECK(graphs(32) >= 64 * kMiB && graphs(32) <= 128 * kMiB);
   CHECK(graphs(80) > 2 * graphs(32));
 }

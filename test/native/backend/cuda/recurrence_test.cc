@@ -20,7 +20,7 @@ using namespace monolith::testing;
 namespace {
 
 constexpr int kSlots = 6;
-constexpr float kNobodys = 1e30f;   // what slots hold that nobody may read
+constexpr float kNobodys = 1e30f;  // what slots hold that nobody may read
 
 // A backend, and slots of one layer in its memory.
 class Device {
@@ -51,12 +51,17 @@ class Device {
   // Segments know no pages here.
   std::vector<float> run(const DeltaCase& one, std::span<const Segment> segments) {
     float* const x = put(one.x);
-    float* const out = put(std::vector<float>(static_cast<size_t>(one.n_rows * one.rule.n_value_heads * one.rule.value_dim)));
+    float* const out =
+        put(std::vector<float>(static_cast<size_t>(one.n_rows * one.rule.n_value_heads * one.rule.value_dim)));
     DeltaRule rule = one.rule;
     rule.rate = put(one.rate);
     rule.decay_bias = put(one.bias);
     backend_->delta_rule(rule, segments, slots(),
-                         {.q = x, .k = x + one.keys, .v = x + 2 * one.keys, .stride = one.stride, .decay = put(one.decay),
+                         {.q = x,
+                          .k = x + one.keys,
+                          .v = x + 2 * one.keys,
+                          .stride = one.stride,
+                          .decay = put(one.decay),
                           .beta = put(one.beta)},
                          out);
     return get(out, static_cast<size_t>(one.n_rows * rule.n_value_heads * rule.value_dim));
@@ -70,7 +75,10 @@ class Device {
     const auto n = static_cast<size_t>(one.n_rows * space.width());
     float* const out = put(std::vector<float>(n));
     backend_->state_space(space, segments, slots(),
-                          {.x = x, .b = x + space.width(), .c = x + space.width() + space.group_width(), .stride = one.stride,
+                          {.x = x,
+                           .b = x + space.width(),
+                           .c = x + space.width() + space.group_width(),
+                           .stride = one.stride,
                            .step = put(one.step)},
                           out);
     return get(out, n);
@@ -109,8 +117,10 @@ void check_cuts(Device& device, const Case& one, int rows, const std::string& wh
         cuda::emulator::set_order(order);
         device.forget();
         const std::vector<Segment> segments = with_pages(pieces(rows, cuts, apart));
-        if (!same_bits(device.run(one, segments), expected)) check::fail(__FILE__, __LINE__, what + ": other bits in rows");
-        if (!same_bits(device.state(segments.back().state_to), state)) check::fail(__FILE__, __LINE__, what + ": another state");
+        if (!same_bits(device.run(one, segments), expected))
+          check::fail(__FILE__, __LINE__, what + ": other bits in rows");
+        if (!same_bits(device.state(segments.back().state_to), state))
+          check::fail(__FILE__, __LINE__, what + ": another state");
         CHECK(device.state(5).front() == kNobodys);
       }
   cuda::emulator::set_order(kAscending);
@@ -122,16 +132,18 @@ TEST(cuda_convolutions_give_the_processors_bits) {
   for (const int n_channels : {5, 64, 100})
     for (const int n_taps : {1, 2, 3, 4, kMostTaps})
       for (const bool plain : {false, true}) {
-        const int rows = n_channels == 64 ? 41 : 19;   // more than are taken together
+        const int rows = n_channels == 64 ? 41 : 19;  // more than are taken together
         const ConvolutionCase one(n_channels, n_taps, plain, rows);
         const std::string what = std::to_string(n_channels) + " channels, " + std::to_string(n_taps) + " taps";
         Device device(std::max<int64_t>(one.convolution.state_floats(), 1));
         const std::vector<float> got = device.run(one, with_pages(pieces(rows, {}, false)));
         check_near(got, one.expected(), 1e-4, what);
         ThreadPool pool(1);
-        std::vector<float> processors = one.x, state(static_cast<size_t>(std::max<int64_t>(one.convolution.state_floats(), 1)));
-        cpu_ops(CpuIsa::kPlain).convolve(pool, one.convolution, pieces(rows, {}, false),
-                                         {state.data(), one.convolution.state_floats()}, processors.data(), one.stride);
+        std::vector<float> processors = one.x,
+                           state(static_cast<size_t>(std::max<int64_t>(one.convolution.state_floats(), 1)));
+        cpu_ops(CpuIsa::kPlain)
+            .convolve(pool, one.convolution, pieces(rows, {}, false), {state.data(), one.convolution.state_floats()},
+                      processors.data(), one.stride);
         CHECK(same_bits(got, processors));
         if (n_taps > 1) CHECK(same_bits(device.state(0), state));
         check_cuts(device, one, rows, what);
@@ -175,13 +187,15 @@ TEST(cuda_state_space_matches_double_however_cut) {
 TEST(cuda_segments_of_a_step_keep_to_their_own_state) {
   const DeltaCase one({2, 4, 16, 16, true, false}, 16);
   Device device(one.rule.state_floats());
-  const std::vector<Segment> step = with_pages({{0, 4, 0, nullptr, kNoSlot, 0}, {4, 4, 4, nullptr, 0, 1}, {8, 4, 4, nullptr, 0, 2},
+  const std::vector<Segment> step = with_pages({{0, 4, 0, nullptr, kNoSlot, 0},
+                                                {4, 4, 4, nullptr, 0, 1},
+                                                {8, 4, 4, nullptr, 0, 2},
                                                 {12, 4, 0, nullptr, kNoSlot, 3}});
   const std::vector<float> all = device.run(one, step);
   std::vector<std::vector<float>> states;
   for (int32_t slot = 0; slot < 4; ++slot) states.push_back(device.state(slot));
   device.forget();
-  for (const Segment& segment : step) {   // one after the other
+  for (const Segment& segment : step) {  // one after the other
     const std::vector<float> alone = device.run(one, {&segment, 1});
     const size_t first = static_cast<size_t>(segment.first_row) * 64, n = 4 * 64;
     CHECK(std::memcmp(alone.data() + first, all.data() + first, n * sizeof(float)) == 0);
@@ -197,29 +211,32 @@ TEST(segments_that_share_a_written_slot_are_one_chain) {
     std::vector<cuda::DeviceSegment> to(segments.size());
     chains.link(segments, to);
     std::vector<int> next;
-    for (const cuda::DeviceSegment& segment : to) next.push_back(segment.chain_leads ? segment.chain_next : -10 + segment.chain_next);
+    for (const cuda::DeviceSegment& segment : to)
+      next.push_back(segment.chain_leads ? segment.chain_next : -10 + segment.chain_next);
     return next;
   };
   const auto uses = [](int32_t from, int32_t to) { return Segment{0, 1, 0, nullptr, from, to}; };
-  using Links = std::vector<int>;   // the next one of each; 10 less where it leads no chain
+  using Links = std::vector<int>;  // the next one of each; 10 less where it leads no chain
   CHECK((linked({uses(0, 0), uses(1, 1), uses(kNoSlot, 2)}) == Links{-1, -1, -1}));
-  CHECK((linked({uses(7, 1), uses(7, 2), uses(7, 3)}) == Links{-1, -1, -1}));             // forks
+  CHECK((linked({uses(7, 1), uses(7, 2), uses(7, 3)}) == Links{-1, -1, -1}));  // forks
   CHECK((linked({uses(kNoSlot, 1), uses(4, 4), uses(1, 2), uses(2, 2)}) == Links{2, -1, -7, -11}));
-  CHECK((linked({uses(7, 1), uses(3, 7)}) == Links{1, -11}));                             // written after it was read
+  CHECK((linked({uses(7, 1), uses(3, 7)}) == Links{1, -11}));  // written after it was read
   CHECK((linked({uses(3, 7), uses(4, 7)}) == Links{1, -11}));
   // Two chains meet: all are one, in order.
   CHECK((linked({uses(1, 1), uses(2, 2), uses(5, 5), uses(1, 2)}) == Links{1, -8, -7, -11}));
   CHECK((linked({uses(7, 1), uses(7, 2), uses(3, 7)}) == Links{1, -8, -11}));
-  CHECK((linked({uses(kNoSlot, kNoSlot), uses(kNoSlot, kNoSlot)}) == Links{-1, -1}));     // no state at all
+  CHECK((linked({uses(kNoSlot, kNoSlot), uses(kNoSlot, kNoSlot)}) == Links{-1, -1}));  // no state at all
 }
 
 TEST(cuda_recurrences_that_are_not_computed_are_refused_by_name) {
   const auto backend = make_cuda_backend({});
   REQUIRE(backend.ok());
   const auto refused = [](const Status& status, const char* what) {
-    CHECK(!status.ok() && status.error().code == ErrorCode::kUnsupported && status.error().message.find(what) != std::string::npos);
+    CHECK(!status.ok() && status.error().code == ErrorCode::kUnsupported &&
+          status.error().message.find(what) != std::string::npos);
   };
-  CHECK((*backend)->can_compute(DeltaRule{.n_key_heads = 1, .n_value_heads = 1, .key_dim = 256, .value_dim = 256}).ok());
+  CHECK(
+      (*backend)->can_compute(DeltaRule{.n_key_heads = 1, .n_value_heads = 1, .key_dim = 256, .value_dim = 256}).ok());
   refused((*backend)->can_compute(DeltaRule{.n_key_heads = 1, .n_value_heads = 1, .key_dim = 257, .value_dim = 16}),
           "delta rule with keys of 257 dimensions");
   CHECK((*backend)->can_compute(StateSpace{.n_heads = 1, .n_groups = 1, .head_dim = 64, .state_dim = 256}).ok());

@@ -23,7 +23,7 @@ struct Case {
   std::vector<int32_t> banned, allowed;
   std::vector<UsedToken> used;
   std::vector<uint64_t> mask;
-  SampleTask task;   // its logits are set where they lie
+  SampleTask task;  // its logits are set where they lie
 };
 
 class Cases {
@@ -37,10 +37,10 @@ class Cases {
     std::normal_distribution<float> normal(0, spread);
     for (float& logit : one.logits) logit = normal(random_);
     switch (random_() % 8) {
-      case 0:   // many ties
+      case 0:  // many ties
         for (float& logit : one.logits) logit = std::round(logit);
         break;
-      case 1:   // nothing but ties, some of them zeros of either sign
+      case 1:  // nothing but ties, some of them zeros of either sign
         for (float& logit : one.logits) logit = random_() % 2 ? 0.0f : -0.0f;
         break;
       case 2: one.logits[random_() % one.logits.size()] += 30; break;
@@ -54,12 +54,14 @@ class Cases {
     task.min_p = pick({0, 0, 0.05f, 0.5f, 1});
     task.n_top = static_cast<int>(pick({-1, -1, 0, 1, 20}));
     if (random_() % 4 == 0) {
-      for (uint32_t i = 0, n = random_() % 40; i < n; ++i) one.bias.emplace_back(token(), pick({-100, -1000, 5, -2, 100}));
+      for (uint32_t i = 0, n = random_() % 40; i < n; ++i)
+        one.bias.emplace_back(token(), pick({-100, -1000, 5, -2, 100}));
       if (random_() % 2) distinct(one.bias, [](const auto& entry) { return entry.first; });
     }
     for (uint32_t i = 0, n = random_() % 6 == 0 ? 3 : 0; i < n; ++i) one.banned.push_back(token());
     if (random_() % 4 == 0) {
-      for (uint32_t i = 0, n = random_() % 60; i < n; ++i) one.used.push_back({token(), static_cast<int32_t>(random_() % 3)});
+      for (uint32_t i = 0, n = random_() % 60; i < n; ++i)
+        one.used.push_back({token(), static_cast<int32_t>(random_() % 3)});
       distinct(one.used, [](const UsedToken& used) { return used.token; });
       task.repetition_penalty = pick({1, 1.3f, 0.8f});
       task.frequency_penalty = pick({0, 0.5f, -1});
@@ -70,18 +72,20 @@ class Cases {
       for (uint32_t i = 0, n = 1 + random_() % 5; i < n; ++i) one.allowed.push_back(token());
       std::ranges::sort(one.allowed);
       one.allowed.erase(std::ranges::unique(one.allowed).begin(), one.allowed.end());
-      if (random_() % 3 == 0) one.banned = one.allowed;   // and bans are not applied
+      if (random_() % 3 == 0) one.banned = one.allowed;  // and bans are not applied
     } else if (kind == 1) {
       one.mask.resize(static_cast<size_t>(n_vocab_ + 63) / 64);
       const uint32_t one_in = 1 + random_() % 300;
       for (int id = 0; id < n_vocab_; ++id)
-        if (random_() % one_in == 0 || id == n_vocab_ / 2) one.mask[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
+        if (random_() % one_in == 0 || id == n_vocab_ / 2)
+          one.mask[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
     }
     if (random_() % 20 == 0)
       one.logits[random_() % one.logits.size()] =
-          pick({std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()});
+          pick({std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                -std::numeric_limits<float>::infinity()});
     if (n_vocab_ < 100 && random_() % 10 == 0)
-      for (int id = 0; id < n_vocab_; ++id) one.bias.emplace_back(id, -100.0f);   // nothing is left
+      for (int id = 0; id < n_vocab_; ++id) one.bias.emplace_back(id, -100.0f);  // nothing is left
     return one;
   }
 
@@ -104,19 +108,21 @@ class Cases {
 void check_same(const SampleResult& got, const SampleResult& expected, const Case& one, int n_vocab) {
   const auto differs = [&](const std::string& what) {
     const SampleTask& task = one.task;
-    check::fail(__FILE__, __LINE__, what + ": token " + std::to_string(got.token) + " instead of " + std::to_string(expected.token) +
-                                        ", vocabulary " + std::to_string(n_vocab) + ", temperature " + std::to_string(task.temperature) +
-                                        ", top_k " + std::to_string(task.top_k) + ", top_p " + std::to_string(task.top_p) + ", min_p " +
-                                        std::to_string(task.min_p) + ", top " + std::to_string(task.n_top) + ", lists of " +
-                                        std::to_string(one.bias.size()) + " " + std::to_string(one.banned.size()) + " " +
-                                        std::to_string(one.used.size()) + " " + std::to_string(one.allowed.size()) + " " +
-                                        std::to_string(one.mask.size()));
+    check::fail(__FILE__, __LINE__,
+                what + ": token " + std::to_string(got.token) + " instead of " + std::to_string(expected.token) +
+                    ", vocabulary " + std::to_string(n_vocab) + ", temperature " + std::to_string(task.temperature) +
+                    ", top_k " + std::to_string(task.top_k) + ", top_p " + std::to_string(task.top_p) + ", min_p " +
+                    std::to_string(task.min_p) + ", top " + std::to_string(task.n_top) + ", lists of " +
+                    std::to_string(one.bias.size()) + " " + std::to_string(one.banned.size()) + " " +
+                    std::to_string(one.used.size()) + " " + std::to_string(one.allowed.size()) + " " +
+                    std::to_string(one.mask.size()));
   };
   if (got.token != expected.token) return differs("token");
   if (expected.token < 0 || one.task.n_top < 0) return;
   if (std::memcmp(&got.logprob, &expected.logprob, sizeof got.logprob) != 0) return differs("logprob");
   if (got.n_top != expected.n_top) return differs("number of logprobs");
-  if (std::memcmp(got.top, expected.top, static_cast<size_t>(got.n_top) * sizeof got.top[0]) != 0) differs("top logprobs");
+  if (std::memcmp(got.top, expected.top, static_cast<size_t>(got.n_top) * sizeof got.top[0]) != 0)
+    differs("top logprobs");
 }
 
 // Rows one behind the other, `n_cases` at once, as a step has them.
@@ -172,8 +178,10 @@ TEST(cuda_samples_what_the_host_samples) {
   REQUIRE(backend != nullptr);
   uint32_t seed = 1;
   for (const int n_vocab : {1, 2, 5, 63, 64, 65, 1000, 1024, 1027, 4096, 20'011}) {
-    cuda::emulator::set_order(seed % 3 == 0 ? Order::kDescending : seed % 3 == 1 ? Order::kAscending : Order::kShuffled);
-    check_cases(*backend, n_vocab, n_vocab < 100 ? 60 : 45, seed++);   // several rounds
+    cuda::emulator::set_order(seed % 3 == 0   ? Order::kDescending
+                              : seed % 3 == 1 ? Order::kAscending
+                                              : Order::kShuffled);
+    check_cases(*backend, n_vocab, n_vocab < 100 ? 60 : 45, seed++);  // several rounds
   }
   cuda::emulator::set_order(Order::kAscending);
 }
@@ -187,14 +195,16 @@ TEST(cuda_samples_the_smallest_weights) {
   REQUIRE(memory.ok());
   Sampler sampler(kVocab);
   std::vector<float> logits(kVocab);
-  for (int i = 0; i < kVocab; ++i) logits[static_cast<size_t>(i)] = i == 0 ? 0.0f : -22.5f - 0.0005f * static_cast<float>(i);   // to -25
+  // to -25
+  for (int i = 0; i < kVocab; ++i)
+    logits[static_cast<size_t>(i)] = i == 0 ? 0.0f : -22.5f - 0.0005f * static_cast<float>(i);
   backend->write_floats(*memory, logits.data(), kVocab);
   int32_t last = 0;
   for (uint64_t back = 0; back < 16; ++back) {
     SampleTask task;
     task.logits = logits.data();
     task.n_top = 0;
-    task.random = ~uint64_t{0} - (back * 60 << 30);   // some quanta of 2^34 and a few
+    task.random = ~uint64_t{0} - (back * 60 << 30);  // some quanta of 2^34 and a few
     SampleResult expected, got;
     sampler.sample(task, expected);
     task.logits = *memory;
@@ -203,7 +213,7 @@ TEST(cuda_samples_the_smallest_weights) {
     CHECK(std::memcmp(&got.logprob, &expected.logprob, sizeof got.logprob) == 0);
     last = std::max(last, got.token);
   }
-  CHECK(last > 3400 && last < 3600);   // 24.26 below the best
+  CHECK(last > 3400 && last < 3600);  // 24.26 below the best
 }
 
 // Rows that no histogram of distances tells apart: of equal logits, and of ones that differ in their last bits.
@@ -218,7 +228,9 @@ TEST(cuda_samples_rows_of_ties) {
   for (const int kind : {0, 1, 2}) {
     for (int i = 0; i < kVocab; ++i) {
       const auto at = static_cast<size_t>(i);
-      logits[at] = kind == 0 ? 2.5f : kind == 1 ? -7.0f - 4.7683716e-7f * static_cast<float>(i * 37 % 5) : static_cast<float>(-(i * 7919 % 3));
+      logits[at] = kind == 0   ? 2.5f
+                   : kind == 1 ? -7.0f - 4.7683716e-7f * static_cast<float>(i * 37 % 5)
+                               : static_cast<float>(-(i * 7919 % 3));
     }
     backend->write_floats(*memory, logits.data(), kVocab);
     for (const int top_k : {0, 3, 2049, 5000, 8999}) {
@@ -287,7 +299,7 @@ TEST(cuda_samples_with_room_for_every_list) {
 // waited for.
 TEST(cuda_samples_in_two_parts) {
   constexpr int kVocab = 500, kTasks = 20;
-  auto backend = open_backend(1 << 20, kTasks);   // 8 such rows fit
+  auto backend = open_backend(1 << 20, kTasks);  // 8 such rows fit
   REQUIRE(backend != nullptr);
   auto memory = backend->allocate(kVocab);
   REQUIRE(memory.ok());

@@ -20,10 +20,9 @@ DebugLogitsOptions exact(int max_batch_tokens) {
   return {{.threads = 1, .arithmetic = Arithmetic::kExact}, KvType::kF32, max_batch_tokens};
 }
 
-void check_refused(std::vector<int32_t> ids, std::vector<int32_t> positions, int continue_tokens,
-                   ErrorCode code, const std::string& part) {
-  const auto result =
-      debug_logits(check::vectors_path(kModel), exact(64), ids, positions, continue_tokens);
+void check_refused(std::vector<int32_t> ids, std::vector<int32_t> positions, int continue_tokens, ErrorCode code,
+                   const std::string& part) {
+  const auto result = debug_logits(check::vectors_path(kModel), exact(64), ids, positions, continue_tokens);
   if (result) return check::fail(__FILE__, __LINE__, "accepted, expected an error about " + part);
   CHECK_EQ(static_cast<int>(result.error().code), static_cast<int>(code));
   if (result.error().message.find(part) == std::string::npos) {
@@ -42,12 +41,10 @@ TEST(debug_logits_are_the_golden_ones) {
     if (prompt.tokens.size() > 120) continue;
     // Asked in another order than computed, one of them twice.
     std::vector<int32_t> positions;
-    for (const GoldenLogits& at : prompt.positions)
-      positions.insert(positions.begin(), at.position);
+    for (const GoldenLogits& at : prompt.positions) positions.insert(positions.begin(), at.position);
     positions.push_back(positions.front());
     const int n = static_cast<int>(prompt.greedy.size());
-    const auto result =
-        debug_logits(check::vectors_path(kModel), exact(16), prompt.tokens, positions, n);
+    const auto result = debug_logits(check::vectors_path(kModel), exact(16), prompt.tokens, positions, n);
     REQUIRE(result.ok());
     REQUIRE(result->positions.size() == positions.size());
     for (size_t i = 0; i + 1 < positions.size(); ++i) {
@@ -59,8 +56,7 @@ TEST(debug_logits_are_the_golden_ones) {
 
     REQUIRE(result->continuation.has_value());
     const auto& continuation = *result->continuation;
-    REQUIRE(continuation.tokens.size() == prompt.greedy.size() &&
-            continuation.logits.size() == prompt.greedy.size());
+    REQUIRE(continuation.tokens.size() == prompt.greedy.size() && continuation.logits.size() == prompt.greedy.size());
     CHECK_EQ(continuation.last.position, prompt.last.position);
     CHECK_EQ(argmax(continuation.last.logits), continuation.tokens.back());
     CHECK_EQ(*std::ranges::max_element(continuation.last.logits), continuation.logits.back());
@@ -70,8 +66,7 @@ TEST(debug_logits_are_the_golden_ones) {
     if (same == prompt.greedy.size()) {
       CHECK(distance(continuation.last.logits, prompt.last.exact, tolerance).within(tolerance));
     } else {
-      CHECK(prompt.exact_margins[same] <
-            2 * tolerance.max * standard_deviation(continuation.last.logits));
+      CHECK(prompt.exact_margins[same] < 2 * tolerance.max * standard_deviation(continuation.last.logits));
     }
   }
 }
@@ -117,10 +112,11 @@ TEST(debug_logits_errors_about_a_file_begin_with_its_path) {
 
 // LongRoPE keeps other frequencies for long contexts, and the context that was opened decides.
 TEST(debug_logits_open_the_context_they_are_asked_for) {
-  const Case short_case = phi3(64, 1.5), long_case = phi3(64, 6);   // the same file, and its network either way
+  const Case short_case = phi3(64, 1.5), long_case = phi3(64, 6);  // the same file, and its network either way
   const ModelFile file(short_case.model);
   const Tokens tokens = some_tokens(12);
-  for (const auto& [max_context, expected] : {std::pair{0, &short_case}, std::pair{64, &short_case}, std::pair{65, &long_case}}) {
+  for (const auto& [max_context, expected] :
+       {std::pair{0, &short_case}, std::pair{64, &short_case}, std::pair{65, &long_case}}) {
     DebugLogitsOptions options = exact(8);
     options.max_context = max_context;
     const std::vector<int32_t> positions = {11};
@@ -129,7 +125,9 @@ TEST(debug_logits_open_the_context_they_are_asked_for) {
     const Row row = expected->network(PlainNetwork(expected->model), tokens).back();
     double worst = 0;
     for (size_t i = 0; i < row.size(); ++i) worst = std::max(worst, std::abs(result->positions[0].logits[i] - row[i]));
-    if (!(worst < 1e-3)) check::fail(__FILE__, __LINE__, "max_context " + std::to_string(max_context) + ": off by " + std::to_string(worst));
+    if (!(worst < 1e-3))
+      check::fail(__FILE__, __LINE__,
+                  "max_context " + std::to_string(max_context) + ": off by " + std::to_string(worst));
   }
   DebugLogitsOptions options = exact(8);
   options.max_context = 11;
@@ -140,7 +138,7 @@ TEST(debug_logits_open_the_context_they_are_asked_for) {
 
 TEST(split_models_compute_what_the_whole_file_does) {
   const TinyModel whole;
-  const ModelFile file(whole);   // its name is free: the parts take it as theirs
+  const ModelFile file(whole);  // its name is free: the parts take it as theirs
   TinyModel first = whole, second = whole;
   second.keys.clear();
   for (const auto& [name, tensor] : whole.tensors) (name < "blk.1" ? second : first).tensors.erase(name);

@@ -28,7 +28,7 @@ TEST(inspection_tells_what_a_file_holds_and_what_loading_takes) {
   if (path.empty()) return check::skip("the golden vectors are not here");
   auto backend = make_cpu_backend({.threads = 1});
   REQUIRE(backend.ok());
-  const MemoryClaim all(uint64_t{1} << 60);   // none is free: the pool has its least size
+  const MemoryClaim all(uint64_t{1} << 60);  // none is free: the pool has its least size
   const auto inspection = inspect(path, **backend, kLimits, 0, 0);
   REQUIRE(inspection.ok());
   CHECK_EQ(inspection->reason, "");
@@ -41,8 +41,7 @@ TEST(inspection_tells_what_a_file_holds_and_what_loading_takes) {
   CHECK_EQ(model.context_length, 4096);
   // Per layer two norms, Q and output, K and V, three of the feed-forward; embeddings, output, last
   // norm.
-  CHECK_EQ(model.parameters,
-           2 * (2 * 256 + 2 * 256 * 256 + 2 * 256 * 128 + 3 * 256 * 512) + 2 * 256 * 640 + 256);
+  CHECK_EQ(model.parameters, 2 * (2 * 256 + 2 * 256 * 256 + 2 * 256 * 128 + 3 * 256 * 512) + 2 * 256 * 640 + 256);
   CHECK_EQ(model.bos.value_or(""), "<s>");
   CHECK_EQ(model.eos.value_or(""), "</s>");
   CHECK(std::ranges::find(model.end_of_generation, 2) != model.end_of_generation.end());
@@ -71,7 +70,7 @@ TEST(the_plan_of_a_model_with_windows_has_room_for_what_they_hold) {
   if (path.empty()) return check::skip("the golden vectors are not here");
   auto backend = make_cpu_backend({.threads = 1});
   REQUIRE(backend.ok());
-  const MemoryClaim all(uint64_t{1} << 60);   // none is free: the pool has its least size
+  const MemoryClaim all(uint64_t{1} << 60);  // none is free: the pool has its least size
   const auto inspection = inspect(path, **backend, kLimits, 1024, 0);
   REQUIRE(inspection.ok() && inspection->plan.has_value());
   const InspectedPlan& plan = *inspection->plan;
@@ -110,7 +109,7 @@ TEST(a_file_without_room_for_it_is_inspected_with_what_there_is) {
   };
   auto cpu = make_cpu_backend({.threads = 1});
   REQUIRE(cpu.ok());
-  const MemoryClaim all(uint64_t{1} << 60);   // none is free: the pool has its least size
+  const MemoryClaim all(uint64_t{1} << 60);  // none is free: the pool has its least size
   const auto inspection = inspect(path, Small(**cpu), kLimits, 0, 0);
   REQUIRE(inspection.ok());
   CHECK(!inspection->model && !inspection->plan);
@@ -120,7 +119,10 @@ TEST(a_file_without_room_for_it_is_inspected_with_what_there_is) {
 
 TEST(metadata_is_shown_as_what_it_is) {
   TinyModel model;
-  model.keys = {{"general.architecture", std::string("llama")}, {"a.flag", true}, {"a.count", 7u}, {"a.part", 0.5f},
+  model.keys = {{"general.architecture", std::string("llama")},
+                {"a.flag", true},
+                {"a.count", 7u},
+                {"a.part", 0.5f},
                 {"a.list", std::vector<uint32_t>{1, 2, 3}}};
   const ModelFile file(model);
   auto cpu = make_cpu_backend({.threads = 1});
@@ -133,7 +135,8 @@ TEST(metadata_is_shown_as_what_it_is) {
   CHECK(values["a.flag"].type == "boolean" && values["a.flag"].value == decltype(InspectedValue::value)(true));
   CHECK(values["a.count"].type == "uint32" && values["a.count"].value == decltype(InspectedValue::value)(7.0));
   CHECK(values["a.part"].type == "float32" && values["a.part"].value == decltype(InspectedValue::value)(0.5));
-  CHECK(values["a.list"].type == "array of uint32" && values["a.list"].count == 3 && values["a.list"].value.index() == 0);
+  CHECK(values["a.list"].type == "array of uint32" && values["a.list"].count == 3 &&
+        values["a.list"].value.index() == 0);
   CHECK(values["general.architecture"].value == decltype(InspectedValue::value)(std::string("llama")));
 }
 
@@ -155,7 +158,7 @@ TEST(the_hash_of_a_small_file_depends_on_every_byte_of_its_weights) {
   ParsedModel model{TinyModel()};
   REQUIRE(model.file != nullptr);
   const uint64_t hash = file_hash(*model.file);
-  size_t offset = 0, n_large = 0;   // places that differ from tensor to tensor, most between samples
+  size_t offset = 0, n_large = 0;  // places that differ from tensor to tensor, most between samples
   for (const GgufTensor& tensor : model.file->tensors()) {
     n_large += tensor.data.size() > 4096;
     const auto begin = static_cast<size_t>(tensor.data.data() - model.bytes.data());
@@ -172,7 +175,7 @@ TEST(the_hash_of_a_small_file_depends_on_every_byte_of_its_weights) {
 }
 
 TEST(the_hash_of_a_large_file_samples_its_weights) {
-  constexpr uint64_t kValues = uint64_t{17} << 20;   // 68 MiB
+  constexpr uint64_t kValues = uint64_t{17} << 20;  // 68 MiB
   GgufBuilder builder;
   builder.tensor("weights", TensorType::kF32, {kValues}, Bytes(kValues * sizeof(float)));
   Bytes bytes = builder.build();

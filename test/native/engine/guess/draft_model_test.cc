@@ -43,7 +43,7 @@ TEST(draft_says_the_same_after_wrong_guesses) {
       CHECK(round < 8 || guesses.size() == wishes[k].out.size());
       if (!guesses.empty()) {
         DraftWish wish;
-        do {   // pieces of the text, until all of it is there
+        do {  // pieces of the text, until all of it is there
           wish = {&again, text, std::span(again).first(guesses.size())};
           fresh.draft({&wish, 1}, pace);
         } while (wish.n == 0);
@@ -54,8 +54,9 @@ TEST(draft_says_the_same_after_wrong_guesses) {
       }
       const size_t n_right = random() % (guesses.size() + 1);
       text.insert(text.end(), guesses.begin(), guesses.begin() + static_cast<ptrdiff_t>(n_right));
-      text.push_back(random() % 3 == 0 && n_right < guesses.size() ? guesses[n_right] : static_cast<TokenId>(random() % 200));
-      if (text.size() > 280) {   // another takes its place
+      text.push_back(random() % 3 == 0 && n_right < guesses.size() ? guesses[n_right]
+                                                                   : static_cast<TokenId>(random() % 200));
+      if (text.size() > 280) {  // another takes its place
         draft.forget(&text);
         text = test_prompt(20, static_cast<int>(random() % 100));
       }
@@ -85,7 +86,8 @@ TEST(draft_of_the_same_weights_is_always_right) {
   }
   for (const RequestId id : ids) consumer.pump_until_ended(id);
   const EngineStats stats = engine->stats();
-  check::note(std::to_string(stats.drafted_right) + " of " + std::to_string(stats.drafted_tokens) + " right, " + std::to_string(stats.steps) + " steps");
+  check::note(std::to_string(stats.drafted_right) + " of " + std::to_string(stats.drafted_tokens) + " right, " +
+              std::to_string(stats.steps) + " steps");
   CHECK(stats.drafted_tokens > 100);
   CHECK_EQ(stats.drafted_right, stats.drafted_tokens);
 }
@@ -143,7 +145,7 @@ TEST(draft_pace_spends_what_it_saves_and_hardly_more) {
   const double useless = spent_of(0, saved);
   CHECK(useless > 0.005 && useless < 0.03);
   CHECK(spent_of(0.3, saved) < 0.08);
-  CHECK(spent_of(0.8, saved) > 0.49);   // asked in every step
+  CHECK(spent_of(0.8, saved) > 0.49);  // asked in every step
   CHECK(saved > 0.7 * 20'000 * 10);
 }
 

@@ -21,7 +21,7 @@ TEST(prompt_lookup_finds_the_newest_place) {
   std::vector<TokenId> tokens = {1, 2, 3, 4, 5};
   CHECK(guessed(lookup, tokens, 3).empty());
   for (const TokenId token : {9, 1, 2}) tokens.push_back(token);
-  CHECK(guessed(lookup, tokens, 3).empty());   // two alike are too few
+  CHECK(guessed(lookup, tokens, 3).empty());  // two alike are too few
   tokens.push_back(3);
   CHECK(guessed(lookup, tokens, 3) == std::vector<TokenId>({4, 5, 9}));
   tokens.insert(tokens.end(), {7, 1, 2, 3});
@@ -52,7 +52,9 @@ TEST(prompt_lookup_random) {
       const PromptLookup::Match match = lookup.find(tokens);
       const auto alike = [&](size_t next) {
         size_t n = 0;
-        while (n < next && n < size_t{PromptLookup::kLongestMatch} && tokens[next - 1 - n] == tokens[tokens.size() - 1 - n]) ++n;
+        while (n < next && n < size_t{PromptLookup::kLongestMatch} &&
+               tokens[next - 1 - n] == tokens[tokens.size() - 1 - n])
+          ++n;
         return static_cast<int>(n);
       };
       size_t newest = tokens.size() - 1;
@@ -89,7 +91,7 @@ TEST(guesses_become_more_while_they_are_right_and_cease_when_not) {
     if (i >= 1000) late += static_cast<int>(n);
   }
   CHECK(made < 60);
-  CHECK(late >= 1 && late < 10);   // one now and then
+  CHECK(late >= 1 && late < 10);  // one now and then
   // A price nothing can pay: one now and then, too.
   CHECK(guesses.guess(tokens, 2, Guesses::kMost).size() <= 1);
 }
@@ -106,7 +108,7 @@ TEST(guess_pace_tells_what_a_guess_costs) {
   CHECK(pace.price(4) > 0.24 && pace.price(4) < 0.26);
   CHECK(!pace.wants_plain(1));
   for (int i = 0; i < 10; ++i) pace.note(1, 5, 15);
-  CHECK(pace.wants_plain(1));   // lest the figure of a step without goes stale
+  CHECK(pace.wants_plain(1));  // lest the figure of a step without goes stale
   pace.note(1, 0, 10);
   CHECK(!pace.wants_plain(1));
   CHECK(pace.wants_plain(2));
@@ -126,7 +128,7 @@ TEST(guess_pace_gets_over_steps_that_were_held_up) {
   for (int i = 0; i < 20; ++i) pace.note(1, 4, 14);
   CHECK(pace.price(1) < 0.12);
   pace.note(1, 0, 5000);
-  CHECK(pace.price(1) > 0);   // and not for nothing
+  CHECK(pace.price(1) > 0);  // and not for nothing
   pace.note(1, 4, 14);
   CHECK(pace.wants_plain(1));
   for (int i = 0; i < 8; ++i) pace.note(1, 0, 10);

@@ -13,20 +13,21 @@ ContentHash hash_of(uint64_t content) { return {content, content}; }
 TEST(embedding_cache_keeps_what_was_used_last_within_its_bound) {
   EmbeddingCache cache(100 * sizeof(float));
   for (uint64_t content = 1; content <= 4; ++content) cache.insert(1, hash_of(content), rows_of(25));
-  CHECK_EQ(cache.size(), size_t{4});   // the bound itself
+  CHECK_EQ(cache.size(), size_t{4});  // the bound itself
   CHECK_EQ(cache.bytes(), 100 * sizeof(float));
   const EmbeddingCache::Rows first = cache.find(1, hash_of(1));
   REQUIRE(first != nullptr);
-  cache.insert(1, hash_of(5), rows_of(26));   // takes the room of two: of 2 and 3, as 1 was used since
+  cache.insert(1, hash_of(5), rows_of(26));  // takes the room of two: of 2 and 3, as 1 was used since
   CHECK(cache.find(1, hash_of(2)) == nullptr && cache.find(1, hash_of(3)) == nullptr);
-  CHECK(cache.find(1, hash_of(1)) == first && cache.find(1, hash_of(4)) != nullptr && cache.find(1, hash_of(5)) != nullptr);
+  CHECK(cache.find(1, hash_of(1)) == first && cache.find(1, hash_of(4)) != nullptr &&
+        cache.find(1, hash_of(5)) != nullptr);
   CHECK_EQ(cache.bytes(), (25 + 25 + 26) * sizeof(float));
 
-  cache.insert(1, hash_of(6), rows_of(101));   // more than all there is room for takes nobody's
+  cache.insert(1, hash_of(6), rows_of(101));  // more than all there is room for takes nobody's
   CHECK_EQ(cache.size(), size_t{3});
   cache.insert(1, hash_of(6), rows_of(100));
   CHECK_EQ(cache.size(), size_t{1});
-  CHECK_EQ(first->size(), size_t{25});   // whoever holds rows has them still
+  CHECK_EQ(first->size(), size_t{25});  // whoever holds rows has them still
 }
 
 TEST(embedding_cache_counts_equal_rows_once_and_tells_organizations_apart) {

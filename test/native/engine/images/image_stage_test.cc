@@ -16,7 +16,7 @@ namespace {
 
 using namespace testing;
 
-constexpr Clock::duration kOnePart{0};   // the least that advance() computes
+constexpr Clock::duration kOnePart{0};  // the least that advance() computes
 
 struct Sight {
   ParsedModel parsed{TinyVision("qwen3vl_merger")};
@@ -44,12 +44,15 @@ struct Sight {
       const auto plan = model->plan(side, side);
       auto pieces = model->prepare(*plan, {side, side, pixels});
       if (!pieces) return check::fail(__FILE__, __LINE__, pieces.error().message), nullptr;
-      InputSpan span{.first = static_cast<int>(generation.prompt.size()), .n_rows = plan->pieces[0].n_rows, .hash = (*pieces)[0].hash};
+      InputSpan span{.first = static_cast<int>(generation.prompt.size()),
+                     .n_rows = plan->pieces[0].n_rows,
+                     .hash = (*pieces)[0].hash};
       span.piece = std::make_shared<const PreparedPiece>(std::move((*pieces)[0]));
       generation.prompt.insert(generation.prompt.end(), static_cast<size_t>(span.n_rows), 1);
       generation.spans.push_back(std::move(span));
     }
-    auto made = std::make_unique<Request>(id, std::make_shared<Channel>([] {}, 1 << 20), std::move(generation), 100, 100'000);
+    auto made =
+        std::make_unique<Request>(id, std::make_shared<Channel>([] {}, 1 << 20), std::move(generation), 100, 100'000);
     made->waits_since -= std::chrono::hours(1);
     return made;
   }
@@ -71,7 +74,7 @@ TEST(an_image_in_line_counts_as_waiting_and_one_that_is_computed_does_not) {
   CHECK(waits_for_an_hour(*first) && waits_for_an_hour(*second));
   CHECK(stage.advance(kOnePart));
   CHECK(has_rows(*first, 0) && !first->inputs_ready);
-  CHECK(!waits_for_an_hour(*first));   // one of its images has been seen
+  CHECK(!waits_for_an_hour(*first));  // one of its images has been seen
   CHECK(waits_for_an_hour(*second));
   // The larger one is computed in many parts, after each of which it has waited for nothing.
   int parts = 0;
@@ -84,7 +87,7 @@ TEST(an_image_in_line_counts_as_waiting_and_one_that_is_computed_does_not) {
     CHECK(stage.advance(kOnePart));
     CHECK(!waits_for_an_hour(*first));
     CHECK(waits_for_an_hour(*second));
-    CHECK(first->tower_time > computed);   // each part is its own time, and nobody else's
+    CHECK(first->tower_time > computed);  // each part is its own time, and nobody else's
     computed = first->tower_time;
     CHECK(second->tower_time == Clock::duration::zero());
   }
@@ -109,9 +112,10 @@ TEST(an_image_that_is_known_is_waited_for_until_its_turn) {
   stage.add(*again);
   CHECK(stage.advance(kOnePart) && first->inputs_ready);
   CHECK(waits_for_an_hour(*again));
-  CHECK(!stage.advance(kOnePart));   // nothing to compute
+  CHECK(!stage.advance(kOnePart));  // nothing to compute
   CHECK(again->inputs_ready && !waits_for_an_hour(*again));
-  CHECK(first->tower_time > Clock::duration::zero() && again->tower_time == Clock::duration::zero());   // what is known takes none
+  // what is known takes none
+  CHECK(first->tower_time > Clock::duration::zero() && again->tower_time == Clock::duration::zero());
   CHECK_EQ(counters.image_pieces_cached.load(), 1u);
 }
 
@@ -120,7 +124,8 @@ TEST(organizations_take_turns_a_piece_at_a_time) {
   const Sight sight;
   EngineCounters counters;
   ImageStage stage(sight.tower.get(), sight.model->row_width(), size_t{1} << 24, counters);
-  const auto many = sight.request(1, {16, 24, 32}, 1), few = sight.request(2, {28}, 2), late = sight.request(3, {36}, 1), third = sight.request(4, {20}, 3);
+  const auto many = sight.request(1, {16, 24, 32}, 1), few = sight.request(2, {28}, 2),
+             late = sight.request(3, {36}, 1), third = sight.request(4, {20}, 3);
   REQUIRE(many && few && late && third);
   for (Request* request : {many.get(), few.get(), late.get(), third.get()}) stage.add(*request);
   const auto seen = [&] {
@@ -141,14 +146,15 @@ TEST(who_leaves_while_images_are_seen_takes_nobodys_turn) {
   const Sight sight;
   EngineCounters counters;
   ImageStage stage(sight.tower.get(), sight.model->row_width(), size_t{1} << 24, counters);
-  const auto first = sight.request(1, {128}, 1), second = sight.request(2, {24}, 2), third = sight.request(3, {32, 40}, 3), fourth = sight.request(4, {28}, 4);
+  const auto first = sight.request(1, {128}, 1), second = sight.request(2, {24}, 2),
+             third = sight.request(3, {32, 40}, 3), fourth = sight.request(4, {28}, 4);
   REQUIRE(first && second && third && fourth);
   for (Request* request : {first.get(), second.get(), third.get(), fourth.get()}) stage.add(*request);
-  CHECK(stage.advance(kOnePart) && !has_rows(*first, 0));   // it is computed in parts
+  CHECK(stage.advance(kOnePart) && !has_rows(*first, 0));  // it is computed in parts
   stage.forget(*first);
   CHECK(stage.advance(kOnePart) && has_rows(*second, 0));
   CHECK(stage.advance(kOnePart) && has_rows(*third, 0));
-  stage.forget(*second);   // is ready, and stands in no line
+  stage.forget(*second);  // is ready, and stands in no line
   stage.forget(*third);
   CHECK(stage.advance(kOnePart) && has_rows(*fourth, 0));
   CHECK(!has_rows(*first, 0) && !has_rows(*third, 1));
@@ -159,7 +165,7 @@ TEST(who_leaves_while_images_are_seen_takes_nobodys_turn) {
   // One that has had its turn: those behind it move up, and it is still the third's.
   std::vector<std::unique_ptr<Request>> all;
   for (uint64_t i = 0; i < 4; ++i) {
-    const int side = 16 + 4 * static_cast<int>(i);   // pictures of their own, known from nowhere
+    const int side = 16 + 4 * static_cast<int>(i);  // pictures of their own, known from nowhere
     all.push_back(sight.request(5 + i, {side, side + 2}, i));
     stage.add(*all.back());
   }
@@ -177,23 +183,28 @@ TEST(images_wait_for_memory_until_others_have_gone) {
   const auto first = sight.request(1, {48}, 1), second = sight.request(2, {64}, 2);
   REQUIRE(first && second);
   const auto bytes_of = [&](const Request& request) {
-    return static_cast<size_t>(request.params.spans[0].n_rows) * static_cast<size_t>(sight.model->row_width()) * sizeof(float);
+    return static_cast<size_t>(request.params.spans[0].n_rows) * static_cast<size_t>(sight.model->row_width()) *
+           sizeof(float);
   };
   for (const bool both_fit : {true, false}) {
     const auto one = sight.request(3, {48}, 1), other = sight.request(4, {64}, 2), third = sight.request(5, {64}, 2);
     EngineCounters counters;
-    ImageStage stage(sight.tower.get(), sight.model->row_width(), bytes_of(*first) + bytes_of(*second) - (both_fit ? 0 : 1), counters);
+    ImageStage stage(sight.tower.get(), sight.model->row_width(),
+                     bytes_of(*first) + bytes_of(*second) - (both_fit ? 0 : 1), counters);
     for (Request* request : {one.get(), other.get(), third.get()}) stage.add(*request);
-    while (stage.advance(kOnePart)) {}
+    while (stage.advance(kOnePart)) {
+    }
     CHECK(one->inputs_ready);
     CHECK_EQ(other->inputs_ready, both_fit);
     CHECK(!third->inputs_ready);
     CHECK_EQ(stage.held_bytes(), bytes_of(*first) + (both_fit ? bytes_of(*second) : 0));
     stage.forget(*one);
-    while (stage.advance(kOnePart)) {}
+    while (stage.advance(kOnePart)) {
+    }
     CHECK(other->inputs_ready);
     stage.forget(*other);
-    while (stage.advance(kOnePart)) {}
+    while (stage.advance(kOnePart)) {
+    }
     CHECK(third->inputs_ready);
     stage.forget(*third);
     CHECK_EQ(stage.held_bytes(), size_t{0});
@@ -201,7 +212,8 @@ TEST(images_wait_for_memory_until_others_have_gone) {
   EngineCounters counters;
   ImageStage tight(sight.tower.get(), sight.model->row_width(), 1, counters);
   tight.add(*first);
-  while (tight.advance(kOnePart)) {}
+  while (tight.advance(kOnePart)) {
+  }
   CHECK(first->inputs_ready);
 }
 

@@ -24,16 +24,21 @@ struct Pair {
   MarkerTokens markers;
   std::vector<uint8_t> pixels;
 
-  Pair(const std::string& projector, std::initializer_list<const char*> names, bool mrope = false, int n_deepstack = 0) {
+  Pair(const std::string& projector, std::initializer_list<const char*> names, bool mrope = false,
+       int n_deepstack = 0) {
     const ParsedModel parsed{TinyVision(projector)};
-    VocabularyFile words = VocabularyFile::byte_level({"\u010A \u010A"});   // a line's end, twice
+    VocabularyFile words = VocabularyFile::byte_level({"\u010A \u010A"});  // a line's end, twice
     for (const char* name : names) words.add(name, TokenKind::kControl);
     auto seen = VisionModel::load(*parsed.file, {});
     auto read = load(words);
     REQUIRE(seen.ok() && read.ok());
     model = std::move(*seen);
     tokenizer = std::move(*read);
-    auto fit = model->fit({.architecture = "any", .n_embd = TinyVision::kRow, .mrope = mrope, .n_deepstack = n_deepstack, .tokenizer = tokenizer.get()});
+    auto fit = model->fit({.architecture = "any",
+                           .n_embd = TinyVision::kRow,
+                           .mrope = mrope,
+                           .n_deepstack = n_deepstack,
+                           .tokenizer = tokenizer.get()});
     REQUIRE(fit.ok());
     markers = std::move(*fit);
   }
@@ -72,15 +77,18 @@ TEST(pictures_stand_where_they_were_put_between_their_markers) {
   Pair pair = qwen();
   const auto one = pair.image(64, 48), other = pair.image(32, 32);
   REQUIRE(one && other);
-  const std::string begin = std::to_string(pair.id("<|vision_start|>")), end = std::to_string(pair.id("<|vision_end|>"));
-  const auto seen = [&](const std::shared_ptr<const PreparedImage>& image) { return begin + " *" + std::to_string(image->plan.n_rows()) + " " + end; };
+  const std::string begin = std::to_string(pair.id("<|vision_start|>")),
+                    end = std::to_string(pair.id("<|vision_end|>"));
+  const auto seen = [&](const std::shared_ptr<const PreparedImage>& image) {
+    return begin + " *" + std::to_string(image->plan.n_rows()) + " " + end;
+  };
   const std::vector<TokenId> text = {11, 12, 13};
   const auto prompt = [&](const std::vector<PlacedImage>& images) {
     GenerationRequest request;
     place_images(text, images, request);
     size_t tokens = text.size();
     for (const PlacedImage& placed : images) tokens += static_cast<size_t>(placed.image->plan.n_tokens());
-    CHECK_EQ(request.prompt.size(), tokens);   // what was counted before there were pixels
+    CHECK_EQ(request.prompt.size(), tokens);  // what was counted before there were pixels
     return shown(request);
   };
   CHECK_EQ(prompt({}), "11 12 13");
@@ -99,7 +107,7 @@ TEST(rows_of_a_picture_are_known_by_its_content_and_have_its_positions) {
     return request.spans.front();
   };
   const InputSpan span = span_of(image);
-  CHECK(span.piece == image->pieces[0] && span.rows == nullptr);   // its rows are the tower's to compute
+  CHECK(span.piece == image->pieces[0] && span.rows == nullptr);  // its rows are the tower's to compute
   CHECK(span.hash == span_of(same).hash && !(span.hash == span_of(other).hash));
   CHECK(!span.bidirectional);
   const ImagePiece& piece = image->plan.pieces[0];
@@ -108,9 +116,10 @@ TEST(rows_of_a_picture_are_known_by_its_content_and_have_its_positions) {
   for (size_t row = 0; row < span.rope_offsets->size(); ++row) {
     const auto columns = static_cast<size_t>(piece.grid_columns);
     const RopePosition& at = (*span.rope_offsets)[row];
-    CHECK(static_cast<size_t>(at.height) == row / columns && static_cast<size_t>(at.width) == row % columns && at.time == 0);
+    CHECK(static_cast<size_t>(at.height) == row / columns && static_cast<size_t>(at.width) == row % columns &&
+          at.time == 0);
   }
-  CHECK_EQ(span.n_rope_positions, piece.grid_columns);   // what follows counts on from the longer side
+  CHECK_EQ(span.n_rope_positions, piece.grid_columns);  // what follows counts on from the longer side
 
   Pair plain = gemma();
   const auto square = plain.image(40, 40);
@@ -120,8 +129,8 @@ TEST(rows_of_a_picture_are_known_by_its_content_and_have_its_positions) {
 }
 
 TEST(tiles_of_a_picture_are_spans_of_their_own_in_its_order) {
-  Pair pair("idefics3", {"<fake_token_around_image>", "<global-img>", "<row_1_col_1>", "<row_1_col_2>", "<row_1_col_3>", "<row_2_col_1>",
-                         "<row_2_col_2>", "<row_2_col_3>"});
+  Pair pair("idefics3", {"<fake_token_around_image>", "<global-img>", "<row_1_col_1>", "<row_1_col_2>", "<row_1_col_3>",
+                         "<row_2_col_1>", "<row_2_col_2>", "<row_2_col_3>"});
   const auto image = pair.image(72, 48);
   REQUIRE(image);
   const ImagePlan& plan = image->plan;
@@ -132,7 +141,8 @@ TEST(tiles_of_a_picture_are_spans_of_their_own_in_its_order) {
   std::string expected = "11";
   size_t bytes = 0;
   for (size_t i = 0; i < plan.pieces.size(); ++i) {
-    for (const std::string& name : plan.pieces[i].before) expected += " " + std::to_string(name == "\n" ? 10 : name == "\n\n" ? 256 : pair.id(name));
+    for (const std::string& name : plan.pieces[i].before)
+      expected += " " + std::to_string(name == "\n" ? 10 : name == "\n\n" ? 256 : pair.id(name));
     expected += " *" + std::to_string(plan.pieces[i].n_rows);
     CHECK(request.spans[i].piece == image->pieces[i] && request.spans[i].hash == image->pieces[i]->hash);
     bytes += image->pieces[i]->pixels.size();

@@ -53,9 +53,13 @@ MemoryPlan first_plan(const GgufFile& file, Backend& cpu) {
 }
 
 // Bytes of a device that are taken before anything is kept in pages or slots.
-uint64_t taken_by(const MemoryPlan& plan) { return plan.weight_bytes + plan.activation_bytes + plan.overhead_bytes + kHeadroomBytes; }
+uint64_t taken_by(const MemoryPlan& plan) {
+  return plan.weight_bytes + plan.activation_bytes + plan.overhead_bytes + kHeadroomBytes;
+}
 
-bool names(const Error& error, uint64_t number) { return error.message.find(' ' + std::to_string(number) + ' ') != std::string::npos; }
+bool names(const Error& error, uint64_t number) {
+  return error.message.find(' ' + std::to_string(number) + ' ') != std::string::npos;
+}
 
 }  // namespace
 
@@ -92,7 +96,7 @@ TEST(free_memory_makes_a_processors_pool_larger) {
     return choose(2048, 1000, budget).pages;
   };
   CHECK_EQ(with(0), 4 * 128);
-  CHECK_EQ(with(4 * 4 * 128 * 1000), 4 * 128);                  // a quarter of it is as much
+  CHECK_EQ(with(4 * 4 * 128 * 1000), 4 * 128);  // a quarter of it is as much
   CHECK_EQ(with(800 * kMiB), static_cast<int64_t>(200 * kMiB / 1000));
   CHECK_EQ(with(1000 * 1024 * kMiB), static_cast<int64_t>(kMaxDefaultKvBytes / 1000));
   CHECK_EQ(with(800 * kMiB, true), with(0, true));
@@ -110,7 +114,7 @@ TEST(what_other_models_have_planned_is_not_free) {
     return limits ? limits->n_pages : 0;
   };
   const int64_t least = 4 * 256 / kPageTokens, alone = pages();
-  REQUIRE(alone > 2 * least);   // a machine with some megabytes
+  REQUIRE(alone > 2 * least);  // a machine with some megabytes
   const MemoryClaim most(machine_memory().available / 10 * 9);
   CHECK(pages() < alone);
   const MemoryClaim all(uint64_t{1} << 60);
@@ -149,11 +153,12 @@ TEST(a_budget_beyond_memory_is_refused) {
   const auto choice = choose_pages(2048, 4096, {.kv_bytes = 2 * kMiB, .memory = kMiB});
   REQUIRE(!choice.ok());
   CHECK(choice.error().message.find("2097152") != std::string::npos);
-  CHECK_EQ(choose(2048, 4096, {.kv_bytes = kMiB, .memory = kMiB}).pages, 256);   // all of it is not beyond it
+  CHECK_EQ(choose(2048, 4096, {.kv_bytes = kMiB, .memory = kMiB}).pages, 256);  // all of it is not beyond it
 }
 
 TEST(a_refusal_names_the_bytes_that_were_looked_at) {
-  for (const auto& [is_device, max_context, room] : {std::tuple{false, 0, 100u}, {false, 64, 200u}, {true, 0, 300u}, {true, 64, 360u}}) {
+  for (const auto& [is_device, max_context, room] :
+       {std::tuple{false, 0, 100u}, {false, 64, 200u}, {true, 0, 300u}, {true, 64, 360u}}) {
     const auto choice = choose_pages(2048, 401, {.max_context = max_context, .memory = 400, .is_device = is_device});
     REQUIRE(!choice.ok());
     CHECK(names(choice.error(), 401) && names(choice.error(), room));
@@ -203,7 +208,7 @@ TEST(a_model_with_windows_has_pages_for_what_they_hold) {
   const auto file = GgufFile::open(path);
   REQUIRE(file.ok() && cpu);
   ModelLimits limits = kLimits;
-  const MemoryClaim all(uint64_t{1} << 60);   // none is free
+  const MemoryClaim all(uint64_t{1} << 60);  // none is free
   for (const auto& [batch, rows] : {std::pair{32, 32}, {500, 128}}) {
     limits.max_batch_tokens = batch;
     const auto chosen = choose_limits(**file, *cpu, limits, 0, 0);
@@ -225,16 +230,18 @@ TEST(recurrent_state_has_slots_as_far_as_a_share_of_the_memory_allows) {
   const MemoryPlan plan = first_plan(*model.file, *cpu);
   const uint64_t taken = taken_by(plan), slot = plan.slot_bytes;
   REQUIRE(slot > 0);
-  const auto with = [&](uint64_t left) { return choose_limits(*model.file, Device(*cpu, taken + left), kLimits, 0, 0); };
+  const auto with = [&](uint64_t left) {
+    return choose_limits(*model.file, Device(*cpu, taken + left), kLimits, 0, 0);
+  };
   const auto ten = with(4 * 10 * slot + 3);
   REQUIRE(ten.ok());
   CHECK_EQ(ten->n_slots, 10);
-  CHECK_EQ(ten->n_pages, static_cast<int64_t>((30 * slot + 3) / 4 * 3 / plan.page_bytes));   // of what slots have left
+  CHECK_EQ(ten->n_pages, static_cast<int64_t>((30 * slot + 3) / 4 * 3 / plan.page_bytes));  // of what slots have left
   const auto refused = with(4 * slot - 1);
   REQUIRE(!refused.ok());
   CHECK(refused.error().code == ErrorCode::kOutOfMemory);
   CHECK(names(refused.error(), slot));
-  const auto without_pages = with(4 * slot);   // two slots would do
+  const auto without_pages = with(4 * slot);  // two slots would do
   CHECK(!without_pages.ok() && without_pages.error().message.find("page pool") != std::string::npos);
 }
 
@@ -242,7 +249,8 @@ TEST(rows_may_be_raised_later_as_far_as_their_buffers_cost_little) {
   const auto cpu = processor();
   TinyModel wide;
   for (const char* block : {"blk.0.", "blk.1."}) {
-    for (const char* name : {"ffn_gate.weight", "ffn_up.weight"}) wide.matrix(std::string(block) + name, 2048, TinyModel::kEmbedding);
+    for (const char* name : {"ffn_gate.weight", "ffn_up.weight"})
+      wide.matrix(std::string(block) + name, 2048, TinyModel::kEmbedding);
     wide.matrix(std::string(block) + "ffn_down.weight", TinyModel::kEmbedding, 2048);
   }
   wide.key("feed_forward_length", 2048u);
@@ -254,7 +262,8 @@ TEST(rows_may_be_raised_later_as_far_as_their_buffers_cost_little) {
     return chosen ? std::pair{chosen->max_batch_tokens, chosen->max_logit_rows} : std::pair{0, 0};
   };
   CHECK(rows(kLimits) == std::pair(4 * 32, 4 * 8));
-  CHECK(rows({.max_batch_tokens = 32, .max_logit_rows = 8, .guess_rows = 3}) == std::pair(4 * 32, 4 * 8 + 3));   // guesses come on top
+  // guesses come on top
+  CHECK(rows({.max_batch_tokens = 32, .max_logit_rows = 8, .guess_rows = 3}) == std::pair(4 * 32, 4 * 8 + 3));
   // What four times so many rows take is too much, and twice as many are not.
   const auto bytes = [&](int n) {
     ModelLimits limits = kLimits;
@@ -262,7 +271,8 @@ TEST(rows_may_be_raised_later_as_far_as_their_buffers_cost_little) {
     return Model::plan(*model.file, *cpu, limits)->activation_bytes;
   };
   const int many = static_cast<int>(kHeadroomBytes / 2 * 1'000 / (bytes(2'000) - bytes(1'000)));
-  REQUIRE(bytes(2 * many) - bytes(many) <= kHeadroomBytes && bytes(4 * many) - bytes(many) > kHeadroomBytes && 4 * many < 65'536);
+  REQUIRE(bytes(2 * many) - bytes(many) <= kHeadroomBytes && bytes(4 * many) - bytes(many) > kHeadroomBytes &&
+          4 * many < 65'536);
   CHECK(rows({.max_batch_tokens = many, .max_logit_rows = 8}) == std::pair(2 * many, 2 * 8));
   // Nothing that was asked for is cut to the most that headroom goes to.
   CHECK(rows({.max_batch_tokens = 65'536, .max_logit_rows = 5'000}) == std::pair(65'536, 5'000));

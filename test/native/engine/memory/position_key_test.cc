@@ -28,7 +28,7 @@ TEST(position_keys_of_rows_follow_content_and_row_and_seed) {
   for (const uint64_t seed : {kSeed, kSeed + 1})
     for (const ContentHash hash : {ContentHash{1, 2}, ContentHash{2, 1}, ContentHash{1, 3}, ContentHash{0, 2}})
       for (int row = 0; row < 100; ++row) CHECK(seen.insert(row_key(span_of(0, 100, hash), row, seed)).second);
-  for (const PositionKey key : seen) CHECK(key > 0xFFFFFFFFu);   // none is a token's
+  for (const PositionKey key : seen) CHECK(key > 0xFFFFFFFFu);  // none is a token's
   // Wherever it stands, and however much of it there is: but where its rows see one another, that counts.
   const auto key = [](const InputSpan& span) { return row_key(span, 3, kSeed); };
   CHECK_EQ(key(span_of(5, 10, {1, 2})), key(span_of(80, 20, {1, 2})));
@@ -42,7 +42,8 @@ TEST(position_keys_of_a_page_mix_tokens_and_spans) {
   const std::vector<InputSpan> spans = {span_of(10, 8, {1, 1}), span_of(20, 3, {2, 2}), span_of(30, 20, {3, 3})};
   std::vector<PositionKey> expected(tokens.size(), kPlaceholder);
   for (const InputSpan& span : spans)
-    for (int row = 0; row < span.n_rows; ++row) expected[static_cast<size_t>(span.first + row)] = row_key(span, row, kSeed);
+    for (int row = 0; row < span.n_rows; ++row)
+      expected[static_cast<size_t>(span.first + row)] = row_key(span, row, kSeed);
   for (int first = 0; first < 4 * kPageTokens; first += kPageTokens) {
     const PageKeys keys = page_keys(tokens, spans, first, kSeed);
     CHECK(std::equal(keys.begin(), keys.end(), expected.begin() + first));
@@ -66,7 +67,8 @@ TEST(prefix_cache_tells_two_images_behind_equal_placeholders_apart) {
 }
 
 TEST(spans_are_cut_only_at_their_borders_if_rows_see_one_another) {
-  const std::vector<InputSpan> spans = {span_of(4, 3, {1, 1}, true), span_of(7, 5, {2, 2}, true), span_of(20, 5, {3, 3})};
+  const std::vector<InputSpan> spans = {span_of(4, 3, {1, 1}, true), span_of(7, 5, {2, 2}, true),
+                                        span_of(20, 5, {3, 3})};
   for (int position = 0; position < 30; ++position) {
     const InputSpan* across = span_across(spans, position);
     const int expected = position == 5 || position == 6 ? 0 : position > 7 && position < 12 ? 1 : -1;

@@ -36,7 +36,7 @@ TEST(page_pool_counts_every_state) {
   CHECK_EQ(pool.release(b), 0);
   CHECK_EQ(pool.free(), 2);
   CHECK(pool.consistent());
-  pool.share(a);   // cached pages come back to life
+  pool.share(a);  // cached pages come back to life
   CHECK_EQ(pool.cached(), 0);
   CHECK_EQ(pool.referenced(), 1);
   pool.release(a);
@@ -66,7 +66,7 @@ TEST(page_pool_touches_as_few_pages_as_it_can) {
 TEST(page_pool_hands_out_bundles) {
   PagePool pool(7);
   const PageId three = pool.allocate(3), two = pool.allocate(2);
-  CHECK_EQ(pool.allocate(3), kNoPage);   // two are left
+  CHECK_EQ(pool.allocate(3), kNoPage);  // two are left
   CHECK_EQ(pool.free(), 2);
   int n = 0;
   for (PageId page = three; page != kNoPage; page = pool.next(page)) ++n;
@@ -93,14 +93,14 @@ TEST(prefix_cache_finds_by_organization_parent_and_keys) {
   const PageId b = cache.insert(7, a, two, cache.allocate());
   CHECK_EQ(cache.find(7, kNoPage, one), a);
   CHECK_EQ(cache.find(7, a, two), b);
-  CHECK_EQ(cache.find(8, kNoPage, one), kNoPage);     // another organization
-  CHECK_EQ(cache.find(7, kNoPage, two), kNoPage);     // another place
+  CHECK_EQ(cache.find(8, kNoPage, one), kNoPage);  // another organization
+  CHECK_EQ(cache.find(7, kNoPage, two), kNoPage);  // another place
   CHECK_EQ(cache.find(7, b, two), kNoPage);
   CHECK(cache.consistent());
 }
 
 TEST(prefix_cache_collisions_never_share) {
-  PrefixCache cache(64, 1, 0);   // every hash is 0
+  PrefixCache cache(64, 1, 0);  // every hash is 0
   std::vector<PageId> roots, children;
   for (int i = 0; i < 16; ++i) roots.push_back(cache.insert(i % 2, kNoPage, page_of(i / 2), cache.allocate()));
   for (int i = 0; i < 16; ++i)
@@ -134,10 +134,10 @@ TEST(prefix_cache_evicts_leaves_least_recently_used_first) {
     parent = cache.insert(1, parent, page_of(i), cache.allocate());
     chain.push_back(parent);
   }
-  const std::vector<PageId> expected(chain.rbegin(), chain.rend());   // deepest first
+  const std::vector<PageId> expected(chain.rbegin(), chain.rend());  // deepest first
   const PageId other = cache.insert(1, kNoPage, page_of(9), cache.allocate());
   release_all(cache, chain);
-  cache.release(other);   // newest
+  cache.release(other);  // newest
   CHECK_EQ(cache.available(), 4);
   for (const PageId page : expected) CHECK_EQ(cache.allocate(), page);
   CHECK_EQ(cache.allocate(), other);
@@ -150,7 +150,7 @@ TEST(prefix_cache_evicts_leaves_least_recently_used_first) {
 void random_sequences(uint64_t hash_mask) {
   std::mt19937 random(42);
   PrefixCache cache(24, 3, hash_mask);
-  std::map<std::pair<uint64_t, std::vector<PositionKey>>, PageId> known;   // may be evicted at any time
+  std::map<std::pair<uint64_t, std::vector<PositionKey>>, PageId> known;  // may be evicted at any time
   struct Holder {
     std::vector<PageId> pages;
   };
@@ -285,7 +285,7 @@ TEST(prefix_cache_names_pages_that_hold_nothing) {
   CHECK_EQ(cache.available(), 3);
   CHECK(!cache.has_room(1, 0) && cache.has_room(0, 3));
   CHECK_EQ(cache.allocate(), kNoPage);
-  CHECK_EQ(cache.window_of(pages[0]), kNoPage);   // four pages, and these were the oldest
+  CHECK_EQ(cache.window_of(pages[0]), kNoPage);  // four pages, and these were the oldest
   CHECK_EQ(cache.window_of(pages[1]), kNoPage);
   CHECK(cache.window_of(pages[2]) != kNoPage);
   cache.release_all(pages, windows);
@@ -296,7 +296,8 @@ TEST(prefix_cache_names_pages_that_hold_nothing) {
 
 // What an idle engine looks for: a page that no sequence has is lost to all, and one that two have may be another's.
 TEST(a_page_that_is_held_by_nobody_or_once_too_often_is_found) {
-  for (const KvLayout& layout : {KvLayout{.full = 1, .windowed = 1, .window = 16}, KvLayout{.full = 0, .windowed = 1, .window = 16}}) {
+  for (const KvLayout& layout :
+       {KvLayout{.full = 1, .windowed = 1, .window = 16}, KvLayout{.full = 0, .windowed = 1, .window = 16}}) {
     PrefixCache cache(6, 1, ~uint64_t{0}, layout, 6);
     PageTable pages(4, 1), windows(4, 1), other(4, 1);
     const PageTable* const all[] = {&pages, &other};

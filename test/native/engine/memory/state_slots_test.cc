@@ -25,7 +25,7 @@ TEST(the_snapshot_that_was_used_longest_ago_makes_room) {
   CHECK_EQ(slots.free(), 0);
   CHECK_EQ(slots.snapshots(), 3);
   CHECK_EQ(slots.available(), 3);
-  slots.share(first);   // somebody goes on from it
+  slots.share(first);  // somebody goes on from it
   CHECK_EQ(slots.available(), 2);
   slots.release(first);
   CHECK_EQ(slots.available(), 3);
@@ -45,11 +45,11 @@ TEST(a_slot_that_somebody_goes_on_from_is_nobody_elses) {
   StateSlots slots(2, 4);
   const SlotId kept = snapshot(slots, 3);
   slots.share(kept);
-  slots.share(kept);   // a fork
+  slots.share(kept);  // a fork
   const SlotId own = slots.allocate();
   CHECK(own != kept && own != kNoSlot);
   CHECK_EQ(slots.allocate(), kNoSlot);
-  slots.drop(3);       // its page has left the cache
+  slots.drop(3);  // its page has left the cache
   slots.drop(3);
   CHECK_EQ(slots.snapshot_of(3), kNoSlot);
   CHECK_EQ(slots.references(kept), 2);

@@ -52,7 +52,7 @@ TEST(batch_sampler_gives_what_each_row_gives_alone) {
     auto backend = make_cpu_backend({.threads = threads});
     REQUIRE(backend.ok());
     CHECK_EQ((*backend)->host_threads(), threads);
-    BatchSampler sampler(**backend, **backend, kVocab, 8);   // room for the others is made
+    BatchSampler sampler(**backend, **backend, kVocab, 8);  // room for the others is made
     for (int round = 0; round < 20; ++round) {
       sampler.clear();
       for (size_t i = 0; i < rows.tasks.size(); ++i) {
@@ -84,12 +84,14 @@ TEST(batch_sampler_stops_where_a_chain_departs) {
     for (int round = 0; round < 20; ++round) {
       sampler.clear();
       int of[4][kLength];
-      for (int chain = 0; chain < 4; ++chain) of[chain][0] = sampler.add(rows.tasks[static_cast<size_t>(chain * kLength)]);
-      for (int chain = 0; chain < 4; ++chain) {   // the first departs at once, the second after two rows, ..
+      for (int chain = 0; chain < 4; ++chain)
+        of[chain][0] = sampler.add(rows.tasks[static_cast<size_t>(chain * kLength)]);
+      for (int chain = 0; chain < 4; ++chain) {  // the first departs at once, the second after two rows, ..
         for (int i = 1; i < kLength; ++i) {
           const auto at = static_cast<size_t>(chain * kLength + i);
           const TokenId right = expected[at - 1].token;
-          of[chain][i] = sampler.add_behind(of[chain][i - 1], i > 2 * chain ? (right + 1) % kVocab : right, rows.tasks[at]);
+          of[chain][i] =
+              sampler.add_behind(of[chain][i - 1], i > 2 * chain ? (right + 1) % kVocab : right, rows.tasks[at]);
         }
       }
       sampler.run();
@@ -108,7 +110,9 @@ TEST(batch_sampler_stops_where_a_chain_departs) {
 
 // Its logits are nothing the host may touch: their addresses are far from where they are.
 constexpr uintptr_t kFar = uintptr_t{1} << 46;
-const float* moved(const float* at, uintptr_t by) { return reinterpret_cast<const float*>(reinterpret_cast<uintptr_t>(at) ^ by); }
+const float* moved(const float* at, uintptr_t by) {
+  return reinterpret_cast<const float*>(reinterpret_cast<uintptr_t>(at) ^ by);
+}
 
 class SamplingBackend final : public BackendAround {
  public:
@@ -136,7 +140,8 @@ class SamplingBackend final : public BackendAround {
 
 class ModelOnSamplingBackend final : public Model {
  public:
-  ModelOnSamplingBackend(std::unique_ptr<Model> model, Backend& backend) : model_(std::move(model)), backend_(backend) {}
+  ModelOnSamplingBackend(std::unique_ptr<Model> model, Backend& backend)
+      : model_(std::move(model)), backend_(backend) {}
   const HyperParams& params() const override { return model_->params(); }
   const ModelLimits& limits() const override { return model_->limits(); }
   const MemoryPlan& memory() const override { return model_->memory(); }
@@ -206,7 +211,8 @@ TEST(engine_samples_on_a_backend_that_can) {
       REQUIRE(got.contains(id));
       CHECK_EQ(got.at(id).failed, outcome.failed);
       for (const auto& [index, choice] : outcome.choices)
-        check_same(got.at(id).choices.at(index), choice, "request " + std::to_string(id) + ", choice " + std::to_string(index));
+        check_same(got.at(id).choices.at(index), choice,
+                   "request " + std::to_string(id) + ", choice " + std::to_string(index));
     }
     CHECK(sampling.n_tasks() > 200);
   }

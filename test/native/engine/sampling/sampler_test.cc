@@ -24,8 +24,9 @@ std::vector<float> random_logits(int n, float spread, uint32_t seed) {
   return logits;
 }
 
-TokenId choose(Sampler& sampler, const std::vector<float>& logits, const SamplingParams& params, const PenaltyCounts& counts,
-               uint64_t seed, uint64_t position, const TokenConstraint& constraint, TokenLogprobs* logprobs) {
+TokenId choose(Sampler& sampler, const std::vector<float>& logits, const SamplingParams& params,
+               const PenaltyCounts& counts, uint64_t seed, uint64_t position, const TokenConstraint& constraint,
+               TokenLogprobs* logprobs) {
   SamplingParams seeded = params;
   seeded.seed = seed;
   SampleTask task = sample_task(logits.data(), seeded, counts, 0, position, constraint);
@@ -159,7 +160,7 @@ TEST(sampler_equals_the_plain_algorithm) {
   for (int round = 0; round < 1500; ++round) {
     const int n = static_cast<int>(pick({5, 64, 640, 3000, 9001}));
     auto logits = random_logits(n, pick({0.01f, 1, 3, 12}), static_cast<uint32_t>(round));
-    if (random() % 4 == 0)   // many ties
+    if (random() % 4 == 0)  // many ties
       for (float& logit : logits) logit = std::round(logit);
     SamplingParams params;
     params.temperature = pick({0, 0.3f, 1, 1, 2});
@@ -181,11 +182,12 @@ TEST(sampler_equals_the_plain_algorithm) {
     const TokenId chosen = choose(sampler, logits, params, counts, seed, position, {}, nullptr);
     const Plain plain = plain_sample(logits, params, prompt, output, seed, position);
     if (chosen != plain.token) {
-      check::fail(__FILE__, __LINE__, "round " + std::to_string(round) + ": " + std::to_string(chosen) +
-                                          " instead of " + std::to_string(plain.token));
+      check::fail(__FILE__, __LINE__,
+                  "round " + std::to_string(round) + ": " + std::to_string(chosen) + " instead of " +
+                      std::to_string(plain.token));
     }
     drawn += params.temperature > 0;
-    TokenLogprobs logprobs;   // asking for them must not change the choice
+    TokenLogprobs logprobs;  // asking for them must not change the choice
     params.top_logprobs = static_cast<int>(random() % 21);
     CHECK_EQ(choose(sampler, logits, params, counts, seed, position, {}, &logprobs), chosen);
     CHECK_EQ(logprobs.token, chosen);
@@ -200,9 +202,12 @@ TEST(sampler_equals_the_plain_algorithm) {
     for (int i = 0; i < logprobs.n_top; ++i) {
       const TokenId id = logprobs.top[i].token;
       CHECK_EQ(plain.adjusted[static_cast<size_t>(id)], sorted[static_cast<size_t>(i)]);
-      if (std::isinf(exact(id))) CHECK(std::isinf(logprobs.top[i].logprob));
-      else CHECK(std::abs(logprobs.top[i].logprob - exact(id)) < 2e-5 * (1 + std::abs(exact(id))));
-      if (i > 0 && plain.adjusted[static_cast<size_t>(logprobs.top[i - 1].token)] == plain.adjusted[static_cast<size_t>(id)])
+      if (std::isinf(exact(id)))
+        CHECK(std::isinf(logprobs.top[i].logprob));
+      else
+        CHECK(std::abs(logprobs.top[i].logprob - exact(id)) < 2e-5 * (1 + std::abs(exact(id))));
+      if (i > 0 &&
+          plain.adjusted[static_cast<size_t>(logprobs.top[i - 1].token)] == plain.adjusted[static_cast<size_t>(id)])
         CHECK(logprobs.top[i - 1].token < id);
     }
   }
@@ -218,7 +223,8 @@ TEST(sampler_draws_in_proportion) {
   constexpr int kDraws = 200'000;
   for (int i = 0; i < kDraws; ++i) {
     const auto seed = static_cast<uint64_t>(i % 1000);
-    ++seen[static_cast<size_t>(choose(sampler, logits, params, {}, seed, static_cast<uint64_t>(i / 1000), {}, nullptr))];
+    ++seen[static_cast<size_t>(
+        choose(sampler, logits, params, {}, seed, static_cast<uint64_t>(i / 1000), {}, nullptr))];
   }
   double total = 0, chi_square = 0;
   for (const float logit : logits) total += std::exp(logit / 0.8);
@@ -226,7 +232,7 @@ TEST(sampler_draws_in_proportion) {
     const double expected = kDraws * std::exp(logits[i] / 0.8) / total;
     chi_square += (seen[i] - expected) * (seen[i] - expected) / expected;
   }
-  CHECK(chi_square < 18.47);   // 4 degrees of freedom, one in a thousand
+  CHECK(chi_square < 18.47);  // 4 degrees of freedom, one in a thousand
 }
 
 TEST(sampler_refuses_what_is_not_finite) {
@@ -262,7 +268,8 @@ TEST(sampler_chooses_among_what_a_constraint_allows) {
     const int n = static_cast<int>(pick({5, 64, 640, 9001}));
     const auto logits = random_logits(n, pick({0.01f, 3, 12}), static_cast<uint32_t>(round));
     std::vector<TokenId> allowed;
-    for (size_t i = 0, count = 2 + random() % 6; i < count; ++i) allowed.push_back(static_cast<TokenId>(random() % static_cast<uint32_t>(n)));
+    for (size_t i = 0, count = 2 + random() % 6; i < count; ++i)
+      allowed.push_back(static_cast<TokenId>(random() % static_cast<uint32_t>(n)));
     std::sort(allowed.begin(), allowed.end());
     allowed.erase(std::unique(allowed.begin(), allowed.end()), allowed.end());
     SamplingParams params, banning;
@@ -310,15 +317,18 @@ TEST(sampler_chooses_among_what_a_mask_allows) {
     banning = params;
     int n_allowed = 0;
     for (TokenId id = 0; id < n; ++id) {
-      if (random() % one_in == 0 || id + 1 == n) bits[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64), ++n_allowed;
-      else banning.logit_bias.emplace_back(id, -100.0f);
+      if (random() % one_in == 0 || id + 1 == n)
+        bits[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64), ++n_allowed;
+      else
+        banning.logit_bias.emplace_back(id, -100.0f);
     }
     const uint64_t seed = random(), position = random() % 100;
     for (const char* name : {"plain", "avx2", "avx512"}) {
       const SamplerKernels* kernels = sampler_kernels_named(name);
       if (!kernels) continue;
       Sampler sampler(n, *kernels);
-      const TokenId chosen = choose(sampler, logits, params, {}, seed, position, {.allowed = {}, .mask = bits}, nullptr);
+      const TokenId chosen =
+          choose(sampler, logits, params, {}, seed, position, {.allowed = {}, .mask = bits}, nullptr);
       const TokenId plain = n_allowed == 1 ? n - 1 : plain_sample(logits, banning, {}, {}, seed, position).token;
       CHECK_EQ(chosen, plain);
     }
@@ -338,7 +348,7 @@ TEST(sampler_bans_and_what_outranks_them) {
     const TokenId allowed[] = {0, 2, 3};
     CHECK_EQ(choose(sampler, logits, params, {}, seed, 0, {allowed}, nullptr), 3);
   }
-  const TokenId only_banned[] = {0, 2};   // a constraint is never left without a token
+  const TokenId only_banned[] = {0, 2};  // a constraint is never left without a token
   params.temperature = 0;
   CHECK_EQ(choose(sampler, logits, params, {}, 1, 0, {only_banned}, nullptr), 0);
   params.banned = {0, 1, 2, 3};
@@ -350,7 +360,8 @@ TEST(sampler_speed) {
     for (const float spread : {1.0f, 3.0f, 8.0f}) {
       const auto logits = random_logits(n, spread, 3);
       Sampler sampler(n);
-      std::string line = "vocabulary " + std::to_string(n) + ", spread " + std::to_string(static_cast<int>(spread)) + ", us per token:";
+      std::string line = "vocabulary " + std::to_string(n) + ", spread " + std::to_string(static_cast<int>(spread)) +
+                         ", us per token:";
       const auto measure = [&](const char* name, float temperature, float top_p, int top_k, bool wants_logprobs) {
         SamplingParams params;
         params.temperature = temperature;
@@ -361,7 +372,8 @@ TEST(sampler_speed) {
         const auto start = std::chrono::steady_clock::now();
         for (uint64_t i = 0; i < 20; ++i)
           choose(sampler, logits, params, {}, 1, i, {}, wants_logprobs ? &logprobs : nullptr);
-        const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / 20;
+        const double us =
+            std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / 20;
         line += std::string(" ") + name + " " + std::to_string(static_cast<int>(us + 0.5));
         CHECK(us < 50'000);
       };

@@ -26,12 +26,12 @@ TEST(queue_room_counts_requests_and_prompt_tokens) {
   CHECK_EQ(room.requests(), 3);
   room.configure(4, 100);
   CHECK(room.take(1) == Taken::kTaken);
-  room.configure(1, 1);   // who is in stays
+  room.configure(1, 1);  // who is in stays
   CHECK_EQ(room.requests(), 4);
   room.give_back(4, 43);
   CHECK_EQ(room.requests(), 0);
   CHECK_EQ(room.tokens(), int64_t{0});
-  CHECK(room.take(16'000'000) == Taken::kTaken);   // alone, whatever its length
+  CHECK(room.take(16'000'000) == Taken::kTaken);  // alone, whatever its length
   CHECK(room.take(1) == Taken::kTooManyRequests);
 }
 
@@ -51,7 +51,7 @@ TEST(queue_room_is_exact_among_threads) {
     for (std::thread& thread : threads) thread.join();
     int all = 0;
     for (const int n : taken) all += n;
-    CHECK_EQ(all, 1000);   // of two thousand: to the last one
+    CHECK_EQ(all, 1000);  // of two thousand: to the last one
     CHECK_EQ(room.requests(), 1000);
     CHECK_EQ(room.tokens(), int64_t{7000});
   }
@@ -62,13 +62,15 @@ TEST(queue_room_is_exact_among_threads) {
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {
       for (int k = 0; k < 20'000; ++k) {
-        if (room.take(250) == Taken::kTaken) room.give_back(1, 250);
-        else ++refused;
+        if (room.take(250) == Taken::kTaken)
+          room.give_back(1, 250);
+        else
+          ++refused;
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  CHECK_EQ(refused.load(), 0);   // each has room for its one, always
+  CHECK_EQ(refused.load(), 0);  // each has room for its one, always
   CHECK_EQ(room.requests(), 0);
 }
 

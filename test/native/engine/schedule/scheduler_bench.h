@@ -22,23 +22,27 @@ struct Bench {
   std::vector<std::unique_ptr<Request>> requests;
   int max_ahead = 0;
 
-  std::vector<uint64_t> contents;   // of positions in pages: the prefix, as it was when they were computed
+  std::vector<uint64_t> contents;  // of positions in pages: the prefix, as it was when they were computed
 
-  std::vector<uint64_t> states;     // of slots, likewise
+  std::vector<uint64_t> states;  // of slots, likewise
   std::mt19937 random{1};
   int most_guesses = 0;
 
-  Bench(int64_t n_pages, int max_rows, int max_sequences, bool prefix_cache = true, const KvLayout& layout = {}, int n_slots = 0,
-        int snapshot_tokens = 64)
+  Bench(int64_t n_pages, int max_rows, int max_sequences, bool prefix_cache = true, const KvLayout& layout = {},
+        int n_slots = 0, int snapshot_tokens = 64)
       : cache(n_pages, 1, ~uint64_t{0}, layout, PrefixCache::names_for(layout, n_pages, 2000), n_slots),
-        scheduler(cache, {.max_rows = max_rows, .max_sequences = max_sequences, .prefix_cache = prefix_cache,
-                          .max_logit_rows = n_slots > 0 ? max_rows : 0, .snapshot_tokens = snapshot_tokens}),
+        scheduler(cache, {.max_rows = max_rows,
+                          .max_sequences = max_sequences,
+                          .prefix_cache = prefix_cache,
+                          .max_logit_rows = n_slots > 0 ? max_rows : 0,
+                          .snapshot_tokens = snapshot_tokens}),
         contents(static_cast<size_t>(n_pages) * kPageTokens),
         states(static_cast<size_t>(n_slots)) {}
 
   // Of a sequence that has all pages to itself.
   int max_length() const {
-    return static_cast<int>(std::min<int64_t>(2000, cache.layout().positions_in(cache.pool().size(), scheduler.most_batch_tokens())));
+    return static_cast<int>(
+        std::min<int64_t>(2000, cache.layout().positions_in(cache.pool().size(), scheduler.most_batch_tokens())));
   }
 
   Request& add(std::vector<TokenId> prompt, uint64_t organization = 1, int max_tokens = 50, int n = 1,
@@ -92,22 +96,27 @@ struct Bench {
     for (const StepPlan::Item& item : plan.items) {
       const Sequence& sequence = *item.sequence;
       int end = sequence.n_computed + item.n_tokens;
-      std::vector<uint64_t> prefixes{1};   // of each position, behind one more
+      std::vector<uint64_t> prefixes{1};  // of each position, behind one more
       for (int p = 0; p < end; ++p) {
         auto input = static_cast<uint64_t>(sequence.tokens[static_cast<size_t>(p)]);
         for (const InputSpan& span : sequence.request.params.spans)
-          if (p >= span.first && p < span.end()) input = span.hash.high * 1000 + span.hash.low + static_cast<uint64_t>(p - span.first);
+          if (p >= span.first && p < span.end())
+            input = span.hash.high * 1000 + span.hash.low + static_cast<uint64_t>(p - span.first);
         prefixes.push_back(behind(prefixes.back(), input));
       }
-      for (int i = 0; i < item.n_guesses; ++i, ++end) prefixes.push_back(behind(prefixes.back(), i < n_right_of(item) ? 7 : 9));
+      for (int i = 0; i < item.n_guesses; ++i, ++end)
+        prefixes.push_back(behind(prefixes.back(), i < n_right_of(item) ? 7 : 9));
       if (!states.empty()) carry_on(plan, item, prefixes);
       for (int table = 0; table < layout.tables(); ++table) {
         const PageId* pages = sequence.table(table);
-        const auto expected = [&](int p) { return prefixes[static_cast<size_t>(p) + 1] + static_cast<uint64_t>(table); };
+        const auto expected = [&](int p) {
+          return prefixes[static_cast<size_t>(p) + 1] + static_cast<uint64_t>(table);
+        };
         for (int p = sequence.n_computed; p < end; ++p) content(pages, p) = expected(p);
         const int first_seen = table < layout.full ? 0 : std::max(0, sequence.n_computed - layout.window + 1);
         for (int p = first_seen; p < end; ++p)
-          if (content(pages, p) != expected(p)) return check::fail(__FILE__, __LINE__, "other keys at " + std::to_string(p));
+          if (content(pages, p) != expected(p))
+            return check::fail(__FILE__, __LINE__, "other keys at " + std::to_string(p));
       }
     }
   }
@@ -125,9 +134,11 @@ struct Bench {
     };
     for (const StepPlan::Piece& piece : plan.pieces_of(item)) {
       CHECK(piece.n_tokens > 0);
-      if (piece.from == kNoSlot) CHECK_EQ(at, size_t{0});
-      else if (state(piece.from) != prefixes[at]) return check::fail(__FILE__, __LINE__, "another state at " + std::to_string(at));
-      if (piece.to == piece.from) CHECK_EQ(cache.slots().references(piece.to), 1);   // written: owned alone
+      if (piece.from == kNoSlot)
+        CHECK_EQ(at, size_t{0});
+      else if (state(piece.from) != prefixes[at])
+        return check::fail(__FILE__, __LINE__, "another state at " + std::to_string(at));
+      if (piece.to == piece.from) CHECK_EQ(cache.slots().references(piece.to), 1);  // written: owned alone
       at += static_cast<size_t>(piece.n_tokens);
       state(piece.to) = prefixes[at];
     }
@@ -162,7 +173,7 @@ struct Bench {
       const int last = item.sequence->n_computed + item.n_tokens - 1;
       CHECK(static_cast<int>(item.sequence->pages.size()) > last / kPageTokens);
       for (int p = item.sequence->n_computed / kPageTokens; p <= last / kPageTokens; ++p)
-        CHECK_EQ(cache.references(item.sequence->pages[static_cast<size_t>(p)]), 1);   // written: owned alone
+        CHECK_EQ(cache.references(item.sequence->pages[static_cast<size_t>(p)]), 1);  // written: owned alone
       for (int p = item.sequence->n_computed / kPageTokens; cache.layout().windowed > 0 && p <= last / kPageTokens; ++p)
         CHECK_EQ(cache.pool().references(item.sequence->window_pages[static_cast<size_t>(p)]), 1);
       item.sequence->request.started_at = Clock::now();
@@ -172,7 +183,7 @@ struct Bench {
     scheduler.advance();
     for (const StepPlan::Item& item : plan.items) {
       if (!item.wants_logits) {
-        if (item.ends()) scheduler.remove(*item.sequence);   // nothing more is wanted of it
+        if (item.ends()) scheduler.remove(*item.sequence);  // nothing more is wanted of it
         continue;
       }
       if (item.sequence->choice == 0) fork_choices(*item.sequence);
@@ -205,8 +216,8 @@ inline void check_random_load(const KvLayout& layout, uint32_t n_seeds, bool has
     std::mt19937 random(seed);
     const int64_t n_pages = (6 + static_cast<int64_t>(random() % 20)) * layout.tables();
     const int rows = 1 + static_cast<int>(random() % 40), sequences = 1 + static_cast<int>(random() % 8);
-    Bench bench(n_pages, rows, sequences, seed % 4 != 3, layout,
-                has_slots ? 2 + static_cast<int>(random() % 12) : 0, 16 * (1 + static_cast<int>(random() % 8)));
+    Bench bench(n_pages, rows, sequences, seed % 4 != 3, layout, has_slots ? 2 + static_cast<int>(random() % 12) : 0,
+                16 * (1 + static_cast<int>(random() % 8)));
     if (has_slots && seed % 2 == 1) bench.most_guesses = 6;
     const int most = std::min(bench.max_length(), 600);
     bench.max_ahead = seed % 3 == 0 ? 0 : static_cast<int>(random() % 40);
@@ -214,20 +225,22 @@ inline void check_random_load(const KvLayout& layout, uint32_t n_seeds, bool has
     for (int i = 0; i < 20'000; ++i) {
       if (added < 40 && random() % 4 == 0) {
         ++added;
-        bench.add(prompt_of(1 + static_cast<int>(random() % static_cast<uint32_t>(most - 1)), random() % 3), random() % 3,
-                  1 + static_cast<int>(random() % 60), random() % 4 ? 1 : 1 + static_cast<int>(random() % 12));
+        bench.add(prompt_of(1 + static_cast<int>(random() % static_cast<uint32_t>(most - 1)), random() % 3),
+                  random() % 3, 1 + static_cast<int>(random() % 60),
+                  random() % 4 ? 1 : 1 + static_cast<int>(random() % 12));
       }
-      std::vector<std::pair<Sequence*, int>> decodes;   // with the work they had
+      std::vector<std::pair<Sequence*, int>> decodes;  // with the work they had
       for (Sequence* sequence : bench.scheduler.running())
         if (sequence->decoding()) decodes.emplace_back(sequence, sequence->n_computed);
       const StepPlan& plan = bench.step(i % 16 == 0);
       for (const auto& [sequence, computed] : decodes)
-        CHECK(sequence->n_computed > computed || sequence->state == SequenceState::kPreempted || plan.first_tokens || has_slots);
-      if (plan.first_tokens) CHECK(i - first_tokens_at > Scheduler::kStepsBetween);   // a token in all others
+        CHECK(sequence->n_computed > computed || sequence->state == SequenceState::kPreempted || plan.first_tokens ||
+              has_slots);
+      if (plan.first_tokens) CHECK(i - first_tokens_at > Scheduler::kStepsBetween);  // a token in all others
       if (plan.first_tokens) first_tokens_at = i;
       const bool left = !bench.scheduler.waiting_queue().empty() || !bench.scheduler.running().empty() ||
                         !bench.scheduler.preempted().empty();
-      if (left) REQUIRE(!plan.items.empty());   // there is always something that can go on
+      if (left) REQUIRE(!plan.items.empty());  // there is always something that can go on
       if (random() % 50 == 0 && !bench.requests.empty()) {
         const Request& removed = *bench.requests[random() % bench.requests.size()];
         bench.scheduler.remove(*removed.choices[random() % removed.choices.size()]);

@@ -14,11 +14,11 @@ int run_all(Bench& bench, int most = 5000) {
 }
 
 TEST(a_prompt_leaves_snapshots_and_an_equal_one_goes_on_from_the_last) {
-  Bench bench(64, 256, 4, true, {}, 8);   // a snapshot every 64 tokens
+  Bench bench(64, 256, 4, true, {}, 8);  // a snapshot every 64 tokens
   Request& first = bench.add(prompt_of(203), 1, 3);
   bench.step();
   CHECK_EQ(only(first).generated(), 1);
-  CHECK_EQ(bench.cache.slots().snapshots(), 3);   // 64, 128, 192, which is the last boundary as well
+  CHECK_EQ(bench.cache.slots().snapshots(), 3);  // 64, 128, 192, which is the last boundary as well
   run_all(bench);
   const uint64_t cached = bench.scheduler.cached_tokens();
   Request& second = bench.add(prompt_of(203), 1, 3);
@@ -50,7 +50,7 @@ TEST(an_answer_leaves_one_snapshot_from_which_the_next_turn_goes_on) {
   Bench bench(64, 256, 4, true, {}, 8, 1024);
   Request& turn = bench.add(prompt_of(40), 1, 50);
   run_all(bench);
-  CHECK_EQ(bench.cache.slots().snapshots(), 2);   // behind the prompt's 32, and 80 of 89 computed
+  CHECK_EQ(bench.cache.slots().snapshots(), 2);  // behind the prompt's 32, and 80 of 89 computed
   std::vector<TokenId> next = only(turn).tokens;
   next.push_back(5), next.push_back(6);
   const uint64_t cached = bench.scheduler.cached_tokens();
@@ -72,7 +72,7 @@ TEST(an_answer_leaves_a_snapshot_as_long_as_a_slot_is_free) {
     return bench.scheduler.cached_tokens();
   };
   CHECK_EQ(cached_of_next_turn(3), uint64_t{80});
-  CHECK_EQ(cached_of_next_turn(2), uint64_t{32});   // that of the prompt stays
+  CHECK_EQ(cached_of_next_turn(2), uint64_t{32});  // that of the prompt stays
 }
 
 TEST(without_the_prefix_cache_nothing_is_kept) {
@@ -84,7 +84,7 @@ TEST(without_the_prefix_cache_nothing_is_kept) {
 }
 
 TEST(snapshots_leave_with_their_pages_and_when_slots_are_wanted) {
-  Bench bench(16, 256, 4, true, {}, 3, 64);   // 256 tokens; two sequences may run
+  Bench bench(16, 256, 4, true, {}, 3, 64);  // 256 tokens; two sequences may run
   CHECK_EQ(bench.scheduler.max_sequences(), 2);
   for (int i = 0; i < 12; ++i) {
     bench.add(prompt_of(150, 100 * i), 1, 20);
@@ -122,13 +122,13 @@ TEST(a_sequence_gives_its_own_snapshot_up_rather_than_its_turn) {
   bench.add(prompt_of(33), 1, 20);
   bench.add(prompt_of(33, 500), 1, 20);
   bench.step();
-  CHECK_EQ(bench.cache.slots().snapshots(), 2);   // both have stopped at 32, and one slot is left
+  CHECK_EQ(bench.cache.slots().snapshots(), 2);  // both have stopped at 32, and one slot is left
   CHECK_EQ(bench.step().items.size(), size_t{2});
   CHECK_EQ(bench.cache.slots().snapshots(), 1);
 }
 
 TEST(a_preempted_sequence_begins_again_at_its_deepest_snapshot) {
-  Bench bench(16, 64, 4, true, {}, 8, 32);   // 256 tokens
+  Bench bench(16, 64, 4, true, {}, 8, 32);  // 256 tokens
   Request& old = bench.add(prompt_of(100), 1, 100);
   Request& young = bench.add(prompt_of(60, 300), 1, 60);
   bool preempted = false;
@@ -151,7 +151,7 @@ TEST(guesses_that_are_wrong_leave_the_state_as_it_was) {
     const int n = run_all(bench);
     CHECK_EQ(only(one).generated(), 200);
     CHECK_EQ(only(other).generated(), 150);
-    if (n_slots == 9) CHECK(n < 320);   // some were right
+    if (n_slots == 9) CHECK(n < 320);  // some were right
     CHECK_EQ(bench.cache.slots().available(), n_slots);
   }
 }

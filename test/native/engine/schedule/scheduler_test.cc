@@ -19,8 +19,8 @@ TEST(scheduler_cuts_a_prompt_and_keeps_decodes_going) {
   for (int i = 0; i < 9; ++i) {
     const int before = only(decoder).generated();
     const StepPlan& plan = bench.step();
-    CHECK_EQ(only(decoder).generated(), before + 1);   // a token every step
-    CHECK_EQ(plan.n_rows, 32);                         // the budget is used and kept
+    CHECK_EQ(only(decoder).generated(), before + 1);  // a token every step
+    CHECK_EQ(plan.n_rows, 32);                        // the budget is used and kept
   }
   CHECK_EQ(only(longer).n_computed, 9 * 31);
   bench.step();
@@ -31,7 +31,7 @@ TEST(scheduler_short_prompts_pass_a_long_one_that_still_advances) {
   Bench bench(200, 64, 8);
   Request& longer = bench.add(prompt_of(2000));
   bench.step();
-  CHECK_EQ(only(longer).n_computed, 64);   // alone it has everything
+  CHECK_EQ(only(longer).n_computed, 64);  // alone it has everything
   Request& brief = bench.add(prompt_of(20, 500), 2);
   bench.step();
   CHECK_EQ(only(brief).generated(), 1);
@@ -39,12 +39,12 @@ TEST(scheduler_short_prompts_pass_a_long_one_that_still_advances) {
   for (int i = 0; i < 3; ++i) bench.add(prompt_of(500, 100 * i), 2);
   const int before = only(longer).n_computed;
   bench.step();
-  CHECK(only(longer).n_computed >= before + 32);   // half of what the decode leaves, and the odd one
+  CHECK(only(longer).n_computed >= before + 32);  // half of what the decode leaves, and the odd one
 }
 
 TEST(scheduler_prompts_are_not_starved_by_decodes) {
   Bench bench(64, 8, 64);
-  CHECK_EQ(bench.scheduler.max_sequences(), 6);   // two rows of eight stay for prompts
+  CHECK_EQ(bench.scheduler.max_sequences(), 6);  // two rows of eight stay for prompts
   for (int i = 0; i < 10; ++i) bench.add(prompt_of(1, i), 1, 20);
   for (int i = 0; i < 20; ++i) {
     bench.step();
@@ -53,7 +53,7 @@ TEST(scheduler_prompts_are_not_starved_by_decodes) {
 }
 
 TEST(scheduler_takes_organizations_in_turn) {
-  Bench bench(64, 8, 1);   // one at a time
+  Bench bench(64, 8, 1);  // one at a time
   std::map<const Request*, char> names;
   for (int i = 0; i < 4; ++i) names[&bench.add(prompt_of(3, i), 1, 1)] = 'a';
   for (int i = 0; i < 2; ++i) names[&bench.add(prompt_of(3, i), 2, 1)] = 'b';
@@ -74,22 +74,21 @@ TEST(scheduler_takes_organizations_in_turn) {
 // Running sequences of one organization.
 int places_of(const Bench& bench, uint64_t organization) {
   int n = 0;
-  for (const Sequence* sequence : bench.scheduler.running())
-    n += sequence->request.params.organization == organization;
+  for (const Sequence* sequence : bench.scheduler.running()) n += sequence->request.params.organization == organization;
   return n;
 }
 
 TEST(scheduler_gives_places_to_choices_in_turn) {
   Bench bench(400, 64, 8);
-  for (int i = 0; i < 5; ++i) bench.add(prompt_of(20, i), 1, 10 + i, 8);   // forty sequences of one organization
+  for (int i = 0; i < 5; ++i) bench.add(prompt_of(20, i), 1, 10 + i, 8);  // forty sequences of one organization
   bench.step();
   bench.step();
   CHECK_EQ(places_of(bench, 1), 8);
-  CHECK_EQ(bench.scheduler.waiting(), size_t{4});   // the others' prompts are not begun before there are places
+  CHECK_EQ(bench.scheduler.waiting(), size_t{4});  // the others' prompts are not begun before there are places
   Request& brief = bench.add(prompt_of(20, 700), 2, 3);
   Request& several = bench.add(prompt_of(20, 800), 3, 12, 4);
   for (int i = 0; i < 12; ++i) bench.step();
-  CHECK_EQ(only(brief).generated(), 3);             // with the first places that became free
+  CHECK_EQ(only(brief).generated(), 3);  // with the first places that became free
   CHECK_EQ(several.choices.size(), size_t{4});
   CHECK(places_of(bench, 3) >= 3);
   CHECK(places_of(bench, 1) <= 4);
@@ -102,7 +101,12 @@ TEST(scheduler_gives_places_to_choices_in_turn) {
 // Who waits is made room for by as few as it takes, and by nobody where that would not be enough: what counts is what they
 // have for themselves, not what they share.
 TEST(scheduler_makes_way_with_as_few_as_it_takes) {
-  struct Case { KvLayout layout; int n_held, n_prompt; std::vector<std::pair<int, uint64_t>> displaced; };   // by pages that are left
+  // by pages that are left
+  struct Case {
+    KvLayout layout;
+    int n_held, n_prompt;
+    std::vector<std::pair<int, uint64_t>> displaced;
+  };
   const std::vector<Case> cases = {
       // Three choices share 20 pages and have one each; a page is kept for the next token of each.
       {{}, 23, 160, {{13, 0}, {12, 1}, {11, 1}, {10, 2}, {9, 2}}},
@@ -167,7 +171,7 @@ TEST(scheduler_flood_of_one_organization_costs_another_no_step) {
       CHECK_EQ(places_of(bench, 1), kPlaces - 1);
       while (only(small).state != SequenceState::kEnded) bench.step(false);
       bench.step();
-      CHECK_EQ(places_of(bench, 1), kPlaces);   // who gave its place up has it back before others
+      CHECK_EQ(places_of(bench, 1), kPlaces);  // who gave its place up has it back before others
       CHECK(bench.scheduler.preempted().empty());
     }
     CHECK(bench.scheduler.preemptions() <= 20);
@@ -206,12 +210,12 @@ TEST(scheduler_gives_every_organization_a_place_and_takes_no_last_one) {
     bench.add(prompt_of(10, 100), organization, 300);
     bench.add(prompt_of(10, 200), organization, 300);
   }
-  bench.step();   // all five that are new in the same one
+  bench.step();  // all five that are new in the same one
   for (uint64_t organization = 1; organization <= 6; ++organization) CHECK_EQ(places_of(bench, organization), 1);
   const uint64_t displaced = bench.scheduler.preemptions();
   CHECK_EQ(displaced, uint64_t{5});
   for (int i = 0; i < 100; ++i) bench.step(i % 16 == 0);
-  CHECK_EQ(bench.scheduler.preemptions(), displaced);   // who waits now waits for an end
+  CHECK_EQ(bench.scheduler.preemptions(), displaced);  // who waits now waits for an end
   for (int i = 0; i < 6000 && bench.works(); ++i) bench.step(i % 64 == 0);
   for (const auto& request : bench.requests) CHECK_EQ(only(*request).generated(), 300);
 }
@@ -223,9 +227,10 @@ TEST(scheduler_never_displaces_a_sequence_twice_in_a_row) {
   bench.step();
   std::map<const Sequence*, int> displaced_at;
   for (int i = 0; i < 600; ++i) {
-    if (i % 3 == 0) bench.add(prompt_of(4, 300), 2, 1);   // again and again
+    if (i % 3 == 0) bench.add(prompt_of(4, 300), 2, 1);  // again and again
     std::map<const Sequence*, bool> was_running;
-    for (const auto& request : bench.requests) was_running[&only(*request)] = only(*request).state == SequenceState::kRunning;
+    for (const auto& request : bench.requests)
+      was_running[&only(*request)] = only(*request).state == SequenceState::kRunning;
     bench.step(false);
     for (const auto& [sequence, running] : was_running) {
       if (!running || sequence->state != SequenceState::kPreempted) continue;
@@ -263,7 +268,7 @@ TEST(scheduler_displaces_a_sequence_again_after_its_least_run) {
   CHECK(!younger_gives_way_again(4, 1));
   CHECK(!younger_gives_way_again(4, Scheduler::kLeastRun - 1));
   CHECK(younger_gives_way_again(4, Scheduler::kLeastRun));
-  CHECK(!younger_gives_way_again(400, 0));   // it has not come to its first token in between
+  CHECK(!younger_gives_way_again(400, 0));  // it has not come to its first token in between
 }
 
 // A first token's step has no decodes of others in it, as long as such steps are rare.
@@ -277,13 +282,13 @@ TEST(scheduler_computes_first_tokens_of_others_by_themselves) {
   CHECK_EQ(plan.n_rows, 30);
   CHECK_EQ(plan.n_decodes, 0);
   const int before = only(*bench.requests[0]).generated();
-  bench.add(prompt_of(30, 400), 3, 20);   // too soon: with all the decodes
+  bench.add(prompt_of(30, 400), 3, 20);  // too soon: with all the decodes
   CHECK_EQ(bench.step().n_rows, 6 + 1 + 30);
   CHECK_EQ(only(*bench.requests[0]).generated(), before + 1);
   for (int i = 0; i < 5; ++i) CHECK(!bench.step().first_tokens);
-  bench.add(prompt_of(300, 600), 4, 20);   // too long for a step
+  bench.add(prompt_of(300, 600), 4, 20);  // too long for a step
   CHECK(!bench.step().first_tokens);
-  bench.add(prompt_of(30, 500), 1, 20);    // no organization's first
+  bench.add(prompt_of(30, 500), 1, 20);  // no organization's first
   CHECK(!bench.step().first_tokens);
 }
 
@@ -325,7 +330,7 @@ TEST(scheduler_computes_a_first_token_before_a_floods_prompts) {
   CHECK(plan.first_tokens);
   CHECK_EQ(plan.n_rows, 18);
   CHECK_EQ(only(*bench.requests[6]).generated(), 1);
-  CHECK_EQ(bench.step().n_rows, 64);   // and on with all of them
+  CHECK_EQ(bench.step().n_rows, 64);  // and on with all of them
 }
 
 // Two organizations with a prompt each hold nobody up.
@@ -386,7 +391,8 @@ TEST(scheduler_admits_with_exactly_the_pages_that_it_takes) {
     bench.step();
     return only(request).generated() == 1;
   };
-  for (const KvLayout& layout : {KvLayout{}, KvLayout{.full = 1, .windowed = 2, .window = 40}, KvLayout{.full = 0, .windowed = 1, .window = 40}}) {
+  for (const KvLayout& layout : {KvLayout{}, KvLayout{.full = 1, .windowed = 2, .window = 40},
+                                 KvLayout{.full = 0, .windowed = 1, .window = 40}}) {
     for (const int n_running : {1, 3}) {
       const int tables = layout.tables();
       CHECK(runs_beside(n_running, tables * (1 + n_running), 5, layout));
@@ -400,7 +406,7 @@ TEST(scheduler_admits_with_exactly_the_pages_that_it_takes) {
 // Prompts of many organizations: each gets its part of every step.
 TEST(scheduler_shares_prompt_tokens_between_organizations) {
   Bench bench(4000, 100, 24);
-  for (int i = 0; i < 12; ++i) bench.add(prompt_of(1000, i), 1, 5);   // many prompts of one
+  for (int i = 0; i < 12; ++i) bench.add(prompt_of(1000, i), 1, 5);  // many prompts of one
   Request& single = bench.add(prompt_of(1000, 800), 2, 5);
   bench.add(prompt_of(1000, 900), 3, 5);
   bench.add(prompt_of(1000, 950), 3, 5);
@@ -417,7 +423,8 @@ TEST(scheduler_shares_prompt_tokens_between_organizations) {
 TEST(scheduler_gives_the_oldest_of_two_floods_more) {
   Bench bench(4000, 100, 24);
   for (const uint64_t organization : {2, 1})
-    for (int i = 0; i < 6; ++i) bench.add(prompt_of(1000, static_cast<int>(organization) * 7000 + 331 * i), organization, 5);
+    for (int i = 0; i < 6; ++i)
+      bench.add(prompt_of(1000, static_cast<int>(organization) * 7000 + 331 * i), organization, 5);
   for (int i = 0; i < 4; ++i) bench.step(false);
   const auto n_computed = [&](int of) { return only(*bench.requests[static_cast<size_t>(of)]).n_computed; };
   const int oldest = n_computed(0), of_other = n_computed(6);
@@ -432,7 +439,7 @@ TEST(scheduler_lets_forks_without_a_place_wait_their_turn) {
   Request& wide = bench.add(prompt_of(20), 1, 30, 20);
   bench.step();
   CHECK_EQ(places_of(bench, 1), 4);
-  CHECK_EQ(bench.scheduler.waiting(), size_t{0});   // a fork is no waiting request
+  CHECK_EQ(bench.scheduler.waiting(), size_t{0});  // a fork is no waiting request
   Request& brief = bench.add(prompt_of(20, 700), 2, 3);
   for (int i = 0; i < 40; ++i) bench.step();
   CHECK_EQ(only(brief).generated(), 3);
@@ -447,13 +454,13 @@ TEST(scheduler_lets_forks_without_a_place_wait_their_turn) {
 // A prompt that does not fit is passed by small ones of others for a while only.
 TEST(scheduler_large_prompts_are_not_starved_of_pages) {
   Bench bench(40, 64, 8);
-  bench.add(prompt_of(160), 2, 200);   // holds what the large one needs
+  bench.add(prompt_of(160), 2, 200);  // holds what the large one needs
   bench.step();
   Request& large = bench.add(prompt_of(600, 300), 1, 4);
   Request& behind = bench.add(prompt_of(5, 50), 1, 1);
   int begun = 0;
   for (int i = 0; i < 4000 && only(large).generated() == 0; ++i) {
-    if (bench.scheduler.waiting() < 4) bench.add(prompt_of(5, i % 900), 3, 6);   // a steady stream
+    if (bench.scheduler.waiting() < 4) bench.add(prompt_of(5, i % 900), 3, 6);  // a steady stream
     bench.step(i % 16 == 0);
     CHECK(only(large).state != SequenceState::kWaiting || only(behind).state == SequenceState::kWaiting);
   }
@@ -461,7 +468,7 @@ TEST(scheduler_large_prompts_are_not_starved_of_pages) {
     begun += request->params.organization == 3 && only(*request).generated() > 0 && request->arrival > large.arrival;
   CHECK_EQ(only(large).generated(), 1);
   CHECK(begun >= 1);
-  CHECK(begun <= WaitingQueue::kMostPasses + 8);   // and those that begin beside it
+  CHECK(begun <= WaitingQueue::kMostPasses + 8);  // and those that begin beside it
 }
 
 TEST(scheduler_shares_prefixes_within_an_organization) {
@@ -470,11 +477,11 @@ TEST(scheduler_shares_prefixes_within_an_organization) {
   bench.step();
   Request& same = bench.add(prompt_of(48), 1);
   Request& foreign = bench.add(prompt_of(48), 2);
-  bench.step();                             // the other organization's
+  bench.step();  // the other organization's
   CHECK_EQ(only(foreign).generated(), 1);
   CHECK_EQ(bench.scheduler.cached_tokens(), uint64_t{0});
   bench.scheduler.plan();
-  CHECK_EQ(only(same).n_computed, 32);      // the last token is always computed, hence its page
+  CHECK_EQ(only(same).n_computed, 32);  // the last token is always computed, hence its page
   CHECK_EQ(only(same).pages[1], only(first).pages[1]);
   CHECK_EQ(bench.scheduler.cached_tokens(), uint64_t{32});
 }
@@ -488,7 +495,7 @@ TEST(scheduler_equal_prompts_at_once_are_computed_once) {
   }
   int rows = 0;
   while (bench.scheduler.waiting() + bench.scheduler.running().size() > 0) rows += bench.step().n_rows;
-  CHECK(rows <= 160 + 8 * 2);   // the prefix once, then one prompt token and one decode each
+  CHECK(rows <= 160 + 8 * 2);  // the prefix once, then one prompt token and one decode each
 }
 
 // Two that begin alike run side by side, since neither filled a page in one step: whoever is behind goes on with the other's
@@ -506,7 +513,7 @@ TEST(scheduler_goes_on_with_pages_that_another_has_filled_meanwhile) {
   bench.scheduler.configure(64, 4);
   while (bench.works()) rows += bench.step().n_rows;
   CHECK_EQ(only(first).generated() + only(second).generated(), 2);
-  CHECK_EQ(rows, 200 + kPageTokens + 8);   // besides its first page, and its last, whose last token has to be computed
+  CHECK_EQ(rows, 200 + kPageTokens + 8);  // besides its first page, and its last, whose last token has to be computed
 }
 
 // What stands behind another beginning is another page, however alike it looks: nobody waits for it.
@@ -524,13 +531,14 @@ TEST(scheduler_waits_for_no_page_behind_another_beginning) {
 }
 
 TEST(scheduler_preempts_the_youngest_and_resumes_before_new_ones) {
-  Bench bench(8, 64, 8);   // 128 tokens
+  Bench bench(8, 64, 8);  // 128 tokens
   Request& old = bench.add(prompt_of(40), 1, 80);
   Request& young = bench.add(prompt_of(40, 300), 1, 80);
   Request& late = bench.add(prompt_of(40, 600), 1, 80);
   bool preempted = false;
-  for (int i = 0; i < 400 && bench.scheduler.running().size() + bench.scheduler.waiting() +
-                                     bench.scheduler.preempted().size() > 0; ++i) {
+  for (int i = 0;
+       i < 400 && bench.scheduler.running().size() + bench.scheduler.waiting() + bench.scheduler.preempted().size() > 0;
+       ++i) {
     bench.step();
     if (only(young).state == SequenceState::kPreempted) {
       preempted = true;
@@ -561,12 +569,13 @@ TEST(scheduler_forks_share_pages_and_copy_on_write) {
     bench.scheduler.fork(lead, *request.choices.back());
   }
   for (const auto& choice : request.choices) choice->tokens.push_back(5);
-  CHECK(request.choices[3]->state == SequenceState::kForked);   // three places only
+  CHECK(request.choices[3]->state == SequenceState::kForked);  // three places only
   CHECK_EQ(bench.cache.references(lead.pages[0]), 3);
   const StepPlan& plan = bench.step();
-  CHECK_EQ(plan.copies.size(), size_t{2});   // the last one to write keeps the original
+  CHECK_EQ(plan.copies.size(), size_t{2});  // the last one to write keeps the original
   std::set<PageId> second_pages;
-  for (int choice = 0; choice < 3; ++choice) second_pages.insert(request.choices[static_cast<size_t>(choice)]->pages[1]);
+  for (int choice = 0; choice < 3; ++choice)
+    second_pages.insert(request.choices[static_cast<size_t>(choice)]->pages[1]);
   CHECK_EQ(second_pages.size(), size_t{3});
   CHECK_EQ(bench.cache.references(lead.pages[0]), 3);
   for (int i = 0; i < 40; ++i) bench.step();
@@ -578,7 +587,7 @@ TEST(scheduler_suspends_sequences_of_a_full_channel) {
   Bench bench(16, 64, 8);
   Request& held = bench.add(prompt_of(20), 1, 30);
   bench.step();
-  bench.channel->step_records().resize(200);   // beyond the bound of 100
+  bench.channel->step_records().resize(200);  // beyond the bound of 100
   std::memset(bench.channel->step_records().data(), 0, 200);
   bench.channel->publish();
   for (int i = 0; i < 3; ++i) CHECK(bench.step().items.empty());
@@ -623,8 +632,9 @@ TEST(channel_says_since_when_its_oldest_record_waits) {
   const auto before = Clock::now();
   write();
   const auto after = Clock::now();
-  while (Clock::now() == after) {}
-  write();   // waits less long
+  while (Clock::now() == after) {
+  }
+  write();  // waits less long
   channel.drain(drained, &since);
   CHECK_EQ(drained.size(), size_t{40});
   CHECK(since >= before && since <= after);
@@ -640,8 +650,8 @@ TEST(scheduler_lowered_limits_let_running_ones_finish) {
   bench.step();
   bench.scheduler.configure(2, 1);
   bench.add(prompt_of(4, 50), 1, 10);
-  bench.add(prompt_of(4, 60), 2, 10);   // nor for another organization
-  for (int i = 0; i < 9; ++i) CHECK_EQ(bench.step().items.size(), size_t{6});   // nobody loses a step
+  bench.add(prompt_of(4, 60), 2, 10);                                          // nor for another organization
+  for (int i = 0; i < 9; ++i) CHECK_EQ(bench.step().items.size(), size_t{6});  // nobody loses a step
   CHECK_EQ(bench.step().items.size(), size_t{1});
 }
 
@@ -689,12 +699,12 @@ TEST(scheduler_finds_room_for_guesses_without_taking_any_from_others) {
   Request& other = bench.add(prompt_of(14, 400), 1, 30);
   bench.step();
   bench.step();
-  const StepPlan* plan = &bench.scheduler.plan();   // positions 16 and 15 come next
+  const StepPlan* plan = &bench.scheduler.plan();  // positions 16 and 15 come next
   REQUIRE(plan->items.size() == 2 && plan->n_rows == 2);
   const StepPlan::Item& first = plan->items[0];
   CHECK_EQ(bench.cache.available(), int64_t{1});
-  CHECK_EQ(bench.scheduler.add_guesses(plan->items[1], 7), 0);   // it needs a page, and others may need that
-  CHECK_EQ(bench.scheduler.add_guesses(first, 7), 1);            // a row of logits each: three at once
+  CHECK_EQ(bench.scheduler.add_guesses(plan->items[1], 7), 0);  // it needs a page, and others may need that
+  CHECK_EQ(bench.scheduler.add_guesses(first, 7), 1);           // a row of logits each: three at once
   CHECK_EQ(first.n_guesses, 1);
   CHECK_EQ(plan->n_rows, 3);
   bench.scheduler.advance();
@@ -724,7 +734,8 @@ TEST(scheduler_random_load_with_windows) {
 // and a step, a prefix is found again whose window is still there, and everything comes back.
 TEST(pages_before_the_window_go_back_while_the_sequence_runs) {
   constexpr int kWindow = 50, kRows = 40;
-  for (const KvLayout& layout : {KvLayout{.full = 1, .windowed = 2, .window = kWindow}, KvLayout{.full = 0, .windowed = 1, .window = kWindow}}) {
+  for (const KvLayout& layout :
+       {KvLayout{.full = 1, .windowed = 2, .window = kWindow}, KvLayout{.full = 0, .windowed = 1, .window = kWindow}}) {
     for (const bool prefix_cache : {true, false}) {
       Bench bench(layout.full > 0 ? 200 : 40, kRows, 2, prefix_cache, layout);
       std::vector<TokenId> prompt;
@@ -734,7 +745,8 @@ TEST(pages_before_the_window_go_back_while_the_sequence_runs) {
       while (bench.works()) {
         bench.step();
         for (const Sequence* sequence : bench.scheduler.running()) {
-          const int64_t held = std::ranges::count_if(sequence->window_pages, [](PageId page) { return page != kNoPage; });
+          const int64_t held =
+              std::ranges::count_if(sequence->window_pages, [](PageId page) { return page != kNoPage; });
           (sequence->decoding() ? most_decoding : most) = std::max(sequence->decoding() ? most_decoding : most, held);
         }
       }
@@ -748,11 +760,13 @@ TEST(pages_before_the_window_go_back_while_the_sequence_runs) {
       const Request& again = bench.add(prompt, 1, 1);
       bench.step();
       const uint64_t found = bench.scheduler.cached_tokens() - cached;
-      if (prefix_cache) CHECK_EQ(found, uint64_t{384});
-      else CHECK_EQ(found, uint64_t{0});
+      if (prefix_cache)
+        CHECK_EQ(found, uint64_t{384});
+      else
+        CHECK_EQ(found, uint64_t{0});
       while (bench.works()) bench.step();
       CHECK_EQ(only(again).generated(), 1);
-      for (uint64_t organization = 1; organization <= 3; ++organization) {   // the later ones claim a place
+      for (uint64_t organization = 1; organization <= 3; ++organization) {  // the later ones claim a place
         for (int i = 0; i < 3; ++i) bench.add(prompt, organization, 200 + 40 * i);
         for (int i = 0; i < 30; ++i) bench.step();
       }
@@ -808,7 +822,7 @@ uint64_t cached_of_second(std::vector<InputSpan> first, std::vector<InputSpan> s
   bench.add(std::vector<TokenId>(90, 5), 1, 1, 1, std::move(first));
   while (bench.works()) bench.step();
   bench.add(std::vector<TokenId>(90, 5), 1, 1, 1, std::move(second));
-  while (bench.works()) bench.step();   // which also looks whether what is shared is what would be computed
+  while (bench.works()) bench.step();  // which also looks whether what is shared is what would be computed
   return bench.scheduler.cached_tokens();
 }
 
@@ -832,11 +846,11 @@ TEST(scheduler_takes_a_prefix_up_to_a_bidirectional_span_or_from_its_end) {
     while (bench.works()) bench.step();
     return bench.scheduler.cached_tokens();
   };
-  CHECK_EQ(cached(20, 40, true, 90), uint64_t{80});    // behind it
-  CHECK_EQ(cached(20, 40, true, 62), uint64_t{16});    // the page that holds its end is not full: nothing of it
-  CHECK_EQ(cached(20, 40, false, 62), uint64_t{48});   // its rows see what stands before them only
-  CHECK_EQ(cached(16, 32, true, 49), uint64_t{48});    // it ends with a page
-  CHECK_EQ(cached(16, 32, true, 48), uint64_t{16});    // and with the prompt, whose last position is always computed
+  CHECK_EQ(cached(20, 40, true, 90), uint64_t{80});   // behind it
+  CHECK_EQ(cached(20, 40, true, 62), uint64_t{16});   // the page that holds its end is not full: nothing of it
+  CHECK_EQ(cached(20, 40, false, 62), uint64_t{48});  // its rows see what stands before them only
+  CHECK_EQ(cached(16, 32, true, 49), uint64_t{48});   // it ends with a page
+  CHECK_EQ(cached(16, 32, true, 48), uint64_t{16});   // and with the prompt, whose last position is always computed
 }
 
 TEST(scheduler_computes_a_bidirectional_span_in_one_piece) {
@@ -853,7 +867,8 @@ TEST(scheduler_computes_a_bidirectional_span_in_one_piece) {
         at += n_rows + static_cast<int>(random() % 30);
         ++n_spans;
       }
-      bench.add(std::vector<TokenId>(static_cast<size_t>(length), 5), random() % 3, 30, 1 + static_cast<int>(random() % 2), std::move(spans));
+      bench.add(std::vector<TokenId>(static_cast<size_t>(length), 5), random() % 3, 30,
+                1 + static_cast<int>(random() % 2), std::move(spans));
       for (int i = 0; i < 12 && bench.works(); ++i, ++n_steps) n_first += bench.step().first_tokens;
     }
     while (bench.works() && ++n_steps < 10'000) n_first += bench.step().first_tokens;
@@ -870,7 +885,8 @@ TEST(scheduler_computes_a_span_that_does_not_fit_beside_decodes) {
   for (int i = 0; i < 10; ++i) bench.step();
   CHECK_EQ(bench.scheduler.running().size(), size_t{44});
   // Not its organization's only sequence: it has no claim to a step of first tokens.
-  Request& request = bench.add(std::vector<TokenId>(200, 5), 1, 10, 1, {span_of(8, 60, 1, true), span_of(70, 64, 1, true)});
+  Request& request =
+      bench.add(std::vector<TokenId>(200, 5), 1, 10, 1, {span_of(8, 60, 1, true), span_of(70, 64, 1, true)});
   int n_steps = 0;
   while (only(request).generated() == 0 && ++n_steps < 50) bench.step();
   CHECK(n_steps < 50);
@@ -885,13 +901,13 @@ TEST(scheduler_computes_the_shortest_prompts_behind_the_oldest) {
   const Request& brief = bench.add(prompt_of(32 + 20, 600), 1, 5);
   bench.step();
   CHECK_EQ(only(oldest).n_computed, 32);
-  CHECK_EQ(only(older).n_computed, 0);   // its span does not fit beside that
+  CHECK_EQ(only(older).n_computed, 0);  // its span does not fit beside that
   CHECK_EQ(only(brief).n_computed, 32);
   bench.scheduler.configure(128, 8);
   bench.step();
   CHECK_EQ(only(oldest).generated(), 1);
   CHECK_EQ(only(brief).generated(), 1);
-  CHECK_EQ(only(older).n_computed, 0);   // now it would, but for the brief one
+  CHECK_EQ(only(older).n_computed, 0);  // now it would, but for the brief one
 }
 
 }  // namespace

@@ -108,7 +108,8 @@ TEST(each_further_call_has_the_grammar_of_its_place_and_the_end_has_none) {
   calls.end = {65};
   const Calls made(two_calls.request);
   CHECK(made.params.calls.next == Alternatives({{60, 2}, {60, 9}, {65}, {70, 2}, {70, 9}, {80, 9}}));
-  CHECK(made.call_rules.next == Grammars({two_calls.two, two_calls.nine, nullptr, two_calls.two, two_calls.nine, two_calls.nine}));
+  CHECK(made.call_rules.next ==
+        Grammars({two_calls.two, two_calls.nine, nullptr, two_calls.two, two_calls.nine, two_calls.nine}));
   CHECK_EQ(made.call_rules.end, size_t{2});
 }
 
@@ -125,7 +126,7 @@ TEST(an_answers_header_stands_among_the_beginnings_without_a_grammar) {
   CHECK(made.call_rules.starts == sorted);
   CHECK_EQ(made.call_rules.prefix_answer, size_t{1});
   CHECK_EQ(made.call_rules.start_answer, size_t{1});
-  CHECK(made.call_rules.required == Grammars({two_calls.two, two_calls.nine}));   // what must be a call is none
+  CHECK(made.call_rules.required == Grammars({two_calls.two, two_calls.nine}));  // what must be a call is none
   CHECK_EQ(Calls(TwoCalls().request).call_rules.prefix_answer, SIZE_MAX);
 
   // Where a marker is told by its text alone there are no prefixes, and none comes to be.

@@ -11,7 +11,7 @@ TEST(step_pace_learns_what_fits_the_target) {
     pace.note(4, 0, 30);              // decodes alone: 30 ms
     pace.note(4, 100, 30 + 100 * 3);  // 3 ms a prompt token
   }
-  CHECK(pace.prompt_tokens() >= 70 && pace.prompt_tokens() <= 74);   // (250 - 30) / 3
+  CHECK(pace.prompt_tokens() >= 70 && pace.prompt_tokens() <= 74);  // (250 - 30) / 3
 }
 
 TEST(step_pace_always_lets_prompts_move_on) {
@@ -40,10 +40,10 @@ TEST(step_pace_does_not_spiral_when_steps_get_small) {
 TEST(step_pace_shares_a_step_between_prompts_and_other_work) {
   StepPace pace(100);
   for (int i = 0; i < 50; ++i) pace.note(1, 0, 20);
-  for (int i = 0; i < 50; ++i) pace.note(1, 40, 60);   // one millisecond a token
+  for (int i = 0; i < 50; ++i) pace.note(1, 40, 60);  // one millisecond a token
   CHECK_EQ(pace.prompt_tokens(), 80);
   CHECK_EQ(pace.prompt_tokens(true), 40);
   CHECK_EQ(pace.beside_decodes(60).count(), 40);
   CHECK_EQ(pace.beside_decodes(20).count(), 80);
-  CHECK_EQ(pace.beside_decodes(130).count(), 5);   // it goes on all the same
+  CHECK_EQ(pace.beside_decodes(130).count(), 5);  // it goes on all the same
 }

@@ -14,8 +14,8 @@ namespace {
 struct Line {
   WaitingQueue queue;
   std::vector<std::unique_ptr<Request>> requests;
-  std::set<const Sequence*> lacking;   // pages; never admitted
-  std::set<const Sequence*> later;     // kNotNow
+  std::set<const Sequence*> lacking;  // pages; never admitted
+  std::set<const Sequence*> later;    // kNotNow
 
   Sequence& add(char organization, int n = 1) {
     GenerationRequest params;
@@ -23,8 +23,8 @@ struct Line {
     params.organization = static_cast<uint64_t>(organization);
     params.max_tokens = 1;
     params.n = n;
-    requests.push_back(std::make_unique<Request>(static_cast<RequestId>(requests.size() + 1), nullptr,
-                                                 std::move(params), 10, 10));
+    requests.push_back(
+        std::make_unique<Request>(static_cast<RequestId>(requests.size() + 1), nullptr, std::move(params), 10, 10));
     requests.back()->arrival = requests.size();
     queue.push(*requests.back()->choices[0]);
     return *requests.back()->choices[0];
@@ -58,7 +58,7 @@ TEST(waiting_queue_takes_organizations_in_turn_and_each_in_its_order) {
   CHECK_EQ(line.queue.requests(), size_t{8});
   CHECK(line.take() == of_a[0]);
   CHECK_EQ(line.order(3), std::string("bca"));
-  line.add('d');   // behind those who wait already
+  line.add('d');  // behind those who wait already
   CHECK_EQ(line.order(1), std::string("b"));
   CHECK(line.take() == of_a[2]);
   CHECK_EQ(line.order(1), std::string("d"));
@@ -73,7 +73,7 @@ TEST(waiting_queue_counts_choices_and_not_requests) {
   for (int i = 0; i < 8; ++i) line.add('a', 4);
   for (int i = 0; i < 12; ++i) line.add('b');
   for (int i = 0; i < 6; ++i) line.add('c', 2);
-  CHECK_EQ(line.order(14), std::string("abcbbcbabcbbcb"));   // eight places each
+  CHECK_EQ(line.order(14), std::string("abcbbcbabcbbcb"));  // eight places each
 }
 
 // A debt is paid even if its line is empty for a while, and is forgotten when nobody is left.
@@ -111,16 +111,16 @@ TEST(waiting_queue_never_lets_newcomers_starve_who_owes) {
     const Sequence* sequence = line.take();
     REQUIRE(sequence != nullptr);
     const auto organization = static_cast<char>(sequence->request.params.organization);
-    if (organization != 'a') line.add(organization);   // and waits again at once
+    if (organization != 'a') line.add(organization);  // and waits again at once
     if (organization == 'a' && sequence->request.params.n == 1) break;
   }
-  CHECK_EQ(taken, 1 + 4 * (kMaxChoices - 1) + 4);   // every other one once for each place, then its turn
+  CHECK_EQ(taken, 1 + 4 * (kMaxChoices - 1) + 4);  // every other one once for each place, then its turn
 }
 
 TEST(waiting_queue_passes_a_head_that_lacks_pages_a_bounded_number_of_times) {
   Line line;
   Sequence& large = line.add('a');
-  line.add('a');   // never passes it
+  line.add('a');  // never passes it
   for (int i = 0; i < 40; ++i) line.add(i % 2 ? 'b' : 'c');
   line.lacking = {&large};
   const std::string passing = line.order(60);
@@ -141,7 +141,7 @@ TEST(waiting_queue_passes_a_head_that_lacks_pages_a_bounded_number_of_times) {
   CHECK(other.take() == &first);
   Sequence& second = other.add('a');
   other.lacking = {&second};
-  CHECK_EQ(other.order(60).size(), size_t{1 + WaitingQueue::kMostPasses});   // the other's own turn, and passes
+  CHECK_EQ(other.order(60).size(), size_t{1 + WaitingQueue::kMostPasses});  // the other's own turn, and passes
   other.queue.remove(second);
   CHECK_EQ(other.order(5), std::string("bbbbb"));
 }
@@ -161,15 +161,15 @@ TEST(waiting_queue_offers_places_out_of_turn_and_takes_them_off_later_turns) {
   for (int i = 0; i < 6; ++i) line.add('a');
   for (int i = 0; i < 3; ++i) line.add('b');
   const auto claim = [&](char who) {
-    const Sequence* taken = line.queue.admit([](const Sequence&) { return true; }, [](Sequence&) { return Admission::kAdmitted; },
-                                             [](const Sequence&) { return 1; },
-                                             [&](uint64_t id) { return id == static_cast<uint64_t>(who); });
+    const Sequence* taken = line.queue.admit(
+        [](const Sequence&) { return true; }, [](Sequence&) { return Admission::kAdmitted; },
+        [](const Sequence&) { return 1; }, [&](uint64_t id) { return id == static_cast<uint64_t>(who); });
     return taken ? static_cast<char>(taken->request.params.organization) : '-';
   };
   CHECK_EQ(claim('c'), '-');
   CHECK_EQ(claim('b'), 'b');
   CHECK_EQ(line.queue.prompt_tokens(), size_t{8});
-  CHECK_EQ(line.order(5), std::string("aabab"));   // one turn of b's is paid already
+  CHECK_EQ(line.order(5), std::string("aabab"));  // one turn of b's is paid already
   CHECK_EQ(claim('a'), 'a');
 }
 
@@ -192,9 +192,9 @@ TEST(waiting_queue_forgets_cancelled_ones) {
   Sequence& c1 = line.add('c');
   line.add('c');
   line.queue.remove(a1);
-  line.queue.remove(a1);   // twice is once
+  line.queue.remove(a1);  // twice is once
   CHECK_EQ(line.queue.requests(), size_t{4});
-  CHECK(line.take() == &a2);   // its turn stays
+  CHECK(line.take() == &a2);  // its turn stays
   line.queue.remove(b1);
   CHECK(line.take() == &c1);
   CHECK_EQ(line.order(2), std::string("c"));

@@ -29,7 +29,9 @@ GrammarOptions choice(const std::string& text) {
 GrammarOptions endless(int which) {
   GrammarOptions options;
   options.kind = GrammarOptions::Kind::kJsonSchema;
-  options.text = R"({"type":"string","allOf":[{"pattern":"(a|b)*a(a|b){16}$"},{"pattern":"^(.*x.*y.*z){3,60}$"},{"not":{"pattern":"(ab|ba)*c{9,40)" + std::to_string(10 + which) + R"(}"}}]})";
+  options.text =
+      R"({"type":"string","allOf":[{"pattern":"(a|b)*a(a|b){16}$"},{"pattern":"^(.*x.*y.*z){3,60}$"},{"not":{"pattern":"(ab|ba)*c{9,40)" +
+      std::to_string(10 + which) + R"(}"}}]})";
   return options;
 }
 
@@ -69,7 +71,7 @@ struct Asked {
 }  // namespace
 
 TEST(a_grammar_that_takes_long_holds_up_no_other) {
-  Asked first, second, quick, again;   // the second may be told only when the compiler goes
+  Asked first, second, quick, again;  // the second may be told only when the compiler goes
   Compiling compiling(500);
   REQUIRE(compiling.compiler);
   compiling.compiler->compile(endless(1), first.done());
@@ -95,7 +97,7 @@ TEST(an_engine_that_closes_waits_for_no_grammar) {
   REQUIRE(compiling.compiler);
   for (int i = 0; i < 6; ++i) compiling.compiler->compile(endless(i), asked[static_cast<size_t>(i)].done());
   compiling.compiler->compile(choice("yes"), quick.done());
-  CHECK(quick.wait().grammar != nullptr);   // by then the others wait for the second thread, or are computed there
+  CHECK(quick.wait().grammar != nullptr);  // by then the others wait for the second thread, or are computed there
   const auto from = std::chrono::steady_clock::now();
   compiling.compiler.reset();
   CHECK(std::chrono::steady_clock::now() - from < std::chrono::seconds(20));
@@ -106,8 +108,8 @@ TEST(an_engine_that_closes_waits_for_no_grammar) {
     CHECK(refused.grammar == nullptr && refused.problems.back().kind == SchemaProblem::Kind::kTooLarge);
     closed += refused.problems.back().what == "the engine was closed";
   }
-  CHECK(closed >= 5);   // all but the one that was computed
-  CHECK_EQ(compiling.cache->entries(), size_t{1});   // none that was not finished is remembered as refused
+  CHECK(closed >= 5);                               // all but the one that was computed
+  CHECK_EQ(compiling.cache->entries(), size_t{1});  // none that was not finished is remembered as refused
 }
 
 }  // namespace monolith

@@ -46,11 +46,12 @@ TEST(short_runs_may_stand_more_often) {
 }
 
 TEST(what_is_no_loop_goes_on) {
-  CHECK_EQ(taken(run(65, 6), 3), size_t{390});   // longer than what is looked for
-  CHECK_EQ(taken(run(8, 6), 1), size_t{48});     // not asked for
+  CHECK_EQ(taken(run(65, 6), 3), size_t{390});  // longer than what is looked for
+  CHECK_EQ(taken(run(8, 6), 1), size_t{48});    // not asked for
   CHECK_EQ(taken(run(8, 6), 0), size_t{48});
   std::vector<TokenId> broken = run(8, 6);
-  for (size_t i = 7; i < broken.size(); i += 16) broken[i] = static_cast<TokenId>(2000 + i);   // every second one is another
+  // every second one is another
+  for (size_t i = 7; i < broken.size(); i += 16) broken[i] = static_cast<TokenId>(2000 + i);
   CHECK_EQ(taken(broken, 3), broken.size());
   CHECK_EQ(taken(run(8, 2), 3), size_t{16});
 }

@@ -30,11 +30,11 @@ ReasoningParams thinking() {
 
 TEST(text_stage_calls_at_every_cut) {
   const CallParams calls = spelled("<c>", "</c>");
-  for (const std::string text : {"a<c>{}</c>", "<c>s</c>b<c></c>", "<<c>x</</c>c", "a<c>\n<c>", "</c>a<c", "<c></c><c></c>s",
-                                 "ä<c>ä</c>\nä", "\n\n<c>\n</c>\n"}) {
+  for (const std::string text : {"a<c>{}</c>", "<c>s</c>b<c></c>", "<<c>x</</c>c", "a<c>\n<c>", "</c>a<c",
+                                 "<c></c><c></c>s", "ä<c>ä</c>\nä", "\n\n<c>\n</c>\n"}) {
     check_every_cut(text, {.calls = calls});
     check_every_cut(text, {.calls = as_tokens(calls)});
-    check_every_cut(text, {.calls = calls, .stops = {"s", "}"}});   // not applied inside
+    check_every_cut(text, {.calls = calls, .stops = {"s", "}"}});  // not applied inside
     check_every_cut(text, {.calls = calls, .stops = {"<c>", "a<c", "</c>a"}});
     check_every_cut(text, {.calls = calls, .stops = {"<", "\n"}});
     check_every_cut(text, {.reasoning = thinking(), .calls = calls});
@@ -53,15 +53,15 @@ TEST(text_stage_calls_to_the_end_at_every_cut) {
 TEST(text_stage_calls_at_the_start_at_every_cut) {
   for (const std::string close : {"", "}"}) {
     const CallParams calls = spelled("{\"n", close, true);
-    for (const std::string text : {"{\"name\": 1}", " \n{\"n\": s}s", "a{\"n\"}", "{\"m\"}", "{{\"n\"}", "{\"n}{\"n}", " \t", " {\"",
-                                   "\n\n{\"n}\n"}) {
+    for (const std::string text : {"{\"name\": 1}", " \n{\"n\": s}s", "a{\"n\"}", "{\"m\"}", "{{\"n\"}", "{\"n}{\"n}",
+                                   " \t", " {\"", "\n\n{\"n}\n"}) {
       check_every_cut(text, {.calls = calls});
       check_every_cut(text, {.calls = as_tokens(calls)});
       check_every_cut(text, {.calls = calls, .stops = {"s", "\n"}});
       check_every_cut(text, {.reasoning = thinking(), .calls = calls, .stops = {"{\""}});
     }
   }
-  for (const size_t spaces : {size_t{31}, size_t{32}, size_t{33}}) {   // so much white space and no more
+  for (const size_t spaces : {size_t{31}, size_t{32}, size_t{33}}) {  // so much white space and no more
     const std::string text = std::string(spaces, ' ') + "{\"n";
     check_cut(text, {.calls = spelled("{\"n", "", true)}, 0);
     check_cut(text, {.calls = as_tokens(spelled("{\"n", "", true))}, ~uint64_t{0});
@@ -70,7 +70,8 @@ TEST(text_stage_calls_at_the_start_at_every_cut) {
 
 TEST(text_stage_calls_random_texts_and_cuts) {
   std::mt19937_64 random(12);
-  const std::vector<std::string> parts = {"a", "<", "<c>", "</c>", "<t>", "</t>", "/", "c>", " ", "ä", "漢", "🙂", "\n", "s"};
+  const std::vector<std::string> parts = {"a",  "<", "<c>", "</c>", "<t>",  "</t>", "/",
+                                          "c>", " ", "ä",   "漢",   "🙂", "\n",   "s"};
   const auto some_parts = [&](uint64_t n) {
     std::string text;
     for (; n > 0; --n) text += parts[random() % parts.size()];
@@ -115,24 +116,24 @@ TEST(text_stage_calls_hermes) {
   };
   CHECK_EQ(control(102, "<think>"), -1);
   CHECK_EQ(push(1, "a <tool_call>"), -1);
-  CHECK_EQ(push(100, "<tool_call>"), -1);   // in the reasoning it is text
+  CHECK_EQ(push(100, "<tool_call>"), -1);  // in the reasoning it is text
   CHECK(stage.in_reasoning());
   CHECK_EQ(control(103, "</think>"), -1);
   CHECK_EQ(push(2, "\n\nI sto\xE6"), -1);
   CHECK_EQ(got.content, "I ");
   CHECK_EQ(push(100, "<tool_call>"), -1);
-  CHECK_EQ(got.content, "I sto\xEF\xBF\xBD");   // what was held can be no stop string any more
+  CHECK_EQ(got.content, "I sto\xEF\xBF\xBD");  // what was held can be no stop string any more
   CHECK_EQ(got.calls, "<tool_call>");
   CHECK(stage.in_call());
   CHECK_EQ(push(3, "\n{stop <tool_call>"), -1);
-  CHECK_EQ(control(104, "<|pad|>"), -1);    // shown here
+  CHECK_EQ(control(104, "<|pad|>"), -1);  // shown here
   CHECK_EQ(push(100, "<tool_call>"), -1);
-  CHECK_EQ(push(4, "</tool_call>"), -1);    // spelled: text, when the marker is a token
+  CHECK_EQ(push(4, "</tool_call>"), -1);  // spelled: text, when the marker is a token
   CHECK_EQ(push(5, "\xC3"), -1);
   CHECK_EQ(push(101, "</tool_call>"), -1);
   CHECK_EQ(got.calls, "<tool_call>\n{stop <tool_call><|pad|><tool_call></tool_call>\xEF\xBF\xBD</tool_call>");
   CHECK(stage.in_content());
-  CHECK_EQ(control(104, "<|pad|>"), -1);    // and here not
+  CHECK_EQ(control(104, "<|pad|>"), -1);  // and here not
   CHECK_EQ(push(101, "</tool_call>"), -1);
   CHECK_EQ(push(6, "\n"), -1);
   CHECK_EQ(push(100, "<tool_call>"), -1);
@@ -140,8 +141,8 @@ TEST(text_stage_calls_hermes) {
   CHECK_EQ(push(7, "{\n"), -1);
   CHECK_EQ(stage.finish(got), -1);
   CHECK(got.calls.ends_with("<tool_call>{\n"));
-  CHECK(got.entries == (std::vector<TokenId>{2, 101, 6}));   // of content only
-  CHECK_EQ(got.n_tokens, 14);   // all that have a text or have left out line breaks
+  CHECK(got.entries == (std::vector<TokenId>{2, 101, 6}));  // of content only
+  CHECK_EQ(got.n_tokens, 14);                               // all that have a text or have left out line breaks
   CHECK_EQ(stage.reasoning_tokens(), 4);
 }
 
@@ -153,7 +154,7 @@ TEST(text_stage_calls_mistral) {
   CHECK_EQ(stage.push(1, "Sure. ", nullptr, got), -1);
   CHECK_EQ(stage.push_control(5, "[TOOL_CALLS]", nullptr, got), -1);
   CHECK_EQ(stage.push(2, "[{\"name\": \"a\", \"arguments\": {}}", nullptr, got), -1);
-  CHECK_EQ(stage.push_control(5, "[TOOL_CALLS]", nullptr, got), -1);   // a second one belongs to the section
+  CHECK_EQ(stage.push_control(5, "[TOOL_CALLS]", nullptr, got), -1);  // a second one belongs to the section
   CHECK_EQ(stage.finish(got), -1);
   CHECK_EQ(got.content, "Sure. ");
   CHECK_EQ(got.calls, "[TOOL_CALLS][{\"name\": \"a\", \"arguments\": {}}[TOOL_CALLS]");
@@ -167,7 +168,7 @@ TEST(text_stage_calls_by_token_only_at_the_start) {
     Collected got;
     TextStage stage(thinking(), calls, {}, false);
     if (!before.empty()) stage.push(1, before, nullptr, got);
-    CHECK_EQ(got.content, before == "a" ? "a" : "");   // white space may yet belong to the call
+    CHECK_EQ(got.content, before == "a" ? "a" : "");  // white space may yet belong to the call
     stage.push_control(5, "<|python_tag|>", nullptr, got);
     stage.push(2, "x", nullptr, got);
     stage.finish(got);
@@ -186,7 +187,7 @@ TEST(text_stage_calls_are_released_at_once) {
   CHECK_EQ(got.calls, "<c>{");
   CHECK_EQ(got.n_tokens, 3);
   stage.push(4, "</", nullptr, got);
-  CHECK_EQ(got.calls, "<c>{</");   // the close marker is part of it: nothing to hold back
+  CHECK_EQ(got.calls, "<c>{</");  // the close marker is part of it: nothing to hold back
   stage.push(5, "c>b", nullptr, got);
   CHECK_EQ(got.calls, "<c>{</c>");
   CHECK_EQ(got.content, "a b");
@@ -203,7 +204,7 @@ TEST(text_stage_tells_what_would_begin_content) {
   CHECK(!spelled_open.would_begin_content(1, ">"));
   CHECK(spelled_open.would_begin_content(1, " >"));
   spelled_open.push(1, ">", nullptr, got);
-  CHECK(!spelled_open.would_begin_content(1, "x"));   // decided
+  CHECK(!spelled_open.would_begin_content(1, "x"));  // decided
 
   reasoning.open.token = 7;
   TextStage token_open(reasoning, {}, {}, false);
@@ -211,7 +212,7 @@ TEST(text_stage_tells_what_would_begin_content) {
   CHECK(token_open.would_begin_content(1, "<t>"));
   token_open.push(1, std::string(31, '\n'), nullptr, got);
   CHECK(!token_open.would_begin_content(1, " "));
-  CHECK(token_open.would_begin_content(1, "  "));     // more white space than may stand before a marker
+  CHECK(token_open.would_begin_content(1, "  "));  // more white space than may stand before a marker
 }
 
 }  // namespace

@@ -15,9 +15,9 @@ namespace monolith::testing {
 
 struct Collected final : PieceSink {
   std::string content, reasoning, calls;
-  std::vector<std::pair<Section, std::string>> sections;   // in order, pieces of one section joined
+  std::vector<std::pair<Section, std::string>> sections;  // in order, pieces of one section joined
   int n_tokens = 0;
-  std::vector<TokenId> entries;   // of logprobs, in order
+  std::vector<TokenId> entries;  // of logprobs, in order
   void piece(Section section, std::string_view text, int n, std::span<const TokenLogprobs> logprobs) override {
     CHECK(!text.empty());
     CHECK(section == Section::kContent || logprobs.empty());
@@ -61,10 +61,10 @@ class Reference {
     bool counted = false, has_entry = false;
   };
   Fate fate_of(size_t begin, size_t end) const {
-    while (begin > 0 && (static_cast<unsigned char>(text_[begin]) & 0xC0) == 0x80) --begin;   // its character's start
+    while (begin > 0 && (static_cast<unsigned char>(text_[begin]) & 0xC0) == 0x80) --begin;  // its character's start
     for (const Piece& piece : pieces)
       if (begin < piece.end && end > piece.begin) return {true, piece.section == Section::kContent};
-    for (const auto& [from, to] : line_breaks_)   // left out, but counted by what follows
+    for (const auto& [from, to] : line_breaks_)  // left out, but counted by what follows
       if (end > from && end <= to && !pieces.empty() && pieces.back().begin >= to) return {true, false};
     return {};
   }
@@ -171,25 +171,28 @@ inline void check_cut(const std::string& text, const StageParams& params, uint64
   if (stop < 0) stop = stage.finish(got);
   const auto show = [](const std::vector<std::pair<Section, std::string>>& sections) {
     std::string shown;
-    for (const auto& [section, part] : sections) shown += " " + std::to_string(static_cast<int>(section)) + " '" + part + "'";
+    for (const auto& [section, part] : sections)
+      shown += " " + std::to_string(static_cast<int>(section)) + " '" + part + "'";
     return shown.empty() ? " nothing" : shown;
   };
   if (got.sections != expected.sections() || stop != expected.stop) {
-    check::fail(__FILE__, __LINE__, "'" + text + "' cut " + std::to_string(cuts) + ":" + show(got.sections) + " instead of" +
-                                        show(expected.sections()) + ", stop " + std::to_string(stop) + " instead of " +
-                                        std::to_string(expected.stop));
+    check::fail(__FILE__, __LINE__,
+                "'" + text + "' cut " + std::to_string(cuts) + ":" + show(got.sections) + " instead of" +
+                    show(expected.sections()) + ", stop " + std::to_string(stop) + " instead of " +
+                    std::to_string(expected.stop));
   }
   if (got.entries != entries || got.n_tokens != n_counted) {
-    check::fail(__FILE__, __LINE__, "'" + text + "' cut " + std::to_string(cuts) + ": " +
-                                        std::to_string(got.entries.size()) + " entries instead of " +
-                                        std::to_string(entries.size()) + ", " + std::to_string(got.n_tokens) +
-                                        " tokens instead of " + std::to_string(n_counted));
+    check::fail(__FILE__, __LINE__,
+                "'" + text + "' cut " + std::to_string(cuts) + ": " + std::to_string(got.entries.size()) +
+                    " entries instead of " + std::to_string(entries.size()) + ", " + std::to_string(got.n_tokens) +
+                    " tokens instead of " + std::to_string(n_counted));
   }
 }
 
 // At every way to cut it.
 inline void check_every_cut(const std::string& text, const StageParams& params) {
-  for (uint64_t cuts = 0; cuts < uint64_t{1} << text.size(); cuts += 2) check_cut(text, params, cuts);   // bit 0 cuts nothing
+  // bit 0 cuts nothing
+  for (uint64_t cuts = 0; cuts < uint64_t{1} << text.size(); cuts += 2) check_cut(text, params, cuts);
 }
 
 }  // namespace monolith::testing

@@ -24,7 +24,7 @@ TEST(text_stage_spelled_markers_at_every_cut) {
     for (const std::string text : {"<t>ab</t>c", " \n<t>a</t>", "<<t></t>", "a<t>b</t>", "<t>a</</t>b", "</t></t>x",
                                    "<t>sss</t>sx", "<t", "  ", "a</t>a<t>b"}) {
       check_every_cut(text, {.reasoning = reasoning});
-      check_every_cut(text, {.reasoning = reasoning, .stops = {"s"}});   // not applied inside reasoning
+      check_every_cut(text, {.reasoning = reasoning, .stops = {"s"}});  // not applied inside reasoning
       check_every_cut(text, {.reasoning = reasoning, .stops = {"<t>", "</"}});
     }
   }
@@ -34,8 +34,9 @@ TEST(text_stage_line_breaks_at_markers_at_every_cut) {
   ReasoningParams reasoning;
   reasoning.open.text = "<t>";
   reasoning.close.text = "</t>";
-  for (const std::string text : {"<t>\na\n</t>\n\r\nb\nc", "<t>\n</t>\n\nb\n", "<t></t>\n", "<t>\n\n", "\n\nb\nc",
-                                 "<t>\n</</t>\n \nb", "<t>\nä</t>\nä", "<t>\na\n", "<t>a\n\n<\n</t>", "<t>a\r\n</t>b"}) {
+  for (const std::string text :
+       {"<t>\na\n</t>\n\r\nb\nc", "<t>\n</t>\n\nb\n", "<t></t>\n", "<t>\n\n", "\n\nb\nc", "<t>\n</</t>\n \nb",
+        "<t>\nä</t>\nä", "<t>\na\n", "<t>a\n\n<\n</t>", "<t>a\r\n</t>b"}) {
     check_every_cut(text, {.reasoning = reasoning});
     check_every_cut(text, {.reasoning = reasoning, .stops = {"\n", "\nb"}});
     check_every_cut(text, {.stops = {"\n\n"}});
@@ -83,7 +84,7 @@ TEST(text_stage_releases_what_cannot_match_any_more) {
   CHECK_EQ(got.content, "a ");
   CHECK_EQ(got.n_tokens, 1);
   stage.push(2, "sts", nullptr, got);
-  CHECK_EQ(got.content, "a stopst");   // the last s may begin anew
+  CHECK_EQ(got.content, "a stopst");  // the last s may begin anew
   CHECK_EQ(got.n_tokens, 3);
   CHECK_EQ(stage.finish(got), -1);
   CHECK_EQ(got.content, "a stopsts");
@@ -100,16 +101,16 @@ TEST(text_stage_marker_tokens) {
   CHECK_EQ(got.content, "");
   stage.push(100, "<think>", nullptr, got);
   CHECK(stage.in_reasoning());
-  stage.push(2, "a </think> x \xC3", nullptr, got);   // spelled: text, when the marker is a token
+  stage.push(2, "a </think> x \xC3", nullptr, got);  // spelled: text, when the marker is a token
   CHECK_EQ(got.reasoning, "a </think> x ");
   stage.push(101, "</think>", nullptr, got);
-  CHECK_EQ(got.reasoning, "a </think> x \xEF\xBF\xBD");   // a character cut by the marker
+  CHECK_EQ(got.reasoning, "a </think> x \xEF\xBF\xBD");  // a character cut by the marker
   CHECK_EQ(stage.reasoning_tokens(), 4);
   stage.push(3, "<think>", nullptr, got);
-  stage.push(100, "<think>", nullptr, got);   // never back: a user-defined token is its text
+  stage.push(100, "<think>", nullptr, got);  // never back: a user-defined token is its text
   CHECK_EQ(got.content, "<think><think>");
   CHECK(!stage.in_reasoning());
-  stage.push_control(102, "<|pad|>", nullptr, got);   // it has no text here
+  stage.push_control(102, "<|pad|>", nullptr, got);  // it has no text here
   CHECK_EQ(stage.push(4, "\xC3\xA4x", nullptr, got), 0);
   CHECK_EQ(got.content, "<think><think>\xC3\xA4");
   CHECK_EQ(stage.reasoning_tokens(), 4);
@@ -133,7 +134,7 @@ TEST(text_stage_leaves_out_line_breaks_behind_marker_tokens) {
   CHECK_EQ(got.reasoning, "why");
   CHECK_EQ(got.n_tokens, 2);
   CHECK_EQ(push(101, "</think>"), -1);
-  CHECK_EQ(push(4, "\n"), -1);   // not the stop string: it is no part of the content
+  CHECK_EQ(push(4, "\n"), -1);  // not the stop string: it is no part of the content
   CHECK_EQ(push(5, "\n47"), -1);
   CHECK_EQ(push(6, " - 45"), -1);
   CHECK_EQ(push(7, "\n"), 0);
@@ -142,7 +143,7 @@ TEST(text_stage_leaves_out_line_breaks_behind_marker_tokens) {
   CHECK(got.entries == (std::vector<TokenId>{5, 6}));
   CHECK_EQ(stage.reasoning_tokens(), 5);
 
-  Collected plain;   // without reasoning before it, content keeps its own
+  Collected plain;  // without reasoning before it, content keeps its own
   TextStage other(reasoning, {}, {}, false);
   other.push(1, "\n", nullptr, plain);
   other.push(2, "\n47", nullptr, plain);
@@ -182,13 +183,15 @@ TEST(text_stage_attaches_logprobs_to_the_piece_that_releases_their_text) {
     return stage.push(token, bytes, &entry, got);
   };
   push(1, "a");
-  push(2, "\xE6\xBC");   // half a character
+  push(2, "\xE6\xBC");  // half a character
   CHECK(got.entries == std::vector<TokenId>{1});
-  push(3, "\xA2" "E");   // completes it, and may begin a stop string
+  push(3,
+       "\xA2"
+       "E");  // completes it, and may begin a stop string
   CHECK(got.entries == (std::vector<TokenId>{1, 2, 3}));
   push(4, "N");
   CHECK_EQ(push(5, "D"), 0);
-  CHECK(got.entries == (std::vector<TokenId>{1, 2, 3}));   // no text of 4 and 5 was released
+  CHECK(got.entries == (std::vector<TokenId>{1, 2, 3}));  // no text of 4 and 5 was released
 }
 
 }  // namespace

@@ -70,8 +70,7 @@ class GgufBuilder {
   std::string magic = "GGUF";
   uint32_t version = 3;
   std::optional<uint64_t> n_tensors, n_metadata;
-  size_t alignment =
-      32;   // of the data section; write the key general.alignment yourself if it differs
+  size_t alignment = 32;  // of the data section; write the key general.alignment yourself if it differs
 
   template <typename T>
   GgufBuilder& scalar(std::string_view key, T value) {
@@ -113,8 +112,7 @@ class GgufBuilder {
 
   // A tensor with its data; `offset` overrides where the table says that it lies.
   GgufBuilder& tensor(std::string_view name, uint32_t type, std::initializer_list<uint64_t> dims,
-                      std::span<const std::byte> data,
-                      std::optional<uint64_t> offset = std::nullopt) {
+                      std::span<const std::byte> data, std::optional<uint64_t> offset = std::nullopt) {
     data_.resize((data_.size() + alignment - 1) / alignment * alignment);
     put_string(table_, name);
     put(table_, static_cast<uint32_t>(dims.size()));

@@ -18,20 +18,16 @@ using namespace monolith::testing;
 
 namespace {
 
-bool mentions(const Error& error, std::string_view text) {
-  return error.message.find(text) != std::string::npos;
-}
+bool mentions(const Error& error, std::string_view text) { return error.message.find(text) != std::string::npos; }
 
 // A file in a fresh folder, removed at the end.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const Bytes& bytes) {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "monolith-gguf-XXXXXX").string();
+    std::string pattern = (std::filesystem::temp_directory_path() / "monolith-gguf-XXXXXX").string();
     folder_ = ::mkdtemp(pattern.data()) != nullptr ? pattern : "";
     std::ofstream(path(), std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   }
   ~TemporaryFile() {
     std::error_code ignored;
@@ -108,10 +104,9 @@ TEST(gguf_reads_every_value_type) {
   CHECK(file.tensor("absent") == nullptr);
 
   for (const Error& error :
-       {file.unsigned_integer("i8").error(), file.unsigned_integer("f32").error(),
-        file.string("u8").error(), file.boolean("u8").error(), file.number("text").error(),
-        file.strings("floats").error(), file.integers("floats").error(),
-        file.integers("longs").error(), file.numbers("texts").error()})
+       {file.unsigned_integer("i8").error(), file.unsigned_integer("f32").error(), file.string("u8").error(),
+        file.boolean("u8").error(), file.number("text").error(), file.strings("floats").error(),
+        file.integers("floats").error(), file.integers("longs").error(), file.numbers("texts").error()})
     CHECK(error.code == ErrorCode::kInvalidFile);
   CHECK(mentions(file.unsigned_integer("i8").error(), "'i8' is -100"));
   CHECK(mentions(file.string("u8").error(), "'u8' is of type uint8, expected a string"));
@@ -120,8 +115,7 @@ TEST(gguf_reads_every_value_type) {
 }
 
 TEST(gguf_refuses_numbers_that_are_not_finite) {
-  for (float value :
-       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+  for (float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     const Bytes bytes = GgufBuilder().scalar<float>("rope", value).build();
     const auto file = GgufFile::parse(bytes);
     REQUIRE(file.ok());
@@ -180,8 +174,7 @@ TEST(gguf_open_names_the_path_and_the_reason) {
 
   const auto nothing = GgufFile::open(empty.path());
   REQUIRE(!nothing.ok());
-  CHECK(nothing.error().code == ErrorCode::kInvalidFile &&
-        mentions(nothing.error(), "model.gguf: the file is empty"));
+  CHECK(nothing.error().code == ErrorCode::kInvalidFile && mentions(nothing.error(), "model.gguf: the file is empty"));
 
   const auto device = GgufFile::open("/dev/zero");
   REQUIRE(!device.ok());
@@ -211,16 +204,11 @@ TEST(gguf_reads_the_golden_models) {
     TensorType matrices;
   };
   const Expected table[] = {
-      {"llama.f32", "llama", 25, 21, TensorType::kF32},
-      {"llama.f16", "llama", 25, 21, TensorType::kF16},
-      {"llama.bf16", "llama", 25, 21, TensorType::kBF16},
-      {"llama.q8_0", "llama", 25, 21, TensorType::kQ8_0},
-      {"llama.q4_0", "llama", 25, 21, TensorType::kQ4_0},
-      {"llama.q4_k", "llama", 25, 21, TensorType::kQ4_K},
-      {"llama.q6_k", "llama", 25, 21, TensorType::kQ6_K},
-      {"llama-rope3.f16", "llama", 22, 22, TensorType::kF16},
-      {"qwen2.f16", "qwen2", 22, 26, TensorType::kF16},
-      {"qwen3.f16", "qwen3", 24, 25, TensorType::kF16},
+      {"llama.f32", "llama", 25, 21, TensorType::kF32},   {"llama.f16", "llama", 25, 21, TensorType::kF16},
+      {"llama.bf16", "llama", 25, 21, TensorType::kBF16}, {"llama.q8_0", "llama", 25, 21, TensorType::kQ8_0},
+      {"llama.q4_0", "llama", 25, 21, TensorType::kQ4_0}, {"llama.q4_k", "llama", 25, 21, TensorType::kQ4_K},
+      {"llama.q6_k", "llama", 25, 21, TensorType::kQ6_K}, {"llama-rope3.f16", "llama", 22, 22, TensorType::kF16},
+      {"qwen2.f16", "qwen2", 22, 26, TensorType::kF16},   {"qwen3.f16", "qwen3", 24, 25, TensorType::kF16},
   };
   for (const Expected& expected : table) {
     const std::string path = check::vectors_path(std::string("models/") + expected.file + ".gguf");
@@ -235,8 +223,7 @@ TEST(gguf_reads_the_golden_models) {
     const std::string prefix = std::string(expected.architecture) + ".";
     CHECK_EQ(file.unsigned_integer(prefix + "block_count")->value(), uint64_t{2});
     CHECK_EQ(file.unsigned_integer(prefix + "embedding_length")->value(), uint64_t{256});
-    CHECK(std::abs(file.number(prefix + "attention.layer_norm_rms_epsilon")->value_or(0) - 1e-5) <
-          1e-5);
+    CHECK(std::abs(file.number(prefix + "attention.layer_norm_rms_epsilon")->value_or(0) - 1e-5) < 1e-5);
     const auto tokens = file.strings("tokenizer.ggml.tokens");
     REQUIRE(tokens.ok() && tokens->has_value());
     const GgufTensor* embeddings = file.tensor("token_embd.weight");
@@ -260,8 +247,7 @@ TEST(gguf_reads_the_golden_vocabularies) {
                             {"deepseek-coder", "gpt2", 32256, 31757},
                             {"llama-spm", "llama", 32000, 0}};
   for (const Expected& expected : table) {
-    const std::string path =
-        check::vectors_path(std::string("tokenizers/") + expected.file + ".gguf");
+    const std::string path = check::vectors_path(std::string("tokenizers/") + expected.file + ".gguf");
     if (path.empty()) return check::skip("no golden vectors");
     const auto file = GgufFile::open(path);
     REQUIRE(file.ok());
@@ -292,9 +278,12 @@ struct SplitModel {
     for (uint16_t i = 0; i < count; ++i) {
       GgufBuilder part;
       if (i == 0) part.string("general.architecture", "llama");
-      part.scalar<uint16_t>("split.no", i).scalar<uint16_t>("split.count", count).scalar<int32_t>("split.tensors.count", n_tensors);
+      part.scalar<uint16_t>("split.no", i)
+          .scalar<uint16_t>("split.count", count)
+          .scalar<int32_t>("split.tensors.count", n_tensors);
       const std::vector<float> values(8, static_cast<float>(i));
-      part.tensor(i + 1 == count && twin ? twin : "t" + std::to_string(i), TensorType::kF32, {8}, std::as_bytes(std::span(values)));
+      part.tensor(i + 1 == count && twin ? twin : "t" + std::to_string(i), TensorType::kF32, {8},
+                  std::as_bytes(std::span(values)));
       const Bytes bytes = part.build();
       std::ofstream(folder + name(i + 1, count), std::ios::binary)
           .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
@@ -306,7 +295,8 @@ void check_split_refused(const std::string& path, ErrorCode code, std::string_vi
   const auto file = GgufFile::open(path);
   if (file) return check::fail(__FILE__, __LINE__, "opened " + path);
   CHECK_EQ(static_cast<int>(file.error().code), static_cast<int>(code));
-  if (!mentions(file.error(), part)) check::fail(__FILE__, __LINE__, "expected '" + std::string(part) + "' in: " + file.error().message);
+  if (!mentions(file.error(), part))
+    check::fail(__FILE__, __LINE__, "expected '" + std::string(part) + "' in: " + file.error().message);
 }
 
 }  // namespace
@@ -338,20 +328,22 @@ TEST(gguf_reads_values_of_one_and_two_bits) {
     const int bits = i + 1, of_block = bits == 1 ? 128 : 64;
     std::vector<uint8_t> blocks;
     for (int block = 0; block < 6; ++block) {
-      constexpr uint16_t kScales[] = {0x3c00, 0xb800, 0x0001, 0x4248};   // 1, -0.5, the least, 3.140625
+      constexpr uint16_t kScales[] = {0x3c00, 0xb800, 0x0001, 0x4248};  // 1, -0.5, the least, 3.140625
       constexpr float kValues[] = {1, -0.5f, 0x1p-24f, 3.140625f};
       blocks.push_back(static_cast<uint8_t>(kScales[block % 4]));
       blocks.push_back(static_cast<uint8_t>(kScales[block % 4] >> 8));
       for (int byte = 0; byte < 16; ++byte) blocks.push_back(static_cast<uint8_t>(block * 151 + byte * 77 + 5));
       for (int value = 0; value < of_block; ++value) {
-        const int code = blocks[blocks.size() - 16 + static_cast<size_t>(value * bits / 8)] >> (value * bits % 8) & ((1 << bits) - 1);
+        const int code = blocks[blocks.size() - 16 + static_cast<size_t>(value * bits / 8)] >> (value * bits % 8) &
+                         ((1 << bits) - 1);
         expected[i].push_back(kValues[block % 4] * static_cast<float>(bits == 1 ? 2 * code - 1 : code - 1));
       }
     }
     GgufBuilder part;
     if (i == 0) part.string("general.architecture", "llama");
     part.scalar<uint16_t>("split.no", i).scalar<uint16_t>("split.count", 2).scalar<int32_t>("split.tensors.count", 2);
-    part.tensor("t" + std::to_string(i), 41u + i, {static_cast<uint64_t>(2 * of_block), 3}, std::as_bytes(std::span(blocks)));
+    part.tensor("t" + std::to_string(i), 41u + i, {static_cast<uint64_t>(2 * of_block), 3},
+                std::as_bytes(std::span(blocks)));
     const Bytes bytes = part.build();
     std::ofstream(folder.folder() + SplitModel::name(i + 1, 2), std::ios::binary)
         .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
@@ -365,7 +357,7 @@ TEST(gguf_reads_values_of_one_and_two_bits) {
     CHECK(tensor->type == TensorType::kQ4_0);
     const size_t row = tensor->bytes() / 3;
     const auto values = static_cast<size_t>(tensor->shape[0]);
-    for (size_t at = 0; at < 3; ++at) {   // and rows alone
+    for (size_t at = 0; at < 3; ++at) {  // and rows alone
       std::vector<float> floats(values);
       dequantize(tensor->type, (*file)->read(*tensor, at * row, row, scratch).data(), tensor->shape[0], floats.data());
       for (size_t value = 0; value < values; ++value) CHECK_EQ(floats[value], expected[i][at * values + value]);
@@ -378,15 +370,20 @@ TEST(gguf_refuses_split_models_that_are_not_whole_by_the_part) {
   const TemporaryFile folder({});
   const std::string at = folder.folder();
   SplitModel().write(at);
-  check_split_refused(at + SplitModel::name(2, 3), ErrorCode::kInvalidArgument, "name the first one, " + at + SplitModel::name(1, 3));
+  check_split_refused(at + SplitModel::name(2, 3), ErrorCode::kInvalidArgument,
+                      "name the first one, " + at + SplitModel::name(1, 3));
   std::filesystem::copy(at + SplitModel::name(1, 3), at + "/renamed.gguf");
   check_split_refused(at + "/renamed.gguf", ErrorCode::kInvalidArgument, "must keep their names");
-  std::filesystem::copy(at + SplitModel::name(2, 3), at + SplitModel::name(3, 3), std::filesystem::copy_options::overwrite_existing);
-  check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kInvalidFile, SplitModel::name(3, 3) + ": is not part 3 of 3");
+  std::filesystem::copy(at + SplitModel::name(2, 3), at + SplitModel::name(3, 3),
+                        std::filesystem::copy_options::overwrite_existing);
+  check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kInvalidFile,
+                      SplitModel::name(3, 3) + ": is not part 3 of 3");
   std::filesystem::remove(at + SplitModel::name(2, 3));
-  check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kIo, at + SplitModel::name(1, 3) + ": part 2 of 3 cannot be read: " + at + SplitModel::name(2, 3));
+  check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kIo,
+                      at + SplitModel::name(1, 3) + ": part 2 of 3 cannot be read: " + at + SplitModel::name(2, 3));
   SplitModel{.n_tensors = 4}.write(at);
-  check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kInvalidFile, "have 3 tensors, split.tensors.count says 4");
+  check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kInvalidFile,
+                      "have 3 tensors, split.tensors.count says 4");
   SplitModel{.twin = "t0"}.write(at);
   check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kInvalidFile, "tensor 't0' occurs in two parts");
   std::ofstream(at + SplitModel::name(2, 3), std::ios::binary) << "GGUF";

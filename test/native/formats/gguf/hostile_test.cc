@@ -33,9 +33,7 @@ Bytes text(std::string_view t) {
   put_text(out, t);
   return out;
 }
-Bytes one(uint8_t value) {
-  return {static_cast<std::byte>(value)};
-}
+Bytes one(uint8_t value) { return {static_cast<std::byte>(value)}; }
 Bytes length_only(uint64_t length) {
   Bytes out;
   put(out, length);
@@ -47,13 +45,11 @@ Bytes with_version(uint32_t version) {
   return builder.build();
 }
 // One tensor "w" of 64 bytes (F32 16 values unless told otherwise), in all ways wrong.
-Bytes with_tensor(uint32_t type, std::initializer_list<uint64_t> dims,
-                  std::optional<uint64_t> offset = {}, size_t bytes = 64) {
+Bytes with_tensor(uint32_t type, std::initializer_list<uint64_t> dims, std::optional<uint64_t> offset = {},
+                  size_t bytes = 64) {
   return GgufBuilder().tensor("w", type, dims, Bytes(bytes), offset).build();
 }
-Bytes with_name(std::string_view name) {
-  return GgufBuilder().tensor(name, TensorType::kF32, {16}, Bytes(64)).build();
-}
+Bytes with_name(std::string_view name) { return GgufBuilder().tensor(name, TensorType::kF32, {16}, Bytes(64)).build(); }
 Bytes with_alignment(uint32_t alignment) {
   return GgufBuilder()
       .scalar<uint32_t>("general.alignment", alignment)
@@ -69,18 +65,15 @@ Bytes with_array(uint32_t element_type, uint64_t count, const Bytes& body = {}) 
 const Attack kAttacks[] = {
     // What is not GGUF 3 at all.
     {"empty", [] { return Bytes(); }, ErrorCode::kInvalidFile, "the file is empty"},
-    {"other_magic", [] { return text("JUNKJUNKJUNKJUNK"); }, ErrorCode::kInvalidFile,
-     "begins with 'JUNK'"},
+    {"other_magic", [] { return text("JUNKJUNKJUNKJUNK"); }, ErrorCode::kInvalidFile, "begins with 'JUNK'"},
     {"binary_magic", [] { return Bytes(24); }, ErrorCode::kInvalidFile, "'\\x00\\x00\\x00\\x00'"},
-    {"lfs_pointer", [] { return text("version https://git-lfs.github.com/spec/v1\n"); },
-     ErrorCode::kInvalidFile, "Git LFS pointer"},
+    {"lfs_pointer", [] { return text("version https://git-lfs.github.com/spec/v1\n"); }, ErrorCode::kInvalidFile,
+     "Git LFS pointer"},
     {"old_ggml", [] { return text("tjgg\3\0\0\0"); }, ErrorCode::kInvalidFile, "old GGML file"},
     {"web_page", [] { return text("<!DOCTYPE html><html>"); }, ErrorCode::kInvalidFile, "HTML"},
     {"version_0", [] { return with_version(0); }, ErrorCode::kInvalidFile, "version 0"},
-    {"version_1", [] { return with_version(1); }, ErrorCode::kUnsupported,
-     "version 1 of the format; only version 3"},
-    {"version_2", [] { return with_version(2); }, ErrorCode::kUnsupported,
-     "version 2 of the format; only version 3"},
+    {"version_1", [] { return with_version(1); }, ErrorCode::kUnsupported, "version 1 of the format; only version 3"},
+    {"version_2", [] { return with_version(2); }, ErrorCode::kUnsupported, "version 2 of the format; only version 3"},
     {"version_4", [] { return with_version(4); }, ErrorCode::kUnsupported, "version 4"},
     {"big_endian", [] { return with_version(0x03000000); }, ErrorCode::kUnsupported, "big-endian"},
     // Counts.
@@ -101,7 +94,7 @@ const Attack kAttacks[] = {
     {"tensor_count",
      [] {
        GgufBuilder builder;
-       builder.n_tensors = uint64_t{1} << 61;   // times any entry size wraps
+       builder.n_tensors = uint64_t{1} << 61;  // times any entry size wraps
        return builder.build();
      },
      ErrorCode::kInvalidFile, "claims 2305843009213693952 tensors"},
@@ -113,8 +106,8 @@ const Attack kAttacks[] = {
      },
      ErrorCode::kInvalidFile, "tensor table, which claims 2"},
     // Keys and values.
-    {"key_length", [] { return GgufBuilder().raw("k", 77, length_only(kHuge)).build(); },
-     ErrorCode::kInvalidFile, "'k' has unknown value type 77"},
+    {"key_length", [] { return GgufBuilder().raw("k", 77, length_only(kHuge)).build(); }, ErrorCode::kInvalidFile,
+     "'k' has unknown value type 77"},
     {"key_longer_than_file",
      [] {
        Bytes bytes = GgufBuilder().scalar<uint64_t>("key", 1).build();
@@ -122,49 +115,41 @@ const Attack kAttacks[] = {
        return bytes;
      },
      ErrorCode::kInvalidFile, "the key of metadata entry 0 (at byte 24"},
-    {"key_empty", [] { return GgufBuilder().scalar<uint64_t>("", 1).build(); },
-     ErrorCode::kInvalidFile, "invalid key: ''"},
-    {"key_with_nul",
-     [] { return GgufBuilder().scalar<uint64_t>(std::string_view("a\0b", 3), 1).build(); },
+    {"key_empty", [] { return GgufBuilder().scalar<uint64_t>("", 1).build(); }, ErrorCode::kInvalidFile,
+     "invalid key: ''"},
+    {"key_with_nul", [] { return GgufBuilder().scalar<uint64_t>(std::string_view("a\0b", 3), 1).build(); },
      ErrorCode::kInvalidFile, "'a\\x00b'"},
-    {"key_too_long",
-     [] { return GgufBuilder().scalar<uint64_t>(std::string(65536, 'k'), 1).build(); },
+    {"key_too_long", [] { return GgufBuilder().scalar<uint64_t>(std::string(65536, 'k'), 1).build(); },
      ErrorCode::kInvalidFile, "invalid key: 'kkk"},
-    {"key_twice",
-     [] {
-       return GgufBuilder().scalar<uint8_t>("k.a", 1).string("k.b", "").string("k.a", "").build();
-     },
+    {"key_twice", [] { return GgufBuilder().scalar<uint8_t>("k.a", 1).string("k.b", "").string("k.a", "").build(); },
      ErrorCode::kInvalidFile, "key 'k.a' occurs twice"},
-    {"string_length",
-     [] { return GgufBuilder().raw("text", kString, length_only(kHuge - 7)).build(); },
+    {"string_length", [] { return GgufBuilder().raw("text", kString, length_only(kHuge - 7)).build(); },
      ErrorCode::kInvalidFile, "the string of metadata key 'text'"},
-    {"boolean_2", [] { return GgufBuilder().raw("flag", kBool, one(2)).build(); },
-     ErrorCode::kInvalidFile, "'flag' holds the boolean 2"},
-    {"boolean_in_array", [] { return with_array(kBool, 1, one(255)); }, ErrorCode::kInvalidFile,
-     "boolean 255"},
+    {"boolean_2", [] { return GgufBuilder().raw("flag", kBool, one(2)).build(); }, ErrorCode::kInvalidFile,
+     "'flag' holds the boolean 2"},
+    {"boolean_in_array", [] { return with_array(kBool, 1, one(255)); }, ErrorCode::kInvalidFile, "boolean 255"},
     // Arrays.
     {"array_element_type", [] { return with_array(13, 1, Bytes(8)); }, ErrorCode::kInvalidFile,
      "'list' has unknown element type 13"},
-    {"array_element_type_negative", [] { return with_array(0xffffffff, 1, Bytes(8)); },
-     ErrorCode::kInvalidFile, "unknown element type 4294967295"},
-    {"array_of_arrays", [] { return with_array(kArray, 1, GgufBuilder::array_header(0, 0)); },
-     ErrorCode::kUnsupported, "'list' is an array of arrays"},
+    {"array_element_type_negative", [] { return with_array(0xffffffff, 1, Bytes(8)); }, ErrorCode::kInvalidFile,
+     "unknown element type 4294967295"},
+    {"array_of_arrays", [] { return with_array(kArray, 1, GgufBuilder::array_header(0, 0)); }, ErrorCode::kUnsupported,
+     "'list' is an array of arrays"},
     {"array_count", [] { return with_array(0, kHuge, Bytes(8)); }, ErrorCode::kInvalidFile,
      "claims 18446744073709551615 elements of type uint8"},
-    {"array_count_wraps", [] { return with_array(10, (uint64_t{1} << 61) + 1, Bytes(8)); },
-     ErrorCode::kInvalidFile, "elements of type uint64"},
-    {"string_array_count", [] { return with_array(kString, 1 << 30, Bytes(80)); },
-     ErrorCode::kInvalidFile, "claims 1073741824 elements of type string"},
-    {"string_array_length", [] { return with_array(kString, 1, length_only(1)); },
-     ErrorCode::kInvalidFile, "string 0 of metadata key 'list'"},
+    {"array_count_wraps", [] { return with_array(10, (uint64_t{1} << 61) + 1, Bytes(8)); }, ErrorCode::kInvalidFile,
+     "elements of type uint64"},
+    {"string_array_count", [] { return with_array(kString, 1 << 30, Bytes(80)); }, ErrorCode::kInvalidFile,
+     "claims 1073741824 elements of type string"},
+    {"string_array_length", [] { return with_array(kString, 1, length_only(1)); }, ErrorCode::kInvalidFile,
+     "string 0 of metadata key 'list'"},
     // The two keys that steer the parser.
-    {"alignment_0", [] { return with_alignment(0); }, ErrorCode::kInvalidFile,
-     "general.alignment is 0"},
+    {"alignment_0", [] { return with_alignment(0); }, ErrorCode::kInvalidFile, "general.alignment is 0"},
     {"alignment_3", [] { return with_alignment(3); }, ErrorCode::kInvalidFile, "power of two"},
     {"alignment_4", [] { return with_alignment(4); }, ErrorCode::kInvalidFile, "at least 8"},
     {"alignment_24", [] { return with_alignment(24); }, ErrorCode::kInvalidFile, "power of two"},
-    {"alignment_pads_past_the_end", [] { return with_alignment(uint32_t{1} << 31); },
-     ErrorCode::kInvalidFile, "padding before the tensor data"},
+    {"alignment_pads_past_the_end", [] { return with_alignment(uint32_t{1} << 31); }, ErrorCode::kInvalidFile,
+     "padding before the tensor data"},
     {"alignment_wraps",
      [] {
        return GgufBuilder()
@@ -173,17 +158,14 @@ const Attack kAttacks[] = {
            .build();
      },
      ErrorCode::kInvalidFile, "general.alignment is 9223372036854775808"},
-    {"alignment_type", [] { return GgufBuilder().string("general.alignment", "32").build(); },
-     ErrorCode::kInvalidFile, "'general.alignment' is of type string"},
-    {"split", [] { return GgufBuilder().scalar<uint16_t>("split.count", 3).build(); },
-     ErrorCode::kUnsupported, "one of 3 parts of a split model"},
+    {"alignment_type", [] { return GgufBuilder().string("general.alignment", "32").build(); }, ErrorCode::kInvalidFile,
+     "'general.alignment' is of type string"},
+    {"split", [] { return GgufBuilder().scalar<uint16_t>("split.count", 3).build(); }, ErrorCode::kUnsupported,
+     "one of 3 parts of a split model"},
     // Tensors.
-    {"tensor_name_empty", [] { return with_name(""); }, ErrorCode::kInvalidFile,
-     "tensor 0 has an invalid name"},
-    {"tensor_name_nul", [] { return with_name(std::string_view("w\0x", 3)); },
-     ErrorCode::kInvalidFile, "'w\\x00x'"},
-    {"tensor_name_257", [] { return with_name(std::string(257, 'n')); }, ErrorCode::kInvalidFile,
-     "1 to 256 bytes"},
+    {"tensor_name_empty", [] { return with_name(""); }, ErrorCode::kInvalidFile, "tensor 0 has an invalid name"},
+    {"tensor_name_nul", [] { return with_name(std::string_view("w\0x", 3)); }, ErrorCode::kInvalidFile, "'w\\x00x'"},
+    {"tensor_name_257", [] { return with_name(std::string(257, 'n')); }, ErrorCode::kInvalidFile, "1 to 256 bytes"},
     {"tensor_twice",
      [] {
        return GgufBuilder()
@@ -192,8 +174,7 @@ const Attack kAttacks[] = {
            .build();
      },
      ErrorCode::kInvalidFile, "tensor 'w' occurs twice"},
-    {"dims_none", [] { return with_tensor(kF32, {}); }, ErrorCode::kInvalidFile,
-     "has 0 dimensions"},
+    {"dims_none", [] { return with_tensor(kF32, {}); }, ErrorCode::kInvalidFile, "has 0 dimensions"},
     {"dims_five",
      [] {
        return with_tensor(kF32, {1, 1, 1, 1, 16});
@@ -204,15 +185,14 @@ const Attack kAttacks[] = {
        return with_tensor(kF32, {16, 0});
      },
      ErrorCode::kInvalidFile, "dimension 1 is 0"},
-    {"dim_negative", [] { return with_tensor(kF32, {kHuge}); }, ErrorCode::kInvalidFile,
-     "overflows"},
+    {"dim_negative", [] { return with_tensor(kF32, {kHuge}); }, ErrorCode::kInvalidFile, "overflows"},
     {"dims_wrap_to_small",
      [] {
        return with_tensor(kF32, {uint64_t{1} << 32, uint64_t{1} << 32});
      },
      ErrorCode::kInvalidFile, "dimension 1 is 4294967296, and the number of values overflows"},
-    {"dims_wrap_in_bytes", [] { return with_tensor(kF32, {uint64_t{1} << 62}); },
-     ErrorCode::kInvalidFile, "size in bytes overflows"},
+    {"dims_wrap_in_bytes", [] { return with_tensor(kF32, {uint64_t{1} << 62}); }, ErrorCode::kInvalidFile,
+     "size in bytes overflows"},
     {"row_not_whole_blocks", [] { return with_tensor(kQ8_0, {33}); }, ErrorCode::kInvalidFile,
      "rows of 33 values do not fill whole blocks of Q8_0 (32 values)"},
     // 2 rows of 16 are one block's worth of values, but no row is.
@@ -221,34 +201,24 @@ const Attack kAttacks[] = {
        return with_tensor(kQ8_0, {16, 2});
      },
      ErrorCode::kInvalidFile, "rows of 16"},
-    {"type_known_but_unsupported", [] { return with_tensor(24, {128}, 0, 128); },
-     ErrorCode::kUnsupported, "tensor 'w' has type I8 (ggml type 24)"},
+    {"type_known_but_unsupported", [] { return with_tensor(24, {128}, 0, 128); }, ErrorCode::kUnsupported,
+     "tensor 'w' has type I8 (ggml type 24)"},
     {"row_not_whole_blocks_of_bits", [] { return with_tensor(41, {64}, 0, 18); }, ErrorCode::kInvalidFile,
      "rows of 64 values do not fill whole blocks of Q1_0 (128 values)"},
     {"bits_beyond_the_end", [] { return with_tensor(42, {128}, 0, 35); }, ErrorCode::kInvalidFile, "needs 36 bytes"},
-    {"type_withdrawn", [] { return with_tensor(4, {32}); }, ErrorCode::kUnsupported,
-     "type Q4_2 (ggml type 4)"},
-    {"type_unknown", [] { return with_tensor(99, {32}); }, ErrorCode::kUnsupported,
-     "type unknown (ggml type 99)"},
-    {"type_negative", [] { return with_tensor(0xffffffff, {32}); }, ErrorCode::kUnsupported,
-     "ggml type 4294967295"},
+    {"type_withdrawn", [] { return with_tensor(4, {32}); }, ErrorCode::kUnsupported, "type Q4_2 (ggml type 4)"},
+    {"type_unknown", [] { return with_tensor(99, {32}); }, ErrorCode::kUnsupported, "type unknown (ggml type 99)"},
+    {"type_negative", [] { return with_tensor(0xffffffff, {32}); }, ErrorCode::kUnsupported, "ggml type 4294967295"},
     {"offset_unaligned", [] { return with_tensor(kF32, {8}, 4); }, ErrorCode::kInvalidFile,
      "offset 4, not a multiple of the alignment 32"},
     {"offset_past_the_end", [] { return with_tensor(kF32, {16}, 64); }, ErrorCode::kInvalidFile,
      "needs 64 bytes at offset 64 of the tensor data, which has 64 bytes"},
-    {"offset_overlaps_the_end", [] { return with_tensor(kF32, {16}, 32); }, ErrorCode::kInvalidFile,
-     "truncated"},
+    {"offset_overlaps_the_end", [] { return with_tensor(kF32, {16}, 32); }, ErrorCode::kInvalidFile, "truncated"},
     {"offset_wraps", [] { return with_tensor(kF32, {16}, kHuge - 31); }, ErrorCode::kInvalidFile,
      "offset 18446744073709551584"},
-    {"size_past_the_end", [] { return with_tensor(kF32, {17}); }, ErrorCode::kInvalidFile,
-     "needs 68 bytes"},
+    {"size_past_the_end", [] { return with_tensor(kF32, {17}); }, ErrorCode::kInvalidFile, "needs 68 bytes"},
     {"tensors_overlap",
-     [] {
-       return GgufBuilder()
-           .tensor("a", kF32, {16}, Bytes(64), 32)
-           .tensor("b", kF32, {16}, Bytes(64), 0)
-           .build();
-     },
+     [] { return GgufBuilder().tensor("a", kF32, {16}, Bytes(64), 32).tensor("b", kF32, {16}, Bytes(64), 0).build(); },
      ErrorCode::kInvalidFile, "tensors 'b' and 'a' overlap"},
 };
 
@@ -290,10 +260,9 @@ TEST(gguf_refuses_each_attack_by_name) {
 TEST(gguf_tolerates_what_is_harmless) {
   Bytes trailing = with_tensor(kF32, {16});
   trailing.resize(trailing.size() + 1000);
-  for (const Bytes& bytes :
-       {trailing, GgufBuilder().build(), with_name(std::string(256, 'n')), with_alignment(32),
-        GgufBuilder().scalar<uint16_t>("split.count", 1).build(), with_name("Gewicht \xc3\xa4"),
-        GgufBuilder().string("tokenizer.chat_template", std::string(70000, '{')).build()}) {
+  for (const Bytes& bytes : {trailing, GgufBuilder().build(), with_name(std::string(256, 'n')), with_alignment(32),
+                             GgufBuilder().scalar<uint16_t>("split.count", 1).build(), with_name("Gewicht \xc3\xa4"),
+                             GgufBuilder().string("tokenizer.chat_template", std::string(70000, '{')).build()}) {
     const auto file = GgufFile::parse(bytes);
     if (!file.ok()) check::fail(__FILE__, __LINE__, file.error().message);
     if (file.ok()) touch_everything(**file, bytes);
@@ -307,7 +276,7 @@ TEST(gguf_refuses_a_file_cut_at_any_byte) {
   touch_everything(**intact, whole);
   for (size_t size = 0; size < whole.size(); ++size) {
     const Bytes cut(whole.begin(),
-                    whole.begin() + static_cast<std::ptrdiff_t>(size));   // exactly sized
+                    whole.begin() + static_cast<std::ptrdiff_t>(size));  // exactly sized
     const auto file = GgufFile::parse(cut);
     if (file.ok())
       check::fail(__FILE__, __LINE__, "accepted when cut to " + std::to_string(size) + " bytes");
@@ -335,5 +304,5 @@ TEST(gguf_survives_bit_flips) {
       CHECK(!file.error().message.empty() && file.error().message.size() < 1000);
     }
   }
-  CHECK(accepted > 100 && accepted < 19900);   // both outcomes were exercised
+  CHECK(accepted > 100 && accepted < 19900);  // both outcomes were exercised
 }

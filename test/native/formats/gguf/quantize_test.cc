@@ -16,10 +16,10 @@ TEST(quantized_matrices_are_llama_cpps_bytes) {
   if (source.empty()) return check::skip("the golden vectors are not here");
   const auto floats = GgufFile::open(source);
   REQUIRE(floats.ok());
-  for (const auto& [name, type] : {std::pair{"models/llama.q8_0.gguf", TensorType::kQ8_0},
-                                   std::pair{"models/llama.q4_0.gguf", TensorType::kQ4_0},
-                                   std::pair{"models/llama.q4_k.gguf", TensorType::kQ4_K},
-                                   std::pair{"models/llama.q6_k.gguf", TensorType::kQ6_K}}) {
+  for (const auto& [name, type] :
+       {std::pair{"models/llama.q8_0.gguf", TensorType::kQ8_0}, std::pair{"models/llama.q4_0.gguf", TensorType::kQ4_0},
+        std::pair{"models/llama.q4_k.gguf", TensorType::kQ4_K},
+        std::pair{"models/llama.q6_k.gguf", TensorType::kQ6_K}}) {
     const auto file = GgufFile::open(check::vectors_path(name));
     REQUIRE(file.ok());
     size_t compared = 0;
@@ -41,7 +41,7 @@ TEST(quantizing_is_as_near_as_the_scale_allows) {
   uint32_t random = 9;
   for (int round = 0; round < 200; ++round) {
     std::vector<float> values(64), back(64);
-    for (float& value : values) {   // large enough for scales that are no subnormal halves
+    for (float& value : values) {  // large enough for scales that are no subnormal halves
       random = random * 1664525 + 1013904223;
       value = (static_cast<float>(random >> 8) / 8388608.0f - 1) * std::exp2(static_cast<float>(round % 14));
     }
@@ -95,13 +95,13 @@ TEST(rows_are_gathered) {
   std::vector<float> a(8), b(16);
   for (size_t i = 0; i < 8; ++i) a[i] = static_cast<float>(i);
   for (size_t i = 0; i < 16; ++i) b[i] = static_cast<float>(8 + i);
-  TensorSource source{.type = TensorType::kF32, .cols = 2,
-                      .parts = {std::as_bytes(std::span(a)), std::as_bytes(std::span(b))}};
+  TensorSource source{
+      .type = TensorType::kF32, .cols = 2, .parts = {std::as_bytes(std::span(a)), std::as_bytes(std::span(b))}};
   REQUIRE(source.rows() == 12);
   std::vector<float> out(8);
-  read_rows(source, TensorType::kF32, 2, 4, 1, reinterpret_cast<std::byte*>(out.data()));   // from both parts
+  read_rows(source, TensorType::kF32, 2, 4, 1, reinterpret_cast<std::byte*>(out.data()));  // from both parts
   CHECK(out == (std::vector<float>{4, 5, 6, 7, 8, 9, 10, 11}));
   CHECK(can_store(source, TensorType::kF32));
-  CHECK(!can_store(source, TensorType::kQ8_0));   // two values make no block
+  CHECK(!can_store(source, TensorType::kQ8_0));  // two values make no block
   CHECK(!can_store(source, TensorType::kQ4_K));
 }

@@ -21,8 +21,7 @@ namespace {
 template <size_t N>
 std::vector<float> decode(TensorType type, const std::array<uint8_t, N>& block) {
   const TensorTypeTraits& traits = traits_of(type);
-  std::vector<float> out(N / static_cast<size_t>(traits.block_bytes) *
-                         static_cast<size_t>(traits.block_values));
+  std::vector<float> out(N / static_cast<size_t>(traits.block_bytes) * static_cast<size_t>(traits.block_values));
   dequantize(type, block.data(), static_cast<int64_t>(out.size()), out.data());
   return out;
 }
@@ -44,8 +43,7 @@ TEST(tensor_types_have_sizes_and_names) {
     CHECK(tensor_type_traits(unsupported) == nullptr);
   // The two tables agree where both have an entry.
   for (uint32_t type = 0; type < 64; ++type)
-    if (const TensorTypeTraits* traits = tensor_type_traits(type))
-      CHECK_EQ(traits->name, tensor_type_name(type));
+    if (const TensorTypeTraits* traits = tensor_type_traits(type)) CHECK_EQ(traits->name, tensor_type_name(type));
   CHECK_EQ(tensor_type_name(13), "Q5_K");
   CHECK_EQ(tensor_type_name(20), "IQ4_NL");
   CHECK_EQ(tensor_type_name(39), "MXFP4");
@@ -62,10 +60,9 @@ TEST(half_conversions_are_exact) {
       CHECK(std::isnan(got) && std::isnan(half_to_float(float_to_half(got))));
       continue;
     }
-    float magnitude = exponent == 31 ? std::numeric_limits<float>::infinity()
-                      : exponent == 0
-                          ? std::ldexp(static_cast<float>(mantissa), -24)
-                          : std::ldexp(static_cast<float>(1024 + mantissa), exponent - 25);
+    float magnitude = exponent == 31  ? std::numeric_limits<float>::infinity()
+                      : exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -24)
+                                      : std::ldexp(static_cast<float>(1024 + mantissa), exponent - 25);
     const float want = half & 0x8000 ? -magnitude : magnitude;
     if (std::bit_cast<uint32_t>(got) != std::bit_cast<uint32_t>(want) || float_to_half(got) != half)
       return check::fail(__FILE__, __LINE__, "half " + std::to_string(bits));
@@ -73,17 +70,15 @@ TEST(half_conversions_are_exact) {
     if (exponent == 31) continue;
     const float next = half_to_float(static_cast<uint16_t>((half & 0x7fff) + 1));
     const float tie = std::isinf(next) ? 65520.0f : (magnitude + next) / 2;
-    const auto up = static_cast<uint16_t>((half & 0x7fff) + 1),
-               even = half & 1 ? up : static_cast<uint16_t>(up - 1);
+    const auto up = static_cast<uint16_t>((half & 0x7fff) + 1), even = half & 1 ? up : static_cast<uint16_t>(up - 1);
     if (float_to_half(tie) != even || float_to_half(std::nextafter(tie, 1e9f)) != up ||
         float_to_half(std::nextafter(tie, 0.0f)) != up - 1)
-      return check::fail(__FILE__, __LINE__,
-                         "rounding above half " + std::to_string(bits & 0x7fff));
+      return check::fail(__FILE__, __LINE__, "rounding above half " + std::to_string(bits & 0x7fff));
   }
   CHECK_EQ(bfloat16_to_float(0x3fc0), 1.5f);
   CHECK_EQ(float_to_bfloat16(1.5f), 0x3fc0);
-  CHECK_EQ(float_to_bfloat16(std::bit_cast<float>(0x3f808000u)), 0x3f80);   // tie to even: down
-  CHECK_EQ(float_to_bfloat16(std::bit_cast<float>(0x3f818000u)), 0x3f82);   // tie to even: up
+  CHECK_EQ(float_to_bfloat16(std::bit_cast<float>(0x3f808000u)), 0x3f80);  // tie to even: down
+  CHECK_EQ(float_to_bfloat16(std::bit_cast<float>(0x3f818000u)), 0x3f82);  // tie to even: up
   CHECK_EQ(float_to_bfloat16(std::bit_cast<float>(0x3f808001u)), 0x3f81);
   CHECK(std::isnan(bfloat16_to_float(float_to_bfloat16(std::bit_cast<float>(0x7f800001u)))));
 }
@@ -93,8 +88,7 @@ TEST(dequantize_plain_types) {
         std::vector<float>({1.5f, -2.0f}));
   CHECK(decode(TensorType::kF16, std::array<uint8_t, 6>{0x00, 0x3e, 0x00, 0xc0, 0x01, 0x00}) ==
         std::vector<float>({1.5f, -2.0f, 0x1p-24f}));
-  CHECK(decode(TensorType::kBF16, std::array<uint8_t, 4>{0xc0, 0x3f, 0x00, 0xc0}) ==
-        std::vector<float>({1.5f, -2.0f}));
+  CHECK(decode(TensorType::kBF16, std::array<uint8_t, 4>{0xc0, 0x3f, 0x00, 0xc0}) == std::vector<float>({1.5f, -2.0f}));
 }
 
 TEST(dequantize_q8_0) {
@@ -124,8 +118,7 @@ TEST(dequantize_q4_0) {
 }
 
 TEST(dequantize_q4_k) {
-  const std::array<uint8_t, 8> scale = {1, 17, 34, 63, 5, 21, 38, 60},
-                               minimum = {63, 2, 16, 40, 33, 0, 50, 19};
+  const std::array<uint8_t, 8> scale = {1, 17, 34, 63, 5, 21, 38, 60}, minimum = {63, 2, 16, 40, 33, 0, 50, 19};
   std::array<uint8_t, 144> block{};
   put_half(block, 0, 0.125f);
   put_half(block, 2, 0.5f);
@@ -139,8 +132,7 @@ TEST(dequantize_q4_k) {
     block[16 + i / 64 * 32 + i % 32] |= static_cast<uint8_t>(quant(i) << (i % 64 < 32 ? 0 : 4));
   const std::vector<float> out = decode(TensorType::kQ4_K, block);
   for (size_t i = 0; i < 256; ++i)
-    CHECK_EQ(out[i],
-             0.125f * scale[i / 32] * static_cast<float>(quant(i)) - 0.5f * minimum[i / 32]);
+    CHECK_EQ(out[i], 0.125f * scale[i / 32] * static_cast<float>(quant(i)) - 0.5f * minimum[i / 32]);
 }
 
 TEST(dequantize_q6_k) {
@@ -151,14 +143,12 @@ TEST(dequantize_q6_k) {
   for (size_t i = 0; i < 16; ++i) block[192 + i] = static_cast<uint8_t>(scale(i));
   for (size_t i = 0; i < 256; ++i) {
     const size_t half = i / 128, group = i % 128 / 32, column = i % 32;
-    block[64 * half + 32 * (group % 2) + column] |=
-        static_cast<uint8_t>((quant(i) & 15) << (group < 2 ? 0 : 4));
+    block[64 * half + 32 * (group % 2) + column] |= static_cast<uint8_t>((quant(i) & 15) << (group < 2 ? 0 : 4));
     block[128 + 32 * half + column] |= static_cast<uint8_t>(quant(i) >> 4 << 2 * group);
   }
   const std::vector<float> out = decode(TensorType::kQ6_K, block);
   for (size_t i = 0; i < 256; ++i)
-    CHECK_EQ(out[i],
-             0.0625f * static_cast<float>(scale(i / 16)) * static_cast<float>(quant(i) - 32));
+    CHECK_EQ(out[i], 0.0625f * static_cast<float>(scale(i / 16)) * static_cast<float>(quant(i) - 32));
 }
 
 // Nibbles as every type of 32 values in 16 bytes has them, and fifth bits as Q5_0 and Q5_1 have them.
@@ -231,7 +221,7 @@ TEST(dequantize_q2_k) {
   put_half(block, 82, 0.125f);
   const auto quant = [](size_t i) { return (3 * i + i / 16) % 4; };
   for (size_t i = 0; i < 16; ++i) block[i] = static_cast<uint8_t>(i | (15 - i) << 4);
-  for (size_t i = 0; i < 256; ++i)   // in each half, four groups of 32 share 32 bytes
+  for (size_t i = 0; i < 256; ++i)  // in each half, four groups of 32 share 32 bytes
     block[16 + 32 * (i / 128) + i % 32] |= static_cast<uint8_t>(quant(i) << 2 * (i % 128 / 32));
   const std::vector<float> out = decode(TensorType::kQ2_K, block);
   for (size_t i = 0; i < 256; ++i) {
@@ -243,7 +233,7 @@ TEST(dequantize_q2_k) {
 TEST(dequantize_q3_k) {
   std::array<uint8_t, 110> block{};
   put_half(block, 108, 0.25f);
-  const auto scale = [](size_t i) { return 23 * i % 64; };   // 32 stands for 0
+  const auto scale = [](size_t i) { return 23 * i % 64; };  // 32 stands for 0
   const auto quant = [](size_t i) { return (5 * i + i / 8) % 8; };
   for (size_t i = 0; i < 16; ++i) {
     block[96 + i % 8] |= static_cast<uint8_t>((scale(i) & 15) << (i < 8 ? 0 : 4));
@@ -259,8 +249,7 @@ TEST(dequantize_q3_k) {
 }
 
 TEST(dequantize_q5_k) {
-  const std::array<uint8_t, 8> scale = {1, 17, 34, 63, 5, 21, 38, 60},
-                               minimum = {63, 2, 16, 40, 33, 0, 50, 19};
+  const std::array<uint8_t, 8> scale = {1, 17, 34, 63, 5, 21, 38, 60}, minimum = {63, 2, 16, 40, 33, 0, 50, 19};
   std::array<uint8_t, 176> block{};
   put_half(block, 0, 0.125f);
   put_half(block, 2, 0.5f);
@@ -302,28 +291,17 @@ TEST(dequantize_gives_the_bits_of_ggml) {
     uint64_t fnv;
   };
   const Digest table[] = {
-      {TensorType::kQ4_0, 0x4e28aa03870fca7a},
-      {TensorType::kQ4_1, 0x7a9cc6a0a883b912},
-      {TensorType::kQ5_0, 0xbd4ced3696398a6e},
-      {TensorType::kQ5_1, 0xd5ed6f6d44e592c4},
-      {TensorType::kQ8_0, 0x535b59c514c6501d},
-      {TensorType::kQ2_K, 0x143ff0491ca6ae49},
-      {TensorType::kQ3_K, 0xf26c294160adf13d},
-      {TensorType::kQ4_K, 0x81cd9dc6e4a55ba7},
-      {TensorType::kQ5_K, 0xe9402ce3641eba1c},
-      {TensorType::kQ6_K, 0x00bbf613ce4fc7f5},
-      {TensorType::kIQ4_NL, 0xac7134e33555754e},
-      {TensorType::kIQ4_XS, 0x577b643e9c508900},
-      {TensorType::kMXFP4, 0xfc5948cbb7d15272},
-      {TensorType::kIQ1_S, 0x4543391ae21c2759},
-      {TensorType::kIQ1_M, 0xa32f8457410a581f},
-      {TensorType::kIQ2_XXS, 0x34cd5309f47ea0dc},
-      {TensorType::kIQ2_XS, 0x9dd190ccfc89294a},
-      {TensorType::kIQ2_S, 0xa08f44fefcc36815},
-      {TensorType::kIQ3_XXS, 0x8a1e9b3053583beb},
-      {TensorType::kIQ3_S, 0x955e48568091d3db},
-      {TensorType::kTQ1_0, 0xc2140a586323e182},
-      {TensorType::kTQ2_0, 0xab71abb69a1f1660},
+      {TensorType::kQ4_0, 0x4e28aa03870fca7a},    {TensorType::kQ4_1, 0x7a9cc6a0a883b912},
+      {TensorType::kQ5_0, 0xbd4ced3696398a6e},    {TensorType::kQ5_1, 0xd5ed6f6d44e592c4},
+      {TensorType::kQ8_0, 0x535b59c514c6501d},    {TensorType::kQ2_K, 0x143ff0491ca6ae49},
+      {TensorType::kQ3_K, 0xf26c294160adf13d},    {TensorType::kQ4_K, 0x81cd9dc6e4a55ba7},
+      {TensorType::kQ5_K, 0xe9402ce3641eba1c},    {TensorType::kQ6_K, 0x00bbf613ce4fc7f5},
+      {TensorType::kIQ4_NL, 0xac7134e33555754e},  {TensorType::kIQ4_XS, 0x577b643e9c508900},
+      {TensorType::kMXFP4, 0xfc5948cbb7d15272},   {TensorType::kIQ1_S, 0x4543391ae21c2759},
+      {TensorType::kIQ1_M, 0xa32f8457410a581f},   {TensorType::kIQ2_XXS, 0x34cd5309f47ea0dc},
+      {TensorType::kIQ2_XS, 0x9dd190ccfc89294a},  {TensorType::kIQ2_S, 0xa08f44fefcc36815},
+      {TensorType::kIQ3_XXS, 0x8a1e9b3053583beb}, {TensorType::kIQ3_S, 0x955e48568091d3db},
+      {TensorType::kTQ1_0, 0xc2140a586323e182},   {TensorType::kTQ2_0, 0xab71abb69a1f1660},
       {TensorType::kNVFP4, 0xe8ad35e4c01de8f7},
   };
   for (const Digest& expected : table) {
@@ -340,13 +318,13 @@ TEST(dequantize_gives_the_bits_of_ggml) {
     const bool two = expected.type == TensorType::kQ4_1 || expected.type == TensorType::kQ5_1 ||
                      expected.type == TensorType::kQ2_K || expected.type == TensorType::kQ4_K ||
                      expected.type == TensorType::kQ5_K;
-    const size_t first = expected.type == TensorType::kQ2_K   ? 80
-                         : expected.type == TensorType::kQ3_K ? 108
-                         : expected.type == TensorType::kQ6_K ? 208
+    const size_t first = expected.type == TensorType::kQ2_K    ? 80
+                         : expected.type == TensorType::kQ3_K  ? 108
+                         : expected.type == TensorType::kQ6_K  ? 208
                          : expected.type == TensorType::kTQ1_0 ? 52
                          : expected.type == TensorType::kTQ2_0 ? 64
-                         : expected.type == TensorType::kIQ1_M ? 54   // its upper nibble
-                                                              : 0;
+                         : expected.type == TensorType::kIQ1_M ? 54  // its upper nibble
+                                                               : 0;
     if (expected.type != TensorType::kMXFP4 && expected.type != TensorType::kNVFP4) {
       for (size_t i = 0; i < blocks; ++i)
         for (size_t at = first; at <= first + (two ? 2 : 0); at += 2) data[i * block_bytes + at + 1] &= 0xbf;
@@ -373,12 +351,10 @@ TEST(dequantize_agrees_with_the_golden_f32_weights) {
     double step, rms;
   };
   const Bound table[] = {
-      {"f16", TensorType::kF16, 1, 0x1p-11, 0x1p-12},   // half a unit of 11 bits
-      {"bf16", TensorType::kBF16, 1, 0x1p-8, 0x1p-9},   // half a unit of 8 bits
-      {"q8_0", TensorType::kQ8_0, 32, 0.57 / 127,
-       0.01},   // half a step, and the scale's own rounding
-      {"q4_0", TensorType::kQ4_0, 32, 1.01 / 8,
-       0.15},   // a whole step at the end without a counterpart
+      {"f16", TensorType::kF16, 1, 0x1p-11, 0x1p-12},     // half a unit of 11 bits
+      {"bf16", TensorType::kBF16, 1, 0x1p-8, 0x1p-9},     // half a unit of 8 bits
+      {"q8_0", TensorType::kQ8_0, 32, 0.57 / 127, 0.01},  // half a step, and the scale's own rounding
+      {"q4_0", TensorType::kQ4_0, 32, 1.01 / 8, 0.15},    // a whole step at the end without a counterpart
       {"q4_k", TensorType::kQ4_K, 256, 2.0 / 15, 0.12},   // range from -max to max in 15 steps
       {"q6_k", TensorType::kQ6_K, 256, 1.0 / 31, 0.03},
   };
@@ -387,8 +363,7 @@ TEST(dequantize_agrees_with_the_golden_f32_weights) {
   const auto reference = GgufFile::open(reference_path);
   REQUIRE(reference.ok());
   for (const Bound& bound : table) {
-    const auto file =
-        GgufFile::open(check::vectors_path(std::string("models/llama.") + bound.file + ".gguf"));
+    const auto file = GgufFile::open(check::vectors_path(std::string("models/llama.") + bound.file + ".gguf"));
     REQUIRE(file.ok());
     double square_error = 0, square = 0, worst = 0;
     size_t n_tensors = 0;
@@ -417,8 +392,8 @@ TEST(dequantize_agrees_with_the_golden_f32_weights) {
     }
     CHECK(n_tensors > 5);
     const double rms = std::sqrt(square_error / square);
-    check::note(std::string(bound.file) + ": worst step " + std::to_string(worst / bound.step) +
-                " of the bound, rms " + std::to_string(rms));
+    check::note(std::string(bound.file) + ": worst step " + std::to_string(worst / bound.step) + " of the bound, rms " +
+                std::to_string(rms));
     CHECK(worst <= bound.step);
     CHECK(rms <= bound.rms && rms > 0);
   }

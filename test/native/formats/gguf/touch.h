@@ -22,8 +22,7 @@ inline uint64_t touch_everything(const GgufFile& file, std::span<const std::byte
   uint64_t sum = file.alignment();
   const auto inside = [&](const void* data, size_t size) {
     const auto* at = static_cast<const std::byte*>(data);
-    return size == 0 ||
-           (at >= bytes.data() && size <= bytes.size() && at <= bytes.data() + bytes.size() - size);
+    return size == 0 || (at >= bytes.data() && size <= bytes.size() && at <= bytes.data() + bytes.size() - size);
   };
   const auto add = [&](std::span<const std::byte> range) {
     insist(inside(range.data(), range.size()), "a view leaves the file");
@@ -57,7 +56,7 @@ inline uint64_t touch_everything(const GgufFile& file, std::span<const std::byte
     insist(tensor.shape[0] % traits.block_values == 0, "rows are whole blocks");
     add(std::as_bytes(std::span(tensor.name)));
     const int64_t n_values = std::min<int64_t>(tensor.n_values(), 16 * 256);
-    if (tensor.source != nullptr) {   // of a type that is stored as another: its rows are made
+    if (tensor.source != nullptr) {  // of a type that is stored as another: its rows are made
       insist(tensor.data.empty(), "rows that are made have no bytes ready");
       for (const auto place : tensor.source->places()) add(place);
       const int64_t cols = tensor.shape[0], rows = tensor.source->rows();
@@ -70,13 +69,11 @@ inline uint64_t touch_everything(const GgufFile& file, std::span<const std::byte
       }
       continue;
     }
-    insist(static_cast<uint64_t>(tensor.n_values() / traits.block_values * traits.block_bytes) ==
-               tensor.data.size(),
+    insist(static_cast<uint64_t>(tensor.n_values() / traits.block_values * traits.block_bytes) == tensor.data.size(),
            "data is exactly the tensor's bytes");
     add(tensor.data);
     values.resize(static_cast<size_t>(n_values));
-    dequantize(tensor.type, tensor.data.data(),
-               n_values / traits.block_values * traits.block_values, values.data());
+    dequantize(tensor.type, tensor.data.data(), n_values / traits.block_values * traits.block_values, values.data());
     for (float value : values) sum += value < 0;
   }
   return sum;

@@ -32,8 +32,9 @@ struct Parts {
       R"({"added_tokens":[{"id":3,"content":"<s>","special":true},{"id":4,"content":"<tool>","special":false}],
           "normalizer":null,"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},
           "model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"]]}})";
-  std::string ranks = "";   // of tiktoken.model
-  std::string settings = R"({"bos_token":"<s>","chat_template":[{"name":"other","template":"x"},{"name":"default","template":"y"}]})";
+  std::string ranks = "";  // of tiktoken.model
+  std::string settings =
+      R"({"bos_token":"<s>","chat_template":[{"name":"other","template":"x"},{"name":"default","template":"y"}]})";
   std::string generation = R"({"eos_token_id":[3,2]})";
   std::vector<SafetensorData> tensors = {{"model.embed_tokens.weight", "F32", {6, 4}, floats(24, 0, 1)},
                                          {"model.layers.0.self_attn.q_proj.weight", "F32", {8, 4}, floats(32, 0, 1)},
@@ -97,7 +98,7 @@ TEST(folders_become_the_keys_and_names_of_gguf) {
   CHECK_EQ(stated(*file, "llama.attention.head_count_kv"), uint64_t{1});
   CHECK(*file->string("tokenizer.chat_template").value() == "y");
   CHECK(file->tensor("blk.0.attn_norm.weight") != nullptr);
-  CHECK(file->tensor("model.layers.0.mystery.weight") != nullptr);   // named to whom has no place for it
+  CHECK(file->tensor("model.layers.0.mystery.weight") != nullptr);  // named to whom has no place for it
   CHECK(file->tensor("model.embed_tokens.weight") == nullptr);
   // Two heads of four rows: 0 2 1 3, of four values each.
   CHECK(values_of(*file, "blk.0.attn_q.bias") == (std::vector<float>{0, 2, 1, 3, 4, 6, 5, 7}));
@@ -107,7 +108,7 @@ TEST(folders_become_the_keys_and_names_of_gguf) {
 
   const auto tokenizer = Tokenizer::load(*file);
   REQUIRE(tokenizer.ok());
-  CHECK_EQ((*tokenizer)->n_vocab(), 6);   // as many as the table has rows
+  CHECK_EQ((*tokenizer)->n_vocab(), 6);  // as many as the table has rows
   CHECK_EQ((*tokenizer)->bos(), 3);
   CHECK_EQ((*tokenizer)->eos(), 3);
   CHECK((*tokenizer)->is_end_of_generation(2));
@@ -123,27 +124,31 @@ TEST(folders_become_the_keys_and_names_of_gguf) {
 TEST(text_parts_have_what_their_class_has_where_they_say_nothing) {
   const auto with_text = [](const std::string& name, const std::string& text) {
     Parts parts;
-    parts.config = "{\"architectures\":[\"" + name + "\"],\"vision_config\":{\"hidden_size\":8},\"text_config\":{" + text + "}}";
+    parts.config =
+        "{\"architectures\":[\"" + name + "\"],\"vision_config\":{\"hidden_size\":8},\"text_config\":{" + text + "}}";
     parts.tensors = {{"language_model.model.embed_tokens.weight", "F32", {6, 4}, floats(24, 0, 1)}};
     return open(parts);
   };
   const auto number = [](const GgufFile& file, const char* key) { return file.unsigned_integer(key)->value_or(0); };
   {
-    const auto file = with_text("Gemma3ForConditionalGeneration",
-                                R"("hidden_size":2560,"intermediate_size":10240,"model_type":"gemma3_text","num_hidden_layers":34,)"
-                                R"("rope_scaling":{"factor":8.0,"rope_type":"linear"},"sliding_window":1024)");
+    const auto file =
+        with_text("Gemma3ForConditionalGeneration",
+                  R"("hidden_size":2560,"intermediate_size":10240,"model_type":"gemma3_text","num_hidden_layers":34,)"
+                  R"("rope_scaling":{"factor":8.0,"rope_type":"linear"},"sliding_window":1024)");
     if (file == nullptr) return;
     CHECK_EQ(number(*file, "gemma3.embedding_length"), 2560u);
     CHECK_EQ(number(*file, "gemma3.attention.head_count"), 8u);
     CHECK_EQ(number(*file, "gemma3.attention.head_count_kv"), 4u);
-    CHECK_EQ(number(*file, "gemma3.attention.key_length"), 256u);   // not 2560 / 8
+    CHECK_EQ(number(*file, "gemma3.attention.key_length"), 256u);  // not 2560 / 8
     CHECK_EQ(number(*file, "gemma3.context_length"), 131072u);
     CHECK_EQ(number(*file, "gemma3.attention.sliding_window"), 1024u);
     CHECK_EQ(file->number("gemma3.rope.freq_base")->value_or(0), 1e6);
     CHECK_EQ(static_cast<float>(file->number("gemma3.attention.layer_norm_rms_epsilon")->value_or(0)), 1e-6f);
   }
   {
-    const auto file = with_text("LlavaForConditionalGeneration", R"("model_type":"llama","max_position_embeddings":4096,"rms_norm_eps":1e-05,"vocab_size":32064)");
+    const auto file =
+        with_text("LlavaForConditionalGeneration",
+                  R"("model_type":"llama","max_position_embeddings":4096,"rms_norm_eps":1e-05,"vocab_size":32064)");
     if (file == nullptr) return;
     CHECK_EQ(number(*file, "llama.embedding_length"), 4096u);
     CHECK_EQ(number(*file, "llama.feed_forward_length"), 11008u);
@@ -152,9 +157,10 @@ TEST(text_parts_have_what_their_class_has_where_they_say_nothing) {
     CHECK_EQ(number(*file, "llama.context_length"), 4096u);
   }
   {
-    const auto file = with_text("LlavaForConditionalGeneration",
-                                R"("head_dim":128,"hidden_size":5120,"intermediate_size":14336,"max_position_embeddings":1024000,"model_type":"mistral",)"
-                                R"("num_hidden_layers":40,"num_key_value_heads":8,"rope_theta":1000000000.0,"sliding_window":null)");
+    const auto file = with_text(
+        "LlavaForConditionalGeneration",
+        R"("head_dim":128,"hidden_size":5120,"intermediate_size":14336,"max_position_embeddings":1024000,"model_type":"mistral",)"
+        R"("num_hidden_layers":40,"num_key_value_heads":8,"rope_theta":1000000000.0,"sliding_window":null)");
     if (file == nullptr) return;
     CHECK_EQ(number(*file, "llama.attention.head_count"), 32u);
     CHECK_EQ(number(*file, "llama.attention.key_length"), 128u);
@@ -195,31 +201,38 @@ TEST(the_magnitude_of_yarn_is_the_checkpoints) {
 TEST(phi_mixtures_state_the_magnitude_of_what_they_rotate) {
   Parts parts;
   replace(parts.config, "LlamaForCausalLM", "PhiMoEForCausalLM");
-  replace(parts.config, "\"hidden_size\"", "\"num_local_experts\":2,\"num_experts_per_tok\":1,\"rope_scaling\":{\"type\":\"longrope\","
-          "\"short_factor\":[1,2],\"long_factor\":[3,4],\"short_mscale\":1.25,\"long_mscale\":1.25,\"original_max_position_embeddings\":16},\"hidden_size\"");
+  replace(parts.config, "\"hidden_size\"",
+          "\"num_local_experts\":2,\"num_experts_per_tok\":1,\"rope_scaling\":{\"type\":\"longrope\","
+          "\"short_factor\":[1,2],\"long_factor\":[3,4],\"short_mscale\":1.25,\"long_mscale\":1.25,\"original_max_"
+          "position_embeddings\":16},\"hidden_size\"");
   const auto file = open(parts);
   REQUIRE(file != nullptr);
   CHECK_EQ(**file->number("phimoe.rope.scaling.attn_factor"), 1.25);
   CHECK_EQ(stated(*file, "phimoe.rope.scaling.original_context_length"), uint64_t{16});
   CHECK(values_of(*file, "rope_factors_long.weight") == (std::vector<float>{3, 4}));
-  expect_refused([&](Parts& p) {
-    p = parts;
-    replace(p.config, "\"short_mscale\":1.25", "\"short_mscale\":1.5");
-  }, "short_mscale' is not the 'long_mscale'");
+  expect_refused(
+      [&](Parts& p) {
+        p = parts;
+        replace(p.config, "\"short_mscale\":1.25", "\"short_mscale\":1.5");
+      },
+      "short_mscale' is not the 'long_mscale'");
 }
 
 // Lists of a number for each layer are made before the model is asked how many it takes.
 TEST(layers_are_counted_before_there_is_memory_for_them) {
   for (const char* name : {"LlamaForCausalLM", "DeepseekV4ForCausalLM", "Gemma3nForConditionalGeneration"})
-    expect_refused([&](Parts& p) {
-      replace(p.config, "LlamaForCausalLM", name);
-      replace(p.config, "\"num_hidden_layers\":1", "\"num_hidden_layers\":2147483647");
-    }, "'num_hidden_layers' is 2147483647, expected an integer from 1 to 1024");
+    expect_refused(
+        [&](Parts& p) {
+          replace(p.config, "LlamaForCausalLM", name);
+          replace(p.config, "\"num_hidden_layers\":1", "\"num_hidden_layers\":2147483647");
+        },
+        "'num_hidden_layers' is 2147483647, expected an integer from 1 to 1024");
 }
 
 TEST(infinity_and_no_number_are_read_in_settings) {
   Parts parts;
-  replace(parts.config, "\"hidden_size\"", "\"time_step_limit\":[0.0,Infinity,-Infinity,NaN],\"note\":\"NaN \\\"Infinity\",\"hidden_size\"");
+  replace(parts.config, "\"hidden_size\"",
+          "\"time_step_limit\":[0.0,Infinity,-Infinity,NaN],\"note\":\"NaN \\\"Infinity\",\"hidden_size\"");
   CHECK(open(parts) != nullptr);
   expect_refused([](Parts& p) { replace(p.config, "\"rms_norm_eps\":1e-5", "\"rms_norm_eps\":Infinity"); },
                  "'rms_norm_eps' is out of range");
@@ -229,7 +242,8 @@ TEST(infinity_and_no_number_are_read_in_settings) {
 TEST(hunyuan_stretches_the_base_of_its_rotation) {
   Parts parts;
   replace(parts.config, "LlamaForCausalLM", "HunYuanDenseV1ForCausalLM");
-  replace(parts.config, "\"hidden_size\"", "\"rope_theta\":10000,\"rope_scaling\":{\"type\":\"dynamic\",\"alpha\":50.0},\"hidden_size\"");
+  replace(parts.config, "\"hidden_size\"",
+          "\"rope_theta\":10000,\"rope_scaling\":{\"type\":\"dynamic\",\"alpha\":50.0},\"hidden_size\"");
   const auto file = open(parts);
   REQUIRE(file != nullptr);
   CHECK_EQ(**file->number("hunyuan-dense.rope.freq_base"), 10000.0 * 2500);
@@ -250,8 +264,11 @@ TEST(experts_are_joined) {
   replace(parts.config, "\"hidden_size\"", "\"num_local_experts\":2,\"num_experts_per_tok\":1,\"hidden_size\"");
   for (const int expert : {1, 0})
     for (const char* w : {"w1", "w2", "w3"})
-      parts.tensors.push_back({"model.layers.0.block_sparse_moe.experts." + std::to_string(expert) + "." + w + ".weight",
-                               "F32", {2, 2}, floats(4, static_cast<float>(expert * 10), 1)});
+      parts.tensors.push_back(
+          {"model.layers.0.block_sparse_moe.experts." + std::to_string(expert) + "." + w + ".weight",
+           "F32",
+           {2, 2},
+           floats(4, static_cast<float>(expert * 10), 1)});
   parts.tensors.push_back({"model.layers.0.block_sparse_moe.gate.weight", "F32", {2, 4}, floats(8, 0, 1)});
   const auto file = open(parts);
   REQUIRE(file != nullptr);
@@ -282,8 +299,10 @@ TEST(fused_experts_come_apart) {
 TEST(windowed_layers_of_mimo_turn_by_a_base_of_their_own) {
   Parts parts;
   replace(parts.config, "LlamaForCausalLM", "MiMoV2FlashForCausalLM");
-  replace(parts.config, "\"hidden_size\"", "\"rope_theta\":5000000,\"swa_rope_theta\":12345,\"hybrid_layer_pattern\":[1],\"sliding_window\":8,"
-          "\"swa_num_key_value_heads\":1,\"v_head_dim\":4,\"layernorm_epsilon\":1e-5,\"n_routed_experts\":2,\"num_experts_per_tok\":1,"
+  replace(parts.config, "\"hidden_size\"",
+          "\"rope_theta\":5000000,\"swa_rope_theta\":12345,\"hybrid_layer_pattern\":[1],\"sliding_window\":8,"
+          "\"swa_num_key_value_heads\":1,\"v_head_dim\":4,\"layernorm_epsilon\":1e-5,\"n_routed_experts\":2,\"num_"
+          "experts_per_tok\":1,"
           "\"moe_intermediate_size\":4,\"moe_layer_freq\":[0],\"scoring_func\":\"sigmoid\",\"hidden_size\"");
   const auto file = open(parts);
   REQUIRE(file != nullptr);
@@ -298,8 +317,9 @@ Parts kimi() {
   Parts parts;
   parts.tokenizer = "";
   parts.ranks = "YQ== 0\nYg== 1\nYWI= 2\nIA== 3\nYWJh 4\nIGFi 5\n";
-  parts.settings = R"({"bos_token":"[BOS]","auto_map":{"AutoTokenizer":["tokenization_kimi.TikTokenTokenizer",null]},)"
-                   R"("added_tokens_decoder":{"6":{"content":"[BOS]","special":true},"8":{"content":"[x]","special":false}}})";
+  parts.settings =
+      R"({"bos_token":"[BOS]","auto_map":{"AutoTokenizer":["tokenization_kimi.TikTokenTokenizer",null]},)"
+      R"("added_tokens_decoder":{"6":{"content":"[BOS]","special":true},"8":{"content":"[x]","special":false}}})";
   parts.generation = R"({"eos_token_id":6})";
   parts.tensors[0] = {"model.embed_tokens.weight", "F32", {10, 4}, floats(40, 0, 1)};
   return parts;
@@ -318,7 +338,7 @@ TEST(kimi_folders_have_tokens_by_rank) {
     return out;
   };
   using Ids = std::vector<TokenId>;
-  CHECK(ids("abab") == (Ids{2, 2}));      // "ab" ranks before "aba"
+  CHECK(ids("abab") == (Ids{2, 2}));  // "ab" ranks before "aba"
   CHECK(ids("aba") == (Ids{4}));
   CHECK(ids("b ab[x]a[BOS]") == (Ids{1, 5, 8, 0, 6}));
   CHECK_EQ((*tokenizer)->n_vocab(), 10);
@@ -326,10 +346,12 @@ TEST(kimi_folders_have_tokens_by_rank) {
   CHECK_EQ((*tokenizer)->bos(), 6);
 
   const auto refused = [](std::string_view from, std::string_view to, const std::string& part) {
-    expect_refused([&](Parts& p) {
-      p = kimi();
-      replace(p.ranks.find(from) != p.ranks.npos ? p.ranks : p.settings, from, to);
-    }, part);
+    expect_refused(
+        [&](Parts& p) {
+          p = kimi();
+          replace(p.ranks.find(from) != p.ranks.npos ? p.ranks : p.settings, from, to);
+        },
+        part);
   };
   refused("YWI= 2", "YWI= 3", "tiktoken.model: line 3 has the rank '3', expected 2");
   refused("YWI= 2", "YWI 2", "tiktoken.model: line 3 is no token in base64 and its rank");
@@ -364,8 +386,9 @@ TEST(configurations_that_cannot_be_are_named) {
   expect_refused(config("\"hidden_size\":4", "\"hidden_size\":\"4\""), "'hidden_size' is no number");
   expect_refused(config("\"hidden_size\":4", "\"hidden_size\":1e300"), "'hidden_size' is 1e300");
   expect_refused(config("\"hidden_size\"", "\"hidden_act\":\"relu\",\"hidden_size\""), "'hidden_act' is 'relu'");
-  expect_refused(config("\"hidden_size\"", "\"quantization_config\":{\"quant_method\":\"bitsandbytes\"},\"hidden_size\""),
-                 "'quantization_config' (method 'bitsandbytes')");
+  expect_refused(
+      config("\"hidden_size\"", "\"quantization_config\":{\"quant_method\":\"bitsandbytes\"},\"hidden_size\""),
+      "'quantization_config' (method 'bitsandbytes')");
   expect_refused(config("\"hidden_size\"", "\"rope_scaling\":{\"type\":\"ntk\",\"factor\":2},\"hidden_size\""),
                  "'rope_scaling.type' is 'ntk'");
   expect_refused(config("\"hidden_size\"", "\"rope_scaling\":7,\"hidden_size\""), "'rope_scaling' is no object");
@@ -376,18 +399,17 @@ TEST(configurations_that_cannot_be_are_named) {
                  "'layer_types[0]' is 'x', which is not computed");
   expect_refused(
       [](Parts& parts) {
-        replace(parts.config, "\"num_hidden_layers\":1",
-                "\"num_hidden_layers\":2,\"sliding_window\":9,\"layer_types\":[\"sliding_attention\",\"full_attention\"]");
+        replace(
+            parts.config, "\"num_hidden_layers\":1",
+            "\"num_hidden_layers\":2,\"sliding_window\":9,\"layer_types\":[\"sliding_attention\",\"full_attention\"]");
       },
       "'layer_types' gives a window to some layers only");
-  expect_refused(
-      [](Parts& parts) { replace(parts.config, "LlamaForCausalLM", "MiniCPMForCausalLM"); }, "'scale_emb' is missing");
+  expect_refused([](Parts& parts) { replace(parts.config, "LlamaForCausalLM", "MiniCPMForCausalLM"); },
+                 "'scale_emb' is missing");
 }
 
 TEST(tensors_that_cannot_be_are_named) {
-  const auto tensor = [](size_t i, SafetensorData data) {
-    return [=](Parts& parts) { parts.tensors[i] = data; };
-  };
+  const auto tensor = [](size_t i, SafetensorData data) { return [=](Parts& parts) { parts.tensors[i] = data; }; };
   expect_refused(tensor(1, {"model.layers.0.self_attn.q_proj.weight", "F8_E4M3", {8, 4}, std::string(32, 'x')}),
                  "'model.layers.0.self_attn.q_proj.weight' has type 'F8_E4M3'");
   expect_refused(tensor(1, {"model.layers.0.self_attn.q_proj.weight", "F32", {6, 4}, floats(24, 0, 1)}),
@@ -422,7 +444,8 @@ TEST(tensors_that_cannot_be_are_named) {
     folder.write("model.safetensors.index.json", "{\"weight_map\":{\"a\":" + json_text(name) + "}}");
     const auto opened = hf::open_folder(folder.path());
     REQUIRE(!opened.ok());
-    CHECK(opened.error().message.find("model.safetensors.index.json: 'weight_map' names the file") != std::string::npos);
+    CHECK(opened.error().message.find("model.safetensors.index.json: 'weight_map' names the file") !=
+          std::string::npos);
   }
   folder.write("model.safetensors.index.json", "{\"weight_map\":{\"a\":\"gone.safetensors\"}}");
   CHECK(!hf::open_folder(folder.path()).ok());
@@ -435,24 +458,43 @@ TEST(tokenizers_that_cannot_be_are_named) {
   const std::string pre = R"({"type":"ByteLevel","add_prefix_space":false})";
   expect_refused([](Parts& parts) { parts.tokenizer.clear(); }, "tokenizer.json");
   expect_refused(tokenizer("\"BPE\"", "\"WordPiece\""), "tokenizer.json: 'model.type' is 'WordPiece'");
-  expect_refused(tokenizer(pre, R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"(?<=x)y"},"behavior":"Isolated"},)" + pre + "]}"),
-                 "expression that this build does not have: '(?<=x)y'");
-  expect_refused(tokenizer(pre, R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"\\p{N}"},"behavior":"MergedWithNext"},)" + pre + "]}"),
-                 "'pre_tokenizer.pretokenizers[0].behavior' is 'MergedWithNext'");
+  expect_refused(
+      tokenizer(
+          pre,
+          R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"(?<=x)y"},"behavior":"Isolated"},)" +
+              pre + "]}"),
+      "expression that this build does not have: '(?<=x)y'");
+  expect_refused(
+      tokenizer(
+          pre,
+          R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"\\p{N}"},"behavior":"MergedWithNext"},)" +
+              pre + "]}"),
+      "'pre_tokenizer.pretokenizers[0].behavior' is 'MergedWithNext'");
   expect_refused(tokenizer("\"add_prefix_space\":false", "\"add_prefix_space\":true"), "add_prefix_space' is true");
-  expect_refused(tokenizer("\"normalizer\":null", "\"normalizer\":{\"type\":\"Lowercase\"}"), "'normalizer.type' is 'Lowercase'");
-  const auto normalizer = [&](const std::string& step) { return tokenizer("\"normalizer\":null", "\"normalizer\":" + step); };
+  expect_refused(tokenizer("\"normalizer\":null", "\"normalizer\":{\"type\":\"Lowercase\"}"),
+                 "'normalizer.type' is 'Lowercase'");
+  const auto normalizer = [&](const std::string& step) {
+    return tokenizer("\"normalizer\":null", "\"normalizer\":" + step);
+  };
   expect_refused(normalizer(R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"StripAccents"}]})"),
                  "'normalizer.normalizers[1].type' is 'StripAccents', which is not supported here");
-  expect_refused(normalizer(R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"NFD"}]})"), "'normalizer.normalizers[1].type' is 'NFD' after another step");
+  expect_refused(normalizer(R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"NFD"}]})"),
+                 "'normalizer.normalizers[1].type' is 'NFD' after another step");
   expect_refused(tokenizer(pre, R"({"type":"Whitespace"})"), "'pre_tokenizer.type' is 'Whitespace'");
-  expect_refused(tokenizer(pre, R"({"type":"Sequence","pretokenizers":[)" + pre + R"(,{"type":"Punctuation"}]})"), "'pre_tokenizer.pretokenizers[1].type' is 'Punctuation'");
-  expect_refused(tokenizer(pre, R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"\\p{N}"},"behavior":"Removed","invert":true},)" + pre + "]}"),
-                 "'pre_tokenizer.pretokenizers[0].behavior' is 'Removed'");
+  expect_refused(tokenizer(pre, R"({"type":"Sequence","pretokenizers":[)" + pre + R"(,{"type":"Punctuation"}]})"),
+                 "'pre_tokenizer.pretokenizers[1].type' is 'Punctuation'");
+  expect_refused(
+      tokenizer(
+          pre,
+          R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"\\p{N}"},"behavior":"Removed","invert":true},)" +
+              pre + "]}"),
+      "'pre_tokenizer.pretokenizers[0].behavior' is 'Removed'");
   expect_refused(tokenizer(pre, "null"), "'pre_tokenizer' leaves spaces as they are");
-  expect_refused(normalizer(R"(null,"decoder":{"type":"Sequence","decoders":[{"type":"ByteLevel"},{"type":"CTC"}]})"), "'decoder.decoders[1].type' is 'CTC'");
+  expect_refused(normalizer(R"(null,"decoder":{"type":"Sequence","decoders":[{"type":"ByteLevel"},{"type":"CTC"}]})"),
+                 "'decoder.decoders[1].type' is 'CTC'");
   expect_refused(tokenizer("\"merges\"", "\"dropout\":0.1,\"merges\""), "'model.dropout' is not 0");
-  expect_refused(tokenizer("\"content\":\"<tool>\"", "\"single_word\":true,\"content\":\"<tool>\""), "'added_tokens[1].single_word' is true");
+  expect_refused(tokenizer("\"content\":\"<tool>\"", "\"single_word\":true,\"content\":\"<tool>\""),
+                 "'added_tokens[1].single_word' is true");
   expect_refused(tokenizer("\"b\":1", "\"b\":2"), "gives the id 2 to");
   expect_refused(tokenizer("\"b\":1", "\"b\":-1"), "'model.vocab' is -1");
   expect_refused(tokenizer("\"b\":1", "\"b\":1e15"), "'model.vocab' is 1e15");
@@ -466,8 +508,10 @@ TEST(tokenizers_that_cannot_be_are_named) {
 
 TEST(normalizers_of_folders_are_applied) {
   Parts parts;
-  replace(parts.tokenizer, "\"normalizer\":null", R"("normalizer":{"type":"Sequence","normalizers":[{"type":"NFKC"}]})");
-  replace(parts.tokenizer, "\"content\":\"<tool>\"", "\"normalized\":true,\"content\":\"\u00AA\u00AA\"");   // normalized as well: aa
+  replace(parts.tokenizer, "\"normalizer\":null",
+          R"("normalizer":{"type":"Sequence","normalizers":[{"type":"NFKC"}]})");
+  // normalized as well: aa
+  replace(parts.tokenizer, "\"content\":\"<tool>\"", "\"normalized\":true,\"content\":\"\u00AA\u00AA\"");
   const auto file = open(parts);
   REQUIRE(file != nullptr);
   CHECK_EQ(**file->string(kNormalFormKey), std::string("NFKC"));
@@ -480,13 +524,14 @@ TEST(normalizers_of_folders_are_applied) {
 
 TEST(escapes_in_expressions_count_as_their_characters) {
   // DeepSeek V3's file holds a carriage return and a line feed, others escapes; also in other spellings.
-  for (const char* newline : {R"(\r\n)", R"(\\r\\n)", R"(\\x0D\\x0a)", R"(\\x{d}\\u000A)"}) {   // as in JSON
+  for (const char* newline : {R"(\r\n)", R"(\\r\\n)", R"(\\x0D\\x0a)", R"(\\x{d}\\u000A)"}) {  // as in JSON
     Parts parts;
     const std::string n = newline;
-    replace(parts.tokenizer, "{\"type\":\"ByteLevel\",\"add_prefix_space\":false}",
-            R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^)" + n +
-                R"(\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[)" + n + R"(]*|\\s*[)" + n +
-                R"(]+|\\s+(?!\\S)|\\s+"},"behavior":"Isolated"},{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]})");
+    replace(
+        parts.tokenizer, "{\"type\":\"ByteLevel\",\"add_prefix_space\":false}",
+        R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^)" +
+            n + R"(\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[)" + n + R"(]*|\\s*[)" + n +
+            R"(]+|\\s+(?!\\S)|\\s+"},"behavior":"Isolated"},{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]})");
     const auto file = open(parts);
     REQUIRE(file != nullptr);
     const auto stages = file->strings(kSplitStagesKey);

@@ -32,17 +32,18 @@ std::string bytes_of(const std::vector<T>& values) {
 }
 
 struct Folder {
-  std::string quantization;                // the setting
+  std::string quantization;  // the setting
   std::vector<SafetensorData> tensors = {};
   int64_t out = kOut, in = kIn;
-  std::vector<float> want = {};            // [out, in]
-  float scale = 1;                         // by which all of it is multiplied
+  std::vector<float> want = {};  // [out, in]
+  float scale = 1;               // by which all of it is multiplied
 };
 
 std::string config_of(const Folder& folder) {
   return R"({"architectures":["LlamaForCausalLM"],"hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,)"
          R"("num_key_value_heads":1,"intermediate_size":8,"max_position_embeddings":64,"rms_norm_eps":1e-5,"head_dim":4,)"
-         R"("quantization_config":)" + folder.quantization + "}";
+         R"("quantization_config":)" +
+         folder.quantization + "}";
 }
 
 Result<std::unique_ptr<GgufFile>> open(const std::string& config, const std::string& safetensors) {
@@ -77,7 +78,7 @@ void expect_values(const Folder& folder, TensorType type, const std::string& wha
     check::fail(__FILE__, __LINE__, what + ": held by " + std::string(traits_of(tensor->type).name));
   CHECK(tensor->shape[0] == folder.in && tensor->shape[1] == folder.out);
   const GgufTensor* const scale = (*file)->tensor("blk.0.ffn_down.scale");
-  CHECK((*file)->tensors().size() == (folder.scale == 1 ? 2 : 3));   // nothing of what it was joined of is left
+  CHECK((*file)->tensors().size() == (folder.scale == 1 ? 2 : 3));  // nothing of what it was joined of is left
   CHECK((scale == nullptr ? 1 : values_of(**file, *scale, 0, 1)[0]) == folder.scale);
   if (values_of(**file, *tensor, 0, folder.out) != folder.want)
     check::fail(__FILE__, __LINE__, what + ": other values than the format's");
@@ -94,14 +95,14 @@ struct Integers {
   int64_t group;
   Zeros zeros;
   Groups groups = Groups::kInOrder;
-  bool scales_beyond_half = false;   // BF16 scales that F16 has no number for
+  bool scales_beyond_half = false;  // BF16 scales that F16 has no number for
 };
 
 // Codes, zeros and scales of a matrix, and what they stand for.
 struct Numbers {
   Integers form;
-  std::vector<uint32_t> codes, zeros, group_of;   // [in * out], [groups * out], [in]
-  std::vector<uint16_t> scales;                   // [groups * out]: F16 or BF16
+  std::vector<uint32_t> codes, zeros, group_of;  // [in * out], [groups * out], [in]
+  std::vector<uint16_t> scales;                  // [groups * out]: F16 or BF16
   int64_t groups;
   std::vector<float> want;
 
@@ -149,7 +150,8 @@ std::string packed(int64_t rows, int64_t cols, int bits, const std::function<uin
 std::string transposed_words(const std::string& bytes, int64_t rows, int64_t cols) {
   std::string out(bytes.size(), '\0');
   for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < cols; ++j) bytes.copy(out.data() + (j * rows + i) * 4, 4, static_cast<size_t>((i * cols + j) * 4));
+    for (int64_t j = 0; j < cols; ++j)
+      bytes.copy(out.data() + (j * rows + i) * 4, 4, static_cast<size_t>((i * cols + j) * 4));
   return out;
 }
 
@@ -160,13 +162,19 @@ Folder gptq(const Integers& form, bool second_format) {
   const auto code = [&](int64_t o, int64_t i) { return n.codes[static_cast<size_t>(i * kOut + o)]; };
   const auto zero = [&](int64_t g, int64_t o) { return n.zeros[static_cast<size_t>(g * kOut + o)] - less; };
   const std::string stem = kStem;
-  return {R"({"quant_method":"gptq","bits":)" + std::to_string(form.bits) + R"(,"group_size":)" + std::to_string(form.group) +
-              R"(,"sym":false,"desc_act":true)" + (second_format ? R"(,"checkpoint_format":"gptq_v2"})" : "}"),
-          {{stem + ".qweight", "I32", {kIn / per, kOut}, transposed_words(packed(kOut, kIn, form.bits, code), kOut, kIn / per)},
+  return {R"({"quant_method":"gptq","bits":)" + std::to_string(form.bits) + R"(,"group_size":)" +
+              std::to_string(form.group) + R"(,"sym":false,"desc_act":true)" +
+              (second_format ? R"(,"checkpoint_format":"gptq_v2"})" : "}"),
+          {{stem + ".qweight",
+            "I32",
+            {kIn / per, kOut},
+            transposed_words(packed(kOut, kIn, form.bits, code), kOut, kIn / per)},
            {stem + ".qzeros", "I32", {n.groups, kOut / per}, packed(n.groups, kOut, form.bits, zero)},
            {stem + ".scales", form.scales_beyond_half ? "BF16" : "F16", {n.groups, kOut}, bytes_of(n.scales)},
            {stem + ".g_idx", "I32", {kIn}, bytes_of(n.group_of)}},
-          kOut, kIn, n.want};
+          kOut,
+          kIn,
+          n.want};
 }
 
 Folder awq(const Integers& form) {
@@ -178,11 +186,14 @@ Folder awq(const Integers& form) {
     };
   };
   const std::string stem = kStem;
-  return {R"({"quant_method":"awq","bits":4,"group_size":)" + std::to_string(form.group) + R"(,"zero_point":true,"version":"gemm"})",
+  return {R"({"quant_method":"awq","bits":4,"group_size":)" + std::to_string(form.group) +
+              R"(,"zero_point":true,"version":"gemm"})",
           {{stem + ".qweight", "I32", {kIn, kOut / 8}, packed(kIn, kOut, 4, dealt(n.codes))},
            {stem + ".qzeros", "I32", {n.groups, kOut / 8}, packed(n.groups, kOut, 4, dealt(n.zeros))},
            {stem + ".scales", "F16", {n.groups, kOut}, bytes_of(n.scales)}},
-          kOut, kIn, n.want};
+          kOut,
+          kIn,
+          n.want};
 }
 
 Folder compressed(const Integers& form) {
@@ -192,18 +203,27 @@ Folder compressed(const Integers& form) {
   for (int64_t o = 0; o < kOut; ++o)
     for (int64_t g = 0; g < n.groups; ++g) scales.push_back(n.scales[static_cast<size_t>(g * kOut + o)]);
   const std::string stem = kStem;
-  Folder folder{R"({"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{"group_0":{"weights":{)"
-                R"("num_bits":)" + std::to_string(form.bits) + R"(,"type":"int","strategy":"group"}}}})",
-                {{stem + ".weight_packed", "I32", {kOut, kIn / per},
-                  packed(kOut, kIn, form.bits, [&](int64_t o, int64_t i) { return n.codes[static_cast<size_t>(i * kOut + o)]; })},
-                 {stem + ".weight_scale", form.scales_beyond_half ? "BF16" : "F16", {kOut, n.groups}, bytes_of(scales)},
-                 {stem + ".weight_shape", "I64", {2}, bytes_of(std::vector<int64_t>{kOut, kIn})}},
-                kOut, kIn, n.want};
+  Folder folder{
+      R"({"quant_method":"compressed-tensors","format":"pack-quantized","config_groups":{"group_0":{"weights":{)"
+      R"("num_bits":)" +
+          std::to_string(form.bits) + R"(,"type":"int","strategy":"group"}}}})",
+      {{stem + ".weight_packed",
+        "I32",
+        {kOut, kIn / per},
+        packed(kOut, kIn, form.bits, [&](int64_t o, int64_t i) { return n.codes[static_cast<size_t>(i * kOut + o)]; })},
+       {stem + ".weight_scale", form.scales_beyond_half ? "BF16" : "F16", {kOut, n.groups}, bytes_of(scales)},
+       {stem + ".weight_shape", "I64", {2}, bytes_of(std::vector<int64_t>{kOut, kIn})}},
+      kOut,
+      kIn,
+      n.want};
   if (form.zeros == Zeros::kAny)
-    folder.tensors.push_back({stem + ".weight_zero_point", "I32", {kOut / per, n.groups},
-                              transposed_words(packed(n.groups, kOut, form.bits,
-                                                      [&](int64_t g, int64_t o) { return n.zeros[static_cast<size_t>(g * kOut + o)]; }),
-                                               n.groups, kOut / per)});
+    folder.tensors.push_back(
+        {stem + ".weight_zero_point",
+         "I32",
+         {kOut / per, n.groups},
+         transposed_words(packed(n.groups, kOut, form.bits,
+                                 [&](int64_t g, int64_t o) { return n.zeros[static_cast<size_t>(g * kOut + o)]; }),
+                          n.groups, kOut / per)});
   return folder;
 }
 
@@ -219,11 +239,13 @@ Folder fp8(Scales kind, const char* scale_type, int64_t kCols = kCutCols) {
   folder.in = kCols;
   std::vector<float> scales;
   for (int i = 0; i < 4; ++i)
-    scales.push_back(kind == Scales::kPowers ? std::ldexp(1.0f, -3 - i) : bfloat16_to_float(float_to_bfloat16(0.0123f * static_cast<float>(i + 1))));
+    scales.push_back(kind == Scales::kPowers
+                         ? std::ldexp(1.0f, -3 - i)
+                         : bfloat16_to_float(float_to_bfloat16(0.0123f * static_cast<float>(i + 1))));
   std::vector<uint8_t> codes;
   for (int64_t row = 0; row < kRows; ++row)
     for (int64_t col = 0; col < kCols; ++col) {
-      codes.push_back(static_cast<uint8_t>(below(2) << 7 | below(127)));   // every number there is
+      codes.push_back(static_cast<uint8_t>(below(2) << 7 | below(127)));  // every number there is
       folder.want.push_back(e4m3_to_float(codes.back()) * scales[static_cast<size_t>(row / 128 * 2 + col / 128)]);
     }
   std::string bytes = bytes_of(scales);
@@ -245,9 +267,11 @@ Folder fp8(Scales kind, const char* scale_type, int64_t kCols = kCutCols) {
 // of the matrix; with it, where floats hold them.
 Folder fp4(bool compressed, bool negative = false) {
   constexpr float kNumbers[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
-  Folder folder{compressed ? R"({"quant_method":"compressed-tensors","format":"nvfp4-pack-quantized","config_groups":{"group_0":{)"
-                             R"("weights":{"num_bits":4,"type":"float","strategy":"tensor_group","group_size":16}}}})"
-                           : R"({"quant_method":"modelopt","quant_algo":"NVFP4","group_size":16})"};
+  Folder folder{
+      compressed
+          ? R"({"quant_method":"compressed-tensors","format":"nvfp4-pack-quantized","config_groups":{"group_0":{)"
+            R"("weights":{"num_bits":4,"type":"float","strategy":"tensor_group","group_size":16}}}})"
+          : R"({"quant_method":"modelopt","quant_algo":"NVFP4","group_size":16})"};
   const float factor = compressed ? 1234.5f : 0.00071f;
   std::vector<uint8_t> codes, scales;
   for (int64_t i = 0; i < kOut * kIn / 2; ++i) codes.push_back(static_cast<uint8_t>(below(256)));
@@ -261,25 +285,31 @@ Folder fp4(bool compressed, bool negative = false) {
   }
   if (!negative) folder.scale = compressed ? 1 / factor : factor;
   const std::string stem = kStem;
-  folder.tensors = {{stem + (compressed ? ".weight_packed" : ".weight"), "U8", {kOut, kIn / 2}, bytes_of(codes)},
-                    {stem + ".weight_scale", "F8_E4M3", {kOut, kIn / 16}, bytes_of(scales)},
-                    {stem + (compressed ? ".weight_global_scale" : ".weight_scale_2"), "F32", {1}, bytes_of(std::vector<float>{factor})},
-                    {stem + (compressed ? ".input_global_scale" : ".input_scale"), "F32", {1}, bytes_of(std::vector<float>{3})}};
+  folder.tensors = {
+      {stem + (compressed ? ".weight_packed" : ".weight"), "U8", {kOut, kIn / 2}, bytes_of(codes)},
+      {stem + ".weight_scale", "F8_E4M3", {kOut, kIn / 16}, bytes_of(scales)},
+      {stem + (compressed ? ".weight_global_scale" : ".weight_scale_2"),
+       "F32",
+       {1},
+       bytes_of(std::vector<float>{factor})},
+      {stem + (compressed ? ".input_global_scale" : ".input_scale"), "F32", {1}, bytes_of(std::vector<float>{3})}};
   return folder;
 }
 
 // compressed-tensors: a scale for each row.
 Folder fp8_by_row(int64_t cols) {
   Folder folder = fp8(Scales::kAny, "F32", cols);
-  folder.quantization = R"({"quant_method":"compressed-tensors","format":"float-quantized","config_groups":{"group_0":{)"
-                        R"("weights":{"num_bits":8,"type":"float","strategy":"channel"}}}})";
+  folder.quantization =
+      R"({"quant_method":"compressed-tensors","format":"float-quantized","config_groups":{"group_0":{)"
+      R"("weights":{"num_bits":8,"type":"float","strategy":"channel"}}}})";
   std::vector<float> scales;
   folder.want.clear();
   for (int64_t row = 0; row < folder.out; ++row) {
     scales.push_back(0.001f * static_cast<float>(row + 1));
     for (int64_t col = 0; col < folder.in; ++col)
-      folder.want.push_back(e4m3_to_float(static_cast<uint8_t>(folder.tensors[0].bytes[static_cast<size_t>(row * folder.in + col)])) *
-                            scales.back());
+      folder.want.push_back(
+          e4m3_to_float(static_cast<uint8_t>(folder.tensors[0].bytes[static_cast<size_t>(row * folder.in + col)])) *
+          scales.back());
   }
   folder.tensors[1] = {std::string(kStem) + ".weight_scale", "F32", {folder.out, 1}, bytes_of(scales)};
   return folder;
@@ -305,8 +335,10 @@ TEST(fp8_checkpoints_hold_what_their_blocks_say) {
 
 // Codes and scales as they are, a byte a weight.
 TEST(fp8_checkpoints_of_whole_blocks_keep_their_codes) {
-  for (const char* type : {"F32", "F8_E8M0"}) expect_values(fp8(Scales::kPowers, type, kWholeCols), TensorType::kF8Scaled, type);
-  for (const char* type : {"F32", "BF16"}) expect_values(fp8(Scales::kAny, type, kWholeCols), TensorType::kF8Scaled, type);
+  for (const char* type : {"F32", "F8_E8M0"})
+    expect_values(fp8(Scales::kPowers, type, kWholeCols), TensorType::kF8Scaled, type);
+  for (const char* type : {"F32", "BF16"})
+    expect_values(fp8(Scales::kAny, type, kWholeCols), TensorType::kF8Scaled, type);
   expect_values(fp8_by_row(kWholeCols), TensorType::kF8Scaled, "a scale for each row");
   Folder huge = fp8(Scales::kPowers, "F32", kWholeCols);
   const float scale = 0x1p110f;
@@ -367,18 +399,23 @@ TEST(fp8_checkpoints_of_deepseek4_have_experts_of_four_bits) {
   for (int64_t i = 0; i < folder.out * folder.in / 32; ++i) scales.push_back(static_cast<uint8_t>(120 + below(14)));
   for (int64_t i = 0; i < folder.out * folder.in; ++i) {
     const int code = codes[static_cast<size_t>(i / 2)] >> (i % 2 * 4) & 15;
-    folder.want.push_back((code & 8 ? -1.0f : 1.0f) * std::ldexp(kNumbers[code & 7], scales[static_cast<size_t>(i / 32)] - 127));
+    folder.want.push_back((code & 8 ? -1.0f : 1.0f) *
+                          std::ldexp(kNumbers[code & 7], scales[static_cast<size_t>(i / 32)] - 127));
   }
   folder.tensors = {{std::string(kStem) + ".weight", "I8", {folder.out, folder.in / 2}, bytes_of(codes)},
                     {std::string(kStem) + ".scale", "F8_E8M0", {folder.out, folder.in / 32}, bytes_of(scales)}};
   expect_values(folder, TensorType::kMXFP4, "MXFP4");
-  expect_refused(folder, [](Folder& f) { f.tensors.pop_back(); }, "is without its 'model.layers.0.mlp.down_proj.scale'");
-  expect_refused(folder, [](Folder& f) { f.tensors[1].shape[1] /= 2, f.tensors[1].shape[0] *= 2; }, "expected [150, 8]");
+  expect_refused(
+      folder, [](Folder& f) { f.tensors.pop_back(); }, "is without its 'model.layers.0.mlp.down_proj.scale'");
+  expect_refused(
+      folder, [](Folder& f) { f.tensors[1].shape[1] /= 2, f.tensors[1].shape[0] *= 2; }, "expected [150, 8]");
   // MiMo V2.5 calls both otherwise.
   folder.tensors[0].type = folder.tensors[1].type = "U8";
   folder.tensors[1].name = std::string(kStem) + ".weight_scale";
   expect_values(folder, TensorType::kMXFP4, "MXFP4 of MiMo");
-  expect_refused(folder, [](Folder& f) { f.tensors[1].shape[1] /= 2, f.tensors[1].shape[0] *= 2; }, "weight_scale' has the shape [300, 4], expected [150, 8]");
+  expect_refused(
+      folder, [](Folder& f) { f.tensors[1].shape[1] /= 2, f.tensors[1].shape[0] *= 2; },
+      "weight_scale' has the shape [300, 4], expected [150, 8]");
 }
 
 TEST(gptq_checkpoints_hold_what_their_groups_say) {
@@ -388,7 +425,8 @@ TEST(gptq_checkpoints_hold_what_their_groups_say) {
     expect_values(gptq({4, 64, Zeros::kAny}, second), TensorType::kQ5_0, what + "with zeros");
     expect_values(gptq({4, 32, Zeros::kAny, Groups::kShuffled}, second), TensorType::kF32, what + "desc_act");
     expect_values(gptq({4, 16, Zeros::kMiddle}, second), TensorType::kF32, what + "small groups");
-    expect_values(gptq({4, 32, Zeros::kMiddle, Groups::kInOrder, true}, second), TensorType::kF32, what + "scales beyond F16");
+    expect_values(gptq({4, 32, Zeros::kMiddle, Groups::kInOrder, true}, second), TensorType::kF32,
+                  what + "scales beyond F16");
     expect_values(gptq({8, 128, Zeros::kMiddle}, second), TensorType::kQ8_0, what + "8 bits");
   }
 }
@@ -414,41 +452,48 @@ TEST(fp8_checkpoints_of_modelopt_have_one_scale) {
   for (size_t i = 0; i < folder.want.size(); ++i)
     folder.want[i] = e4m3_to_float(static_cast<uint8_t>(folder.tensors[0].bytes[i])) * scale;
   expect_values(folder, TensorType::kF32, "one scale");
-  folder.tensors[0].shape = {75, 400};   // of as many codes
+  folder.tensors[0].shape = {75, 400};  // of as many codes
   folder.in = 400, folder.out = 75;
   expect_values(folder, TensorType::kF32, "one scale of other rows");
   Folder whole = fp8(Scales::kAny, "F32", kWholeCols);
   whole.quantization = folder.quantization;
   whole.tensors[1] = folder.tensors[1];
-  for (size_t i = 0; i < whole.want.size(); ++i) whole.want[i] = e4m3_to_float(static_cast<uint8_t>(whole.tensors[0].bytes[i])) * scale;
+  for (size_t i = 0; i < whole.want.size(); ++i)
+    whole.want[i] = e4m3_to_float(static_cast<uint8_t>(whole.tensors[0].bytes[i])) * scale;
   expect_values(whole, TensorType::kF8Scaled, "one scale of whole blocks");
 }
 
 // Floats that a matrix is held by are stored as smaller types on demand, as those of any checkpoint.
 TEST(fp8_checkpoints_quantize_while_they_load) {
   Folder folder = fp8(Scales::kAny, "F32");
-  folder.tensors[0].shape = {100, 300};   // no whole blocks in a row: stays
+  folder.tensors[0].shape = {100, 300};  // no whole blocks in a row: stays
   folder.tensors[1].shape = {1, 3};
   folder.tensors[1].bytes.resize(12);
   const auto file = open(config_of(folder), safetensors_of(with_table(folder.tensors)));
   REQUIRE(file.ok());
   CHECK((*file)->tensor("blk.0.ffn_down.weight")->source != nullptr);
   CHECK(!can_store(*(*file)->tensor("blk.0.ffn_down.weight")->source, TensorType::kQ8_0));
-  const auto whole = open(config_of(fp8(Scales::kAny, "F32")), safetensors_of(with_table(gptq({4, 32, Zeros::kAny, Groups::kShuffled}, false).tensors)));
-  CHECK(!whole.ok());   // of another method: named below
+  const auto whole = open(config_of(fp8(Scales::kAny, "F32")),
+                          safetensors_of(with_table(gptq({4, 32, Zeros::kAny, Groups::kShuffled}, false).tensors)));
+  CHECK(!whole.ok());  // of another method: named below
 }
 
 TEST(quantized_checkpoints_that_cannot_be_are_named) {
-  const auto drop = [](size_t i) { return [i](Folder& f) { f.tensors.erase(f.tensors.begin() + static_cast<ptrdiff_t>(i)); }; };
+  const auto drop = [](size_t i) {
+    return [i](Folder& f) { f.tensors.erase(f.tensors.begin() + static_cast<ptrdiff_t>(i)); };
+  };
   const auto setting = [](std::string from, std::string to) {
     return [=](Folder& f) { f.quantization.replace(f.quantization.find(from), from.size(), to); };
   };
-  const Folder g = gptq({4, 32, Zeros::kAny}, false), a = awq({4, 32, Zeros::kAny}), c = compressed({4, 32, Zeros::kAny});
+  const Folder g = gptq({4, 32, Zeros::kAny}, false), a = awq({4, 32, Zeros::kAny}),
+               c = compressed({4, 32, Zeros::kAny});
   const Folder f = fp8(Scales::kAny, "F32");
   const std::string at = std::string("model.safetensors: tensor '") + kStem;
   expect_refused(g, setting("\"bits\":4", "\"bits\":3"), "'quantization_config.bits' is 3 (read: 4 and 8)");
-  expect_refused(g, setting("\"sym\"", "\"checkpoint_format\":\"marlin\",\"sym\""), "'quantization_config.checkpoint_format' is 'marlin'");
-  expect_refused(g, setting("\"sym\"", "\"dynamic\":{\"x\":{\"bits\":8}},\"sym\""), "'quantization_config.dynamic' is not empty");
+  expect_refused(g, setting("\"sym\"", "\"checkpoint_format\":\"marlin\",\"sym\""),
+                 "'quantization_config.checkpoint_format' is 'marlin'");
+  expect_refused(g, setting("\"sym\"", "\"dynamic\":{\"x\":{\"bits\":8}},\"sym\""),
+                 "'quantization_config.dynamic' is not empty");
   expect_refused(a, setting("gemm", "gemv"), "'quantization_config.version' is 'gemv'");
   expect_refused(c, setting("pack-quantized", "marlin-24"), "'quantization_config.format' is 'marlin-24'");
   expect_refused(c, setting("\"group_0\"", "\"group_1\":{},\"group_0\""), "has not one member");
@@ -460,26 +505,50 @@ TEST(quantized_checkpoints_that_cannot_be_are_named) {
   expect_refused(m, setting("NVFP4", "W4A8"), "'quantization_config.quant_algo' is 'W4A8' (read: NVFP4, FP8)");
   expect_refused(m, drop(2), at + ".weight' is without its '" + kStem + ".weight_scale_2'");
   expect_refused(m, drop(1), at + ".weight' is without its '" + kStem + ".weight_scale'");
-  expect_refused(m, [](Folder& x) { x.tensors[1].shape = {kOut, kIn / 32}; x.tensors[1].bytes.resize(kOut * kIn / 32); }, at + ".weight_scale' has the shape [48, 4], expected [48, 8]");
-  expect_refused(m, [](Folder& x) { x.tensors[0].shape = {kOut * kIn / 2}; }, "which is no matrix of NVFP4");
+  expect_refused(
+      m,
+      [](Folder& x) {
+        x.tensors[1].shape = {kOut, kIn / 32};
+        x.tensors[1].bytes.resize(kOut * kIn / 32);
+      },
+      at + ".weight_scale' has the shape [48, 4], expected [48, 8]");
+  expect_refused(
+      m, [](Folder& x) { x.tensors[0].shape = {kOut * kIn / 2}; }, "which is no matrix of NVFP4");
   expect_refused(f, drop(1), at + ".weight' is without its '" + kStem + ".weight_scale_inv'");
   expect_refused(g, drop(1), at + ".qweight' is without its '" + kStem + ".qzeros'");
   expect_refused(g, drop(2), at + ".qweight' is without its '" + kStem + ".scales'");
   expect_refused(c, drop(2), at + ".weight_packed' is without its '" + kStem + ".weight_shape'");
-  expect_refused(a, [](Folder& x) { x.tensors[1].shape = {kOut / 8, kIn / 32}; }, at + ".qzeros' has the shape [6, 4], expected [4, 6]");
-  expect_refused(a, [](Folder& x) { x.tensors[2].shape = {kOut, kIn / 32}; }, at + ".scales' has the shape [48, 4], which does not fit");
-  expect_refused(a, [](Folder& x) { x.tensors[2].type = "I16"; }, at + ".scales' has type 'I16'; scales are read as");
-  expect_refused(g, [](Folder& x) { x.tensors[0].type = "U32"; }, at + ".qweight' has type 'U32', expected I32");
-  expect_refused(g, [](Folder& x) { x.tensors[3].bytes[8] = 4; }, at + ".g_idx' holds 4 at 2, expected a group below 4");
-  expect_refused(g, [](Folder& x) { x.tensors[3].bytes[11] = '\xff'; }, at + ".g_idx' holds -");
-  expect_refused(c, [](Folder& x) { x.tensors[2].bytes[8] = 9; }, at + ".weight_shape' holds 48 and 9");
-  expect_refused(f, [](Folder& x) { x.tensors[0].shape = {150 * 200}; }, "which is no matrix of FP8");
+  expect_refused(
+      a,
+      [](Folder& x) {
+        x.tensors[1].shape = {kOut / 8, kIn / 32};
+      },
+      at + ".qzeros' has the shape [6, 4], expected [4, 6]");
+  expect_refused(
+      a,
+      [](Folder& x) {
+        x.tensors[2].shape = {kOut, kIn / 32};
+      },
+      at + ".scales' has the shape [48, 4], which does not fit");
+  expect_refused(
+      a, [](Folder& x) { x.tensors[2].type = "I16"; }, at + ".scales' has type 'I16'; scales are read as");
+  expect_refused(
+      g, [](Folder& x) { x.tensors[0].type = "U32"; }, at + ".qweight' has type 'U32', expected I32");
+  expect_refused(
+      g, [](Folder& x) { x.tensors[3].bytes[8] = 4; }, at + ".g_idx' holds 4 at 2, expected a group below 4");
+  expect_refused(
+      g, [](Folder& x) { x.tensors[3].bytes[11] = '\xff'; }, at + ".g_idx' holds -");
+  expect_refused(
+      c, [](Folder& x) { x.tensors[2].bytes[8] = 9; }, at + ".weight_shape' holds 48 and 9");
+  expect_refused(
+      f, [](Folder& x) { x.tensors[0].shape = {150 * 200}; }, "which is no matrix of FP8");
 }
 
 TEST(damaged_quantized_checkpoints_never_do_harm) {
   size_t accepted = 0;
-  for (const Folder& folder : {fp8(Scales::kAny, "F32"), fp4(false), gptq({4, 32, Zeros::kAny, Groups::kShuffled}, false), awq({4, 32, Zeros::kAny}),
-                               compressed({4, 32, Zeros::kAny})}) {
+  for (const Folder& folder :
+       {fp8(Scales::kAny, "F32"), fp4(false), gptq({4, 32, Zeros::kAny, Groups::kShuffled}, false),
+        awq({4, 32, Zeros::kAny}), compressed({4, 32, Zeros::kAny})}) {
     const std::string config = config_of(folder), whole = safetensors_of(with_table(folder.tensors));
     uint64_t head = 0;
     std::memcpy(&head, whole.data(), sizeof head);

@@ -32,7 +32,8 @@ void expect_refused(const std::string& file, const std::string& part) {
     check::fail(__FILE__, __LINE__, "'" + parsed.error().message + "' does not say '" + part + "'");
 }
 
-std::string entry(const std::string& name, const std::string& type, const std::string& shape, const std::string& offsets) {
+std::string entry(const std::string& name, const std::string& type, const std::string& shape,
+                  const std::string& offsets) {
   return json_text(name) + ":{\"dtype\":\"" + type + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";
 }
 
@@ -92,8 +93,8 @@ TEST(safetensors_heads_that_lie_are_refused) {
 }
 
 TEST(damaged_safetensors_heads_never_do_harm) {
-  const std::string whole = safetensors_of({{"a.weight", "F16", {2, 3}, std::string(12, 'b')},
-                                            {"b.weight", "F32", {2}, std::string(8, 'c')}});
+  const std::string whole = safetensors_of(
+      {{"a.weight", "F16", {2, 3}, std::string(12, 'b')}, {"b.weight", "F32", {2}, std::string(8, 'c')}});
   size_t accepted = 0;
   uint32_t random = 17;
   const auto next = [&] { return random = random * 1664525 + 1013904223; };

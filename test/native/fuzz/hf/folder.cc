@@ -15,16 +15,26 @@ using namespace monolith::fuzzing;
 
 namespace {
 
-constexpr const char* kNames[] = {"config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json", "chat_template.json",
-                                  "chat_template.jinja", "tiktoken.model", "preprocessor_config.json", "processor_config.json",
-                                  "model.safetensors", "model.safetensors.index.json", "model-00001-of-00002.safetensors",
+constexpr const char* kNames[] = {"config.json",
+                                  "tokenizer.json",
+                                  "tokenizer_config.json",
+                                  "generation_config.json",
+                                  "chat_template.json",
+                                  "chat_template.jinja",
+                                  "tiktoken.model",
+                                  "preprocessor_config.json",
+                                  "processor_config.json",
+                                  "model.safetensors",
+                                  "model.safetensors.index.json",
+                                  "model-00001-of-00002.safetensors",
                                   "model-00002-of-00002.safetensors"};
 constexpr size_t kMostData = 1 << 16;
 
 // A safetensors file of "BYTES\nHEAD".
 std::string with_head(std::string_view written) {
   const size_t line = std::min(written.find('\n'), written.size());
-  const size_t n_data = std::min<size_t>(std::strtoull(std::string(written.substr(0, line)).c_str(), nullptr, 10), kMostData);
+  const size_t n_data =
+      std::min<size_t>(std::strtoull(std::string(written.substr(0, line)).c_str(), nullptr, 10), kMostData);
   const std::string_view head = written.substr(std::min(line + 1, written.size()));
   const uint64_t size = head.size();
   std::string out(sizeof size, '\0');
@@ -39,8 +49,9 @@ void read_all(const GgufFile& file) {
     // A few rows from the front and the last one: what makes them is what may reach beyond what there is.
     const TensorTypeTraits& traits = traits_of(tensor.type);
     // Of a convolution's kernels the rows that are read are longer than those of its shape.
-    const auto row = tensor.source != nullptr && tensor.source->rows() > 0 ? tensor.bytes() / static_cast<size_t>(tensor.source->rows())
-                                                                           : static_cast<size_t>(tensor.shape[0] / traits.block_values * traits.block_bytes);
+    const auto row = tensor.source != nullptr && tensor.source->rows() > 0
+                         ? tensor.bytes() / static_cast<size_t>(tensor.source->rows())
+                         : static_cast<size_t>(tensor.shape[0] / traits.block_values * traits.block_bytes);
     if (row == 0 || tensor.bytes() == 0 || row > kMostData) continue;
     for (const size_t at : {size_t{0}, tensor.bytes() - row}) {
       const auto bytes = file.read(tensor, at, row, scratch);
@@ -72,17 +83,24 @@ FUZZ_TARGET(folder) {
     const size_t next = rest.find("\n%%%");
     const std::string_view content = rest.substr(0, next);
     rest = next == std::string_view::npos ? std::string_view() : rest.substr(next + 1);
-    if (std::ranges::find(kNames, name) != std::end(kNames)) folder.write(std::string(name), headed ? with_head(content) : std::string(content));
+    if (std::ranges::find(kNames, name) != std::end(kNames))
+      folder.write(std::string(name), headed ? with_head(content) : std::string(content));
   }
-  if (const auto file = open_model_file(folder.path(), {.quantize = input.size() % 2 ? std::optional(TensorType::kQ8_0) : std::nullopt, .threads = 1})) {
+  if (const auto file = open_model_file(
+          folder.path(),
+          {.quantize = input.size() % 2 ? std::optional(TensorType::kQ8_0) : std::nullopt, .threads = 1})) {
     read_all(**file);
-    if (const auto tokenizer = Tokenizer::load(**file); !tokenizer) check_refusal(tokenizer.error());
-    else ++n_reached();
+    if (const auto tokenizer = Tokenizer::load(**file); !tokenizer)
+      check_refusal(tokenizer.error());
+    else
+      ++n_reached();
   } else {
     check_path_and_refusal(file.error(), folder.path());
   }
-  if (const auto file = open_vision_file(folder.path())) read_all(**file);
-  else check_path_and_refusal(file.error(), folder.path());
+  if (const auto file = open_vision_file(folder.path()))
+    read_all(**file);
+  else
+    check_path_and_refusal(file.error(), folder.path());
 }
 
 // One of its files changed as JSON, or taken from another folder.
@@ -111,10 +129,11 @@ FUZZ_MUTATOR(folder) {
   if (chance.one_in(6)) {
     const std::string& donor = donors.any(chance);
     for (const File& theirs : files_of(donor))
-      if (theirs.head == file.head) return out.append(donor, theirs.begin, theirs.end - theirs.begin).append(input.substr(file.end));
+      if (theirs.head == file.head)
+        return out.append(donor, theirs.begin, theirs.end - theirs.begin).append(input.substr(file.end));
     return std::nullopt;
   }
-  if (file.head.starts_with("%%%s")) {   // the line of its data's length stays
+  if (file.head.starts_with("%%%s")) {  // the line of its data's length stays
     const size_t line = std::min(content.find('\n') + 1, content.size());
     out += content.substr(0, line);
     content.remove_prefix(line);

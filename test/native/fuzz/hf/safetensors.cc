@@ -16,7 +16,9 @@ FUZZ_TARGET(safetensors) {
   }
   volatile uint8_t sum = 0;
   for (const auto& tensor : *tensors) {
-    insist(tensor.data.empty() || (tensor.data.data() >= bytes.data() && tensor.data.data() + tensor.data.size() <= bytes.data() + bytes.size()), "a tensor lies in the file");
+    insist(tensor.data.empty() || (tensor.data.data() >= bytes.data() &&
+                                   tensor.data.data() + tensor.data.size() <= bytes.data() + bytes.size()),
+           "a tensor lies in the file");
     for (const int64_t length : tensor.shape) insist(length >= 0, "no length is negative");
     for (const std::byte byte : tensor.data) sum = sum ^ static_cast<uint8_t>(byte);
   }
@@ -25,16 +27,22 @@ FUZZ_TARGET(safetensors) {
 
 // A length of eight bytes, JSON as long, and the tensors' bytes.
 FUZZ_MUTATOR(safetensors) {
-  static constexpr std::string_view kMembers[] = {R"("w": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]})", R"("w": {"dtype": "U8", "shape": [], "data_offsets": [0, 1]})", R"("__metadata__": {"format": "pt"})", R"("dtype": "F8_E4M3")", R"("shape": [%])",
+  static constexpr std::string_view kMembers[] = {R"("w": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]})",
+                                                  R"("w": {"dtype": "U8", "shape": [], "data_offsets": [0, 1]})",
+                                                  R"("__metadata__": {"format": "pt"})",
+                                                  R"("dtype": "F8_E4M3")",
+                                                  R"("shape": [%])",
                                                   R"("data_offsets": [%, %])"},
-                             kWraps[] = {"[%]", "[%, %]", R"({"a": %})"};
+                                    kWraps[] = {"[%]", "[%, %]", R"({"a": %})"};
   static monolith::fuzzing::JsonMutator json(kMembers, kWraps);
   uint64_t size = 0;
   if (input.size() < sizeof size) return std::nullopt;
   std::memcpy(&size, input.data(), sizeof size);
   if (size > input.size() - sizeof size) return std::nullopt;
   std::string head = json(input.substr(sizeof size, size), chance);
-  head.resize((head.size() + 7) / 8 * 8, ' ');   // as its writers fill it up
+  head.resize((head.size() + 7) / 8 * 8, ' ');  // as its writers fill it up
   const uint64_t now = head.size();
-  return std::string(reinterpret_cast<const char*>(&now), sizeof now).append(head).append(input.substr(sizeof size + size));
+  return std::string(reinterpret_cast<const char*>(&now), sizeof now)
+      .append(head)
+      .append(input.substr(sizeof size + size));
 }

@@ -26,7 +26,9 @@ FUZZ_TARGET(tokenizer_json) {
   AssembledFile file;
   file.string("general.architecture", "llama");
   // The settings stand in the same file here: one document for the mutator to work on.
-  if (Status status = hf::translate_tokenizer({value, value["settings"], value["generation"], value["config"], ranked ? &ranks : nullptr}, 400, file); !status)
+  if (Status status = hf::translate_tokenizer(
+          {value, value["settings"], value["generation"], value["config"], ranked ? &ranks : nullptr}, 400, file);
+      !status)
     return check_refusal(status.error());
   auto built = std::move(file).build();
   if (!built) return check_refusal(built.error());
@@ -49,15 +51,29 @@ FUZZ_TARGET(tokenizer_json) {
 
 namespace {
 constexpr std::string_view kMembers[] = {
-    R"("normalizer": {"type": "Sequence", "normalizers": [%, %]})", R"("normalizer": {"type": "NFC"})", R"("normalizer": {"type": "Prepend", "prepend": "▁"})",
-    R"("normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "▁"})", R"("pre_tokenizer": {"type": "Sequence", "pretokenizers": [%, %]})",
-    R"("pre_tokenizer": {"type": "Split", "pattern": {"Regex": "\\s+"}, "behavior": "Isolated", "invert": false})", R"("pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": false})",
-    R"("pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": true, "use_regex": true})", R"("pre_tokenizer": {"type": "Digits", "individual_digits": true})",
-    R"("decoder": {"type": "ByteFallback"})", R"("post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}], "special_tokens": {}})",
-    R"("byte_fallback": true)", R"("ignore_merges": true)", R"("unk_id": 1)", R"("type": "Unigram", "vocab": [["a", -1.5], ["b", -2], ["<0x0A>", 0]])", R"("merges": ["a b"])", R"("merges": [["a", "b"]])",
-    R"("added_tokens": [{"id": 2, "content": "<s>", "special": true, "lstrip": true, "rstrip": true, "normalized": false, "single_word": false}])", R"("settings": {"add_bos_token": true, "bos_token": "<s>", "eos_token": %})",
-    R"("generation": {"eos_token_id": [1, 2]})", R"("config": {"vocab_size": 9, "eos_token_id": %})"};
-constexpr std::string_view kWraps[] = {"[%]", "[%, %]", R"({"type": "Sequence", "normalizers": [%]})", R"({"type": "Sequence", "pretokenizers": [%, %]})", R"({"content": %})"};
+    R"("normalizer": {"type": "Sequence", "normalizers": [%, %]})",
+    R"("normalizer": {"type": "NFC"})",
+    R"("normalizer": {"type": "Prepend", "prepend": "▁"})",
+    R"("normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "▁"})",
+    R"("pre_tokenizer": {"type": "Sequence", "pretokenizers": [%, %]})",
+    R"("pre_tokenizer": {"type": "Split", "pattern": {"Regex": "\\s+"}, "behavior": "Isolated", "invert": false})",
+    R"("pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": false})",
+    R"("pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": true, "use_regex": true})",
+    R"("pre_tokenizer": {"type": "Digits", "individual_digits": true})",
+    R"("decoder": {"type": "ByteFallback"})",
+    R"("post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}], "special_tokens": {}})",
+    R"("byte_fallback": true)",
+    R"("ignore_merges": true)",
+    R"("unk_id": 1)",
+    R"("type": "Unigram", "vocab": [["a", -1.5], ["b", -2], ["<0x0A>", 0]])",
+    R"("merges": ["a b"])",
+    R"("merges": [["a", "b"]])",
+    R"("added_tokens": [{"id": 2, "content": "<s>", "special": true, "lstrip": true, "rstrip": true, "normalized": false, "single_word": false}])",
+    R"("settings": {"add_bos_token": true, "bos_token": "<s>", "eos_token": %})",
+    R"("generation": {"eos_token_id": [1, 2]})",
+    R"("config": {"vocab_size": 9, "eos_token_id": %})"};
+constexpr std::string_view kWraps[] = {"[%]", "[%, %]", R"({"type": "Sequence", "normalizers": [%]})",
+                                       R"({"type": "Sequence", "pretokenizers": [%, %]})", R"({"content": %})"};
 }  // namespace
 
 FUZZ_MUTATOR(tokenizer_json) {

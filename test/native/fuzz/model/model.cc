@@ -14,13 +14,14 @@ using namespace monolith::fuzzing;
 
 namespace {
 
-constexpr size_t kFilled = 2 << 20;       // bytes of tensors that a file may have: as many as the seeds need
-constexpr size_t kMostMemory = 8 << 20;   // of a network that is computed
+constexpr size_t kFilled = 2 << 20;      // bytes of tensors that a file may have: as many as the seeds need
+constexpr size_t kMostMemory = 8 << 20;  // of a network that is computed
 
 // A head and the bytes behind it, up to the last byte of memory that is kept from one input to the next: making it anew took most of the time.
 class FilledImage {
  public:
-  explicit FilledImage(std::string_view head) : head_(head.size()), begin_(kept().size() - (head.size() + kFilled + 63) / 64 * 64) {
+  explicit FilledImage(std::string_view head)
+      : head_(head.size()), begin_(kept().size() - (head.size() + kFilled + 63) / 64 * 64) {
     std::memcpy(kept().data() + begin_, head.data(), head.size());
   }
   FilledImage(const FilledImage&) = delete;
@@ -61,7 +62,8 @@ void compute(Transformer& model, int n_vocab) {
     for (int i = 0; i < n; ++i) tokens.push_back((position + i) * 7 % n_vocab);
     std::vector<Segment> segments;
     for (int table = 0; table < tables; ++table)
-      segments.push_back({0, n, position, pages.data() + 2 * table, position == 0 ? kNoSlot : 0, position == 0 ? 0 : 1});
+      segments.push_back(
+          {0, n, position, pages.data() + 2 * table, position == 0 ? kNoSlot : 0, position == 0 ? 0 : 1});
     const int32_t row = n - 1;
     const float* logits = model.forward({tokens, segments, std::span(&row, 1)});
     volatile float sum = 0;
@@ -77,13 +79,14 @@ FUZZ_TARGET(model) {
   if (head.size() > 1 << 19) return;
   const FilledImage image(head);
   const auto file = GgufFile::parse(image.bytes());
-  if (!file) return;   // the reader's own target looks at these
+  if (!file) return;  // the reader's own target looks at these
   const ModelLimits limits = limits_of(choices.empty() ? 0 : static_cast<uint8_t>(choices[0]));
   const auto params = HyperParams::read(**file, limits.max_context, limits.guess_layer);
   if (!params) return check_refusal(params.error());
   // One for each: what an input has reserved is no other's.
   const bool plain = choices.empty() || !(choices[0] & 8);
-  const auto backend = make_cpu_backend({.threads = 1, .isa = plain ? "plain" : "auto", .arithmetic = Arithmetic::kProduction}).value();
+  const auto backend =
+      make_cpu_backend({.threads = 1, .isa = plain ? "plain" : "auto", .arithmetic = Arithmetic::kProduction}).value();
   const auto plan = Transformer::plan(**file, *backend, limits);
   if (!plan) return check_refusal(plan.error());
   if (plan->total() > kMostMemory || params->n_layers > 16) return;

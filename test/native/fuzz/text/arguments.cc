@@ -11,7 +11,8 @@ namespace {
 Spelling spelling_of(uint8_t choice) {
   Spelling spelling;
   spelling.text_end = "\x01";
-  if (choice & 8) spelling.kinds = {{"a", Spelling::Kind::kJson}, {"b", Spelling::Kind::kNullable}, {"", Spelling::Kind::kJson}};
+  if (choice & 8)
+    spelling.kinds = {{"a", Spelling::Kind::kJson}, {"b", Spelling::Kind::kNullable}, {"", Spelling::Kind::kJson}};
   if (choice & 16) spelling.others = Spelling::Kind::kJson;
   switch (choice % 6) {
     case 0:
@@ -19,7 +20,7 @@ Spelling spelling_of(uint8_t choice) {
       spelling.text_open = spelling.json_open = ">";
       spelling.value_close = spelling.text_end = "</p>";
       break;
-    case 1:   // kinds have tags of their own
+    case 1:  // kinds have tags of their own
       spelling.name_open = "<k>";
       spelling.text_open = "</k><v s>";
       spelling.json_open = "</k><v>";
@@ -51,7 +52,7 @@ Spelling spelling_of(uint8_t choice) {
     default:
       spelling.name_open = "\n";
       spelling.text_open = spelling.json_open = "\n";
-      spelling.value_close = spelling.text_end = "<|end|>";   // a token of the vocabulary
+      spelling.value_close = spelling.text_end = "<|end|>";  // a token of the vocabulary
   }
   return spelling;
 }
@@ -66,9 +67,11 @@ FUZZ_TARGET(arguments) {
   const auto choice = choices.empty() ? uint8_t{0} : static_cast<uint8_t>(choices[0]);
   monolith::grammar::GrammarOptions options;
   options.kind = monolith::grammar::GrammarOptions::Kind::kJsonSchema;
-  options.text = std::string(text.substr(0, end)) + (text.find_first_not_of(" \n\t\r{") == end ? "" : ",") + "\"type\":\"object\"}";
+  options.text = std::string(text.substr(0, end)) + (text.find_first_not_of(" \n\t\r{") == end ? "" : ",") +
+                 "\"type\":\"object\"}";
   options.spelling = spelling_of(choice);
-  if (choice & 32) options.lead = {.letters = (choice & 64) != 0, .least = 1, .most = 9, .close = choice & 128 ? "<|end|>" : "["};
+  if (choice & 32)
+    options.lead = {.letters = (choice & 64) != 0, .least = 1, .most = 9, .close = choice & 128 ? "<|end|>" : "["};
   monolith::fuzzing::walk_grammar(std::move(options), choices.substr(choices.empty() ? 0 : 1));
 }
 

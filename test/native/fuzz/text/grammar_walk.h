@@ -20,7 +20,8 @@ struct WalkVocabulary {
 
   static const WalkVocabulary& get() {
     static const WalkVocabulary made = [] {
-      auto file = testing::VocabularyFile::byte_level({"{ \"", "\" :", "\" }", "} }", "t r", "tr u", "Ã ©", "0 0", "a b"});
+      auto file =
+          testing::VocabularyFile::byte_level({"{ \"", "\" :", "\" }", "} }", "t r", "tr u", "Ã ©", "0 0", "a b"});
       file.add("<|end|>", TokenKind::kControl);
       auto loaded = testing::load(file);
       insist(loaded.ok(), "the vocabulary loads");
@@ -52,7 +53,8 @@ inline void walk_grammar(grammar::GrammarOptions options, std::string_view choic
   std::vector<SchemaProblem> problems;
   const auto grammar = Grammar::compile(options, vocabulary.tokens, limits, nullptr, problems);
   insist(grammar != nullptr || !problems.empty(), "a refusal says why");
-  for (const SchemaProblem& problem : problems) insist(!problem.what.empty() && problem.what.size() < 1000, "a problem is told in a line", problem.what);
+  for (const SchemaProblem& problem : problems)
+    insist(!problem.what.empty() && problem.what.size() < 1000, "a problem is told in a line", problem.what);
   if (grammar == nullptr) return;
 
   const auto n_tokens = static_cast<uint32_t>(vocabulary.tokenizer->n_vocab());
@@ -71,7 +73,8 @@ inline void walk_grammar(grammar::GrammarOptions options, std::string_view choic
     const uint32_t any = byte * 7u % n_tokens;
     Grammar::Position probe = position;
     const Outcome probed = grammar->advance(probe, before, static_cast<TokenId>(any), &fuel);
-    if (probed == Outcome::kOk || probed == Outcome::kRefused) insist((probed == Outcome::kOk) == mask.has(any), "a token is let in if and only if the mask has it", text);
+    if (probed == Outcome::kOk || probed == Outcome::kRefused)
+      insist((probed == Outcome::kOk) == mask.has(any), "a token is let in if and only if the mask has it", text);
     if (byte & 1) {
       const Outcome run = grammar->forced(position, before, *vocabulary.tokenizer, forced, &fuel);
       insist(run != Outcome::kRefused, "asking what is forced is never refused");

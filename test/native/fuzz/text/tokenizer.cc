@@ -4,7 +4,10 @@
 #include "fuzz/target.h"
 #include "text/tokenizer/fuzz_one.h"
 
-FUZZ_TARGET(tokenizer) { monolith::fuzzing::insist(monolith::testing::tokenize_anything(input, &monolith::fuzzing::n_reached()), "text becomes ids of the vocabulary, or the file is refused in words"); }
+FUZZ_TARGET(tokenizer) {
+  monolith::fuzzing::insist(monolith::testing::tokenize_anything(input, &monolith::fuzzing::n_reached()),
+                            "text becomes ids of the vocabulary, or the file is refused in words");
+}
 
 FUZZ_MUTATOR(tokenizer) {
   static monolith::fuzzing::GgufMutator gguf;

@@ -15,22 +15,27 @@ using namespace monolith;
 using namespace monolith::fuzzing;
 
 namespace {
-constexpr size_t kFilled = 256 << 10;   // bytes of tensors that a file may have
-constexpr int64_t kMostPixels = 1 << 16;   // of pictures that are cut, and of what becomes of them
-constexpr size_t kMostMemory = 32 << 20;   // of a tower that is computed
-constexpr int64_t kMostWork = int64_t{1} << (kSanitized ? 25 : 27);   // multiplications of a piece
+constexpr size_t kFilled = 256 << 10;     // bytes of tensors that a file may have
+constexpr int64_t kMostPixels = 1 << 16;  // of pictures that are cut, and of what becomes of them
+constexpr size_t kMostMemory = 32 << 20;  // of a tower that is computed
+constexpr int64_t kMostWork = int64_t{1} << (kSanitized ? 25 : 27);  // multiplications of a piece
 
 // By the plainest kernels, or by those that this processor is given.
-void see(const GgufFile& file, const std::shared_ptr<const VisionModel>& model, const PreparedPiece& piece, int64_t n_rows, bool plain) {
+void see(const GgufFile& file, const std::shared_ptr<const VisionModel>& model, const PreparedPiece& piece,
+         int64_t n_rows, bool plain) {
   const auto backend = make_cpu_backend({.threads = 1, .isa = plain ? "plain" : "auto"}).value();
   const auto precision = plain ? VisionPrecision::kExact : VisionPrecision::kFast;
-  if (VisionTower::weight_bytes(file, *model, *backend, precision) + VisionTower::work_bytes(file, *model, *backend, precision) > kMostMemory) return;
+  if (VisionTower::weight_bytes(file, *model, *backend, precision) +
+          VisionTower::work_bytes(file, *model, *backend, precision) >
+      kMostMemory)
+    return;
   const auto tower = VisionTower::load(file, model, *backend, precision);
   if (!tower) return check_refusal(tower.error());
   const auto run = (*tower)->begin(piece);
   if (run->total() > kMostWork) return;
   while (!run->advance(1 << 20)) continue;
-  insist(static_cast<int64_t>(run->take_rows().size()) == n_rows * model->row_width(), "a piece has as many rows as were planned");
+  insist(static_cast<int64_t>(run->take_rows().size()) == n_rows * model->row_width(),
+         "a piece has as many rows as were planned");
   ++n_reached();
 }
 }  // namespace
@@ -40,19 +45,28 @@ FUZZ_TARGET(vision) {
   std::vector<std::byte> image(head.size() + kFilled, std::byte{0x3c});
   std::memcpy(image.data(), head.data(), head.size());
   const auto file = GgufFile::parse(image);
-  if (!file) return;   // the reader's own target looks at these
+  if (!file) return;  // the reader's own target looks at these
   VisionBounds bounds;
   if (input.size() % 2) bounds.resize = VisionResize::kOriginal;
   if (input.size() % 3 == 0) bounds.max_tiles = 3;
   const auto model = VisionModel::load(**file, bounds);
   if (!model) return check_refusal(model.error());
-  insist((*model)->row_width() > 0 && (*model)->most_rows() > 0 && (*model)->most_piece_pixels() > 0, "a tower has rows");
-  static const std::unique_ptr<const Tokenizer> tokenizer = testing::load(testing::VocabularyFile::byte_level({"< i", "i m"})).value();
-  const auto fit = (*model)->fit({.architecture = "qwen3vl", .n_embd = (*model)->row_width(), .mrope = true, .n_deepstack = (*model)->n_deepstack(), .tokenizer = tokenizer.get()});
+  insist((*model)->row_width() > 0 && (*model)->most_rows() > 0 && (*model)->most_piece_pixels() > 0,
+         "a tower has rows");
+  static const std::unique_ptr<const Tokenizer> tokenizer =
+      testing::load(testing::VocabularyFile::byte_level({"< i", "i m"})).value();
+  const auto fit = (*model)->fit({.architecture = "qwen3vl",
+                                  .n_embd = (*model)->row_width(),
+                                  .mrope = true,
+                                  .n_deepstack = (*model)->n_deepstack(),
+                                  .tokenizer = tokenizer.get()});
   if (!fit) check_refusal(fit.error());
   std::vector<uint8_t> pixels;
   for (size_t i = 0; i + 1 < std::min<size_t>(sides.size(), 8); i += 2) {
-    const auto side = [sides = sides](size_t at) { return static_cast<int8_t>(sides[at]) < 0 ? static_cast<uint8_t>(sides[at]) * 1009 - 140'000 : static_cast<uint8_t>(sides[at]) + 1; };
+    const auto side = [sides = sides](size_t at) {
+      return static_cast<int8_t>(sides[at]) < 0 ? static_cast<uint8_t>(sides[at]) * 1009 - 140'000
+                                                : static_cast<uint8_t>(sides[at]) + 1;
+    };
     const int width = side(i), height = side(i + 1);
     const auto plan = (*model)->plan(width, height, {.overview_only = (i & 2) != 0});
     if (!plan) {
@@ -65,7 +79,8 @@ FUZZ_TARGET(vision) {
     int64_t work = int64_t{width} * height;
     for (const ImagePiece& piece : plan->pieces) {
       insist(piece.n_rows <= (*model)->most_rows(), "no piece has more rows than the most");
-      insist(int64_t{piece.width} * piece.height <= (*model)->most_piece_pixels(), "no piece has more pixels than the most");
+      insist(int64_t{piece.width} * piece.height <= (*model)->most_piece_pixels(),
+             "no piece has more pixels than the most");
       work += int64_t{piece.width} * piece.height;
     }
     if (work > kMostPixels || int64_t{plan->resized_width} * plan->resized_height > kMostPixels) continue;
@@ -78,7 +93,8 @@ FUZZ_TARGET(vision) {
     insist(prepared->size() == plan->pieces.size(), "every piece is cut");
     see(**file, *model, prepared->back(), plan->pieces.back().n_rows, i % 4 != 0);
     for (const PreparedPiece& piece : *prepared)
-      insist(piece.pixels.size() == static_cast<size_t>(piece.width) * static_cast<size_t>(piece.height) * 3, "a piece is as large as it says");
+      insist(piece.pixels.size() == static_cast<size_t>(piece.width) * static_cast<size_t>(piece.height) * 3,
+             "a piece is as large as it says");
   }
 }
 

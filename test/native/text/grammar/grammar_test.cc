@@ -18,7 +18,9 @@ std::shared_ptr<const GrammarVocabulary> vocabulary() {
   static const auto made = [] {
     std::vector<std::string> tokens;
     for (int c = 0; c < 256; ++c) tokens.emplace_back(1, static_cast<char>(c));
-    for (const char* text : {"{\"", "\":", "\"}", "}}", "ye", "yes", " no", "\n</", "call>", "}\n", "ab", "abab", "\\d", "é", "日本", "\xE6\x97"}) tokens.emplace_back(text);
+    for (const char* text : {"{\"", "\":", "\"}", "}}", "ye", "yes", " no", "\n</", "call>", "}\n", "ab", "abab", "\\d",
+                             "é", "日本", "\xE6\x97"})
+      tokens.emplace_back(text);
     tokens.emplace_back();
     return std::make_shared<const GrammarVocabulary>(tokens);
   }();
@@ -56,7 +58,8 @@ TEST(grammar_of_a_regular_expression_is_its_whole_text) {
   const auto grammar = compiled(of(GrammarOptions::Kind::kRegex, "\"?[a-c\\\\]{2,3}(é|日本|\\n)?"));
   for (const char* text : {"ab", "\"abc", "a\\", "ab\n", "abcé", "ab日本"}) CHECK(read(*grammar, text) == Read::kWhole);
   for (const char* text : {"", "a", "\"", "ab\xE6", "ab\xC3"}) CHECK(read(*grammar, text) == Read::kBeginning);
-  for (const char* text : {"d", "abcd", "ab日", "xab", "ab\r", "ab\xFF", "\xC3"}) CHECK((read(*grammar, text) == Read::kNot) != (std::string_view(text) == "ab日"));
+  for (const char* text : {"d", "abcd", "ab日", "xab", "ab\r", "ab\xFF", "\xC3"})
+    CHECK((read(*grammar, text) == Read::kNot) != (std::string_view(text) == "ab日"));
 }
 
 TEST(grammar_of_choices_ends_with_them) {
@@ -69,7 +72,7 @@ TEST(grammar_of_choices_ends_with_them) {
   Grammar::Position position = grammar->start();
   TokenMask mask(vocabulary()->trie().n_tokens());
   CHECK(grammar->allowed(position, {}, mask) == Grammar::Outcome::kOk);
-  CHECK_EQ(mask.count(), size_t{4});   // y, n, ye, yes
+  CHECK_EQ(mask.count(), size_t{4});  // y, n, ye, yes
   std::vector<TokenId> before;
   for (const char c : std::string_view("no")) {
     CHECK(grammar->advance(position, before, c) == Grammar::Outcome::kOk);
@@ -77,14 +80,15 @@ TEST(grammar_of_choices_ends_with_them) {
   }
   CHECK(position.accepts && position.ends);
   CHECK(grammar->advance(position, before, 'x') == Grammar::Outcome::kRefused);
-  CHECK(position.ends);   // and nothing has changed
+  CHECK(position.ends);  // and nothing has changed
 }
 
 TEST(grammar_goes_on_with_its_suffix) {
   const auto grammar = compiled(of(GrammarOptions::Kind::kJsonSchema, R"({"type":"number"})", "}\n</call>"));
   CHECK(read(*grammar, "12") == Read::kBeginning);
   CHECK(read(*grammar, "12}\n</call>") == Read::kWhole);
-  CHECK(read(*grammar, "12.}\n") == Read::kNot && read(*grammar, "12}\n</call>x") == Read::kNot && read(*grammar, "}") == Read::kNot);
+  CHECK(read(*grammar, "12.}\n") == Read::kNot && read(*grammar, "12}\n</call>x") == Read::kNot &&
+        read(*grammar, "}") == Read::kNot);
   // A token may end the value and begin the suffix, but not go beyond it.
   const auto object = compiled(of(GrammarOptions::Kind::kJsonObject, "", "}"));
   Grammar::Position position = object->start();
@@ -92,14 +96,16 @@ TEST(grammar_goes_on_with_its_suffix) {
   const std::vector<TokenId> before = {'{'};
   TokenMask mask(vocabulary()->trie().n_tokens());
   CHECK(object->allowed(position, before, mask) == Grammar::Outcome::kOk);
-  CHECK(mask.has(256 + 3));    // "}}"
-  CHECK(!mask.has(256 + 9));   // "}\n"
+  CHECK(mask.has(256 + 3));   // "}}"
+  CHECK(!mask.has(256 + 9));  // "}\n"
   CHECK(object->advance(position, before, 256 + 3) == Grammar::Outcome::kOk);
   CHECK(position.ends);
 }
 
 TEST(grammar_white_space_is_none_or_between_tokens_or_there_alone) {
-  GrammarOptions options = of(GrammarOptions::Kind::kJsonSchema, R"({"type":"object","properties":{"a":{"type":"array","items":{"type":"number"}}},"required":["a"]})");
+  GrammarOptions options =
+      of(GrammarOptions::Kind::kJsonSchema,
+         R"({"type":"object","properties":{"a":{"type":"array","items":{"type":"number"}}},"required":["a"]})");
   const auto read_with = [&](WhiteSpace white_space, std::string_view text) {
     options.white_space = white_space;
     return read(*compiled(options), text);
@@ -129,16 +135,20 @@ GrammarOptions tagged(std::string schema) {
 }
 
 TEST(grammar_spells_members_between_tags) {
-  const auto grammar = compiled(tagged(R"({"type":"object","properties":{"s":{"type":"string","maxLength":9},"n":{"type":["integer","string"]},
+  const auto grammar = compiled(
+      tagged(R"({"type":"object","properties":{"s":{"type":"string","maxLength":9},"n":{"type":["integer","string"]},
       "u":{"type":["string","null"],"maxLength":2}},"required":["s"],"additionalProperties":{"type":"string"}})"));
-  for (const char* text : {"<p=s></p></f>", "<p=s>a\n\"b\\</p></f>", "<p=s>5</p><p=n>5</p><p=u>null</p></f>", "<p=s></</p></f>", "<p=s>x</p><p=n>\"a\"</p></f>",
-                           "<p=s>x</p><p=other-name>日本</p></f>"})
+  for (const char* text : {"<p=s></p></f>", "<p=s>a\n\"b\\</p></f>", "<p=s>5</p><p=n>5</p><p=u>null</p></f>",
+                           "<p=s></</p></f>", "<p=s>x</p><p=n>\"a\"</p></f>", "<p=s>x</p><p=other-name>日本</p></f>"})
     CHECK(read(*grammar, text) == Read::kWhole);
-  for (const char* text : {"", "<p=s>", "<p=s>a</p>", "<p=s>a</p><p=n>12", "<p=s>a</p></"}) CHECK(read(*grammar, text) == Read::kBeginning);
-  for (const char* text : {"</f>", "<p=n>5</p><p=s>", "<p=s>a</p><p=n>a", "<p=s>a</p><p=u>abc", "<p=s>0123456789", "<p=s>a</p><p=s>", "<p=s>a</p><p=a b", "<p=s>a</p> "})
+  for (const char* text : {"", "<p=s>", "<p=s>a</p>", "<p=s>a</p><p=n>12", "<p=s>a</p></"})
+    CHECK(read(*grammar, text) == Read::kBeginning);
+  for (const char* text : {"</f>", "<p=n>5</p><p=s>", "<p=s>a</p><p=n>a", "<p=s>a</p><p=u>abc", "<p=s>0123456789",
+                           "<p=s>a</p><p=s>", "<p=s>a</p><p=a b", "<p=s>a</p> "})
     CHECK(read(*grammar, text) == Read::kNot);
   // The name of a member may be empty.
-  const auto nameless = compiled(tagged(R"({"type":"object","properties":{"":{"type":"string"}},"required":["","n"],"additionalProperties":{"type":"integer"}})"));
+  const auto nameless = compiled(tagged(
+      R"({"type":"object","properties":{"":{"type":"string"}},"required":["","n"],"additionalProperties":{"type":"integer"}})"));
   CHECK(read(*nameless, "<p=>x</p><p=n>1</p></f>") == Read::kWhole);
   CHECK(read(*nameless, "<p=>x</p><p=>") == Read::kNot && read(*nameless, "<p=>x</p></f>") == Read::kNot);
   // What ends a string stands in none: behind it a member or the end.
@@ -147,10 +157,12 @@ TEST(grammar_spells_members_between_tags) {
 
 // Members between tags that repeat their name, objects and arrays within as such: <NAME>VALUE</NAME>, <i>VALUE</i>.
 TEST(grammar_spells_objects_and_arrays_in_tags) {
-  GrammarOptions options = of(GrammarOptions::Kind::kJsonSchema, R"({"type":"object","properties":{"s":{"type":"string","maxLength":9},
+  GrammarOptions options =
+      of(GrammarOptions::Kind::kJsonSchema, R"({"type":"object","properties":{"s":{"type":"string","maxLength":9},
       "o":{"type":"object","properties":{"x":{"type":["string","integer"]},"y":{"type":"array","items":{"type":"array","items":{"type":"boolean"},"maxItems":2},"minItems":1}},
       "required":["x"],"additionalProperties":false},"u":{"type":["string","null"],"maxLength":3},"e":{"type":"object","properties":{"k":{"type":"null"}},"additionalProperties":false},
-      "n":{"type":"number"},"free":{}},"required":["s"],"additionalProperties":{"type":"integer"}})", "~</f>");
+      "n":{"type":"number"},"free":{}},"required":["s"],"additionalProperties":{"type":"integer"}})",
+         "~</f>");
   Spelling spelling;
   spelling.name_open = "~<";
   spelling.text_open = spelling.json_open = ">";
@@ -159,14 +171,20 @@ TEST(grammar_spells_objects_and_arrays_in_tags) {
   spelling.item = "i";
   options.spelling = spelling;
   const auto grammar = compiled(options);
-  for (const char* text : {"~<s>~</s>~</f>", "~<s>a\n<b></s>~</s>~<o>~<x>a b~</x>~</o>~</f>", "~<s>~</s>~<o>~<x>5~</x>~<y>~<i>~<i>true~</i>~</i>~<i>~</i>~</y>~</o>~</f>",
-                           "~<s>~</s>~<o>~<x>5 a~</x>~</o>~</f>", "~<s>~</s>~<o>~<x> truely~</x>~</o>~</f>", "~<s>~</s>~<o>~<x>\"5\"~</x>~</o>~<u>null~</u>~<e>~</e>~</f>", "~<s>~</s>~<u>\"5\"~</u>~<n>-1.5~</n>~</f>", "~<s>~</s>~<e>~<k>null~</k>~</e>~</f>",
+  for (const char* text : {"~<s>~</s>~</f>", "~<s>a\n<b></s>~</s>~<o>~<x>a b~</x>~</o>~</f>",
+                           "~<s>~</s>~<o>~<x>5~</x>~<y>~<i>~<i>true~</i>~</i>~<i>~</i>~</y>~</o>~</f>",
+                           "~<s>~</s>~<o>~<x>5 a~</x>~</o>~</f>", "~<s>~</s>~<o>~<x> truely~</x>~</o>~</f>",
+                           "~<s>~</s>~<o>~<x>\"5\"~</x>~</o>~<u>null~</u>~<e>~</e>~</f>",
+                           "~<s>~</s>~<u>\"5\"~</u>~<n>-1.5~</n>~</f>", "~<s>~</s>~<e>~<k>null~</k>~</e>~</f>",
                            "~<s>~</s>~<free>~<a>~<i>b~</i>~<i>2~</i>~</a>~</free>~<other>7~</any>~</f>",
                            "~<s>~</s>~<free>{\"a\":\"b\"}~</free>~</f>"})
     if (read(*grammar, text) != Read::kWhole) check::fail(__FILE__, __LINE__, text);
-  for (const char* text : {"~<s>~</o", "~<s>0123456789", "~<s>~</s>~<o>~</o", "~<s>~</s>~<o>~<x>5.~", "~<s>~</s>~<o>~<x> {\"~", "~<s>~</s>~<o>~<x> {~", "~<s>~</s>~<o>~<x>true~</x", "~<s>~</s>~<o>~<x>a~</x>~<y>~</y",
-                           "~<s>~</s>~<o>~<x>a~</x>~<y>~<i>~<i>true~</i>~<i>true~</i>~<i>", "~<s>~</s>~<n>a", "~<s>~</s>~<e>~<k>~", "~<s>~</s>~<u>\"ab\"", "~<s>~</s>~<free>{\"~",
-                           "~<s>~</s>~<free>\"~", "~<s>~</s>~<free>{\"a\":\"~", "~<s>~</s> "})
+  for (const char* text :
+       {"~<s>~</o", "~<s>0123456789", "~<s>~</s>~<o>~</o", "~<s>~</s>~<o>~<x>5.~", "~<s>~</s>~<o>~<x> {\"~",
+        "~<s>~</s>~<o>~<x> {~", "~<s>~</s>~<o>~<x>true~</x", "~<s>~</s>~<o>~<x>a~</x>~<y>~</y",
+        "~<s>~</s>~<o>~<x>a~</x>~<y>~<i>~<i>true~</i>~<i>true~</i>~<i>", "~<s>~</s>~<n>a", "~<s>~</s>~<e>~<k>~",
+        "~<s>~</s>~<u>\"ab\"", "~<s>~</s>~<free>{\"~", "~<s>~</s>~<free>\"~", "~<s>~</s>~<free>{\"a\":\"~",
+        "~<s>~</s> "})
     if (read(*grammar, text) != Read::kNot) check::fail(__FILE__, __LINE__, text);
 }
 
@@ -178,7 +196,8 @@ TEST(grammar_takes_nothing_in_tags_for_a_string_and_items_for_those_of_their_pla
       "l":{"anyOf":[{"type":"string","minLength":1},{"type":"array","items":{"type":"integer"}}]},
       "t":{"type":"array","prefixItems":[{"type":"boolean"},{"type":"integer"}],"items":{"type":"null"},"maxItems":3},
       "p":{"type":"array","prefixItems":[{"type":"boolean"}],"items":false},"n":{"type":"array","items":{"type":"integer"},"maxItems":0}},
-      "additionalProperties":false})", "~</f>");
+      "additionalProperties":false})",
+                              "~</f>");
   Spelling spelling;
   spelling.name_open = "~<";
   spelling.text_open = spelling.json_open = ">";
@@ -187,24 +206,31 @@ TEST(grammar_takes_nothing_in_tags_for_a_string_and_items_for_those_of_their_pla
   spelling.item = "i";
   options.spelling = spelling;
   const auto grammar = compiled(options);
-  for (const char* text : {"~<b>a~</b>~</f>", "~<b>~<k>1~</k>~</b>~</f>", "~<b>{}~</b>~</f>", "~<l>~<i>1~</i>~</l>~</f>", "~<l>[]~</l>~</f>",
-                           "~<t>~<i>true~</i>~<i>1~</i>~<i>null~</i>~</t>~</f>", "~<p>~<i>true~</i>~</p>~</f>", "~<p>~</p>~</f>", "~<n>~</n>~</f>"})
+  for (const char* text :
+       {"~<b>a~</b>~</f>", "~<b>~<k>1~</k>~</b>~</f>", "~<b>{}~</b>~</f>", "~<l>~<i>1~</i>~</l>~</f>",
+        "~<l>[]~</l>~</f>", "~<t>~<i>true~</i>~<i>1~</i>~<i>null~</i>~</t>~</f>", "~<p>~<i>true~</i>~</p>~</f>",
+        "~<p>~</p>~</f>", "~<n>~</n>~</f>"})
     if (read(*grammar, text) != Read::kWhole) check::fail(__FILE__, __LINE__, text);
-  for (const char* text : {"~<b>~</", "~<l>~</", "~<t>~<i>1", "~<t>~<i>true~</i>~<i>t", "~<t>~<i>true~</i>~<i>1~</i>~<i>1", "~<t>~<i>true~</i>~<i>1~</i>~<i>null~</i>~<i",
-                           "~<p>~<i>true~</i>~<i", "~<n>~<i"})
+  for (const char* text :
+       {"~<b>~</", "~<l>~</", "~<t>~<i>1", "~<t>~<i>true~</i>~<i>t", "~<t>~<i>true~</i>~<i>1~</i>~<i>1",
+        "~<t>~<i>true~</i>~<i>1~</i>~<i>null~</i>~<i", "~<p>~<i>true~</i>~<i", "~<n>~<i"})
     if (read(*grammar, text) != Read::kNot) check::fail(__FILE__, __LINE__, text);
 }
 
 TEST(grammar_keeps_what_ends_a_value_out_of_strings_within_json) {
-  const auto grammar = compiled(tagged(R"({"type":"object","properties":{"n":{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":{"type":"integer"}}},"required":["n"]})"));
+  const auto grammar = compiled(tagged(
+      R"({"type":"object","properties":{"n":{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":{"type":"integer"}}},"required":["n"]})"));
   CHECK(read(*grammar, "<p=n>{\"a\":\"</q>\\u003c\",\"</\":1}</p></f>") == Read::kWhole);
   CHECK(read(*grammar, "<p=n>{\"a\":\"</p>") == Read::kNot);
   CHECK(read(*grammar, "<p=n>{\"</p>") == Read::kNot);
 }
 
 TEST(grammar_spells_objects_within_and_marks_strings) {
-  GrammarOptions options = of(GrammarOptions::Kind::kJsonSchema, R"({"type":"object","properties":{"s":{"type":"string"},"o":{"type":"object","properties":{"x":{"type":"array","items":{"type":"string"}}},
-      "required":["x"],"additionalProperties":false},"b":{"type":"boolean"}},"additionalProperties":false})", "}");
+  GrammarOptions options = of(
+      GrammarOptions::Kind::kJsonSchema,
+      R"({"type":"object","properties":{"s":{"type":"string"},"o":{"type":"object","properties":{"x":{"type":"array","items":{"type":"string"}}},
+      "required":["x"],"additionalProperties":false},"b":{"type":"boolean"}},"additionalProperties":false})",
+      "}");
   Spelling spelling;
   spelling.text_open = spelling.json_open = ":";
   spelling.separator = ",";
@@ -213,13 +239,16 @@ TEST(grammar_spells_objects_within_and_marks_strings) {
   spelling.others = Spelling::Kind::kJson;
   options.spelling = spelling;
   const auto marked = compiled(options);
-  for (const char* text : {"}", "s:'''a\"b'''}", "s:'''''',o:{x:[''''c''']},b:true}", "o:{x:[]}}"}) CHECK(read(*marked, text) == Read::kWhole);
-  for (const char* text : {"s:\"", ",", "s:'''a''',}", "o:{}", "b:True", "o:{\"x\""}) CHECK(read(*marked, text) == Read::kNot);
+  for (const char* text : {"}", "s:'''a\"b'''}", "s:'''''',o:{x:[''''c''']},b:true}", "o:{x:[]}}"})
+    CHECK(read(*marked, text) == Read::kWhole);
+  for (const char* text : {"s:\"", ",", "s:'''a''',}", "o:{}", "b:True", "o:{\"x\""})
+    CHECK(read(*marked, text) == Read::kNot);
   options.spelling->string_mark = "";
   options.spelling->nested = false;
   options.spelling->python = true;
   const auto python = compiled(options);
-  for (const char* text : {"s:\"a\",b:True}", "b:False}", "o:{\"x\":[\"a\"]}}"}) CHECK(read(*python, text) == Read::kWhole);
+  for (const char* text : {"s:\"a\",b:True}", "b:False}", "o:{\"x\":[\"a\"]}}"})
+    CHECK(read(*python, text) == Read::kWhole);
   for (const char* text : {"b:true", "o:{x", "s:a"}) CHECK(read(*python, text) == Read::kNot);
 }
 
@@ -231,17 +260,22 @@ TEST(grammar_reads_what_stands_before_its_value) {
   CHECK(read(*digits, "[A]") == Read::kNot && read(*digits, "1234") == Read::kNot && read(*digits, "a") == Read::kNot);
   options.lead = {.letters = true, .least = 4, .most = 4, .close = ""};
   const auto letters = compiled(options);
-  CHECK(read(*letters, "aZ09false") == Read::kWhole && read(*letters, "aZ0f") == Read::kBeginning && read(*letters, "aZ-") == Read::kNot);
-  CHECK(read(*letters, "aZ0false") == Read::kNot && read(*letters, "aZ091false") == Read::kNot);   // one too few, one too many
+  CHECK(read(*letters, "aZ09false") == Read::kWhole && read(*letters, "aZ0f") == Read::kBeginning &&
+        read(*letters, "aZ-") == Read::kNot);
+  // one too few, one too many
+  CHECK(read(*letters, "aZ0false") == Read::kNot && read(*letters, "aZ091false") == Read::kNot);
 }
 
 TEST(grammar_masks_are_what_tokens_do) {
   std::mt19937 random(4);
-  for (const GrammarOptions& options : {tagged(R"({"type":"object","properties":{"s":{"type":"string"},"n":{"type":"integer"}},"required":["s","n"]})"),
-                                        tagged(R"({"type":"object","properties":{"s":{"type":"string","maxLength":6},"u":{"type":["string","null"]}},"required":["s"]})"),
-                                        of(GrammarOptions::Kind::kJsonSchema, R"({"type":"string","maxLength":8,"not":{"pattern":"ab"}})"),
-                                        of(GrammarOptions::Kind::kRegex, "(\\\\d|[^x]){1,9}(yes| no)\\n?"), of(GrammarOptions::Kind::kRegex, "[\\s\\S]*ab"),
-                                        of(GrammarOptions::Kind::kJsonObject, "", "\n</call>")}) {
+  for (
+      const GrammarOptions& options :
+      {tagged(R"({"type":"object","properties":{"s":{"type":"string"},"n":{"type":"integer"}},"required":["s","n"]})"),
+       tagged(
+           R"({"type":"object","properties":{"s":{"type":"string","maxLength":6},"u":{"type":["string","null"]}},"required":["s"]})"),
+       of(GrammarOptions::Kind::kJsonSchema, R"({"type":"string","maxLength":8,"not":{"pattern":"ab"}})"),
+       of(GrammarOptions::Kind::kRegex, "(\\\\d|[^x]){1,9}(yes| no)\\n?"),
+       of(GrammarOptions::Kind::kRegex, "[\\s\\S]*ab"), of(GrammarOptions::Kind::kJsonObject, "", "\n</call>")}) {
     GrammarLimits tight;
     tight.most_states = 300;
     const auto grammar = compiled(options), small = compiled(options, tight);
@@ -256,7 +290,8 @@ TEST(grammar_masks_are_what_tokens_do) {
         for (uint32_t token = 0; token < vocabulary()->trie().n_tokens(); ++token) {
           Grammar::Position to = position;
           const bool ok = grammar->advance(to, before, static_cast<TokenId>(token)) == Grammar::Outcome::kOk;
-          if (ok != mask.has(token) || ok != again.has(token)) return check::fail(__FILE__, __LINE__, "token " + std::to_string(token));
+          if (ok != mask.has(token) || ok != again.has(token))
+            return check::fail(__FILE__, __LINE__, "token " + std::to_string(token));
           if (ok) fine.push_back(static_cast<TokenId>(token));
         }
         if (fine.empty()) {
@@ -299,8 +334,10 @@ size_t walk_to_its_end(Grammar& grammar) {
 }
 
 TEST(grammar_of_a_large_counted_object_is_followed_to_its_end) {
-  std::string schema = R"({"type":"object","minProperties":500,"maxProperties":900,"additionalProperties":false,"properties":{)";
-  for (int i = 0; i < 1000; ++i) schema += std::string(i ? "," : "") + "\"property_" + std::to_string(i) + "\":{\"type\":\"boolean\"}";
+  std::string schema =
+      R"({"type":"object","minProperties":500,"maxProperties":900,"additionalProperties":false,"properties":{)";
+  for (int i = 0; i < 1000; ++i)
+    schema += std::string(i ? "," : "") + "\"property_" + std::to_string(i) + "\":{\"type\":\"boolean\"}";
   const auto grammar = compiled(of(GrammarOptions::Kind::kJsonSchema, schema + "}}"));
   REQUIRE(grammar != nullptr);
   const size_t members = walk_to_its_end(*grammar);
@@ -309,7 +346,9 @@ TEST(grammar_of_a_large_counted_object_is_followed_to_its_end) {
 
 // And one of many names that nobody has listed: all there are but one, so that most of what could begin is taken.
 TEST(grammar_of_an_object_of_many_names_is_followed_to_its_end) {
-  const auto grammar = compiled(of(GrammarOptions::Kind::kJsonSchema, R"({"type":"object","minProperties":999,"additionalProperties":{"type":"boolean"},"propertyNames":{"pattern":"^[a-j]{3}$"}})"));
+  const auto grammar = compiled(of(
+      GrammarOptions::Kind::kJsonSchema,
+      R"({"type":"object","minProperties":999,"additionalProperties":{"type":"boolean"},"propertyNames":{"pattern":"^[a-j]{3}$"}})"));
   REQUIRE(grammar != nullptr);
   const size_t members = walk_to_its_end(*grammar);
   CHECK(members >= 999 && members <= 1000);
@@ -321,7 +360,9 @@ int follow(Grammar& grammar, std::string_view text, size_t between_masks, Gramma
   TokenMask mask(vocabulary()->trie().n_tokens());
   for (size_t i = 0; i < text.size(); ++i) {
     const auto token = static_cast<TokenId>(static_cast<uint8_t>(text[i]));
-    if (i % between_masks == 0 && (grammar.allowed(position, before, mask) != Grammar::Outcome::kOk || !mask.has(static_cast<uint32_t>(token)))) return static_cast<int>(i);
+    if (i % between_masks == 0 &&
+        (grammar.allowed(position, before, mask) != Grammar::Outcome::kOk || !mask.has(static_cast<uint32_t>(token))))
+      return static_cast<int>(i);
     if (grammar.advance(position, before, token) != Grammar::Outcome::kOk) return static_cast<int>(i);
     before.push_back(token);
   }
@@ -331,19 +372,26 @@ int follow(Grammar& grammar, std::string_view text, size_t between_masks, Gramma
 TEST(grammar_of_long_counted_texts_is_followed_to_their_end) {
   std::string items = "[0";
   for (int i = 1; i < 15'000; ++i) items += ",7";
-  struct Case { GrammarOptions options; std::string text; };
+  struct Case {
+    GrammarOptions options;
+    std::string text;
+  };
   const Case cases[] = {
-      {of(GrammarOptions::Kind::kJsonSchema, R"({"type":"string","maxLength":50000})"), '"' + std::string(50'000, 'x') + '"'},
-      {of(GrammarOptions::Kind::kJsonSchema, R"({"type":"array","maxItems":20000,"items":{"type":"integer"}})"), items + ']'},
+      {of(GrammarOptions::Kind::kJsonSchema, R"({"type":"string","maxLength":50000})"),
+       '"' + std::string(50'000, 'x') + '"'},
+      {of(GrammarOptions::Kind::kJsonSchema, R"({"type":"array","maxItems":20000,"items":{"type":"integer"}})"),
+       items + ']'},
       {of(GrammarOptions::Kind::kRules, "root ::= (\"a\"{1,1000}){1,1000}"), std::string(30'000, 'a')},
       {of(GrammarOptions::Kind::kRules, "root ::= (\"a\"{1,1000} \"b\"?){1,1000}"), std::string(30'000, 'a')},
-      {of(GrammarOptions::Kind::kJsonSchema, R"({"type":"string","pattern":"^(a{2,900}b?){1,1000}$"})"), '"' + std::string(20'000, 'a') + '"'},
+      {of(GrammarOptions::Kind::kJsonSchema, R"({"type":"string","pattern":"^(a{2,900}b?){1,1000}$"})"),
+       '"' + std::string(20'000, 'a') + '"'},
   };
   for (const Case& one : cases) {
     const auto grammar = compiled(one.options);
     REQUIRE(grammar != nullptr);
     Grammar::Position position = grammar->start();
-    if (const int stopped = follow(*grammar, one.text, 10, position); stopped >= 0) return check::fail(__FILE__, __LINE__, one.options.text + ": " + std::to_string(stopped));
+    if (const int stopped = follow(*grammar, one.text, 10, position); stopped >= 0)
+      return check::fail(__FILE__, __LINE__, one.options.text + ": " + std::to_string(stopped));
     CHECK(position.accepts);
   }
 }
@@ -352,7 +400,9 @@ TEST(grammar_of_long_counted_texts_is_followed_to_their_end) {
 TEST(grammar_of_long_counted_texts_needs_little_at_once) {
   std::string items = "[0";
   for (int i = 1; i < 20'000; ++i) items += ",7";
-  struct Case { std::string schema, text; };
+  struct Case {
+    std::string schema, text;
+  };
   const Case cases[] = {{R"({"type":"string","maxLength":50000})", '"' + std::string(50'000, 'x') + '"'},
                         {R"({"type":"array","maxItems":20000,"items":{"type":"integer"}})", items + ']'}};
   for (const Case& one : cases) {
@@ -367,7 +417,8 @@ TEST(grammar_of_long_counted_texts_needs_little_at_once) {
       Fuel fuel(20'000);
       Grammar::Outcome found = grammar->allowed(position, before, mask, &fuel);
       if (found == Grammar::Outcome::kSpent) ++n_waits, found = grammar->allowed(position, before, mask);
-      if (found != Grammar::Outcome::kOk || !mask.has(static_cast<uint32_t>(token)) || grammar->advance(position, before, token, &fuel) != Grammar::Outcome::kOk)
+      if (found != Grammar::Outcome::kOk || !mask.has(static_cast<uint32_t>(token)) ||
+          grammar->advance(position, before, token, &fuel) != Grammar::Outcome::kOk)
         return check::fail(__FILE__, __LINE__, one.schema + ": " + std::to_string(before.size()));
       before.push_back(token);
     }
@@ -389,15 +440,21 @@ TEST(grammar_of_wide_schemas_is_followed_at_their_own_instances) {
   }
   std::string codes, rows = "[";
   for (int i = 0; i < 300; ++i) codes += "AB" + std::to_string(1'000'000 + i * 7919) + "-";
-  for (int i = 0; i < 400; ++i) rows += std::string(i ? "," : "") + R"({"id":)" + std::to_string(i) + R"(,"tags":["a","bc"],"x":"text"})";
-  struct Case { std::string schema, text; };
+  for (int i = 0; i < 400; ++i)
+    rows += std::string(i ? "," : "") + R"({"id":)" + std::to_string(i) + R"(,"tags":["a","bc"],"x":"text"})";
+  struct Case {
+    std::string schema, text;
+  };
   const Case cases[] = {
       {R"({"type":"object","properties":{)" + properties + R"(},"additionalProperties":false})", instance + '}'},
-      {R"({"type":"object","minProperties":20,"maxProperties":100,"properties":{)" + properties + "}}", instance + R"(,"another":1})"},
+      {R"({"type":"object","minProperties":20,"maxProperties":100,"properties":{)" + properties + "}}",
+       instance + R"(,"another":1})"},
       {R"({"type":"array","maxItems":50,"items":{"enum":[)" + words + "]}}", "[\"" + last + "\",\"" + last + "\"]"},
       {R"({"type":"string","pattern":"^([A-Z]{2}[0-9]{1,30}-?){1,400}$"})", '"' + codes + '"'},
-      {R"({"type":"string","pattern":"^([a-z]{0,63}\\.){0,100}[a-z]{2,63}$","maxLength":5000})", '"' + std::string(40, 'a') + '.' + std::string(50, 'b') + R"(.example")"},
-      {R"({"type":"array","maxItems":1000,"items":{"type":"object","properties":{"id":{"type":"integer"},"tags":{"type":"array","maxItems":64,"items":{"type":"string","maxLength":128}},"x":{"type":"string","maxLength":10000}},"required":["id"]}})", rows + ']'},
+      {R"({"type":"string","pattern":"^([a-z]{0,63}\\.){0,100}[a-z]{2,63}$","maxLength":5000})",
+       '"' + std::string(40, 'a') + '.' + std::string(50, 'b') + R"(.example")"},
+      {R"({"type":"array","maxItems":1000,"items":{"type":"object","properties":{"id":{"type":"integer"},"tags":{"type":"array","maxItems":64,"items":{"type":"string","maxLength":128}},"x":{"type":"string","maxLength":10000}},"required":["id"]}})",
+       rows + ']'},
   };
   for (const PropertyOrder order : {PropertyOrder::kAny, PropertyOrder::kSchema})
     for (const Case& one : cases) {
@@ -406,7 +463,8 @@ TEST(grammar_of_wide_schemas_is_followed_at_their_own_instances) {
       const auto grammar = compiled(options);
       if (grammar == nullptr) return check::fail(__FILE__, __LINE__, one.schema.substr(0, 200));
       Grammar::Position position = grammar->start();
-      if (const int stopped = follow(*grammar, one.text, 3, position); stopped >= 0) return check::fail(__FILE__, __LINE__, one.schema.substr(0, 200) + ": " + std::to_string(stopped));
+      if (const int stopped = follow(*grammar, one.text, 3, position); stopped >= 0)
+        return check::fail(__FILE__, __LINE__, one.schema.substr(0, 200) + ": " + std::to_string(stopped));
       CHECK(position.accepts);
     }
 }
@@ -417,7 +475,7 @@ TEST(grammar_finds_where_a_token_leads_before_it_is_read) {
   Grammar::Position position = grammar->start();
   const TokenId token = 'a';
   Fuel none(0);
-  CHECK(grammar->advance(position, {}, token, &none) == Grammar::Outcome::kOk);   // as compiling found it
+  CHECK(grammar->advance(position, {}, token, &none) == Grammar::Outcome::kOk);  // as compiling found it
   position = grammar->start();
   grammar->shrink();
   position = grammar->start();
@@ -436,18 +494,24 @@ TEST(grammar_positions_outlive_an_automaton_that_was_full) {
   GrammarLimits tight;
   tight.most_states = 400;
   // Nested, counted, with names to be remembered: all that a state is made of.
-  const auto options = of(GrammarOptions::Kind::kJsonSchema, R"({"type":"array","maxItems":3000,"items":{"type":"object","minProperties":2,"propertyNames":{"pattern":"^[a-z]{1,9}$"},"additionalProperties":{"type":"string","maxLength":300}}})");
+  const auto options = of(
+      GrammarOptions::Kind::kJsonSchema,
+      R"({"type":"array","maxItems":3000,"items":{"type":"object","minProperties":2,"propertyNames":{"pattern":"^[a-z]{1,9}$"},"additionalProperties":{"type":"string","maxLength":300}}})");
   const auto grammar = compiled(options), small = compiled(options, tight);
   std::string text = "[";
-  for (int i = 0; i < 150; ++i) text += std::string(i ? "," : "") + R"({"ab":"é)" + std::string(static_cast<size_t>(i), 'x') + R"(","cd":"","ef":"\u00e9"})";
+  for (int i = 0; i < 150; ++i)
+    text += std::string(i ? "," : "") + R"({"ab":"é)" + std::string(static_cast<size_t>(i), 'x') +
+            R"(","cd":"","ef":"\u00e9"})";
   Grammar::Position position = grammar->start(), other = small->start(), late = other;
   std::vector<TokenId> before;
   TokenMask mask(vocabulary()->trie().n_tokens()), again = mask;
   for (const char c : text) {
-    REQUIRE(grammar->allowed(position, before, mask) == Grammar::Outcome::kOk && small->allowed(other, before, again) == Grammar::Outcome::kOk);
+    REQUIRE(grammar->allowed(position, before, mask) == Grammar::Outcome::kOk &&
+            small->allowed(other, before, again) == Grammar::Outcome::kOk);
     REQUIRE(std::ranges::equal(mask.words(), again.words()));
     const auto token = static_cast<TokenId>(static_cast<uint8_t>(c));
-    REQUIRE(grammar->advance(position, before, token) == Grammar::Outcome::kOk && small->advance(other, before, token) == Grammar::Outcome::kOk);
+    REQUIRE(grammar->advance(position, before, token) == Grammar::Outcome::kOk &&
+            small->advance(other, before, token) == Grammar::Outcome::kOk);
     before.push_back(token);
   }
   CHECK(small->epoch() > 20 * grammar->epoch());
@@ -459,7 +523,8 @@ TEST(grammar_positions_outlive_an_automaton_that_was_full) {
 
 TEST(grammar_spends_no_more_than_it_is_given_and_goes_on_from_there) {
   const GrammarOptions cases[] = {
-      of(GrammarOptions::Kind::kJsonSchema, R"({"type":"string","allOf":[{"pattern":"(a|b)*a(a|b){5}$"},{"pattern":"x"}]})"),
+      of(GrammarOptions::Kind::kJsonSchema,
+         R"({"type":"string","allOf":[{"pattern":"(a|b)*a(a|b){5}$"},{"pattern":"x"}]})"),
       of(GrammarOptions::Kind::kJsonSchema, R"({"type":"integer","minimum":3,"maximum":123456,"multipleOf":9973})"),
       of(GrammarOptions::Kind::kRegex, "(\\\\d|[^x]){1,9}(yes| no)\\n?"),
   };
@@ -485,7 +550,8 @@ TEST(grammar_spends_no_more_than_it_is_given_and_goes_on_from_there) {
         if (whole.has(static_cast<uint32_t>(token))) fine.push_back(token);
       if (fine.empty()) break;
       const TokenId token = fine[random() % fine.size()];
-      REQUIRE(at_once->advance(position, before, token) == Grammar::Outcome::kOk && in_parts->advance(other, before, token) == Grammar::Outcome::kOk);
+      REQUIRE(at_once->advance(position, before, token) == Grammar::Outcome::kOk &&
+              in_parts->advance(other, before, token) == Grammar::Outcome::kOk);
       before.push_back(token);
     }
   }
@@ -495,9 +561,12 @@ TEST(grammar_of_multiples_leads_to_them) {
   std::mt19937_64 random(11);
   for (const uint64_t divisor : {7u, 9973u, 20011u, 999'983u, 1u << 19}) {
     const std::string multiple = "\"multipleOf\":" + std::to_string(divisor);
-    for (const std::string& bounds : {std::string(), std::string(",\"minimum\":1"), ",\"minimum\":" + std::to_string(divisor) + ",\"maximum\":" + std::to_string(divisor * 1000)})
+    for (const std::string& bounds :
+         {std::string(), std::string(",\"minimum\":1"),
+          ",\"minimum\":" + std::to_string(divisor) + ",\"maximum\":" + std::to_string(divisor * 1000)})
       for (const char* type : {"integer", "number"}) {
-        const auto grammar = compiled(of(GrammarOptions::Kind::kJsonSchema, std::string("{\"type\":\"") + type + "\"," + multiple + bounds + "}"));
+        const auto grammar = compiled(of(GrammarOptions::Kind::kJsonSchema,
+                                         std::string("{\"type\":\"") + type + "\"," + multiple + bounds + "}"));
         if (!grammar) return check::fail(__FILE__, __LINE__, type + multiple + bounds);
         for (int round = 0; round < 4; ++round) {
           const std::string text = std::to_string(divisor * (1 + random() % 999));
@@ -510,12 +579,15 @@ TEST(grammar_of_multiples_leads_to_them) {
   }
   // Within bounds that hold none there is no number, and nothing leads there.
   std::vector<SchemaProblem> problems;
-  CHECK(Grammar::compile(of(GrammarOptions::Kind::kJsonSchema, R"({"type":"integer","minimum":9974,"maximum":19000,"multipleOf":9973})"), vocabulary(), {}, nullptr, problems) == nullptr);
+  CHECK(Grammar::compile(of(GrammarOptions::Kind::kJsonSchema,
+                            R"({"type":"integer","minimum":9974,"maximum":19000,"multipleOf":9973})"),
+                         vocabulary(), {}, nullptr, problems) == nullptr);
   CHECK(problems.back().kind == SchemaProblem::Kind::kImpossible);
 }
 
 TEST(grammar_compilation_is_bounded) {
-  const auto refused = [](const GrammarOptions& options, const GrammarLimits& limits, const std::atomic<bool>* cancelled = nullptr) {
+  const auto refused = [](const GrammarOptions& options, const GrammarLimits& limits,
+                          const std::atomic<bool>* cancelled = nullptr) {
     std::vector<SchemaProblem> problems;
     const int64_t begun = Fuel::thread_time();
     const bool none = Grammar::compile(options, vocabulary(), limits, cancelled, problems) == nullptr;
@@ -525,11 +597,19 @@ TEST(grammar_compilation_is_bounded) {
   };
   GrammarLimits limits;
   limits.compile_ms = 20;
-  CHECK(refused(of(GrammarOptions::Kind::kRegex, "((a|b)*a(a|b){20}c|(b|a)*(aab){9,5000}){7,900}(x?y?z?){800}&"), limits) ||
-        refused(of(GrammarOptions::Kind::kJsonSchema, R"({"type":"string","allOf":[{"pattern":"(a|b)*a(a|b){16}$"},{"pattern":"^(.*x.*y.*z){3,60}$"},{"not":{"pattern":"(ab|ba)*c{9,4000}"}}]})"), limits));
+  CHECK(
+      refused(of(GrammarOptions::Kind::kRegex, "((a|b)*a(a|b){20}c|(b|a)*(aab){9,5000}){7,900}(x?y?z?){800}&"),
+              limits) ||
+      refused(
+          of(GrammarOptions::Kind::kJsonSchema,
+             R"({"type":"string","allOf":[{"pattern":"(a|b)*a(a|b){16}$"},{"pattern":"^(.*x.*y.*z){3,60}$"},{"not":{"pattern":"(ab|ba)*c{9,4000}"}}]})"),
+          limits));
   const std::atomic<bool> cancelled{true};
   limits.compile_ms = 5000;
-  CHECK(refused(of(GrammarOptions::Kind::kJsonSchema, R"({"type":"string","allOf":[{"pattern":"(a|b)*a(a|b){16}$"},{"pattern":"^(.*x.*y.*z){3,60}$"},{"not":{"pattern":"(ab|ba)*c{9,4000}"}}]})"), limits, &cancelled));
+  CHECK(refused(
+      of(GrammarOptions::Kind::kJsonSchema,
+         R"({"type":"string","allOf":[{"pattern":"(a|b)*a(a|b){16}$"},{"pattern":"^(.*x.*y.*z){3,60}$"},{"not":{"pattern":"(ab|ba)*c{9,4000}"}}]})"),
+      limits, &cancelled));
 }
 
 }  // namespace

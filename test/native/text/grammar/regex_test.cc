@@ -36,7 +36,10 @@ void compile(Compiled& out, const std::string& pattern) {
 }
 
 TEST(patterns_match_where_ecma_262_says) {
-  struct Case { const char* pattern; std::vector<const char*> yes, no; };
+  struct Case {
+    const char* pattern;
+    std::vector<const char*> yes, no;
+  };
   const Case cases[] = {
       {"b", {"b", "abc"}, {"", "a"}},
       {"^b", {"b", "bc"}, {"ab"}},
@@ -79,13 +82,29 @@ TEST(patterns_match_where_ecma_262_says) {
 }
 
 TEST(what_cannot_be_an_automaton_is_refused_by_name) {
-  struct Case { const char* pattern; bool unsupported; };
-  for (const Case& one : {Case{"(a)\\1", true}, {"(?<=a)b", true}, {"a\\b", true}, {"(?i)a", true}, {"(a", false}, {"a)", false}, {"[a", false},
-                          {"*a", false}, {"a**", false}, {"[z-a]", false}, {"a{3,2}", false}, {"\\", false}, {"\\y", false}, {"(^a)*", true}}) {
+  struct Case {
+    const char* pattern;
+    bool unsupported;
+  };
+  for (const Case& one : {Case{"(a)\\1", true},
+                          {"(?<=a)b", true},
+                          {"a\\b", true},
+                          {"(?i)a", true},
+                          {"(a", false},
+                          {"a)", false},
+                          {"[a", false},
+                          {"*a", false},
+                          {"a**", false},
+                          {"[z-a]", false},
+                          {"a{3,2}", false},
+                          {"\\", false},
+                          {"\\y", false},
+                          {"(^a)*", true}}) {
     Regex regex;
     Regex::Problem problem;
     CHECK(!Regex::parse(one.pattern, regex, problem));
-    if (problem.unsupported != one.unsupported || problem.what.empty()) check::fail(__FILE__, __LINE__, std::string(one.pattern) + ": " + problem.what);
+    if (problem.unsupported != one.unsupported || problem.what.empty())
+      check::fail(__FILE__, __LINE__, std::string(one.pattern) + ": " + problem.what);
   }
 }
 
@@ -101,7 +120,7 @@ TEST(nested_quantifiers_cost_nothing) {
 
 // Derivatives against a plain matcher that tries everything, on small random expressions.
 struct Tree {
-  int kind = 0;   // 0 letter, 1 concat, 2 either, 3 both, 4 not, 5 repeat
+  int kind = 0;  // 0 letter, 1 concat, 2 either, 3 both, 4 not, 5 repeat
   char letter = 'a';
   int least = 0, most = 0;
   std::vector<Tree> children;
@@ -123,7 +142,8 @@ bool plain_fits(const Tree& tree, const std::string& text) {
     case 0: return text == std::string(1, tree.letter);
     case 1:
       for (size_t i = 0; i <= text.size(); ++i)
-        if (plain_fits(tree.children[0], text.substr(0, i)) && plain_fits(tree.children[1], text.substr(i))) return true;
+        if (plain_fits(tree.children[0], text.substr(0, i)) && plain_fits(tree.children[1], text.substr(i)))
+          return true;
       return false;
     case 2: return plain_fits(tree.children[0], text) || plain_fits(tree.children[1], text);
     case 3: return plain_fits(tree.children[0], text) && plain_fits(tree.children[1], text);
@@ -148,7 +168,9 @@ ExprId expression(const Tree& tree, ExpressionPool& pool) {
     case 2: return pool.either(expression(tree.children[0], pool), expression(tree.children[1], pool));
     case 3: return pool.both(expression(tree.children[0], pool), expression(tree.children[1], pool));
     case 4: return pool.negate(expression(tree.children[0], pool));
-    default: return pool.repeat(expression(tree.children[0], pool), static_cast<uint32_t>(tree.least), static_cast<uint32_t>(tree.most));
+    default:
+      return pool.repeat(expression(tree.children[0], pool), static_cast<uint32_t>(tree.least),
+                         static_cast<uint32_t>(tree.most));
   }
 }
 
@@ -169,9 +191,11 @@ TEST(derivatives_agree_with_a_plain_matcher) {
     for (const std::string& text : texts) {
       const bool wanted = plain_fits(tree, text);
       any = any || wanted;
-      if (pool.fits(e, text) != wanted) check::fail(__FILE__, __LINE__, "round " + std::to_string(round) + " differs on \"" + text + "\"");
+      if (pool.fits(e, text) != wanted)
+        check::fail(__FILE__, __LINE__, "round " + std::to_string(round) + " differs on \"" + text + "\"");
     }
-    if (any && !pool.alive(e)) check::fail(__FILE__, __LINE__, "round " + std::to_string(round) + " is taken for empty");
+    if (any && !pool.alive(e))
+      check::fail(__FILE__, __LINE__, "round " + std::to_string(round) + " is taken for empty");
   }
   CHECK(!pool.failed());
 }
@@ -201,24 +225,43 @@ TEST(number_ranges_hold_exactly_the_numbers_within) {
       const bool in = (!bounds.least || (bounds.above_least ? value > std::stod(low) : value >= std::stod(low))) &&
                       (!bounds.most || (bounds.below_most ? value < std::stod(high) : value <= std::stod(high)));
       if (pool.fits(all, text) != in)
-        check::fail(__FILE__, __LINE__, text + (in ? " is refused" : " is taken") + " with least " + (bounds.least ? low : "none") + " most " + (bounds.most ? high : "none"));
-      if (text.find('.') == std::string::npos && pool.fits(whole, text) != in) check::fail(__FILE__, __LINE__, text + " as an integer, " + low + " to " + high);
+        check::fail(__FILE__, __LINE__,
+                    text + (in ? " is refused" : " is taken") + " with least " + (bounds.least ? low : "none") +
+                        " most " + (bounds.most ? high : "none"));
+      if (text.find('.') == std::string::npos && pool.fits(whole, text) != in)
+        check::fail(__FILE__, __LINE__, text + " as an integer, " + low + " to " + high);
     }
   }
 }
 
 TEST(formats_take_what_their_specifications_do) {
-  struct Case { const char* format; std::vector<const char*> yes, no; };
+  struct Case {
+    const char* format;
+    std::vector<const char*> yes, no;
+  };
   const Case cases[] = {
-      {"date", {"2024-02-29", "2023-12-31", "2000-02-29"}, {"2023-02-29", "1900-02-29", "2023-13-01", "23-01-01", "2023-04-31"}},
+      {"date",
+       {"2024-02-29", "2023-12-31", "2000-02-29"},
+       {"2023-02-29", "1900-02-29", "2023-13-01", "23-01-01", "2023-04-31"}},
       {"time", {"23:59:59Z", "00:00:00.5+01:00"}, {"24:00:00Z", "12:00", "12:00:00"}},
-      {"date-time", {"2024-02-29T12:00:00Z", "2024-01-01t00:00:00.123-05:30"}, {"2024-01-01 00:00:00Z", "2024-01-01T00:00:00"}},
-      {"email", {"a.b+c@example.com", "a@b-c.d"}, {"a@", "a@b", "a@b.", "a@[127.0.0.1]", "@b", "a b@c.d", "a..b@c.d", ".a@b.c"}},
+      {"date-time",
+       {"2024-02-29T12:00:00Z", "2024-01-01t00:00:00.123-05:30"},
+       {"2024-01-01 00:00:00Z", "2024-01-01T00:00:00"}},
+      {"email",
+       {"a.b+c@example.com", "a@b-c.d"},
+       {"a@", "a@b", "a@b.", "a@[127.0.0.1]", "@b", "a b@c.d", "a..b@c.d", ".a@b.c"}},
       {"ipv4", {"0.0.0.0", "255.255.255.255"}, {"256.1.1.1", "1.1.1", "01.1.1.1"}},
-      {"ipv6", {"::", "::1", "1::", "1:2:3:4:5:6:7:8", "1::8", "1:2:3:4:5:6:7::", "::2:3:4:5:6:7:8", "::ffff:1.2.3.4", "1:2::7:8", "fe80::a:b:c:d"},
-       {"", ":", ":::", "1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9", "1::2::3", "12345::", "1:2:3:4:5:6:7:1.2.3.4", "::1.2.3"}},
-      {"uuid", {"123e4567-e89b-12d3-a456-426614174000"}, {"123e4567e89b12d3a456426614174000", "123e4567-e89b-12d3-a456-42661417400g"}},
-      {"uri", {"http://a.b/c?d=e#f", "urn:a:b", "mailto:a@b.c", "http://[::1]:80/", "file:///a"}, {"//a.b", "/a", "a b:c", "http://a b", "http:// ", "\\\\x"}},
+      {"ipv6",
+       {"::", "::1", "1::", "1:2:3:4:5:6:7:8", "1::8", "1:2:3:4:5:6:7::", "::2:3:4:5:6:7:8", "::ffff:1.2.3.4",
+        "1:2::7:8", "fe80::a:b:c:d"},
+       {"", ":", ":::", "1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9", "1::2::3", "12345::", "1:2:3:4:5:6:7:1.2.3.4",
+        "::1.2.3"}},
+      {"uuid",
+       {"123e4567-e89b-12d3-a456-426614174000"},
+       {"123e4567e89b12d3a456426614174000", "123e4567-e89b-12d3-a456-42661417400g"}},
+      {"uri",
+       {"http://a.b/c?d=e#f", "urn:a:b", "mailto:a@b.c", "http://[::1]:80/", "file:///a"},
+       {"//a.b", "/a", "a b:c", "http://a b", "http:// ", "\\\\x"}},
       {"uri-reference", {"", "/a/b", "a", "?q", "#f", "//h/p", "http://x"}, {"a b", "\\\\x", "%zz"}},
       {"iri", {"http://ü.example/é"}, {"é", "http://a b"}},
       {"hostname", {"a", "a-b.c", "xn--a.de"}, {"", "-a", "a-", "a..b", "a_b"}},
@@ -232,9 +275,11 @@ TEST(formats_take_what_their_specifications_do) {
     compile(c, pattern);
     REQUIRE(c.ok);
     for (const char* text : one.yes)
-      if (!c.pool->fits(c.whole, text)) check::fail(__FILE__, __LINE__, std::string(one.format) + " refuses \"" + text + "\"");
+      if (!c.pool->fits(c.whole, text))
+        check::fail(__FILE__, __LINE__, std::string(one.format) + " refuses \"" + text + "\"");
     for (const char* text : one.no)
-      if (c.pool->fits(c.whole, text)) check::fail(__FILE__, __LINE__, std::string(one.format) + " takes \"" + text + "\"");
+      if (c.pool->fits(c.whole, text))
+        check::fail(__FILE__, __LINE__, std::string(one.format) + " takes \"" + text + "\"");
   }
   CHECK(format_pattern("jsonschema") == nullptr);
 }

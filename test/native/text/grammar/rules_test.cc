@@ -24,7 +24,8 @@ std::shared_ptr<const GrammarVocabulary> bytes_and_more() {
   return made;
 }
 
-std::shared_ptr<Grammar> compiled(const std::string& rules, std::vector<SchemaProblem>& problems, const GrammarLimits& limits = {}) {
+std::shared_ptr<Grammar> compiled(const std::string& rules, std::vector<SchemaProblem>& problems,
+                                  const GrammarLimits& limits = {}) {
   GrammarOptions options;
   options.kind = GrammarOptions::Kind::kRules;
   options.text = rules;
@@ -57,10 +58,15 @@ char read(Grammar& grammar, std::string_view text) {
 }
 
 TEST(rules_mean_what_the_notation_says) {
-  struct Case { const char* rules; std::vector<const char*> whole, not_whole; };
+  struct Case {
+    const char* rules;
+    std::vector<const char*> whole, not_whole;
+  };
   const Case cases[] = {
       {"root ::= \"yes\" | \"no\"", {"yes", "no"}, {"", "ye", "yesno"}},
-      {"# one\nroot ::= # two\n  a b? # three\r\na ::= [a-c\\x5D]+\nb::=\"-\"{2}", {"a", "a]c", "b--"}, {"", "-", "a-"}},
+      {"# one\nroot ::= # two\n  a b? # three\r\na ::= [a-c\\x5D]+\nb::=\"-\"{2}",
+       {"a", "a]c", "b--"},
+       {"", "-", "a-"}},
       {"root ::= [^\"\\n-]{1,2}", {"a", "é日", "\\"}, {"", "\"", "-", "\n", "aaa"}},
       {"root ::= \"\\\"\\\\\\t\\u00e9\\U0001F600\\ud83d\\ude00\"", {"\"\\\té😀😀"}, {"\""}},
       {"root ::= . .", {"é\n", "ab"}, {"a", "abc"}},
@@ -70,9 +76,13 @@ TEST(rules_mean_what_the_notation_says) {
       {"root ::= \"(\" root \")\" | \"x\"", {"x", "((x))"}, {"", "(x", "(x))", "()"}},
       {"root ::= \"a\" root \"b\" |", {"", "ab", "aaabbb"}, {"aab", "abb", "ba"}},
       {"root ::= p\np ::= \"\" | \"a\" p \"a\" | \"b\" p \"b\"", {"", "abba", "aabbaa"}, {"ab", "aba"}},
-      {"root ::= sum\nsum ::= sum [+-] product | product\nproduct ::= product \"*\" value | value\nvalue ::= [0-9]+ | \"(\" sum \")\"",
-       {"1", "1+2*3", "(1-2)*(3+4)*5", "((7))"}, {"1+", "(1", "1)", "*1", "()"}},
-      {"root ::= a\na ::= b \"x\" | \"1\"\nb ::= c \"y\" | a \"z\"\nc ::= a | \"2\"", {"1", "1yx", "1zx", "2yx", "2yxyxzx"}, {"2", "1x", "yx"}},
+      {"root ::= sum\nsum ::= sum [+-] product | product\nproduct ::= product \"*\" value | value\nvalue ::= [0-9]+ | "
+       "\"(\" sum \")\"",
+       {"1", "1+2*3", "(1-2)*(3+4)*5", "((7))"},
+       {"1+", "(1", "1)", "*1", "()"}},
+      {"root ::= a\na ::= b \"x\" | \"1\"\nb ::= c \"y\" | a \"z\"\nc ::= a | \"2\"",
+       {"1", "1yx", "1zx", "2yx", "2yxyxzx"},
+       {"2", "1x", "yx"}},
       {"root ::= maybe root \"x\" | \"y\"\nmaybe ::= \"m\"?", {"y", "yx", "myx", "mmyxx", "myxx"}, {"my", "x", "myxm"}},
       {"root ::= root root | \"a\" | \"\"", {"", "a", "aaaaaaaa"}, {"b"}},
       {"root ::= root | \"a\" | dead | \"b\" dead\ndead ::= dead \"x\"", {"a"}, {"", "b", "ax"}},
@@ -82,7 +92,8 @@ TEST(rules_mean_what_the_notation_says) {
     const auto grammar = compiled(one.rules);
     if (!grammar) continue;
     for (const char* text : one.whole)
-      if (read(*grammar, text) != 'w') check::fail(__FILE__, __LINE__, std::string(one.rules) + " does not read " + text);
+      if (read(*grammar, text) != 'w')
+        check::fail(__FILE__, __LINE__, std::string(one.rules) + " does not read " + text);
     for (const char* text : one.not_whole)
       if (read(*grammar, text) == 'w') check::fail(__FILE__, __LINE__, std::string(one.rules) + " reads " + text);
   }
@@ -117,18 +128,23 @@ TEST(rules_that_are_wrong_are_told_where) {
   };
   for (const auto& [rules, what] : cases) {
     const std::string told = refusal(rules);
-    if (told != std::string("the grammar is wrong: ") + what) check::fail(__FILE__, __LINE__, std::string(rules) + " is refused so: " + told);
+    if (told != std::string("the grammar is wrong: ") + what)
+      check::fail(__FILE__, __LINE__, std::string(rules) + " is refused so: " + told);
   }
-  CHECK_EQ(refusal("root ::= a\na ::= \"x\" b\nb ::= \"y\" a"), std::string("no text fits: the rule \"a\" needs itself and never comes to an end"));
-  CHECK_EQ(refusal("root ::= root"), std::string("no text fits: the rule \"root\" needs itself and never comes to an end"));
-  CHECK_EQ(refusal("root ::= \"a\" [^\\U00000000-\\U0010FFFF]"), std::string("no text fits: the rule \"root\" has a class of no characters"));
+  CHECK_EQ(refusal("root ::= a\na ::= \"x\" b\nb ::= \"y\" a"),
+           std::string("no text fits: the rule \"a\" needs itself and never comes to an end"));
+  CHECK_EQ(refusal("root ::= root"),
+           std::string("no text fits: the rule \"root\" needs itself and never comes to an end"));
+  CHECK_EQ(refusal("root ::= \"a\" [^\\U00000000-\\U0010FFFF]"),
+           std::string("no text fits: the rule \"root\" has a class of no characters"));
   CHECK_EQ(refusal(std::string(65'537, ' ')), std::string("the grammar is wrong: it is longer than 64 KiB"));
 }
 
 // Which ends each node may reach from each place: the least fixed point, straight from the tree.
 class Recognizer {
  public:
-  Recognizer(const RuleTree& tree, std::string_view text) : tree_(tree), text_(text), n_(text.size() + 1), ends_(tree.nodes.size() * n_) {
+  Recognizer(const RuleTree& tree, std::string_view text)
+      : tree_(tree), text_(text), n_(text.size() + 1), ends_(tree.nodes.size() * n_) {
     for (bool changed = true; changed;) {
       changed = false;
       for (uint32_t node = 0; node < tree.nodes.size(); ++node)
@@ -156,7 +172,8 @@ class Recognizer {
         const std::string& literal = tree_.literals[node.a];
         return text_.substr(from).starts_with(literal) ? uint64_t{1} << (from + literal.size()) : 0;
       }
-      case RuleTree::Kind::kSet: return from + 1 < n_ && tree_.sets[node.a].contains(static_cast<uint8_t>(text_[from])) ? at << 1 : 0;
+      case RuleTree::Kind::kSet:
+        return from + 1 < n_ && tree_.sets[node.a].contains(static_cast<uint8_t>(text_[from])) ? at << 1 : 0;
       case RuleTree::Kind::kRule: return ends_[tree_.rules[node.a].root * n_ + from];
       case RuleTree::Kind::kConcat:
         for (uint32_t i = node.a; i < node.b; ++i) at = ends(tree_.children[i], at);
@@ -174,7 +191,7 @@ class Recognizer {
   const RuleTree& tree_;
   const std::string_view text_;
   const size_t n_;
-  std::vector<uint64_t> ends_;   // bits of places
+  std::vector<uint64_t> ends_;  // bits of places
 };
 
 TEST(random_rules_read_what_another_recognizer_reads) {
@@ -191,11 +208,16 @@ TEST(random_rules_read_what_another_recognizer_reads) {
         switch (draw(8)) {
           case 0: rules += "| "; continue;
           case 1: rules += "( ", ++open; continue;
-          case 2: if (open > 0) rules += ") ", --open; continue;
+          case 2:
+            if (open > 0) rules += ") ", --open;
+            continue;
           case 3: rules += "\"ab\" "; break;
           case 4: rules += "[ab] "; break;
           case 5: rules += "\"a\" "; break;
-          default: { const uint32_t to = draw(n_rules); rules += to == 0 ? "root " : "r" + std::to_string(to) + " "; }
+          default: {
+            const uint32_t to = draw(n_rules);
+            rules += to == 0 ? "root " : "r" + std::to_string(to) + " ";
+          }
         }
         static const char* const kBehind[] = {"? ", "* ", "{2} ", "{0,2} ", "+ "};
         if (draw(4) == 0) rules += kBehind[draw(5)];
@@ -214,23 +236,28 @@ TEST(random_rules_read_what_another_recognizer_reads) {
       for (uint32_t n = draw(8); n > 0; --n) text += static_cast<char>('a' + draw(2));
       const bool reads = Recognizer(tree, text).reads();
       if (!grammar) {
-        if (problems.back().kind == SchemaProblem::Kind::kImpossible && reads) return check::fail(__FILE__, __LINE__, rules + " reads " + text);
+        if (problems.back().kind == SchemaProblem::Kind::kImpossible && reads)
+          return check::fail(__FILE__, __LINE__, rules + " reads " + text);
         ++impossible;
         continue;
       }
       const char got = read(*grammar, text);
-      if (reads != (got == 'w') || got == 'f') return check::fail(__FILE__, __LINE__, rules + "reads \"" + text + "\": " + got);
+      if (reads != (got == 'w') || got == 'f')
+        return check::fail(__FILE__, __LINE__, rules + "reads \"" + text + "\": " + got);
       ++(reads ? read_whole : read_not);
     }
   }
-  check::note(std::to_string(read_whole) + " texts read, " + std::to_string(read_not) + " not; " + std::to_string(impossible / 12) + " grammars without a text or too large (" +
-              std::to_string(too_large) + ")");
+  check::note(std::to_string(read_whole) + " texts read, " + std::to_string(read_not) + " not; " +
+              std::to_string(impossible / 12) + " grammars without a text or too large (" + std::to_string(too_large) +
+              ")");
   CHECK(read_whole > 3000 && read_not > 3000 && too_large < 10);
 }
 
 TEST(rules_mask_what_tokens_do_and_never_lead_astray) {
   // Whatever is allowed can be completed: the shortest way out is found by hand, closing what is open.
-  const auto grammar = compiled("root ::= list\nlist ::= \"(\" (item (\" \" item)*)? \")\"\nitem ::= list | [a-z]+ | \"\\\"\" [^\"\\n]* \"\\\"\"");
+  const auto grammar = compiled(
+      "root ::= list\nlist ::= \"(\" (item (\" \" item)*)? \")\"\nitem ::= list | [a-z]+ | \"\\\"\" [^\"\\n]* "
+      "\"\\\"\"");
   std::mt19937 random(3);
   for (int round = 0; round < 40; ++round) {
     Grammar::Position position = grammar->start();
@@ -276,13 +303,14 @@ TEST(hostile_rules_end_soon) {
   std::string twos = "root ::= \"a\"";
   for (int i = 0; i < 15'000; ++i) twos += "{2}";
   cases.emplace_back(twos, "aaaa");
-  std::string doubling = "root ::= r0\n";   // 2^600 of them
-  for (int i = 0; i < 600; ++i) doubling += "r" + std::to_string(i) + " ::= r" + std::to_string(i + 1) + " r" + std::to_string(i + 1) + "\n";
+  std::string doubling = "root ::= r0\n";  // 2^600 of them
+  for (int i = 0; i < 600; ++i)
+    doubling += "r" + std::to_string(i) + " ::= r" + std::to_string(i + 1) + " r" + std::to_string(i + 1) + "\n";
   cases.emplace_back(doubling + "r600 ::= \"a\"", std::string(200, 'a'));
-  std::string chain = "root ::= r0\n";      // begins with one another, 3,000 deep
+  std::string chain = "root ::= r0\n";  // begins with one another, 3,000 deep
   for (int i = 0; i < 3'000; ++i) chain += "r" + std::to_string(i) + " ::= r" + std::to_string(i + 1) + " | \"b\"\n";
   cases.emplace_back(chain + "r3000 ::= \"a\"", "a");
-  std::string ring = "root ::= r0\n";       // every one begins with every other
+  std::string ring = "root ::= r0\n";  // every one begins with every other
   for (int i = 0; i < 60; ++i) {
     ring += "r" + std::to_string(i) + " ::= \"" + std::to_string(i) + "\"";
     for (int j = 0; j < 60; ++j) ring += " | r" + std::to_string(j) + " \"" + std::to_string((i * 7 + j) % 10) + "\"";
@@ -291,10 +319,12 @@ TEST(hostile_rules_end_soon) {
   cases.emplace_back(ring, "11");
   cases.emplace_back("root ::= root root | \"a\"", std::string(3'000, 'a'));
   cases.emplace_back("root ::= \"a\" root root | \"\"", std::string(3'000, 'a'));
-  cases.emplace_back("root ::= e\ne ::= e \"+\" e | e \"*\" e | \"-\" e | \"(\" e \")\" | [0-9]+", "1+2*(3+4*(5+-6*7)*8)+9*10+11*(12*13+14)");
+  cases.emplace_back("root ::= e\ne ::= e \"+\" e | e \"*\" e | \"-\" e | \"(\" e \")\" | [0-9]+",
+                     "1+2*(3+4*(5+-6*7)*8)+9*10+11*(12*13+14)");
   cases.emplace_back("root ::= \"a\" root root | root root root | \"\"", std::string(200, 'a'));
   cases.emplace_back("root ::= (\"a\" | \"b\")* \"a\" (\"a\" | \"b\"){20} \"c\"", std::string(60, 'a'));
-  cases.emplace_back("root ::= x{9,5000} y{7,900}\nx ::= (\"a\" | \"b\")* \"a\" | y*\ny ::= x? (\"b\" | x){30}", std::string(60, 'a'));
+  cases.emplace_back("root ::= x{9,5000} y{7,900}\nx ::= (\"a\" | \"b\")* \"a\" | y*\ny ::= x? (\"b\" | x){30}",
+                     std::string(60, 'a'));
   std::string classes = "root ::= ";
   for (int i = 0; i < 6'000; ++i) {
     classes += "[a-";
@@ -317,9 +347,12 @@ TEST(hostile_rules_end_soon) {
     const auto grammar = compiled(rules, problems);
     const int64_t compiled_at = Fuel::thread_time();
     const char got = grammar ? read(*grammar, text) : '-';
-    const int64_t compile_ms = (compiled_at - begun) / 1'000'000, read_ms = (Fuel::thread_time() - compiled_at) / 1'000'000;
-    check::note(name + ": " + std::to_string(compile_ms) + " ms, " + (grammar ? std::string(1, got) + " in " + std::to_string(read_ms) + " ms" : problems.back().what));
-    if (compile_ms > 1'500 || read_ms > 8'000) check::fail(__FILE__, __LINE__, "it took too long: " + rules.substr(0, 100));
+    const int64_t compile_ms = (compiled_at - begun) / 1'000'000,
+                  read_ms = (Fuel::thread_time() - compiled_at) / 1'000'000;
+    check::note(name + ": " + std::to_string(compile_ms) + " ms, " +
+                (grammar ? std::string(1, got) + " in " + std::to_string(read_ms) + " ms" : problems.back().what));
+    if (compile_ms > 1'500 || read_ms > 8'000)
+      check::fail(__FILE__, __LINE__, "it took too long: " + rules.substr(0, 100));
     if (got == 'n') check::fail(__FILE__, __LINE__, "it does not read its text: " + rules.substr(0, 100));
     if (!grammar) CHECK(problems.back().kind != SchemaProblem::Kind::kUnsupported);
   }

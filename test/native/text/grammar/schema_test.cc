@@ -19,10 +19,12 @@ const TokenTrie& vocabulary() {
   static const TokenTrie trie([] {
     std::vector<std::string> tokens;
     for (int c = 0; c < 256; ++c) tokens.emplace_back(1, static_cast<char>(c));
-    for (const char* text : {"{\"", "\":", "\":\"", "\",\"", "\"}", "\"],", "true", "false", "null", "na", "name", " the", "ing", "12", "123", "\\n", "\\u00", "\\\"",
-                             "é", "日本", "日\xE6", "\x9C\xAC", "}}", "]}", ",{", "[\"", "a\"", "ab", "abc", "0.", "e+", "-1", "\n  ", "2024-"})
+    for (const char* text :
+         {"{\"", "\":", "\":\"", "\",\"", "\"}",   "\"],", "true", "false", "null",   "na",       "name", " the",
+          "ing", "12",  "123",   "\\n",   "\\u00", "\\\"", "é",    "日本",  "日\xE6", "\x9C\xAC", "}}",   "]}",
+          ",{",  "[\"", "a\"",   "ab",    "abc",   "0.",   "e+",   "-1",    "\n  ",   "2024-"})
       tokens.emplace_back(text);
-    tokens.emplace_back();   // a control token
+    tokens.emplace_back();  // a control token
     return tokens;
   }());
   return trie;
@@ -53,14 +55,17 @@ bool fits(Run& run, std::string_view text) {
 TEST(counted_members_in_order_come_where_they_lead_to_an_end) {
   std::mt19937 random(5);
   for (int round = 0; round < 300; ++round) {
-    const uint32_t required = random() % 32 & random() % 32, forbidden = random() % 32 & random() % 32 & random() % 32, least = random() % 6, most = random() % 8 == 0 ? random() % 6 : least + random() % 4;
+    const uint32_t required = random() % 32 & random() % 32, forbidden = random() % 32 & random() % 32 & random() % 32,
+                   least = random() % 6, most = random() % 8 == 0 ? random() % 6 : least + random() % 4;
     const bool open_ended = random() % 4 == 0;
     std::string json = R"({"type":"object","properties":{)", names;
     for (uint32_t i = 0; i < 5; ++i) {
-      json += std::string(i ? "," : "") + "\"" + static_cast<char>('a' + i) + "\":" + (forbidden >> i & 1 ? "false" : "{\"type\":\"null\"}");
+      json += std::string(i ? "," : "") + "\"" + static_cast<char>('a' + i) +
+              "\":" + (forbidden >> i & 1 ? "false" : "{\"type\":\"null\"}");
       if (required >> i & 1) names += std::string(names.empty() ? "" : ",") + "\"" + static_cast<char>('a' + i) + "\"";
     }
-    json += "},\"required\":[" + names + "],\"minProperties\":" + std::to_string(least) + (open_ended ? "" : ",\"maxProperties\":" + std::to_string(most)) + ",\"additionalProperties\":false}";
+    json += "},\"required\":[" + names + "],\"minProperties\":" + std::to_string(least) +
+            (open_ended ? "" : ",\"maxProperties\":" + std::to_string(most)) + ",\"additionalProperties\":false}";
     const auto valid = [&](uint32_t set) {
       const uint32_t n = static_cast<uint32_t>(__builtin_popcount(set));
       return (set & required) == required && (set & forbidden) == 0 && n >= least && (open_ended || n <= most);
@@ -125,16 +130,17 @@ TEST(members_that_need_others_come_where_these_can) {
   const auto name = [](uint32_t i) { return std::string("\"") + static_cast<char>('a' + i) + "\""; };
   const auto few = [&] { return static_cast<uint32_t>(random() % kSets & random() % kSets & random() % kSets); };
   for (int round = 0; round < 1200; ++round) {
-    const uint32_t required = few(), forbidden = few(), least = random() % (kMembers + 1), most = random() % 2 ? kMembers : least + random() % 2;
+    const uint32_t required = few(), forbidden = few(), least = random() % (kMembers + 1),
+                   most = random() % 2 ? kMembers : least + random() % 2;
     uint32_t needs[kMembers] = {};
     for (uint32_t i = 0; i < kMembers; ++i) {
       needs[i] |= random() % 2 ? few() : 0;
-      if (random() % 3 != 0) continue;   // two that need each other
+      if (random() % 3 != 0) continue;  // two that need each other
       const uint32_t other = random() % kMembers;
       needs[i] |= 1u << other;
       needs[other] |= 1u << i;
     }
-    const bool others = random() % 4 == 0;   // one more name there is, and no further
+    const bool others = random() % 4 == 0;  // one more name there is, and no further
     std::string properties, names, dependent;
     for (uint32_t i = 0; i < kMembers; ++i) {
       properties += std::string(i ? "," : "") + name(i) + (forbidden >> i & 1 ? ":false" : ":{\"type\":\"null\"}");
@@ -144,9 +150,11 @@ TEST(members_that_need_others_come_where_these_can) {
         if (needs[i] >> k & 1) list += std::string(list.empty() ? "" : ",") + name(k);
       dependent += std::string(i ? "," : "") + name(i) + ":[" + list + "]";
     }
-    const std::string json = "{\"type\":\"object\",\"properties\":{" + properties + "},\"required\":[" + names + "],\"dependentRequired\":{" + dependent + "},\"minProperties\":" +
-                             std::to_string(least) + ",\"maxProperties\":" + std::to_string(most) +
-                             (others ? R"(,"patternProperties":{"^z$":{"type":"null"}},"additionalProperties":false})" : ",\"additionalProperties\":false}");
+    const std::string json = "{\"type\":\"object\",\"properties\":{" + properties + "},\"required\":[" + names +
+                             "],\"dependentRequired\":{" + dependent + "},\"minProperties\":" + std::to_string(least) +
+                             ",\"maxProperties\":" + std::to_string(most) +
+                             (others ? R"(,"patternProperties":{"^z$":{"type":"null"}},"additionalProperties":false})"
+                                     : ",\"additionalProperties\":false}");
     const uint32_t n_sets = others ? 2 * kSets : kSets;
     const auto valid = [&](uint32_t set) {
       const auto n = static_cast<uint32_t>(__builtin_popcount(set));
@@ -163,10 +171,12 @@ TEST(members_that_need_others_come_where_these_can) {
       for (uint32_t set = 0; set < n_sets; ++set) {
         std::string text = "{";
         for (uint32_t i = 0; i <= kMembers; ++i)
-          if (set >> i & 1) text += std::string(text.size() > 1 ? "," : "") + (i == kMembers ? "\"z\"" : name(i)) + ":null";
+          if (set >> i & 1)
+            text += std::string(text.size() > 1 ? "," : "") + (i == kMembers ? "\"z\"" : name(i)) + ":null";
         if (fits(run, text + "}") != valid(set)) return check::fail(__FILE__, __LINE__, json + " with " + text);
       }
-      if (const std::string stuck = stuck_at(*run.automaton); !stuck.empty()) return check::fail(__FILE__, __LINE__, json + " " + stuck);
+      if (const std::string stuck = stuck_at(*run.automaton); !stuck.empty())
+        return check::fail(__FILE__, __LINE__, json + " " + stuck);
     }
   }
 }
@@ -177,12 +187,15 @@ TEST(many_members_that_need_one_another_are_counted) {
     std::string properties, needs;
     for (int i = 0; i < n_pairs; ++i) {
       const auto name = [](char side, int pair) { return std::string("\"") + side + std::to_string(pair) + "\""; };
-      properties += std::string(i ? "," : "") + name('a', i) + ":{\"type\":\"null\"}," + name('b', i) + ":{\"type\":\"null\"}";
-      needs += std::string(i ? "," : "") + name('a', i) + ":[" + name('b', i) + (entangled && i > 0 ? "," + name('a', i * 7919 % i) + "," + name('b', (i * i + 3) % i) : "") + "]," +
+      properties +=
+          std::string(i ? "," : "") + name('a', i) + ":{\"type\":\"null\"}," + name('b', i) + ":{\"type\":\"null\"}";
+      needs += std::string(i ? "," : "") + name('a', i) + ":[" + name('b', i) +
+               (entangled && i > 0 ? "," + name('a', i * 7919 % i) + "," + name('b', (i * i + 3) % i) : "") + "]," +
                name('b', i) + ":[" + name('a', i) + "]";
     }
-    return "{\"type\":\"object\",\"properties\":{" + properties + "},\"additionalProperties\":false,\"minProperties\":" + std::to_string(least) + ",\"maxProperties\":" +
-           std::to_string(most) + ",\"dependentRequired\":{" + needs + "}}";
+    return "{\"type\":\"object\",\"properties\":{" + properties +
+           "},\"additionalProperties\":false,\"minProperties\":" + std::to_string(least) +
+           ",\"maxProperties\":" + std::to_string(most) + ",\"dependentRequired\":{" + needs + "}}";
   };
   for (const PropertyOrder order : {PropertyOrder::kSchema, PropertyOrder::kAny})
     for (const int n : {6, 7, 198, 199}) {
@@ -194,12 +207,13 @@ TEST(many_members_that_need_one_another_are_counted) {
       }
       std::string text = "{";
       for (int i = 100 - n / 2; i < 100; ++i)
-        text += std::string(text.size() > 1 ? "," : "") + "\"a" + std::to_string(i) + "\":null,\"b" + std::to_string(i) + "\":null";
+        text += std::string(text.size() > 1 ? "," : "") + "\"a" + std::to_string(i) + "\":null,\"b" +
+                std::to_string(i) + "\":null";
       CHECK(fits(run, text + "}"));
       CHECK(!fits(run, text.substr(0, text.rfind(',')) + "}"));
       CHECK(!run.automaton->failed());
     }
-  const auto left = [&](int least, int most) {   // of the fuel that all schemas of a request share
+  const auto left = [&](int least, int most) {  // of the fuel that all schemas of a request share
     SchemaOptions options;
     options.fuel = Fuel(1'000'000);
     return open(schema(100, least, most, false), PropertyOrder::kAny, options).schema->expressions().fuel().left();
@@ -216,31 +230,49 @@ TEST(many_members_that_need_one_another_are_counted) {
 
 // Where members are counted and only so many names are possible, each that comes leaves one less.
 TEST(names_that_are_few_are_not_used_up_too_early) {
-  struct Case { const char* names; uint32_t n; std::string one; };
-  const Case cases[] = {
-      {R"({"enum":["a","ab","b"]})", 3, "ab"}, {R"({"pattern":"^[a-d]$"})", 4, "c"}, {R"({"pattern":"^(a|b[xy]?)$"})", 4, "bx"},
-      {R"({"enum":["\u00e9","\u00ea","\n","\ud83d\ude00"]})", 4, "\xC3\xA9"}, {R"({"maxLength":0})", 1, ""}, {R"({"enum":[1,"x"]})", 1, "x"}};
+  struct Case {
+    const char* names;
+    uint32_t n;
+    std::string one;
+  };
+  const Case cases[] = {{R"({"enum":["a","ab","b"]})", 3, "ab"},
+                        {R"({"pattern":"^[a-d]$"})", 4, "c"},
+                        {R"({"pattern":"^(a|b[xy]?)$"})", 4, "bx"},
+                        {R"({"enum":["\u00e9","\u00ea","\n","\ud83d\ude00"]})", 4, "\xC3\xA9"},
+                        {R"({"maxLength":0})", 1, ""},
+                        {R"({"enum":[1,"x"]})", 1, "x"}};
   for (const Case& of : cases)
     for (uint32_t least = 0; least <= of.n + 1; ++least)
       for (const PropertyOrder order : {PropertyOrder::kSchema, PropertyOrder::kAny}) {
-        const std::string json = std::string(R"({"type":"object","propertyNames":)") + of.names + ",\"additionalProperties\":{\"type\":\"null\"},\"minProperties\":" + std::to_string(least) +
-                                 (least % 2 ? "" : ",\"maxProperties\":" + std::to_string(std::max(least, 2u))) + "}";
+        const std::string json =
+            std::string(R"({"type":"object","propertyNames":)") + of.names +
+            ",\"additionalProperties\":{\"type\":\"null\"},\"minProperties\":" + std::to_string(least) +
+            (least % 2 ? "" : ",\"maxProperties\":" + std::to_string(std::max(least, 2u))) + "}";
         Run run = open(json, order);
         if ((run.schema != nullptr) != (least <= of.n)) return check::fail(__FILE__, __LINE__, json);
         if (!run.schema) continue;
-        if (const std::string stuck = stuck_at(*run.automaton); !stuck.empty()) return check::fail(__FILE__, __LINE__, json + " " + stuck);
+        if (const std::string stuck = stuck_at(*run.automaton); !stuck.empty())
+          return check::fail(__FILE__, __LINE__, json + " " + stuck);
         if (fits(run, "{\"" + of.one + "\":null}") != (least <= 1)) return check::fail(__FILE__, __LINE__, json);
       }
-  for (const auto& [pattern, n] : {std::pair{"^x+$", 4'000'000'000u}, {"^x{2,30}$", 29u}, {"^x{0,3}(y|z)$", 8u}, {"^[a-j]{7}$", 10'000'000u}, {"^(x|yx*)$", 9u}})
+  for (const auto& [pattern, n] : {std::pair{"^x+$", 4'000'000'000u},
+                                   {"^x{2,30}$", 29u},
+                                   {"^x{0,3}(y|z)$", 8u},
+                                   {"^[a-j]{7}$", 10'000'000u},
+                                   {"^(x|yx*)$", 9u}})
     for (const uint32_t least : {2u, n, n + 1}) {
       SchemaOptions options;
       options.most_steps = 200'000;
       options.fuel = Fuel(500'000);
-      Run run = open(R"({"type":"object","propertyNames":{"pattern":")" + std::string(pattern) + R"("},"minProperties":)" + std::to_string(least) + "}", PropertyOrder::kAny, options);
+      Run run = open(R"({"type":"object","propertyNames":{"pattern":")" + std::string(pattern) +
+                         R"("},"minProperties":)" + std::to_string(least) + "}",
+                     PropertyOrder::kAny, options);
       const bool endless = n == 4'000'000'000u || n == 9;
-      if ((run.schema != nullptr) != (least <= n || endless)) return check::fail(__FILE__, __LINE__, std::string(pattern) + " " + std::to_string(least));
+      if ((run.schema != nullptr) != (least <= n || endless))
+        return check::fail(__FILE__, __LINE__, std::string(pattern) + " " + std::to_string(least));
     }
-  Run run = open(R"({"type":"object","required":["id"],"propertyNames":{"enum":["id","x","y","z"]},"minProperties":3})");
+  Run run =
+      open(R"({"type":"object","required":["id"],"propertyNames":{"enum":["id","x","y","z"]},"minProperties":3})");
   REQUIRE(run.automaton != nullptr);
   CHECK(fits(run, R"({"x":1,"z":2,"id":3})"));
   CHECK(!fits(run, R"({"x":1,"x":2,"id":3})"));
@@ -249,7 +281,8 @@ TEST(names_that_are_few_are_not_used_up_too_early) {
 
 // Half of a surrogate pair is no character, and where it could only be that, nothing follows: not at the last digit, where it is too late.
 TEST(escapes_of_strings_lead_to_characters) {
-  for (const char* json : {"{}", R"({"type":"string"})", R"({"type":"string","maxLength":2})", R"({"type":"string","pattern":"^."})"}) {
+  for (const char* json :
+       {"{}", R"({"type":"string"})", R"({"type":"string","maxLength":2})", R"({"type":"string","pattern":"^."})"}) {
     Run run = open(json);
     REQUIRE(run.automaton != nullptr);
     const auto alive = [&](std::string_view text) {
@@ -257,30 +290,54 @@ TEST(escapes_of_strings_lead_to_characters) {
       for (const char c : text) state = run.automaton->step(state, static_cast<uint8_t>(c));
       return state != Automaton::kDead;
     };
-    for (const char* text : {R"("\ud)", R"("\ud7)", R"("\ud7ff)", R"("\uD8)", R"("\udb)", R"("\udbff)", R"("\udbff\ud)", R"("\udbff\udf)", R"("\ue)", "\"\xED\x9F"}) CHECK(alive(text));
-    for (const char* text : {R"("\udc)", R"("\uDE)", R"("\udf)", R"("\udbff\ud8)", R"("\udbff\ue)", R"("\udbffx)", "\"\xED\xA0"}) CHECK(!alive(text));
+    for (const char* text : {R"("\ud)", R"("\ud7)", R"("\ud7ff)", R"("\uD8)", R"("\udb)", R"("\udbff)", R"("\udbff\ud)",
+                             R"("\udbff\udf)", R"("\ue)", "\"\xED\x9F"})
+      CHECK(alive(text));
+    for (const char* text :
+         {R"("\udc)", R"("\uDE)", R"("\udf)", R"("\udbff\ud8)", R"("\udbff\ue)", R"("\udbffx)", "\"\xED\xA0"})
+      CHECK(!alive(text));
   }
 }
 
 TEST(documents_fit_or_do_not) {
-  struct Case { const char* schema; std::vector<const char*> yes, no; };
+  struct Case {
+    const char* schema;
+    std::vector<const char*> yes, no;
+  };
   const Case cases[] = {
-      {"true", {"1", "null", "{\"a\":[1,{}]}", "\"\\ud83d\\ude00\"", "-0.5e+3", "[]"}, {"", "01", "\"\\ud83d\"", "{a:1}", "[1,]", "nul", "\"\n\"", "{\"a\":1,}"}},
+      {"true",
+       {"1", "null", "{\"a\":[1,{}]}", "\"\\ud83d\\ude00\"", "-0.5e+3", "[]"},
+       {"", "01", "\"\\ud83d\"", "{a:1}", "[1,]", "nul", "\"\n\"", "{\"a\":1,}"}},
       {R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}},"required":["a"],"additionalProperties":false})",
-       {R"({"a":1})", R"({"a":-5,"b":""})", R"({"b":"x","a":0})"}, {"{}", R"({"a":1.5})", R"({"a":1,"c":2})", R"({"a":1,"a":2})", R"({"b":"x"})"}},
-      {R"({"type":["integer","null"],"minimum":3,"maximum":17})", {"3", "17", "10", "null"}, {"2", "18", "170", "-3", "3.0"}},
-      {R"({"enum":["a","b\"c",1,null,[1,{"x":2}]]})", {"\"a\"", R"("b\"c")", "1", "null", R"([1,{"x":2}])", R"("\u0061")"}, {"\"c\"", "2", "[1]", R"([1,{"x":3}])"}},
-      {R"({"type":"array","prefixItems":[{"const":1},{"type":"string"}],"items":false,"minItems":1})", {"[1]", "[1,\"x\"]"}, {"[]", "[2]", "[1,\"x\",1]"}},
-      {R"({"type":"array","items":{"type":"boolean"},"minItems":2,"maxItems":3})", {"[true,false]", "[true,true,true]"}, {"[true]", "[true,true,true,true]"}},
-      {R"({"type":"string","minLength":2,"maxLength":3,"pattern":"^a"})", {"\"ab\"", "\"aéé\"", "\"a\\u00e9\""}, {"\"a\"", "\"abcd\"", "\"ba\""}},
+       {R"({"a":1})", R"({"a":-5,"b":""})", R"({"b":"x","a":0})"},
+       {"{}", R"({"a":1.5})", R"({"a":1,"c":2})", R"({"a":1,"a":2})", R"({"b":"x"})"}},
+      {R"({"type":["integer","null"],"minimum":3,"maximum":17})",
+       {"3", "17", "10", "null"},
+       {"2", "18", "170", "-3", "3.0"}},
+      {R"({"enum":["a","b\"c",1,null,[1,{"x":2}]]})",
+       {"\"a\"", R"("b\"c")", "1", "null", R"([1,{"x":2}])", R"("\u0061")"},
+       {"\"c\"", "2", "[1]", R"([1,{"x":3}])"}},
+      {R"({"type":"array","prefixItems":[{"const":1},{"type":"string"}],"items":false,"minItems":1})",
+       {"[1]", "[1,\"x\"]"},
+       {"[]", "[2]", "[1,\"x\",1]"}},
+      {R"({"type":"array","items":{"type":"boolean"},"minItems":2,"maxItems":3})",
+       {"[true,false]", "[true,true,true]"},
+       {"[true]", "[true,true,true,true]"}},
+      {R"({"type":"string","minLength":2,"maxLength":3,"pattern":"^a"})",
+       {"\"ab\"", "\"aéé\"", "\"a\\u00e9\""},
+       {"\"a\"", "\"abcd\"", "\"ba\""}},
       {R"({"$defs":{"n":{"type":"object","properties":{"v":{"type":"integer"},"n":{"$ref":"#/$defs/n"}},"required":["v"],"additionalProperties":false}},"$ref":"#/$defs/n"})",
-       {R"({"v":1})", R"({"v":1,"n":{"v":2,"n":{"v":3}}})"}, {R"({"n":{"v":1}})", R"({"v":1,"n":{}})"}},
+       {R"({"v":1})", R"({"v":1,"n":{"v":2,"n":{"v":3}}})"},
+       {R"({"n":{"v":1}})", R"({"v":1,"n":{}})"}},
       {R"({"oneOf":[{"type":"integer","minimum":0},{"type":"integer","maximum":10}]})", {"-1", "11"}, {"5", "0"}},
       {R"({"anyOf":[{"type":"integer"},{"type":"string","maxLength":1}]})", {"7", "\"x\""}, {"\"xy\"", "null"}},
       {R"({"allOf":[{"properties":{"a":{"minimum":1}}},{"properties":{"a":{"type":"integer","maximum":3}},"required":["a"]}],"type":"object"})",
-       {R"({"a":2})", R"({"a":1,"z":null})"}, {R"({"a":0})", R"({"a":4})", "{}"}},
+       {R"({"a":2})", R"({"a":1,"z":null})"},
+       {R"({"a":0})", R"({"a":4})", "{}"}},
       {R"({"type":"object","not":{"required":["a"]}})", {"{}", R"({"b":1})"}, {R"({"a":1})"}},
-      {R"({"type":"string","not":{"enum":["x","yy"]}})", {"\"\"", "\"y\"", "\"xx\""}, {"\"x\"", "\"yy\"", R"("\u0078")"}},
+      {R"({"type":"string","not":{"enum":["x","yy"]}})",
+       {"\"\"", "\"y\"", "\"xx\""},
+       {"\"x\"", "\"yy\"", R"("\u0078")"}},
       {R"({"enum":[2.0]})", {"2.0", "2"}, {"2.", "2.1", "20"}},
       {R"({"const":1.0})", {"1.0", "1"}, {"1.5", "0", "10"}},
       {R"({"type":"integer","enum":[-3.0,1e3,4.5]})", {"-3.0", "-3", "1e3", "1000"}, {"4.5", "4", "3"}},
@@ -288,22 +345,36 @@ TEST(documents_fit_or_do_not) {
       {R"({"type":"integer","not":{"const":5}})", {"4", "55"}, {"5"}},
       // Integers beyond 2^53 keep every digit.
       {R"({"const":1234567890123456789})", {"1234567890123456789"}, {"1234567890123456788", "1234567890123456800"}},
-      {R"({"type":"integer","minimum":9223372036854775807,"maximum":9223372036854775807})", {"9223372036854775807"}, {"9223372036854775806", "9223372036854775808"}},
-      {R"({"allOf":[{"enum":[9007199254740993,5]},{"enum":[9007199254740992,5]}]})", {"5"}, {"9007199254740993", "9007199254740992"}},
+      {R"({"type":"integer","minimum":9223372036854775807,"maximum":9223372036854775807})",
+       {"9223372036854775807"},
+       {"9223372036854775806", "9223372036854775808"}},
+      {R"({"allOf":[{"enum":[9007199254740993,5]},{"enum":[9007199254740992,5]}]})",
+       {"5"},
+       {"9007199254740993", "9007199254740992"}},
       {R"({"type":"integer","not":{"const":9007199254740992}})", {"9007199254740993"}, {"9007199254740992"}},
       {R"({"type":"integer","enum":[9007199254740993.5,7]})", {"7"}, {"9007199254740993.5"}},
       {R"({"allOf":[{"enum":[1.0e1,20,-0.0]},{"enum":[10,0]}]})", {"10", "0"}, {"20"}},
       {R"({"type":"integer","multipleOf":7})", {"0", "7", "-14", "70"}, {"1", "8", "-15"}},
       {R"({"type":"number","multipleOf":0.01})", {"1", "1.25", "-0.5"}, {"1.255"}},
       {R"({"type":"object","patternProperties":{"^x":{"type":"integer"},"y$":{"minimum":5}},"additionalProperties":{"type":"string"}})",
-       {R"({"xa":1})", R"({"xy":6})", R"({"b":"s","ay":5})"}, {R"({"xa":"s"})", R"({"xy":4})", R"({"b":1})"}},
+       {R"({"xa":1})", R"({"xy":6})", R"({"b":"s","ay":5})"},
+       {R"({"xa":"s"})", R"({"xy":4})", R"({"b":1})"}},
       {R"({"type":"object","propertyNames":{"maxLength":2}})", {R"({"ab":1})", "{}"}, {R"({"abc":1})"}},
-      {R"({"type":"object","minProperties":2,"maxProperties":3})", {R"({"a":1,"b":2})", R"({"a":1,"b":2,"c":3})"}, {R"({"a":1})", R"({"a":1,"a":2})", R"({"a":1,"b":2,"c":3,"d":4})"}},
-      {R"({"type":"object","properties":{"a":true,"b":true},"dependentRequired":{"a":["b"]}})", {"{}", R"({"b":1})", R"({"a":1,"b":2})"}, {R"({"a":1})"}},
+      {R"({"type":"object","minProperties":2,"maxProperties":3})",
+       {R"({"a":1,"b":2})", R"({"a":1,"b":2,"c":3})"},
+       {R"({"a":1})", R"({"a":1,"a":2})", R"({"a":1,"b":2,"c":3,"d":4})"}},
+      {R"({"type":"object","properties":{"a":true,"b":true},"dependentRequired":{"a":["b"]}})",
+       {"{}", R"({"b":1})", R"({"a":1,"b":2})"},
+       {R"({"a":1})"}},
       {R"({"if":{"properties":{"k":{"const":"i"}},"required":["k"]},"then":{"properties":{"v":{"type":"integer"}}},"else":{"properties":{"v":{"type":"string"}}},"type":"object"})",
-       {R"({"k":"i","v":1})", R"({"k":"j","v":"s"})", R"({"v":"s"})"}, {R"({"k":"i","v":"s"})", R"({"k":"j","v":1})"}},
-      {R"({"$schema":"http://json-schema.org/draft-07/schema#","definitions":{"s":{"type":"string"}},"$ref":"#/definitions/s","type":"integer"})", {"\"x\""}, {"1"}},
-      {R"({"type":"number","exclusiveMinimum":0,"maximum":1.5})", {"0.1", "1", "1.5", "1.50"}, {"0", "0.0", "1.51", "-1"}},
+       {R"({"k":"i","v":1})", R"({"k":"j","v":"s"})", R"({"v":"s"})"},
+       {R"({"k":"i","v":"s"})", R"({"k":"j","v":1})"}},
+      {R"({"$schema":"http://json-schema.org/draft-07/schema#","definitions":{"s":{"type":"string"}},"$ref":"#/definitions/s","type":"integer"})",
+       {"\"x\""},
+       {"1"}},
+      {R"({"type":"number","exclusiveMinimum":0,"maximum":1.5})",
+       {"0.1", "1", "1.5", "1.50"},
+       {"0", "0.0", "1.51", "-1"}},
       {R"({"properties":{"a":false},"type":"object"})", {"{}", R"({"b":1})"}, {R"({"a":1})", R"({"\u0061":1})"}},
   };
   for (const Case& one : cases) {
@@ -329,13 +400,16 @@ TEST(members_come_in_the_order_of_the_schema_where_asked) {
 }
 
 TEST(names_and_listed_strings_are_written_as_json_writers_do) {
-  const char* json = R"({"type":"object","properties":{"age":{"enum":["a\nb","x\u0001y","é/"]},"free":{"type":"string"}},"additionalProperties":false})";
+  const char* json =
+      R"({"type":"object","properties":{"age":{"enum":["a\nb","x\u0001y","é/"]},"free":{"type":"string"}},"additionalProperties":false})";
   Run written = open(json, PropertyOrder::kSchema), read = open(json, PropertyOrder::kAny);
-  for (const char* text : {R"({"age":"a\nb"})", R"({"age":"x\u0001y"})", R"({"age":"é/"})", R"({"free":"\u0061\/\n"})"}) {
+  for (const char* text :
+       {R"({"age":"a\nb"})", R"({"age":"x\u0001y"})", R"({"age":"é/"})", R"({"free":"\u0061\/\n"})"}) {
     CHECK(fits(written, text));
     CHECK(fits(read, text));
   }
-  for (const char* text : {R"({"\u0061ge":"é/"})", R"({"age":"\u00e9/"})", R"({"age":"é\/"})", R"({"age":"a\u000ab"})", R"({"age":"x\u0001\u0079"})"}) {
+  for (const char* text : {R"({"\u0061ge":"é/"})", R"({"age":"\u00e9/"})", R"({"age":"é\/"})", R"({"age":"a\u000ab"})",
+                           R"({"age":"x\u0001\u0079"})"}) {
     CHECK(!fits(written, text));
     CHECK(fits(read, text));
   }
@@ -347,17 +421,22 @@ TEST(what_is_not_served_is_named_with_its_place) {
     if (run.schema || run.problems.empty()) return check::fail(__FILE__, __LINE__, std::string(json) + " compiles");
     const SchemaProblem& problem = run.problems.back();
     if (problem.kind != kind || problem.pointer != pointer || problem.keyword != keyword)
-      check::fail(__FILE__, __LINE__, std::string(json) + ": " + problem.pointer + " " + problem.keyword + " " + problem.what);
+      check::fail(__FILE__, __LINE__,
+                  std::string(json) + ": " + problem.pointer + " " + problem.keyword + " " + problem.what);
   };
   using Kind = SchemaProblem::Kind;
-  refused(R"({"properties":{"a":{"type":"array","uniqueItems":true}}})", Kind::kUnsupported, "/properties/a", "uniqueItems");
+  refused(R"({"properties":{"a":{"type":"array","uniqueItems":true}}})", Kind::kUnsupported, "/properties/a",
+          "uniqueItems");
   refused(R"({"type":"array","contains":{"type":"string"}})", Kind::kUnsupported, "", "contains");
-  refused(R"({"properties":{"a/b":{"$ref":"https://elsewhere.example/x"}}})", Kind::kUnsupported, "/properties/a~1b", "$ref");
+  refused(R"({"properties":{"a/b":{"$ref":"https://elsewhere.example/x"}}})", Kind::kUnsupported, "/properties/a~1b",
+          "$ref");
   refused(R"({"type":"strnig"})", Kind::kInvalid, "", "type");
   refused(R"({"pattern":"(a"})", Kind::kInvalid, "", "pattern");
   refused(R"({"type":"object","properties":{"a":false},"required":["a"]})", Kind::kImpossible, "", "");
   refused(R"({"type":"integer","multipleOf":983,"minimum":1,"maximum":982})", Kind::kImpossible, "", "");
-  refused(R"({"$ref":"#/$defs/a","$defs":{"a":{"type":"object","required":["x"],"properties":{"x":{"$ref":"#/$defs/a"}}}}})", Kind::kImpossible, "", "");
+  refused(
+      R"({"$ref":"#/$defs/a","$defs":{"a":{"type":"object","required":["x"],"properties":{"x":{"$ref":"#/$defs/a"}}}}})",
+      Kind::kImpossible, "", "");
   SchemaOptions lenient;
   lenient.strict = false;
   Run run = open(R"({"type":"array","items":{"type":"integer"},"uniqueItems":true})", PropertyOrder::kAny, lenient);
@@ -375,12 +454,15 @@ TEST(long_chains_of_needs_are_followed) {
     for (int i = 0; i < kMembers; ++i) {
       const int from = backwards ? kMembers - 1 - i : i;
       properties += std::string(i ? "," : "") + "\"p" + std::to_string(i) + "\":{\"type\":\"null\"}";
-      if (from + 1 < kMembers) chain += std::string(chain.empty() ? "" : ",") + "\"p" + std::to_string(from) + "\":[\"p" + std::to_string(from + 1) + "\"]";
+      if (from + 1 < kMembers)
+        chain += std::string(chain.empty() ? "" : ",") + "\"p" + std::to_string(from) + "\":[\"p" +
+                 std::to_string(from + 1) + "\"]";
     }
     SchemaOptions options;
     options.most_steps = 200'000;
-    for (const char* last : {"0", "1"}) {   // with and without a way to the end
-      const std::string json = "{\"type\":\"object\",\"required\":[\"p0\"],\"properties\":{" + properties + "},\"maxProperties\":" + std::to_string(kMembers - 1 + (*last - '0')) +
+    for (const char* last : {"0", "1"}) {  // with and without a way to the end
+      const std::string json = "{\"type\":\"object\",\"required\":[\"p0\"],\"properties\":{" + properties +
+                               "},\"maxProperties\":" + std::to_string(kMembers - 1 + (*last - '0')) +
                                ",\"dependentRequired\":{" + chain + "}}";
       const Run run = open(json, PropertyOrder::kSchema, options);
       CHECK_EQ(run.schema != nullptr, *last == '1');
@@ -391,14 +473,23 @@ TEST(long_chains_of_needs_are_followed) {
 TEST(hostile_schemas_end_within_their_bounds) {
   std::string deep = "true", wide = "{\"anyOf\":[", refs = "{\"$defs\":{", nested = "{}";
   for (int i = 0; i < 400; ++i) deep = "{\"items\":" + deep + "}";
-  for (int i = 0; i < 2000; ++i) wide += (i ? "," : "") + std::string("{\"properties\":{\"p") + std::to_string(i) + "\":{\"type\":\"string\"}},\"required\":[\"p" + std::to_string(i) + "\"]}";
+  for (int i = 0; i < 2000; ++i)
+    wide += (i ? "," : "") + std::string("{\"properties\":{\"p") + std::to_string(i) +
+            "\":{\"type\":\"string\"}},\"required\":[\"p" + std::to_string(i) + "\"]}";
   wide += "]}";
   for (int i = 0; i < 200; ++i)
-    refs += (i ? "," : "") + std::string("\"d") + std::to_string(i) + "\":{\"anyOf\":[{\"$ref\":\"#/$defs/d" + std::to_string((i + 1) % 200) + "\"},{\"$ref\":\"#/$defs/d" + std::to_string((i + 7) % 200) + "\"}]}";
+    refs += (i ? "," : "") + std::string("\"d") + std::to_string(i) + "\":{\"anyOf\":[{\"$ref\":\"#/$defs/d" +
+            std::to_string((i + 1) % 200) + "\"},{\"$ref\":\"#/$defs/d" + std::to_string((i + 7) % 200) + "\"}]}";
   refs += "},\"$ref\":\"#/$defs/d0\"}";
-  for (int i = 0; i < 24; ++i) nested = "{\"allOf\":[{\"anyOf\":[" + nested + ",{\"minLength\":" + std::to_string(i) + "}]},{\"anyOf\":[" + nested + ",{\"maxLength\":9}]}]}", nested = nested.size() > 100'000 ? "{}" : nested;
-  for (const std::string& json : {deep, wide, refs, nested, std::string(R"({"type":"string","pattern":"^(.{0,1000}x){0,1000}$","minLength":99999})"),
-                                  std::string(R"({"type":"string","allOf":[{"pattern":"^(a|b)*a(a|b){18}$"},{"pattern":"^(a|b)*b(a|b){19}$"}]})")}) {
+  for (int i = 0; i < 24; ++i)
+    nested = "{\"allOf\":[{\"anyOf\":[" + nested + ",{\"minLength\":" + std::to_string(i) + "}]},{\"anyOf\":[" +
+             nested + ",{\"maxLength\":9}]}]}",
+    nested = nested.size() > 100'000 ? "{}" : nested;
+  for (const std::string& json :
+       {deep, wide, refs, nested,
+        std::string(R"({"type":"string","pattern":"^(.{0,1000}x){0,1000}$","minLength":99999})"),
+        std::string(
+            R"({"type":"string","allOf":[{"pattern":"^(a|b)*a(a|b){18}$"},{"pattern":"^(a|b)*b(a|b){19}$"}]})")}) {
     SchemaOptions options;
     options.most_expressions = 50'000;
     options.most_steps = 200'000;
@@ -414,26 +505,95 @@ TEST(hostile_schemas_end_within_their_bounds) {
 // Any keyword may have any value: it is a schema, or refused in words, wherever it stands. What negates schemas looks at each keyword
 // by itself, and once read a list as a number.
 TEST(keywords_with_values_of_any_kind_are_taken_or_refused) {
-  constexpr const char* kKeywords[] = {
-      "type", "enum", "const", "required", "properties", "pattern", "format", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minimum", "maximum",
-      "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "not", "allOf", "anyOf", "oneOf", "$ref", "items", "prefixItems", "additionalItems", "contains", "uniqueItems", "additionalProperties",
-      "patternProperties", "propertyNames", "if", "then", "else", "dependencies", "dependentSchemas", "dependentRequired", "$dynamicRef", "$recursiveRef", "unevaluatedProperties",
-      "unevaluatedItems", "minContains", "maxContains", "$id", "$anchor", "$defs", "definitions", "$schema", "nullable"};
+  constexpr const char* kKeywords[] = {"type",
+                                       "enum",
+                                       "const",
+                                       "required",
+                                       "properties",
+                                       "pattern",
+                                       "format",
+                                       "minLength",
+                                       "maxLength",
+                                       "minItems",
+                                       "maxItems",
+                                       "minProperties",
+                                       "maxProperties",
+                                       "minimum",
+                                       "maximum",
+                                       "exclusiveMinimum",
+                                       "exclusiveMaximum",
+                                       "multipleOf",
+                                       "not",
+                                       "allOf",
+                                       "anyOf",
+                                       "oneOf",
+                                       "$ref",
+                                       "items",
+                                       "prefixItems",
+                                       "additionalItems",
+                                       "contains",
+                                       "uniqueItems",
+                                       "additionalProperties",
+                                       "patternProperties",
+                                       "propertyNames",
+                                       "if",
+                                       "then",
+                                       "else",
+                                       "dependencies",
+                                       "dependentSchemas",
+                                       "dependentRequired",
+                                       "$dynamicRef",
+                                       "$recursiveRef",
+                                       "unevaluatedProperties",
+                                       "unevaluatedItems",
+                                       "minContains",
+                                       "maxContains",
+                                       "$id",
+                                       "$anchor",
+                                       "$defs",
+                                       "definitions",
+                                       "$schema",
+                                       "nullable"};
   // Many lists and objects, few texts: a number of one is then no number of the others.
-  constexpr const char* kValues[] = {"null", "true", "false", "-1", "1.5", "1e400", "\"\"", "\"#\"", "[]", "{}", "[[[[[[[[[]]]]]]],[],[],[],[],[],[],[],[],[],[],[],[],[]]", "[1,{},\"a\"]",
-                                     R"({"a":{"b":{"c":{"d":{"e":{"f":{}}}}}}})", R"([{"$ref":{}},{"minLength":[]}])", R"({"a":[],"b":3})", R"({"$ref":{"$ref":{"$ref":[]}}})"};
-  constexpr const char* kPlaces[] = {"%", R"({"not":%})", R"({"not":{"not":%}})", R"({"anyOf":[%,{"type":"null"}]})", R"({"oneOf":[%,{"not":%}]})", R"({"allOf":[%,{"minLength":1}]})", R"({"if":%,"then":%,"else":{"not":%}})",
-                                     R"({"type":"object","properties":{"a":%},"required":["a"],"patternProperties":{"b":%},"additionalProperties":%})", R"({"items":%,"prefixItems":[%]})",
-                                     R"({"not":{"$ref":"#/$defs/x"},"$defs":{"x":%}})", R"({"not":{"allOf":[%],"properties":{"a":%}}})"};
+  constexpr const char* kValues[] = {"null",
+                                     "true",
+                                     "false",
+                                     "-1",
+                                     "1.5",
+                                     "1e400",
+                                     "\"\"",
+                                     "\"#\"",
+                                     "[]",
+                                     "{}",
+                                     "[[[[[[[[[]]]]]]],[],[],[],[],[],[],[],[],[],[],[],[],[]]",
+                                     "[1,{},\"a\"]",
+                                     R"({"a":{"b":{"c":{"d":{"e":{"f":{}}}}}}})",
+                                     R"([{"$ref":{}},{"minLength":[]}])",
+                                     R"({"a":[],"b":3})",
+                                     R"({"$ref":{"$ref":{"$ref":[]}}})"};
+  constexpr const char* kPlaces[] = {
+      "%",
+      R"({"not":%})",
+      R"({"not":{"not":%}})",
+      R"({"anyOf":[%,{"type":"null"}]})",
+      R"({"oneOf":[%,{"not":%}]})",
+      R"({"allOf":[%,{"minLength":1}]})",
+      R"({"if":%,"then":%,"else":{"not":%}})",
+      R"({"type":"object","properties":{"a":%},"required":["a"],"patternProperties":{"b":%},"additionalProperties":%})",
+      R"({"items":%,"prefixItems":[%]})",
+      R"({"not":{"$ref":"#/$defs/x"},"$defs":{"x":%}})",
+      R"({"not":{"allOf":[%],"properties":{"a":%}}})"};
   for (const std::string_view place : kPlaces)
     for (const char* keyword : kKeywords)
       for (const char* value : kValues) {
         std::string json;
-        for (const char c : place) json += c == '%' ? std::string("{\"") + keyword + "\":" + value + "}" : std::string(1, c);
+        for (const char c : place)
+          json += c == '%' ? std::string("{\"") + keyword + "\":" + value + "}" : std::string(1, c);
         SchemaOptions options;
         options.one_of_as_any_of = json.size() % 2 == 0;
         Run run = open(json, PropertyOrder::kSchema, options);
-        if (run.schema == nullptr && run.problems.empty()) check::fail(__FILE__, __LINE__, json + " is refused without a reason");
+        if (run.schema == nullptr && run.problems.empty())
+          check::fail(__FILE__, __LINE__, json + " is refused without a reason");
       }
 }
 
@@ -442,16 +602,19 @@ TEST(keywords_with_values_of_any_kind_are_taken_or_refused) {
 TEST(masks_say_what_bytes_do_and_never_lead_nowhere) {
   std::vector<std::string> bytes;
   for (int c = 0; c < 256; ++c) bytes.emplace_back(1, static_cast<char>(c));
-  for (const char* text : {"{\"", "\":", "\",\"", "\"}", "true", "na", "name", "12", "é", "日\xE6", "\x9C\xAC", "}}", "]}", "abc", "\\u00", "2024-0"}) bytes.emplace_back(text);
+  for (const char* text : {"{\"", "\":", "\",\"", "\"}", "true", "na", "name", "12", "é", "日\xE6", "\x9C\xAC", "}}",
+                           "]}", "abc", "\\u00", "2024-0"})
+    bytes.emplace_back(text);
   bytes.emplace_back();
   const TokenTrie trie(bytes);
   std::mt19937 random(99);
-  for (const char* json : {
-           R"({"type":"object","properties":{"name":{"type":"string","maxLength":6},"tags":{"type":"array","items":{"enum":["a","abc","é"]},"maxItems":3},"n":{"type":"integer","minimum":-3,"maximum":120}},"required":["name","n"],"additionalProperties":false})",
-           R"({"type":"object","minProperties":2,"maxProperties":3,"additionalProperties":{"type":"boolean"},"propertyNames":{"maxLength":3}})",
-           R"({"type":"string","pattern":"^[a-z]{2,4}(-[0-9]{2})?$"})", R"({"type":"string","format":"date"})",
-           R"({"anyOf":[{"type":"number","minimum":0.5,"maximum":12.25},{"type":"array","items":{"$ref":"#"},"maxItems":2}]})",
-           R"({"enum":["a\nb","x\u0001y"]})", R"({"type":"string","minLength":3,"maxLength":3,"not":{"pattern":"b"}})"}) {
+  for (
+      const char* json :
+      {R"({"type":"object","properties":{"name":{"type":"string","maxLength":6},"tags":{"type":"array","items":{"enum":["a","abc","é"]},"maxItems":3},"n":{"type":"integer","minimum":-3,"maximum":120}},"required":["name","n"],"additionalProperties":false})",
+       R"({"type":"object","minProperties":2,"maxProperties":3,"additionalProperties":{"type":"boolean"},"propertyNames":{"maxLength":3}})",
+       R"({"type":"string","pattern":"^[a-z]{2,4}(-[0-9]{2})?$"})", R"({"type":"string","format":"date"})",
+       R"({"anyOf":[{"type":"number","minimum":0.5,"maximum":12.25},{"type":"array","items":{"$ref":"#"},"maxItems":2}]})",
+       R"({"enum":["a\nb","x\u0001y"]})", R"({"type":"string","minLength":3,"maxLength":3,"not":{"pattern":"b"}})"}) {
     for (const PropertyOrder order : {PropertyOrder::kSchema, PropertyOrder::kAny}) {
       std::vector<SchemaProblem> problems;
       const auto schema = Schema::compile(json, {}, problems);
@@ -469,12 +632,15 @@ TEST(masks_say_what_bytes_do_and_never_lead_nowhere) {
           for (uint32_t token = 0; token < bytes.size(); ++token) {
             StateId to = bytes[token].empty() ? Automaton::kDead : state;
             for (const char c : bytes[token]) to = automaton.step(to, static_cast<uint8_t>(c));
-            if (mask.has(token) != (to != Automaton::kDead)) return check::fail(__FILE__, __LINE__, std::string(json) + " behind " + text + ": token " + std::to_string(token));
+            if (mask.has(token) != (to != Automaton::kDead))
+              return check::fail(__FILE__, __LINE__,
+                                 std::string(json) + " behind " + text + ": token " + std::to_string(token));
             if (mask.has(token)) allowed.push_back(token);
           }
           if (automaton.accepts(state) && random() % 2) break;
           if (allowed.empty()) {
-            if (!automaton.accepts(state)) check::fail(__FILE__, __LINE__, std::string(json) + ": nothing may follow " + text);
+            if (!automaton.accepts(state))
+              check::fail(__FILE__, __LINE__, std::string(json) + ": nothing may follow " + text);
             break;
           }
           const uint32_t token = allowed[random() % allowed.size()];

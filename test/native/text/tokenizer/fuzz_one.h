@@ -20,7 +20,7 @@ inline bool tokenize_anything(std::span<const uint8_t> input, size_t* n_loaded =
   const std::string_view text = mark == std::string_view::npos ? "" : all.substr(mark + kMark.size());
 
   const auto file = GgufFile::parse(std::as_bytes(std::span(image)));
-  if (!file) return true;   // the reader's own target looks at these
+  if (!file) return true;  // the reader's own target looks at these
   const auto loaded = Tokenizer::load(**file);
   if (!loaded) return !loaded.error().message.empty() && loaded.error().message.size() < 1000;
   const Tokenizer& tokenizer = **loaded;

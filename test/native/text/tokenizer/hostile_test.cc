@@ -46,10 +46,12 @@ TEST(missing_and_unequal_arrays_are_named) {
                  "tokenizer.ggml.token_type has 255 entries for 256 tokens");
   const VocabularyFile spm = VocabularyFile::sentencepiece();
   expect_invalid([](VocabularyFile& f) { f.scores.clear(); }, "tokenizer.ggml.scores is missing", spm);
-  expect_invalid([](VocabularyFile& f) { f.scores.pop_back(); },
-                 "tokenizer.ggml.scores has 258 entries for 259 tokens", spm);
-  expect_error(GgufBuilder().string("tokenizer.ggml.model", "gpt2").strings("tokenizer.ggml.merges", {}).strings(
-                   "tokenizer.ggml.tokens", {}),
+  expect_invalid([](VocabularyFile& f) { f.scores.pop_back(); }, "tokenizer.ggml.scores has 258 entries for 259 tokens",
+                 spm);
+  expect_error(GgufBuilder()
+                   .string("tokenizer.ggml.model", "gpt2")
+                   .strings("tokenizer.ggml.merges", {})
+                   .strings("tokenizer.ggml.tokens", {}),
                ErrorCode::kInvalidFile, "tokenizer.ggml.tokens is empty");
   // Of another type altogether: the reader says so.
   CHECK(!load(GgufBuilder().scalar<uint32_t>("tokenizer.ggml.model", 1)).ok());
@@ -61,13 +63,13 @@ TEST(bad_tokens_are_named) {
   for (const char* spelling : {"<0x-1>", "<0xG0>", "<0x1>", "", "<0x000>", "abcdef"})
     expect_invalid([&](VocabularyFile& f) { f.add("x" + std::string(spelling), TokenKind::kByte); },
                    "not spelled like <0x41>", VocabularyFile::sentencepiece());
-  expect_invalid([](VocabularyFile& f) { f.scores[4] = std::nanf(""); },
-                 "tokenizer.ggml.scores[4] is not a number", VocabularyFile::sentencepiece());
+  expect_invalid([](VocabularyFile& f) { f.scores[4] = std::nanf(""); }, "tokenizer.ggml.scores[4] is not a number",
+                 VocabularyFile::sentencepiece());
 }
 
 TEST(special_ids_out_of_range_are_named) {
-  for (const char* key : {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
-                          "tokenizer.ggml.eot_token_id", "tokenizer.ggml.fim_pad_token_id"})
+  for (const char* key : {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                          "tokenizer.ggml.fim_pad_token_id"})
     expect_error(VocabularyFile::byte_level().builder().scalar<uint32_t>(key, 256), ErrorCode::kInvalidFile, key);
 }
 

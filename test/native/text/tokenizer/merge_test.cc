@@ -55,8 +55,8 @@ TEST(merging_equals_the_plain_way_for_short_and_long_words) {
 // A megabyte of each. The bound is far above what it takes (0.4 s with sanitizers off at worst),
 // and far below what a quadratic way would.
 TEST(a_megabyte_of_anything_is_quick) {
-  const auto bpe = load(VocabularyFile::byte_level({"a a", "aa aa", "aaaa aaaa", "a b", "ab ab", "Ġ Ġ",
-                                                    "ĠĠ ĠĠ", "Ġ a", "Ċ Ċ", "' '", "1 2"}));
+  const auto bpe = load(VocabularyFile::byte_level(
+      {"a a", "aa aa", "aaaa aaaa", "a b", "ab ab", "Ġ Ġ", "ĠĠ ĠĠ", "Ġ a", "Ċ Ċ", "' '", "1 2"}));
   VocabularyFile pieces = VocabularyFile::sentencepiece();
   for (const char* piece : {"▁", "a", "b", "▁▁", "aa", "aaaa", "▁a", "ab", "abab", "▁b", "b▁"})
     pieces.add(piece, TokenKind::kNormal, -static_cast<float>(pieces.tokens.size()));

@@ -13,8 +13,8 @@ using namespace monolith::testing;
 
 namespace {
 
-const std::vector<std::string> kMerges = {"▁ ▁", "▁▁ ▁▁", "a b", "▁ a", "▁a b", "b a", "ab a", "b b", "▁ ab", "aba b",
-                                          "\n \n", "é é"};
+const std::vector<std::string> kMerges = {"▁ ▁",  "▁▁ ▁▁", "a b",  "▁ a",   "▁a b",  "b a",
+                                          "ab a", "b b",   "▁ ab", "aba b", "\n \n", "é é"};
 
 VocabularyFile with_merges() {
   VocabularyFile file = VocabularyFile::sentencepiece();
@@ -79,7 +79,8 @@ TEST(the_space_in_front_follows_the_files_scheme) {
                 space_a = (*always)->find("▁a");
   CHECK_EQ(ids(**always, "a</s>a"), show({space_a, 2, space_a}));
   CHECK_EQ(ids(**always, " a"), show({spaces, a}));
-  const auto once = load(file.builder().scalar<bool>(kSpacePrefixOnceKey, true).scalar<bool>(kSpacePrefixSparedKey, true));
+  const auto once =
+      load(file.builder().scalar<bool>(kSpacePrefixOnceKey, true).scalar<bool>(kSpacePrefixSparedKey, true));
   REQUIRE(once.ok());
   CHECK_EQ(ids(**once, "a</s>a"), show({space_a, 2, a}));
   CHECK_EQ(ids(**once, "</s>a"), show({2, a}));
@@ -105,7 +106,8 @@ TEST(sarvam_files_have_pieces_by_another_name) {
   const auto loaded = load(file);
   REQUIRE(loaded.ok());
   const auto id = [&](const char* piece) { return (*loaded)->find(piece); };
-  CHECK_EQ(show(encode(**loaded, "ab a", {.add_special = true})), show({id("ab"), id("▁a")}));   // no space in front, no BOS
+  // no space in front, no BOS
+  CHECK_EQ(show(encode(**loaded, "ab a", {.add_special = true})), show({id("ab"), id("▁a")}));
   CHECK_EQ(show(encode(**loaded, "a\n\nb")), show({id("a"), id("\n\n"), id("b")}));
   CHECK_EQ((*loaded)->decode(encode(**loaded, "a b ?")), std::string("a b ?"));
 }
@@ -114,8 +116,9 @@ TEST(embedding_models_of_granite_have_pieces_as_gemma_4_has) {
   VocabularyFile file = with_merges();
   file.model = "gpt2";
   file.pre = "granite-embed-multi-311m";
-  file.add("\n\n\n");   // no merge leads to it: lines that are a token are that token
-  const auto loaded = load(file.builder().scalar<bool>("tokenizer.ggml.add_bos_token", false));   // it comes all the same
+  file.add("\n\n\n");  // no merge leads to it: lines that are a token are that token
+  // it comes all the same
+  const auto loaded = load(file.builder().scalar<bool>("tokenizer.ggml.add_bos_token", false));
   REQUIRE(loaded.ok());
   const auto id = [&](const char* piece) { return (*loaded)->find(piece); };
   CHECK_EQ(show(encode(**loaded, "ab a", {.add_special = true})), show({(*loaded)->bos(), id("ab"), id("▁a")}));
@@ -143,8 +146,9 @@ TEST(words_between_white_space_merge_on_their_own) {
     std::vector<TokenId> want = {id("ab"), id("aba")};
     if (!drops) want = {id("ab"), 3 + ' ', id("\n"), id("aba")};
     CHECK_EQ(show(encode(**loaded, "ab \naba", {.add_special = true})), show(want));
-    CHECK_EQ(show(encode(**loaded, "ba\u3000")), drops ? show({id("ba")}) : show({id("ba"), 3 + 0xE3, 3 + 0x80, 3 + 0x80}));
-    CHECK_EQ(show(encode(**loaded, "a▁ü")), show({id("a▁"), 3 + 0xBC}));   // "▁" is no space here
+    CHECK_EQ(show(encode(**loaded, "ba\u3000")),
+             drops ? show({id("ba")}) : show({id("ba"), 3 + 0xE3, 3 + 0x80, 3 + 0x80}));
+    CHECK_EQ(show(encode(**loaded, "a▁ü")), show({id("a▁"), 3 + 0xBC}));  // "▁" is no space here
     const auto lower = load(file.builder().scalar<bool>("tokenizer.ggml.normalizer.lowercase", true));
     CHECK(!lower.ok() && lower.error().message.find("normalizer.lowercase") != std::string::npos);
   }

@@ -42,11 +42,17 @@ TEST(text_in_each_normal_form) {
       {"a\u0316\u0301", "\u00E1\u0316", "a\u0316\u0301", "\u00E1\u0316", "a\u0316\u0301"},
       {"a\u0305\u0301", "a\u0305\u0301", "a\u0305\u0301", "a\u0305\u0301", "a\u0305\u0301"},
       // Composites that composition never makes.
-      {"\u0958\u095F", "\u0915\u093C\u092F\u093C", "\u0915\u093C\u092F\u093C", "\u0915\u093C\u092F\u093C", "\u0915\u093C\u092F\u093C"},
-      {"\uFB01 \u00BD\u2075", "\uFB01 \u00BD\u2075", "\uFB01 \u00BD\u2075", "fi 1\u20442" "5", "fi 1\u20442" "5"},
+      {"\u0958\u095F", "\u0915\u093C\u092F\u093C", "\u0915\u093C\u092F\u093C", "\u0915\u093C\u092F\u093C",
+       "\u0915\u093C\u092F\u093C"},
+      {"\uFB01 \u00BD\u2075", "\uFB01 \u00BD\u2075", "\uFB01 \u00BD\u2075",
+       "fi 1\u20442"
+       "5",
+       "fi 1\u20442"
+       "5"},
       {"\uFF76\uFF9E", "\uFF76\uFF9E", "\uFF76\uFF9E", "\u30AC", "\u30AB\u3099"},
       {"\u314E\u314F\u3134", "\u314E\u314F\u3134", "\u314E\u314F\u3134", "\uD558\u1102", "\u1112\u1161\u1102"},
-      {"\uFDFA", "\uFDFA", "\uFDFA", "\u0635\u0644\u0649 \u0627\u0644\u0644\u0647 \u0639\u0644\u064A\u0647 \u0648\u0633\u0644\u0645",
+      {"\uFDFA", "\uFDFA", "\uFDFA",
+       "\u0635\u0644\u0649 \u0627\u0644\u0644\u0647 \u0639\u0644\u064A\u0647 \u0648\u0633\u0644\u0645",
        "\u0635\u0644\u0649 \u0627\u0644\u0644\u0647 \u0639\u0644\u064A\u0647 \u0648\u0633\u0644\u0645"},
       // A mark at the start, and two after each other.
       {"\u0301\u0308e", "\u0301\u0308e", "\u0301\u0308e", "\u0301\u0308e", "\u0301\u0308e"},
@@ -57,13 +63,15 @@ TEST(text_in_each_normal_form) {
     CHECK_EQ(show(in(NormalForm::kNfkc, one.text)), show(one.nfkc));
     CHECK_EQ(show(in(NormalForm::kNfkd, one.text)), show(one.nfkd));
     // Between other text, nothing else changes.
-    CHECK_EQ(show(in(NormalForm::kNfc, "x\u0430" + std::string(one.text) + "\u4E00y")), show("x\u0430" + std::string(one.nfc) + "\u4E00y"));
+    CHECK_EQ(show(in(NormalForm::kNfc, "x\u0430" + std::string(one.text) + "\u4E00y")),
+             show("x\u0430" + std::string(one.nfc) + "\u4E00y"));
   }
 }
 
 TEST(normalized_text_is_left_alone) {
   std::string out = "before";
-  for (const std::string_view text : {"", "The quick brown fox\n", "\u00FCber", "\u0995\u09CB \u1026", "\uD55C\uAD6D", "\u0628\u0650\u0633\u0652\u0645\u0650", "\u4E2D\u6587"}) {
+  for (const std::string_view text : {"", "The quick brown fox\n", "\u00FCber", "\u0995\u09CB \u1026", "\uD55C\uAD6D",
+                                      "\u0628\u0650\u0633\u0652\u0645\u0650", "\u4E2D\u6587"}) {
     CHECK(!normalize(text, NormalForm::kNfc, out));
     CHECK(!normalize(text, NormalForm::kNone, out));
   }
@@ -81,7 +89,9 @@ TEST(normalization_agrees_with_itself) {
   // Normalizing twice changes nothing, and composition and decomposition undo each other.
   uint32_t random = 5;
   const auto next = [&](uint32_t n) { return (random = random * 1664525 + 1013904223) / 65536 % n; };
-  constexpr uint32_t kBases[] = {0x41, 0x61, 0xC0, 0x300, 0x316, 0x323, 0x345, 0x591, 0x9C7, 0x9BE, 0xCC6, 0xCD5, 0x1100, 0x1161, 0x11A8, 0xAC00, 0x1E00, 0x1F00, 0x2126, 0x304B, 0x3099, 0xFB00, 0xFF76, 0x1D15E, 0x2F800};
+  constexpr uint32_t kBases[] = {0x41,   0x61,   0xC0,   0x300,  0x316,  0x323,   0x345,  0x591,  0x9C7,
+                                 0x9BE,  0xCC6,  0xCD5,  0x1100, 0x1161, 0x11A8,  0xAC00, 0x1E00, 0x1F00,
+                                 0x2126, 0x304B, 0x3099, 0xFB00, 0xFF76, 0x1D15E, 0x2F800};
   for (int round = 0; round < 20000; ++round) {
     std::string text;
     for (uint32_t n = 1 + next(8); n > 0; --n) append_utf8(kBases[next(std::size(kBases))] + next(24), text);
@@ -115,7 +125,8 @@ TEST(byte_level_vocabularies_compose_text_where_their_originals_do) {
     std::string_view pre;
     bool composes;
   };
-  constexpr Case kCases[] = {{"qwen2", true}, {"qwen35", true}, {"olmo", true}, {"command-r", true}, {"llama-bpe", false}, {"gpt-2", false}, {"deepseek-v3", false}};
+  constexpr Case kCases[] = {{"qwen2", true},      {"qwen35", true}, {"olmo", true},        {"command-r", true},
+                             {"llama-bpe", false}, {"gpt-2", false}, {"deepseek-v3", false}};
   for (const auto& [pre, composes] : kCases) {
     file.pre = pre;
     const auto loaded = load(file);
@@ -162,7 +173,8 @@ TEST(special_tokens_part_text_before_it_is_normalized) {
 TEST(runs_of_the_space_sign_are_tokens_of_the_text_as_it_is) {
   VocabularyFile file = VocabularyFile::sentencepiece();
   for (const char* piece : {"\u2581", "b"}) file.add(piece, TokenKind::kNormal, -9);
-  const TokenId two = file.add("\u2581\u2581", TokenKind::kNormal, -1), four = file.add("\u2581\u2581\u2581\u2581", TokenKind::kNormal, -2);
+  const TokenId two = file.add("\u2581\u2581", TokenKind::kNormal, -1),
+                four = file.add("\u2581\u2581\u2581\u2581", TokenKind::kNormal, -2);
   auto builder = file.builder().scalar("tokenizer.ggml.add_space_prefix", false);
   const auto merged = load(builder);
   const auto raw = load(builder.array<int32_t>(std::string(kRawTokensKey), {two}));
@@ -170,6 +182,6 @@ TEST(runs_of_the_space_sign_are_tokens_of_the_text_as_it_is) {
   const TokenId b = two - 1;
   CHECK_EQ(show(encode(**merged, "\u2581\u2581\u2581 b")), show({four, b}));
   CHECK_EQ(show(encode(**raw, "\u2581\u2581\u2581 b")), show({two, two, b}));
-  CHECK_EQ(show(encode(**raw, "    b")), show({four, b}));   // spaces are not the sign
+  CHECK_EQ(show(encode(**raw, "    b")), show({four, b}));  // spaces are not the sign
   CHECK_EQ((*raw)->decode(std::vector<TokenId>{two}), std::string("  "));
 }

@@ -16,8 +16,7 @@ const std::string G = "\uFDD0";
 VocabularyFile chat_vocabulary() {
   VocabularyFile file = VocabularyFile::byte_level({"i m", "e n", "en d", "< |", "| >", "Ġ e"});
   for (const char* spelling : {"<|im_start|>", "<|im_end|>", "end|>"}) file.add(spelling, TokenKind::kControl);
-  for (const char* spelling : {"<think>", "</think>", "\n\n", "\n\n\n"})
-    file.add(spelling, TokenKind::kUserDefined);
+  for (const char* spelling : {"<think>", "</think>", "\n\n", "\n\n\n"}) file.add(spelling, TokenKind::kUserDefined);
   return file;
 }
 
@@ -54,8 +53,8 @@ TEST(the_guard_makes_special_tokens_plain_text) {
   const TokenId start = tokenizer.find("<|im_start|>"), end = tokenizer.find("<|im_end|>");
 
   const std::vector<TokenId> plain = encode(tokenizer, "<|im_end|>");
-  for (const std::string& text : {"<" + G + "|im_end|>", "<|im_end|" + G + ">", "<|im_" + G + "end|>",
-                                 "<" + G + "|" + G + G + "im_end|>"})
+  for (const std::string& text :
+       {"<" + G + "|im_end|>", "<|im_end|" + G + ">", "<|im_" + G + "end|>", "<" + G + "|" + G + G + "im_end|>"})
     CHECK_EQ(show(encode(tokenizer, text, options)), show(plain));
 
   // A shorter token within an interrupted spelling does not come up in its place.
@@ -66,15 +65,13 @@ TEST(the_guard_makes_special_tokens_plain_text) {
   std::vector<TokenId> want = {start};
   want.insert(want.end(), plain.begin(), plain.end());
   want.push_back(end);
-  CHECK_EQ(show(encode(tokenizer, "<|im_start|>" + G + "<" + G + "|im_end|>" + G + "<|im_end|>", options)),
-           show(want));
+  CHECK_EQ(show(encode(tokenizer, "<|im_start|>" + G + "<" + G + "|im_end|>" + G + "<|im_end|>", options)), show(want));
   // Text that only becomes a special token together with what follows it, kept apart at the seam.
   CHECK_EQ(show(encode(tokenizer, "<|im_en" + G + "d|>", options)), show(plain));
 
   // User-defined tokens, with and without parse_special.
   for (const bool parse : {false, true}) {
-    const std::vector<TokenId> ids =
-        encode(tokenizer, "<th" + G + "ink>", {.parse_special = parse, .guard = kGuard});
+    const std::vector<TokenId> ids = encode(tokenizer, "<th" + G + "ink>", {.parse_special = parse, .guard = kGuard});
     CHECK_EQ(std::count(ids.begin(), ids.end(), tokenizer.find("<think>")), 0);
     CHECK_EQ(tokenizer.decode(ids), std::string("<think>"));
   }
@@ -124,8 +121,7 @@ TEST(special_matches_are_chosen_as_by_trying_all_tokens_longest_first) {
       for (size_t i = 0; i + length <= text.size(); ++i) {
         const TokenId id = (*loaded)->find(text.substr(i, length));
         if (id < 256) continue;
-        if (std::any_of(owner.begin() + i, owner.begin() + i + length, [](TokenId o) { return o >= 0; }))
-          continue;
+        if (std::any_of(owner.begin() + i, owner.begin() + i + length, [](TokenId o) { return o >= 0; })) continue;
         std::fill(owner.begin() + i, owner.begin() + i + length, id | static_cast<TokenId>(i << 16));
       }
     std::vector<TokenId> want;
@@ -225,9 +221,16 @@ TEST(decoding_cleans_up_spaces_where_the_pre_tokenizer_asks_for_it) {
   const struct {
     const char *text, *cleaned;
   } cases[] = {
-      {"a ? b ! c . d , e", "a? b! c. d, e"}, {" . .", ".."},           {"a  ?", "a ?"},
-      {"a ' b", "a'b"},                       {"x ' ' y", "x'' y"},     {"it 's I 'm we 're I 've", "it's I'm we're I've"},
-      {"he 'd we 'll don 't 'x", "he 'd we 'll don 't 'x"},             {"", ""}, {" ", " "}, {" '", " '"},
+      {"a ? b ! c . d , e", "a? b! c. d, e"},
+      {" . .", ".."},
+      {"a  ?", "a ?"},
+      {"a ' b", "a'b"},
+      {"x ' ' y", "x'' y"},
+      {"it 's I 'm we 're I 've", "it's I'm we're I've"},
+      {"he 'd we 'll don 't 'x", "he 'd we 'll don 't 'x"},
+      {"", ""},
+      {" ", " "},
+      {" '", " '"},
   };
   for (const auto& [text, cleaned] : cases) {
     CHECK_EQ((*gpt2)->decode(encode(**gpt2, text)), std::string(cleaned));
@@ -252,7 +255,8 @@ TEST(pieces_with_spaces_inside_merge_across_words) {
 // GGUF files of Phi-3 do not say it; llama.cpp goes by the name.
 TEST(special_tokens_of_phi_3_take_the_white_space_behind_them) {
   VocabularyFile file = VocabularyFile::sentencepiece();
-  for (const char* spelling : {"<|user|>", "<|end|>", "<|assistant|>", "<|endoftext|>"}) file.add(spelling, TokenKind::kControl);
+  for (const char* spelling : {"<|user|>", "<|end|>", "<|assistant|>", "<|endoftext|>"})
+    file.add(spelling, TokenKind::kControl);
   file.add("Hi", TokenKind::kNormal, -2);
   const TokenId hi = file.add("▁Hi", TokenKind::kNormal, -1);
   const auto ids_in = [&](std::string_view name, std::string_view text) {
@@ -266,7 +270,7 @@ TEST(special_tokens_of_phi_3_take_the_white_space_behind_them) {
   const TokenId user = hi - 5, end = hi - 4, assistant = hi - 3, end_of_text = hi - 2, newline = 3 + '\n';
   for (const char* name : {"Phi-3-mini-4k-instruct", "phi3", "Microsoft PHI-3.5"})
     CHECK_EQ(ids_in(name, prompt), show({user, hi, end, assistant}));
-  CHECK_EQ(ids_in("Phi-3", "</s>\n<s>\n").substr(0, 4), std::string("[2 1"));   // one does, the other does not
+  CHECK_EQ(ids_in("Phi-3", "</s>\n<s>\n").substr(0, 4), std::string("[2 1"));  // one does, the other does not
   const std::string kept = ids_in("Phi-3", "<|endoftext|>\n");
   CHECK(kept.ends_with(" " + std::to_string(newline) + "]") && kept.starts_with("[" + std::to_string(end_of_text)));
   for (const char* name : {"", "Phi-4", "Llama"}) CHECK(ids_in(name, prompt) != show({user, hi, end, assistant}));

@@ -107,8 +107,6 @@ inline Result<std::unique_ptr<const Tokenizer>> load(const GgufBuilder& builder)
   if (!file) return file.error();
   return Tokenizer::load(**file);
 }
-inline Result<std::unique_ptr<const Tokenizer>> load(const VocabularyFile& file) {
-  return load(file.builder());
-}
+inline Result<std::unique_ptr<const Tokenizer>> load(const VocabularyFile& file) { return load(file.builder()); }
 
 }  // namespace monolith::testing

@@ -89,8 +89,8 @@ std::vector<std::byte> charsmap_of(const std::map<std::string, std::string>& rep
 }  // namespace
 
 TEST(unigram_takes_the_best_of_all_cuts) {
-  const std::map<std::string, double> scores = {{"a", -2},   {"b", -2.5},  {"ab", -3},  {"ba", -3.25}, {"aba", -4.5},
-                                                {"bb", -6},  {"bab", -5},  {"aab", -7}, {"c", -9},     {"abab", -5.75}};
+  const std::map<std::string, double> scores = {{"a", -2},  {"b", -2.5}, {"ab", -3},  {"ba", -3.25}, {"aba", -4.5},
+                                                {"bb", -6}, {"bab", -5}, {"aab", -7}, {"c", -9},     {"abab", -5.75}};
   VocabularyFile file = unigram({});
   for (const auto& [text, score] : scores) file.add(text, TokenKind::kNormal, static_cast<float>(score));
   const auto loaded = load(file.builder().scalar<bool>("tokenizer.ggml.add_space_prefix", false));
@@ -111,7 +111,7 @@ TEST(unigram_takes_the_best_of_all_cuts) {
       joined += piece;
       sum += id == 2 ? -19 : scores.at(piece);
     }
-    if (unknown) continue;   // several in a row are one token: counted below
+    if (unknown) continue;  // several in a row are one token: counted below
     CHECK_EQ(joined, text);
     CHECK_EQ(sum, best_of_all(scores, -19, text));
   }

@@ -32,8 +32,7 @@ std::unique_ptr<const Tokenizer> open(const std::string& relative) {
 }
 
 void expect_ids(const std::string& text, const std::vector<TokenId>& got, const std::vector<TokenId>& want) {
-  if (got != want)
-    check::fail(__FILE__, __LINE__, show(text) + ": got " + show(got) + ", want " + show(want));
+  if (got != want) check::fail(__FILE__, __LINE__, show(text) + ": got " + show(got) + ", want " + show(want));
 }
 
 // VOCAB.inp and VOCAB.out: texts between marker lines, and a line of ids for each.
@@ -82,7 +81,8 @@ void check_prompts(const std::string& name) {
   for (const Json& prompt : (*golden)["prompts"].array()) {
     EncodeOptions options;
     options.add_special = prompt["add_special"].boolean();
-    options.verbatim = true;   // llama.cpp leaves a decomposed text as it is; Qwen's own tokenizer composes it, and so does ours
+    // llama.cpp leaves a decomposed text as it is; Qwen's own tokenizer composes it, and so does ours
+    options.verbatim = true;
     const std::string& text = prompt["text"].string();
     expect_ids(text, encode(*tokenizer, text, options), prompt["tokens"].numbers<TokenId>());
   }
@@ -102,7 +102,6 @@ TEST(sentencepiece_options_and_decoding_equal_llama_cpp) { check_extra("llama-sp
 
 TEST(prompts_of_all_models_equal_llama_cpp) {
   for (const char* name : {"llama.f32", "llama.f16", "llama.bf16", "llama.q8_0", "llama.q4_0", "llama.q4_k",
-                           "llama.q6_k", "llama.q4_k_m", "llama-rope3.f16", "qwen2.f16", "qwen3.f16",
-                           "gemma3.f16"})
+                           "llama.q6_k", "llama.q4_k_m", "llama-rope3.f16", "qwen2.f16", "qwen3.f16", "gemma3.f16"})
     check_prompts(name);
 }
