@@ -222,14 +222,12 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
       );
     }
 
-    const found: (Place & { name: string; first: number })[] = best
-      .slice(0, finalists)
-      .map((trial, at) => ({
-        name: `grid ${at + 1}`,
-        settings: trial.settings,
-        load: trial.load,
-        first: trial.goodput,
-      }));
+    const found: (Place & { name: string; first: number })[] = best.slice(0, finalists).map((trial, at) => ({
+      name: `grid ${at + 1}`,
+      settings: trial.settings,
+      load: trial.load,
+      first: trial.goodput,
+    }));
     if (any !== undefined && !best.slice(0, finalists).includes(any))
       found.push({ name: 'grid, objectives aside', settings: any.settings, load: any.load, first: any.goodput });
     tuned.forEach(({ run: { result } }, at) => {

@@ -23,7 +23,7 @@ const kTestLimitMs = 120_000;
 /** A test that takes as long may fail of slowness alone: then it has to fail twice. */
 const kSlowMs = 3_000;
 /** Of `--tests all`, not worth their time for a mutant: pages in a browser, builds, the engine's own. */
-const kLeftOut = ['web/', 'native/', 'house/', 'addon/', 'bench/'];
+const kLeftOut = ['web/', 'native/', 'repo-checks/', 'addon/', 'bench/'];
 
 await run(async () => {
   const { values, positionals } = parseArgs({

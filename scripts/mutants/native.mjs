@@ -2,7 +2,7 @@
 // count. The changed file is compiled beside the tree and linked before the libraries, so the checkout and its build stay
 // as they are. Tried are the tests of the folder of test/native that has the same name and the simulation; with `--tests
 // all` then all of tests_engine, which takes half a minute. Each ends with its first failure.
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { root, say, SetupError } from '../setup.mjs';

@@ -1,6 +1,3 @@
-// Small vocabularies of our own with every step that a tokenizer.json can name, and what Hugging Face's library makes
-// of texts with them. A step is either applied as the library applies it, or the file is refused with its name.
-import { join } from 'node:path';
 import { rowsOf, writeFolder } from './files.mjs';
 import { texts } from './texts.mjs';
 

@@ -134,7 +134,7 @@ export class LmdbApiKeys implements ApiKeys {
       if (key === undefined) return null;
       const next = changedKey(key, change, () => this.activeCount(organizationId), Date.now());
       this.write(next);
-      this.audit.note(organizationId, actor, 'api_key.changed', id, {
+      void this.audit.note(organizationId, actor, 'api_key.changed', id, {
         name: next.name,
         fields: Object.keys(given(change)),
       });
@@ -169,7 +169,7 @@ export class LmdbApiKeys implements ApiKeys {
       this.write(next);
       void this.byHash.put(Buffer.from(next.hash).toString('hex'), next.id);
       this.write(before);
-      this.audit.note(organizationId, actor, 'api_key.rotated', key.id, {
+      void this.audit.note(organizationId, actor, 'api_key.rotated', key.id, {
         name: key.name,
         successor: next.id,
         overlap_seconds: overlapS,
@@ -186,7 +186,7 @@ export class LmdbApiKeys implements ApiKeys {
       if (key === undefined || key.revoked === true) return key ?? null;
       const next = revokedNow(key, Date.now());
       this.write(next);
-      if (actor !== null) this.audit.note(organizationId, actor, 'api_key.revoked', id, { name: key.name });
+      if (actor !== null) void this.audit.note(organizationId, actor, 'api_key.revoked', id, { name: key.name });
       return next;
     });
     this.changed(organizationId);
@@ -259,7 +259,7 @@ export class LmdbApiKeys implements ApiKeys {
       this.write(key);
       void this.byHash.put(hash.toString('hex'), key.id);
       if (actor !== null)
-        this.audit.note(organizationId, actor, 'api_key.created', key.id, {
+        void this.audit.note(organizationId, actor, 'api_key.created', key.id, {
           name: key.name,
           models: key.models,
           scopes: key.scopes,

@@ -35,7 +35,7 @@ export class LmdbIdentities implements Identities {
       const owner = identities.userOf(identity);
       if (owner !== undefined || users.get(user.id) === undefined) return owner === user.id;
       identities.put(user.id, identity);
-      audit.note(null, actor, 'user.identity_linked', user.id, { issuer: identity.issuer });
+      void audit.note(null, actor, 'user.identity_linked', user.id, { issuer: identity.issuer });
       return true;
     });
   }
@@ -44,7 +44,7 @@ export class LmdbIdentities implements Identities {
     const { identities, audit } = this.tables;
     return this.store.transaction(() => {
       const issuers = identities.removeAllOf(user.id);
-      if (issuers.length > 0) audit.note(null, actor, 'user.identity_unlinked', user.id, { issuers });
+      if (issuers.length > 0) void audit.note(null, actor, 'user.identity_unlinked', user.id, { issuers });
       return issuers.length > 0;
     });
   }

@@ -44,7 +44,7 @@ export function revokeOutlived(
   actor: Actor,
 ): void {
   for (const { id, email } of invites.revokeOutlived(organizationId, userId, own))
-    audit.note(organizationId, actor, 'invite.revoked', id, { email });
+    void audit.note(organizationId, actor, 'invite.revoked', id, { email });
 }
 
 export class LmdbInvites implements Invites {
@@ -67,7 +67,7 @@ export class LmdbInvites implements Invites {
       if (known !== undefined && memberships.get(organizationId, known.id) !== undefined) throw invitedAlready();
       const made = invites.create(organizationId, email, role, by);
       if (made === null) throw tooManyInvites();
-      audit.note(organizationId, actor, 'invite.created', made.id, { email, role });
+      void audit.note(organizationId, actor, 'invite.created', made.id, { email, role });
       return invites.shown(made);
     });
   }
@@ -80,7 +80,7 @@ export class LmdbInvites implements Invites {
       if (invites.state(invite) !== 'pending') return;
       checkInviting(memberships.get(organizationId, by)?.role, invite.role);
       invites.revoke(invite);
-      audit.note(organizationId, actor, 'invite.revoked', id, { email: invite.email });
+      void audit.note(organizationId, actor, 'invite.revoked', id, { email: invite.email });
     });
   }
 
@@ -104,7 +104,7 @@ export class LmdbInvites implements Invites {
       // Who joined meanwhile by another way keeps the role they have.
       if (memberships.get(organization.id, user.id) === undefined) {
         memberships.put(organization.id, user.id, invite.role);
-        audit.note(organization.id, actor, 'member.joined', user.id, { role: invite.role, email: user.email });
+        void audit.note(organization.id, actor, 'member.joined', user.id, { role: invite.role, email: user.email });
       }
       return { ...organization, settings: settings.get(organization.id) };
     });

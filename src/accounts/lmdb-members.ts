@@ -59,7 +59,7 @@ export class LmdbMembers implements Members {
         checkOwner(own, role, before.role);
         if (before.role === role) return before;
         if (role !== 'owner' && memberships.isLastOwner(organizationId, userId)) throw lastOwner('role');
-        audit.note(organizationId, actor, 'member.role_changed', userId, { from: before.role, to: role });
+        void audit.note(organizationId, actor, 'member.role_changed', userId, { from: before.role, to: role });
         revokeOutlived(this.tables, organizationId, userId, role, actor);
         return memberships.put(organizationId, userId, role);
       }),
@@ -77,7 +77,7 @@ export class LmdbMembers implements Members {
       if (memberships.isLastOwner(organizationId, userId)) throw lastOwner('user');
       memberships.remove(organizationId, userId);
       if (!leaving) sessions.endAll(userId);
-      audit.note(organizationId, actor, leaving ? 'member.left' : 'member.removed', userId, {
+      void audit.note(organizationId, actor, leaving ? 'member.left' : 'member.removed', userId, {
         role: member.role,
         email: users.get(userId)?.email ?? null,
       });

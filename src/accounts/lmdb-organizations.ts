@@ -87,7 +87,7 @@ export class LmdbOrganizations implements Organizations {
       );
       const organization = organizations.create(name);
       memberships.put(organization.id, owner.id, 'owner');
-      audit.note(organization.id, actor, 'organization.created', organization.id, { name });
+      void audit.note(organization.id, actor, 'organization.created', organization.id, { name });
       return this.#view(organization);
     });
   }
@@ -98,7 +98,7 @@ export class LmdbOrganizations implements Organizations {
       const before = organizations.get(id);
       const changed = organizations.change(id, { name });
       if (before === undefined || changed === undefined) return null;
-      audit.note(id, actor, 'organization.renamed', id, { from: before.name, to: name });
+      void audit.note(id, actor, 'organization.renamed', id, { from: before.name, to: name });
       return this.#view(changed);
     });
   }
@@ -113,7 +113,12 @@ export class LmdbOrganizations implements Organizations {
           ? before
           : (organizations.change(id, { status: change.status }) ?? before);
       if (next !== before && actor !== null)
-        audit.note(id, actor, next.status === 'suspended' ? 'organization.suspended' : 'organization.activated', id);
+        void audit.note(
+          id,
+          actor,
+          next.status === 'suspended' ? 'organization.suspended' : 'organization.activated',
+          id,
+        );
       if (change.limits !== undefined || change.monthlyTokenCap !== undefined) this.#set(id, change, actor);
       if (change.keepsText !== undefined) this.#keepText(id, change.keepsText, actor);
       return next;
@@ -127,7 +132,7 @@ export class LmdbOrganizations implements Organizations {
     await this.store.transaction(() => {
       for (const { userId } of memberships.ofOrganization(id)) memberships.remove(id, userId);
       invites.removeAll(id);
-      audit.note(id, actor, 'organization.deleted', id, { name: organizations.get(id)?.name ?? null });
+      void audit.note(id, actor, 'organization.deleted', id, { name: organizations.get(id)?.name ?? null });
       organizations.markDeleted(id);
     });
     this.changed(id);
@@ -180,7 +185,7 @@ export class LmdbOrganizations implements Organizations {
     };
     settings.put(id, next);
     if (actor !== null)
-      audit.note(id, actor, 'organization.limits_changed', id, {
+      void audit.note(id, actor, 'organization.limits_changed', id, {
         limits: next.limits,
         monthly_token_cap: next.monthlyTokenCap,
       });
@@ -193,6 +198,11 @@ export class LmdbOrganizations implements Organizations {
     if ((before.keepsText ?? false) === keepsText) return;
     settings.put(id, { ...before, keepsText });
     if (actor !== null)
-      audit.note(id, actor, keepsText ? 'organization.request_text_kept' : 'organization.request_text_not_kept', id);
+      void audit.note(
+        id,
+        actor,
+        keepsText ? 'organization.request_text_kept' : 'organization.request_text_not_kept',
+        id,
+      );
   }
 }

@@ -39,7 +39,7 @@ export class LmdbOwnAccount implements OwnAccount {
     const { users, tokens, audit } = this.tables;
     return this.store.transaction(() => {
       if (users.withEmail(email) !== undefined) throw emailTaken();
-      audit.note(null, actor, 'user.email_change_asked', user.id, { to: email });
+      void audit.note(null, actor, 'user.email_change_asked', user.id, { to: email });
       return tokens.create(user.id, 'new-email', true, email);
     });
   }
@@ -69,7 +69,7 @@ export class LmdbOwnAccount implements OwnAccount {
       checkLeaving(orphaned, current?.operator === true && !users.hasOtherOperator(user.id));
       for (const { organizationId, role } of own) {
         memberships.remove(organizationId, user.id);
-        audit.note(organizationId, actor, 'member.left', user.id, { role, email: user.email });
+        void audit.note(organizationId, actor, 'member.left', user.id, { role, email: user.email });
         revokeOutlived(this.tables, organizationId, user.id, undefined, actor);
       }
       sessions.endAll(user.id);
@@ -77,7 +77,7 @@ export class LmdbOwnAccount implements OwnAccount {
       secondFactors.remove(user.id);
       identities.removeAllOf(user.id);
       users.remove(user.id);
-      audit.note(null, actor, 'user.deleted', user.id, { email: user.email });
+      void audit.note(null, actor, 'user.deleted', user.id, { email: user.email });
     });
   }
 
@@ -87,7 +87,7 @@ export class LmdbOwnAccount implements OwnAccount {
     const user = users.changeEmail(id, email, verified);
     if (user === undefined) throw emailTaken();
     tokens.removeAllOf(id);
-    audit.note(null, actor, 'user.email_changed', id, { from: before, to: email });
+    void audit.note(null, actor, 'user.email_changed', id, { from: before, to: email });
     return { user, before };
   }
 }

@@ -59,7 +59,7 @@ export class LmdbSecondFactors implements SecondFactors {
       users.change(user.id, { secondFactor: true });
       sessions.endAll(user.id, keptSessionId);
       attempts.forget('code', user.id);
-      audit.note(null, actor, 'user.second_factor_enabled', user.id);
+      void audit.note(null, actor, 'user.second_factor_enabled', user.id);
       return true;
     });
   }
@@ -83,7 +83,7 @@ export class LmdbSecondFactors implements SecondFactors {
       const recovery = row.factor.recovery.filter((one) => one !== hash);
       secondFactors.put(user.id, { ...row, factor: { ...row.factor, recovery } });
       attempts.forget('code', user.id);
-      audit.note(null, { type: 'user', id: user.id, email: user.email, ip }, 'user.recovery_code_used', user.id, {
+      void audit.note(null, { type: 'user', id: user.id, email: user.email, ip }, 'user.recovery_code_used', user.id, {
         left: recovery.length,
       });
       return recovery.length;
@@ -96,7 +96,7 @@ export class LmdbSecondFactors implements SecondFactors {
       const row = secondFactors.get(user.id);
       if (row.factor === null) return false;
       secondFactors.put(user.id, { ...row, factor: { ...row.factor, recovery } });
-      audit.note(null, actor, 'user.recovery_codes_replaced', user.id);
+      void audit.note(null, actor, 'user.recovery_codes_replaced', user.id);
       return true;
     });
   }
@@ -139,7 +139,7 @@ export class LmdbSecondFactors implements SecondFactors {
     secondFactors.remove(userId);
     users.change(userId, { secondFactor: false });
     attempts.forget('code', userId);
-    audit.note(null, actor, action, userId, { email });
+    void audit.note(null, actor, action, userId, { email });
     return true;
   }
 }

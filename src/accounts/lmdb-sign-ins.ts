@@ -83,14 +83,14 @@ export class LmdbSignIns implements SignIns {
     const { sessions, audit } = this.tables;
     return this.store.transaction(() => {
       const ended = sessions.end(userId, sessionId);
-      if (ended && actor !== null) audit.note(null, actor, 'session.revoked', sessionId);
+      if (ended && actor !== null) void audit.note(null, actor, 'session.revoked', sessionId);
       return ended;
     });
   }
 
   rename(user: User, name: string, actor: Actor): Promise<User | null> {
     return this.store.transaction(() => {
-      this.tables.audit.note(null, actor, 'user.renamed', user.id, { from: user.name, to: name });
+      void this.tables.audit.note(null, actor, 'user.renamed', user.id, { from: user.name, to: name });
       return this.tables.users.change(user.id, { name }) ?? null;
     });
   }
@@ -108,7 +108,7 @@ export class LmdbSignIns implements SignIns {
       sessions.endAll(userId);
       tokens.removeOf(userId, 'new-email'); // whoever knew the old password may have asked for another address
       attempts.forget('password', userId);
-      audit.note(null, actorOf(changed, ip), 'user.password_reset', userId);
+      void audit.note(null, actorOf(changed, ip), 'user.password_reset', userId);
       return changed;
     });
   }
@@ -121,7 +121,7 @@ export class LmdbSignIns implements SignIns {
       sessions.endAll(user.id, keptSessionId);
       for (const purpose of ['password', 'new-email'] as const) tokens.removeOf(user.id, purpose);
       attempts.forget('password', user.id);
-      audit.note(null, actor, 'user.password_changed', user.id);
+      void audit.note(null, actor, 'user.password_changed', user.id);
       return true;
     });
   }
@@ -131,7 +131,7 @@ export class LmdbSignIns implements SignIns {
     return this.store.transaction(() => {
       const { userId } = tokens.use(token, 'email');
       const user = users.change(userId, { emailVerified: true });
-      if (user !== undefined) audit.note(null, actorOf(user, ip), 'user.email_verified', userId);
+      if (user !== undefined) void audit.note(null, actorOf(user, ip), 'user.email_verified', userId);
     });
   }
 
@@ -144,7 +144,7 @@ export class LmdbSignIns implements SignIns {
     return this.store.transaction(() => {
       const user = userId.length > 64 ? undefined : users.get(userId);
       if (user === undefined) return null;
-      audit.note(null, actor, 'user.reset_link_created', userId, { email: user.email });
+      void audit.note(null, actor, 'user.reset_link_created', userId, { email: user.email });
       return tokens.create(userId, 'password', false);
     });
   }

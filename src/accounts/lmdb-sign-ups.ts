@@ -67,15 +67,15 @@ export class LmdbSignUps implements SignUps {
         if (identities.userOf(wish.identity) !== undefined) throw personKnown(); // somebody was quicker
         identities.put(user.id, wish.identity);
         users.change(user.id, { emailVerified: true });
-        audit.note(null, actor, 'user.identity_linked', user.id, { issuer: wish.identity.issuer });
+        void audit.note(null, actor, 'user.identity_linked', user.id, { issuer: wish.identity.issuer });
       }
       const { organization, role } =
         allowed.as === 'invited' ? this.#joined(allowed.invite) : this.#own(allowed.as === 'first', wish, actor);
       memberships.put(organization.id, user.id, role);
-      audit.note(organization.id, actor, 'member.joined', user.id, { role, email: user.email });
+      void audit.note(organization.id, actor, 'member.joined', user.id, { role, email: user.email });
       if (user.operator) {
         setupCode.remove();
-        audit.note(null, actor, 'operator.first_user', user.id);
+        void audit.note(null, actor, 'operator.first_user', user.id);
       }
       const cookie = sessions.begin(user.id, client.ip, client.userAgent).secret;
       return { user, organization: { ...organization, settings: settings.get(organization.id) }, role, cookie };
@@ -111,7 +111,7 @@ export class LmdbSignUps implements SignUps {
       return { organization: organizations.change(orphan.id, { name }) ?? orphan, role: 'owner' };
     }
     const organization = organizations.create(wish.organizationName ?? `${wish.name}'s organization`);
-    audit.note(organization.id, actor, 'organization.created', organization.id, { name: organization.name });
+    void audit.note(organization.id, actor, 'organization.created', organization.id, { name: organization.name });
     return { organization, role: 'owner' };
   }
 }

@@ -48,9 +48,9 @@ export class LmdbUsers implements Users {
       const { locked, operator } = wanted;
       const next = users.change(id, wanted) as User;
       if (locked !== user.locked)
-        audit.note(null, actor, locked ? 'user.locked' : 'user.unlocked', id, { email: user.email });
+        void audit.note(null, actor, locked ? 'user.locked' : 'user.unlocked', id, { email: user.email });
       if (operator !== user.operator)
-        audit.note(null, actor, operator ? 'user.operator_granted' : 'user.operator_withdrawn', id, {
+        void audit.note(null, actor, operator ? 'user.operator_granted' : 'user.operator_withdrawn', id, {
           email: user.email,
         });
       if (locked && !user.locked) sessions.endAll(id);

@@ -58,7 +58,7 @@ export class ServerReaders {
     if (key === null) return false;
     if (key.createdBy === null) return organizationNumber === FIRST_ORGANIZATION_NUMBER;
     const user = await this.users.get(key.createdBy);
-    return user !== null && user.operator && !user.locked;
+    return user?.operator === true && !user.locked;
   }
 }
 

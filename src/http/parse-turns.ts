@@ -9,9 +9,7 @@ import { performance } from 'node:perf_hooks';
 export const SMALL_BYTES = 131_072;
 
 /** Work of one slice. Returns what goes on with it, if anything is left. */
-export interface Turn {
-  (): Turn | undefined | void;
-}
+export type Turn = () => Turn | undefined | void;
 
 export class ParseTurns {
   readonly #lines = new Map<string, Turn[]>(); // whose turn it is first

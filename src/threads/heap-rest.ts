@@ -9,7 +9,7 @@ import { runInNewContext } from 'node:vm';
 const REST_MS = 60_000;
 const LOOK_MS = 5_000;
 /** Of V8: the first that can be told how often it may collect to save memory. An older one goes on doing it itself. */
-export const TAKES_OVER = Number.parseInt(process.versions.v8) >= 13;
+export const TAKES_OVER = Number.parseInt(process.versions.v8, 10) >= 13;
 /** Of the space of the young: once it proves too small it has all it may have, and not twice as much again and again. */
 const GROWTH = 32;
 

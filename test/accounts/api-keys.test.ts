@@ -20,9 +20,7 @@ import type { Role } from '../../src/wire/dashboard.js';
 
 const ACTOR: Actor = { type: 'user', id: 'user_1', email: 'a@example.com', ip: '127.0.0.1' };
 
-async function open(
-  t: Test,
-): Promise<{
+async function open(t: Test): Promise<{
   path: string;
   store: Store;
   accounts: Accounts;

@@ -92,13 +92,13 @@ t.test('the audit log is bounded', async (t) => {
   const audit = new LmdbAuditLog(store, clock);
   const actor = { type: 'user', id: 'user_a', email: 'a@example.com', ip: null } as const;
   await store.transaction(() => {
-    audit.note('org_old', actor, 'too old', null);
-    audit.note(null, actor, 'too old', null);
+    void audit.note('org_old', actor, 'too old', null);
+    void audit.note(null, actor, 'too old', null);
   });
   now += 2 * 366 * 24 * 3_600_000;
   await store.transaction(() => {
-    for (let i = 0; i < 10_005; i++) audit.note('org_many', actor, `entry ${i}`, null);
-    audit.note('org_few', actor, 'stays', 'target', { a: 1 });
+    for (let i = 0; i < 10_005; i++) void audit.note('org_many', actor, `entry ${i}`, null);
+    void audit.note('org_few', actor, 'stays', 'target', { a: 1 });
   });
   await audit.sweep();
   t.equal(rows('audit'), 10_001);

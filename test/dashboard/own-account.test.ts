@@ -113,11 +113,9 @@ t.test('another address, with mail', async (t) => {
     code: 'email_taken',
   });
   await other.post('/email/change', { email: 'third@example.com', password: PASSWORD });
-  await dashboard
-    .client()
-    .post('/email/change/confirm', {
-      token: /token=([\w-]+)/.exec(await letter('third@example.com', /new e-mail address/))?.[1],
-    });
+  await dashboard.client().post('/email/change/confirm', {
+    token: /token=([\w-]+)/.exec(await letter('third@example.com', /new e-mail address/))?.[1],
+  });
   await dashboard.client().post('/email/change/confirm', { token });
   t.match(await user.get<Me>('/me'), { user: { email: 'new@example.com', email_verified: true } });
   t.match(

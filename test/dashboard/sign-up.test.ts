@@ -87,12 +87,10 @@ t.test('on this machine only', async (t) => {
   t.test('too many of one address', async (t) => {
     let refused = null;
     for (let i = 0; i < 30 && refused === null; i++) {
-      const response = await dashboard
-        .client()
-        .fetch('/signup', {
-          method: 'POST',
-          body: { email: 'q@example.com', password: PASSWORD, name: 'Q', invite: 'nonsense' },
-        });
+      const response = await dashboard.client().fetch('/signup', {
+        method: 'POST',
+        body: { email: 'q@example.com', password: PASSWORD, name: 'Q', invite: 'nonsense' },
+      });
       if (response.status === 429) refused = response;
     }
     t.equal(refused?.status, 429);

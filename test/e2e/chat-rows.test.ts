@@ -100,7 +100,7 @@ const rows: Row[] = [
     outside: [
       [{ 65: 100.1 }, 'value_out_of_range', 'logit_bias.65'],
       [{ 65: -100.1 }, 'value_out_of_range', 'logit_bias.65'],
-      [{ 1_000_000: 1 }, 'invalid_value'],
+      [{ 1000000: 1 }, 'invalid_value'],
       [{ abc: 1 }, 'invalid_value'],
       [Object.fromEntries(Array.from({ length: 1_025 }, (_, token) => [token, 0])), 'too_many_entries'],
     ],

@@ -39,9 +39,7 @@ function occupy({ url, key }: Monolith): () => Promise<unknown> {
   };
 }
 
-async function start(t: {
-  teardown(end: () => unknown): void;
-}): Promise<{
+async function start(t: { teardown(end: () => unknown): void }): Promise<{
   server: Monolith;
   create(body: object): Promise<{ status: number; id: string; error?: { code: string; message: string } }>;
 }> {

@@ -178,7 +178,7 @@ t.test('errors arrive as the client expects them', async (t) => {
       'context_length_exceeded',
       'messages',
     ],
-    [{ logit_bias: { 99_999: 1 } }, 422, 'invalid_value', 'logit_bias'],
+    [{ logit_bias: { 99999: 1 } }, 422, 'invalid_value', 'logit_bias'],
   ];
   for (const [change, status, code, param] of cases) {
     const request = {

@@ -493,7 +493,7 @@ t.test('refusals arrive as the client expects them', async (t) => {
       'model_not_vision',
       'input[0].content[0]',
     ],
-    [{ logit_bias: { 99_999: 1 } }, 422, 'invalid_value', 'logit_bias'],
+    [{ logit_bias: { 99999: 1 } }, 422, 'invalid_value', 'logit_bias'],
     [{ conversation: 'conv_1' }, 422, 'unsupported_parameter', 'conversation'],
   ];
   for (const [change, status, code, param] of cases) {

@@ -306,7 +306,7 @@ t.test('fetching', async (t) => {
   const { port } = server.address() as AddressInfo;
 
   const PUBLIC = '93.184.216.34';
-  let resolved: string[] = [];
+  const resolved: string[] = [];
   const dialled: string[] = [];
   const world = (names: (host: string) => string[] = () => [PUBLIC]): Partial<FetchWorld> => ({
     ca: cert,

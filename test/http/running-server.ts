@@ -95,7 +95,7 @@ export async function startRoutes(
       }),
     close: async () => {
       http.close();
-      telemetry.close();
+      void telemetry.close();
       await accounts.close();
       await store.close();
       rmSync(dataDir, { recursive: true, force: true });

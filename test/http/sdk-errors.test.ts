@@ -140,17 +140,15 @@ t.test('in the stream: the client throws with the code', async (t) => {
       path: '/v1/chat/completions',
       scope: 'inference',
       serve: async (exchange) => {
-        exchange
-          .sse()
-          .send(
-            JSON.stringify({
-              id: 'x',
-              object: 'chat.completion.chunk',
-              created: 1,
-              model: 'm',
-              choices: [{ index: 0, delta: { content: 'a' }, finish_reason: null }],
-            }),
-          );
+        exchange.sse().send(
+          JSON.stringify({
+            id: 'x',
+            object: 'chat.completion.chunk',
+            created: 1,
+            model: 'm',
+            choices: [{ index: 0, delta: { content: 'a' }, finish_reason: null }],
+          }),
+        );
         await new Promise((resolve) => setImmediate(resolve));
         throw apiError('model_error', 'The model failed.');
       },

@@ -8,16 +8,26 @@ import { packageRoot } from '../../src/engine/load-addon.js';
 t.setTimeout(1_200_000);
 t.jobs = 1;
 
-const built = spawnSync(process.execPath, [join(packageRoot, 'scripts', 'build.mjs'), 'native', 'tests'], { encoding: 'utf8' });
+const built = spawnSync(process.execPath, [join(packageRoot, 'scripts', 'build.mjs'), 'native', 'tests'], {
+  encoding: 'utf8',
+});
 if (built.status !== 0) t.comment(built.stderr);
 t.equal(built.status, 0, 'the native tests build');
 
 const folder = join(packageRoot, 'build', 'native');
-const executables = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isFile() && entry.name.startsWith('tests_')).map(({ name }) => name).sort();   // beside them lie folders of the build's
+const executables = readdirSync(folder, { withFileTypes: true })
+  .filter((entry) => entry.isFile() && entry.name.startsWith('tests_'))
+  .map(({ name }) => name)
+  .sort(); // beside them lie folders of the build's
 t.ok(executables.length >= 6, `one executable per room: ${executables.join(', ')}`);
 for (const name of executables) t.spawn(join(folder, name), [], { cwd: packageRoot, timeout: 1_200_000 }, name);
 
 // The engine whatever its clock says: at its beginning, while 32 bits of milliseconds run over, and near its end.
 for (const clock of ['0', '4294966', 'max']) {
-  t.spawn(join(folder, 'tests_engine'), [`--clock=${clock}`, 'engine_'], { cwd: packageRoot, timeout: 1_200_000 }, `tests_engine, its clock at ${clock}`);
+  t.spawn(
+    join(folder, 'tests_engine'),
+    [`--clock=${clock}`, 'engine_'],
+    { cwd: packageRoot, timeout: 1_200_000 },
+    `tests_engine, its clock at ${clock}`,
+  );
 }

@@ -186,7 +186,7 @@ t.teardown(async () => {
   await server.close();
   await background.close();
   await usage.close();
-  telemetry.close();
+  void telemetry.close();
   await opened.close();
 });
 const identity = must(await server.accounts.authenticate(server.key));

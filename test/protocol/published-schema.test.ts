@@ -98,7 +98,7 @@ for (const [name, read] of Object.entries(ENDPOINTS)) {
 
 t.test('bounds that are settings are published as they are set', async (t) => {
   const { schemas } = (openApiDocument({ maxN: 3 }) as typeof document).components;
-  const n = (name: string, field: string): unknown => (schemas[name]?.['properties'] as Record<string, unknown>)[field];
+  const n = (name: string, field: string): unknown => (schemas[name]!['properties'] as Record<string, unknown>)[field];
   for (const [name, field] of [
     ['ChatCompletionRequest', 'n'],
     ['CompletionRequest', 'n'],

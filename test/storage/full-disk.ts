@@ -32,7 +32,7 @@ if (process.argv[2] !== undefined && import.meta.filename === process.argv[1]) {
   }
   let readable = 0;
   for (const id of saved)
-    if (((await responses.get('org_a', id))?.resource['output'] as object[]).length === 1) readable++;
+    if (((await responses.get('org_a', id))!.resource['output'] as object[]).length === 1) readable++;
   const deleted = await responses.delete('org_a', saved[0]!);
   let kept = saved.length - 1;
   await responses.save(record()).then(

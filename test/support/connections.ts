@@ -1,7 +1,7 @@
 // Requests on connections of their own: several answering threads get them in turns, where a client that keeps
 // its connection stays with one.
 import { once } from 'node:events';
-import { Agent, request, type IncomingMessage } from 'node:http';
+import { type Agent, request, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 
 interface Place {

@@ -128,19 +128,17 @@ export async function startHub(repos: Record<string, HubRepo>): Promise<TestHub>
       response.end(
         JSON.stringify([
           { type: 'directory', path: 'sub', oid: 'd'.repeat(40) },
-          ...list
-            .slice(page * 3, page * 3 + 3)
-            .map(([at, bytes]) =>
-              bytes.length >= LARGE
-                ? {
-                    type: 'file',
-                    path: at,
-                    size: bytes.length,
-                    oid: gitHash(Buffer.from('pointer')),
-                    lfs: { oid: sha256(bytes), size: bytes.length, pointerSize: 134 },
-                  }
-                : { type: 'file', path: at, size: bytes.length, oid: gitHash(bytes) },
-            ),
+          ...list.slice(page * 3, page * 3 + 3).map(([at, bytes]) =>
+            bytes.length >= LARGE
+              ? {
+                  type: 'file',
+                  path: at,
+                  size: bytes.length,
+                  oid: gitHash(Buffer.from('pointer')),
+                  lfs: { oid: sha256(bytes), size: bytes.length, pointerSize: 134 },
+                }
+              : { type: 'file', path: at, size: bytes.length, oid: gitHash(bytes) },
+          ),
         ]),
       );
       return;

@@ -279,7 +279,7 @@ t.test('a thread that does not start fails the start, with its reason, and leave
   );
   http.close();
   bus.close();
-  telemetry.close();
+  void telemetry.close();
 });
 
 function idle(): boolean {

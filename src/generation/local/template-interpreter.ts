@@ -286,6 +286,7 @@ export class TemplateInterpreter extends Interpreter {
   #method(object: Value, name: string): Value {
     return new FunctionValue((args, scope) => {
       this.#budget.spend(METHODS_STEPS + methodSteps(this.#budget, object, name, args));
+      // biome-ignore lint/correctness/noUnsafeOptionalChaining: only called for a method that the object has
       return (object.builtins.get(name)?.value as (args: Value[], scope: Scope) => Value)(args, scope);
     });
   }
@@ -393,6 +394,7 @@ export class TemplateInterpreter extends Interpreter {
       spendDeep(this.#budget, left);
       spendDeep(this.#budget, right);
     }
+    // biome-ignore lint/suspicious/noDoubleEquals: the library compares values with ==
     return a == b;
   }
 

@@ -131,8 +131,7 @@ export function probe(render: Render, plain: string): TemplateCapabilities {
   const asText = [call(id, PROBE_TOOL, ARGUMENT_TEXT)];
   // Templates that write out member by member may take a text for one of them.
   const memberwise = attempt(render, calling([call(id, PROBE_TOOL, { probe_key: VALUE })]).slice(0, 2));
-  const isMemberwise =
-    memberwise !== null && memberwise.includes(VALUE) && !/"probe_key":\s*"probe-value"/.test(memberwise);
+  const isMemberwise = memberwise?.includes(VALUE) && !/"probe_key":\s*"probe-value"/.test(memberwise);
   const callArguments = isMemberwise
     ? 'object'
     : showsCalls(calling(asText), [ARGUMENT_TEXT])

@@ -13,7 +13,7 @@ import {
   MAX_ERROR_BYTES,
   notUnderstood,
   tooMuch,
-  UpstreamFault,
+  type UpstreamFault,
 } from './fault.js';
 import { GrowingBytes } from './growing-bytes.js';
 import { JsonReader } from './json-reader.js';

@@ -87,13 +87,11 @@ export function ttftDots(records: readonly RequestRecord[]): Dots[] {
       ? []
       : [{ x: record.intended / 1000, y: ttft, words: `session ${record.session}, turn ${record.turn}: ${ms(ttft)}` }];
   });
-  const broken = some
-    .filter(failed)
-    .map((record) => ({
-      x: record.intended / 1000,
-      y: record.end - record.intended,
-      words: `session ${record.session}: ${record.error?.kind ?? ''}`,
-    }));
+  const broken = some.filter(failed).map((record) => ({
+    x: record.intended / 1000,
+    y: record.end - record.intended,
+    words: `session ${record.session}: ${record.error?.kind ?? ''}`,
+  }));
   return [{ name: 'answered', points: answered }, ...(broken.length === 0 ? [] : [{ name: 'failed', points: broken }])];
 }
 

@@ -25,7 +25,7 @@ import {
   type ResponseRecord,
   type ResponseStore,
 } from '../../storage/response-store.js';
-import { type StoredEvent } from '../../shared/stored-event.js';
+import type { StoredEvent } from '../../shared/stored-event.js';
 import type { UsageSink } from '../../shared/usage-sink.js';
 import { finished } from '../../telemetry/outcome.js';
 import type { RequestRecord } from '../../telemetry/outcome.js';

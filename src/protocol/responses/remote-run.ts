@@ -2,7 +2,7 @@
 // tells when it has written some. In case it does not get to tell, the log is looked at by itself, seldom.
 // Event-loop thread only.
 import { isUnfinished, type ResponseStore } from '../../storage/response-store.js';
-import { type StoredEvent } from '../../shared/stored-event.js';
+import type { StoredEvent } from '../../shared/stored-event.js';
 import type { ThreadBus } from '../../shared/bus.js';
 import { endOf, endOfStored, isTerminal, replayEvents, terminalEvents, unbroken } from './replay.js';
 import type { ResponseResource } from './resource.js';

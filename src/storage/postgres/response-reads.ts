@@ -124,16 +124,14 @@ export class ResponseReads {
       last ?? '',
       limit + 1,
     ]);
-    const data = rows
-      .slice(0, limit)
-      .map(({ id, model, status, background, created_at: createdAt }) => ({
-        id,
-        model,
-        status,
-        background,
-        createdAt,
-        expiresAt: createdAt + this.retentionS,
-      }));
+    const data = rows.slice(0, limit).map(({ id, model, status, background, created_at: createdAt }) => ({
+      id,
+      model,
+      status,
+      background,
+      createdAt,
+      expiresAt: createdAt + this.retentionS,
+    }));
     const end = rows[limit - 1];
     return { data, next: rows.length > limit && end !== undefined ? `${end.made_at}.${end.id}` : null };
   }

@@ -250,22 +250,20 @@ t.test(
     const answer =
       (text: string, given: string): Say =>
       (response) =>
-        void response
-          .writeHead(200, { 'content-type': 'text/event-stream' })
-          .end(
-            sse(
-              { choices: [{ index: 0, delta: { reasoning_content: 'é'.repeat(100), content: text } }] },
-              {
-                choices: [
-                  {
-                    index: 0,
-                    delta: { tool_calls: [{ index: 0, id: 'a', function: { name: 'f', arguments: given } }] },
-                    finish_reason: 'tool_calls',
-                  },
-                ],
-              },
-            ),
-          );
+        void response.writeHead(200, { 'content-type': 'text/event-stream' }).end(
+          sse(
+            { choices: [{ index: 0, delta: { reasoning_content: 'é'.repeat(100), content: text } }] },
+            {
+              choices: [
+                {
+                  index: 0,
+                  delta: { tool_calls: [{ index: 0, id: 'a', function: { name: 'f', arguments: given } }] },
+                  finish_reason: 'tool_calls',
+                },
+              ],
+            },
+          ),
+        );
     const given = JSON.stringify({ a: 'x'.repeat(1_000) });
     for (const cap of [CAP, null]) {
       const bound = 65_536 + 64 * (cap ?? 2_000);
@@ -374,23 +372,21 @@ t.test('log-probabilities are outside that bound: a body of 1.6 MB with 10,000 o
 t.test('one event of 2 MB with log-probabilities, and those after it, come in order', async (t) => {
   const tokens = 12_000;
   standIn.say = (response) =>
-    void response
-      .writeHead(200, { 'content-type': 'text/event-stream' })
-      .end(
-        sse(
-          {
-            choices: [
-              {
-                index: 0,
-                delta: { content: 'one' },
-                logprobs: { content: Array.from({ length: tokens }, () => logprob) },
-              },
-            ],
-          },
-          { choices: [{ index: 0, delta: { content: ' two' }, logprobs: { content: [logprob] } }] },
-          { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
-        ) + 'data: [DONE]\n\n',
-      );
+    void response.writeHead(200, { 'content-type': 'text/event-stream' }).end(
+      sse(
+        {
+          choices: [
+            {
+              index: 0,
+              delta: { content: 'one' },
+              logprobs: { content: Array.from({ length: tokens }, () => logprob) },
+            },
+          ],
+        },
+        { choices: [{ index: 0, delta: { content: ' two' }, logprobs: { content: [logprob] } }] },
+        { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
+      ) + 'data: [DONE]\n\n',
+    );
   const {
     choices: [choice],
   } = JSON.parse(
@@ -440,20 +436,18 @@ t.test(
         t.match(full[0], { code: 'capacity_exhausted', message: /too many large responses/ });
         // Of a body, what is kept until it is complete counts, too.
         standIn.say = (response) =>
-          void response
-            .writeHead(200, { 'content-type': 'application/json' })
-            .end(
-              JSON.stringify({
-                choices: [
-                  {
-                    index: 0,
-                    message: { content: 'x' },
-                    logprobs: { content: [...list, ...list] },
-                    finish_reason: 'stop',
-                  },
-                ],
-              }),
-            );
+          void response.writeHead(200, { 'content-type': 'application/json' }).end(
+            JSON.stringify({
+              choices: [
+                {
+                  index: 0,
+                  message: { content: 'x' },
+                  logprobs: { content: [...list, ...list] },
+                  finish_reason: 'stop',
+                },
+              ],
+            }),
+          );
         t.match(
           await ask(tight, '/v1/chat/completions', {
             ...body('/v1/chat/completions', 'chat', false),
@@ -463,13 +457,11 @@ t.test(
           { status: 422, code: 'unsupported_value' },
         );
         standIn.say = (response) =>
-          void response
-            .writeHead(200, { 'content-type': 'application/json' })
-            .end(
-              JSON.stringify({
-                choices: [{ index: 0, message: { content: 'x' }, logprobs: { content: list }, finish_reason: 'stop' }],
-              }),
-            );
+          void response.writeHead(200, { 'content-type': 'application/json' }).end(
+            JSON.stringify({
+              choices: [{ index: 0, message: { content: 'x' }, logprobs: { content: list }, finish_reason: 'stop' }],
+            }),
+          );
         t.equal(
           (
             await ask(tight, '/v1/chat/completions', {

@@ -457,19 +457,17 @@ t.test('arguments of a call nested deeper than a tool takes: no call that could 
   const say =
     (given: string): Say =>
     (response) => {
-      response
-        .writeHead(200, { 'content-type': 'application/json' })
-        .end(
-          JSON.stringify({
-            choices: [
-              {
-                index: 0,
-                message: { tool_calls: [{ index: 0, id: 'a', function: { name: 'now', arguments: given } }] },
-                finish_reason: 'tool_calls',
-              },
-            ],
-          }),
-        );
+      response.writeHead(200, { 'content-type': 'application/json' }).end(
+        JSON.stringify({
+          choices: [
+            {
+              index: 0,
+              message: { tool_calls: [{ index: 0, id: 'a', function: { name: 'now', arguments: given } }] },
+              finish_reason: 'tool_calls',
+            },
+          ],
+        }),
+      );
     };
   const message = {
     model: 'far',
@@ -503,24 +501,22 @@ t.test('arguments of a call nested deeper than a tool takes: no call that could 
 
 t.test('more calls than an answer may have', async (t) => {
   standIn.say = (response) => {
-    response
-      .writeHead(200, { 'content-type': 'application/json' })
-      .end(
-        JSON.stringify({
-          choices: [
-            {
-              index: 0,
-              message: {
-                tool_calls: Array.from({ length: 1_100 }, (_, i) => ({
-                  id: `${i}`,
-                  function: { name: 'now', arguments: '{}' },
-                })),
-              },
-              finish_reason: 'tool_calls',
+    response.writeHead(200, { 'content-type': 'application/json' }).end(
+      JSON.stringify({
+        choices: [
+          {
+            index: 0,
+            message: {
+              tool_calls: Array.from({ length: 1_100 }, (_, i) => ({
+                id: `${i}`,
+                function: { name: 'now', arguments: '{}' },
+              })),
             },
-          ],
-        }),
-      );
+            finish_reason: 'tool_calls',
+          },
+        ],
+      }),
+    );
   };
   const answer = await gateway.post('/v1/chat/completions', chat({ tools }));
   t.equal(answer.status, 500);

@@ -1,0 +1,37 @@
+// npm run format (its second half): formats C++ and CUDA with clang-format 14. --check changes nothing: it lists the files that
+// are not formatted and exits with 1. Without clang-format 14 it prints why and exits with 3: other versions format differently.
+import { spawnSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { root } from './setup.mjs';
+
+const FOLDERS = ['native', 'test/native', 'bench/native'];
+const PROGRAMS = ['clang-format-14', 'clang-format'];
+const FILES_PER_CALL = 100;
+
+const program = PROGRAMS.find((name) =>
+  /version 14\./.test(spawnSync(name, ['--version'], { encoding: 'utf8' }).stdout),
+);
+if (program === undefined) {
+  process.stdout.write('clang-format 14 is not installed: C++ formatting is not checked\n');
+  process.exit(3);
+}
+const isCheck = process.argv.includes('--check');
+const files = FOLDERS.flatMap((folder) =>
+  readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && /\.(cc|h|cu|cuh)$/.test(entry.name))
+    .map((entry) => join(entry.parentPath, entry.name)),
+);
+let failed = false;
+for (let at = 0; at < files.length; at += FILES_PER_CALL) {
+  const { status, stderr } = spawnSync(
+    program,
+    [...(isCheck ? ['--dry-run', '-Werror'] : ['-i']), ...files.slice(at, at + FILES_PER_CALL)],
+    { cwd: root, encoding: 'utf8' },
+  );
+  if (status === 0) continue;
+  failed = true;
+  const names = new Set([...stderr.matchAll(/^(.*?):\d+:\d+: error/gm)].map(([, name]) => name));
+  process.stdout.write(names.size > 0 ? [...names].map((name) => `not formatted: ${name}\n`).join('') : stderr);
+}
+process.exit(failed ? 1 : 0);
