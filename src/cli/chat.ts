@@ -1,6 +1,7 @@
 // monolith chat: a conversation in the terminal, streamed over HTTP: from the server named by --url, or
 // the one that runs on the data folder, or one started here for as long as the conversation lasts.
 
+import { commandName } from './command-name.js';
 import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
 import type { Interface } from 'node:readline';
@@ -158,7 +159,7 @@ const dim = (text: string): string => (process.stdout.isTTY ? `\u001b[2m${text}\
 const bold = (text: string): string => (process.stdout.isTTY ? `\u001b[1m${text}\u001b[22m` : text);
 
 /** Said of models that were made to show the service. */
-const DEMONSTRATION = 'A small demonstration model, trained here. A real one: monolith pull OWNER/REPO';
+const DEMONSTRATION = `This is a small demonstration model. For a real one: ${commandName()} pull OWNER/REPO`;
 
 /** Returns whether every question had an answer. */
 async function converse(

@@ -1,6 +1,7 @@
 // monolith models: what the current settings would serve, and what else is on disk, with the memory each would take. Reads
 // no weights, and asks no hub. Serving one of these, and no more, is in the data folder: a running server sees it.
 
+import { commandName } from './command-name.js';
 import { loadConfig } from '../config/load.js';
 import { showBytes } from '../config/kinds.js';
 import { fitOf, FileFacts } from '../engine/file-facts.js';
@@ -75,7 +76,7 @@ export async function models(argv: string[]): Promise<number> {
       name,
       served: true,
       file: path,
-      problem: `not here yet: monolith pull ${path.slice(HUB_SCHEME.length)}`,
+      problem: `not downloaded yet: ${commandName()} pull ${path.slice(HUB_SCHEME.length)}`,
       bytes: null,
       architecture: null,
       parameters: null,
@@ -132,11 +133,11 @@ function row({ name, file, problem, architecture, quantization, memory, fits, by
 
 function told(served: readonly Line[], others: readonly Line[]): string {
   const small = served.some((one) => one['demonstration'] === true)
-    ? '\nThese are small demonstrations, trained here. A real one: monolith pull OWNER/REPO\n'
+    ? `\nThese are small demonstration models. For a real one: ${commandName()} pull OWNER/REPO\n`
     : '';
   const rest =
     others.length === 0
       ? ''
-      : `\nOn disk, and served by "monolith models serve NAME MODEL":\n\n${table([HEAD, ...others.map(row)])}`;
+      : `\nOn disk, and served by "${commandName()} models serve NAME MODEL":\n\n${table([HEAD, ...others.map(row)])}`;
   return `${table([HEAD, ...served.map(row)])}${small}${rest}`;
 }

@@ -1,5 +1,6 @@
 // monolith pull: weights from a hub of models into the cache, checked, and how to serve them.
 
+import { commandName } from './command-name.js';
 import { constants } from 'node:os';
 import { loadConfig } from '../config/load.js';
 import { bytes, showBytes } from '../config/kinds.js';
@@ -95,11 +96,12 @@ function told(
     .replace(/[-_.]?gguf$/i, '')
     .toLowerCase();
   const served = showModelRef({ repo, weights: quantization, revision });
-  return `${fetched === 0 ? 'It is there already' : 'It is there'}: ${quantization}, ${showBytes(size)}${projector === null ? '' : ', with a vision projector'}
+  const command = commandName();
+  return `${fetched === 0 ? 'Already downloaded' : 'Downloaded'}: ${quantization}, ${showBytes(size)}${projector === null ? '' : ', with a vision projector'}
   ${path}
 
-Serve it:    monolith serve --model ${name}=hf:${served}
-             monolith models serve ${name} ${served}      (on the server that runs, and after)
-Talk to it:  monolith chat --model ${name}=hf:${served}
+Serve it:    ${command} serve --model ${name}=hf:${served}
+             ${command} models serve ${name} ${served}      (on the running server, and after a restart)
+Talk to it:  ${command} chat --model ${name}=hf:${served}
 `;
 }

@@ -1,5 +1,6 @@
 // monolith serve: starts the server, prints the ready line, and ends it by signal.
 
+import { commandName } from './command-name.js';
 import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/settings.js';
 import { checkAddresses } from '../http/listen-problem.js';
@@ -103,10 +104,10 @@ function readyText(server: Server, config: Config): string {
   const shownKey = server.createdKey ?? '$MONOLITH_API_KEY';
   const keyLines =
     server.createdKey !== null
-      ? `  API key    ${server.createdKey}\n             Shown this once; "monolith keys create" makes another.\n`
+      ? `  API key    ${server.createdKey}\n             Shown this once; "${commandName()} keys create" makes another.\n`
       : config.api_key !== null
         ? '  API key    the one you chose\n'
-        : '  API key    as shown on the first start; "monolith keys create" makes another\n';
+        : `  API key    as shown on the first start; "${commandName()} keys create" makes another\n`;
   const failedLine =
     server.failed.length === 0
       ? ''
@@ -118,7 +119,7 @@ function readyText(server: Server, config: Config): string {
         ? `  Dashboard  ${server.dashboardUrl}\n`
         : `  Dashboard  ${server.dashboardUrl}\n             The first user, who becomes the operator, signs up here:\n             ${server.setupUrl}\n`;
   const demonstrations = server.pool.list().some(({ model }) => model.demonstration === true)
-    ? '             Small demonstrations, trained here. A real one: monolith pull OWNER/REPO\n'
+    ? `             Small demonstration models. For a real one: ${commandName()} pull OWNER/REPO\n`
     : '';
   const body = JSON.stringify({
     model: server.models.at(-1) ?? '',

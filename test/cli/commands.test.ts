@@ -12,6 +12,7 @@ import { openAccounts } from '../../src/accounts/lmdb-directory.js';
 import { LmdbAuditLog } from '../../src/accounts/lmdb-audit-log.js';
 import { keyStatus } from '../../src/accounts/keys.js';
 import { accountsOf, ChatKey } from '../../src/cli/chat-key.js';
+import { commandName } from '../../src/cli/command-name.js';
 import { configWith } from '../../src/config/load.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
 import { VERSION } from '../../src/version.js';
@@ -33,6 +34,20 @@ function monolith(args: string[], input = ''): { status: number | null; out: str
   });
   return { status, out: stdout, err: stderr };
 }
+
+t.test('names the command as it works in the working directory', (t) => {
+  t.equal(commandName(packageRoot, packageRoot), './monolith');
+  t.equal(commandName(packageRoot, join(packageRoot, 'src')), '../monolith');
+  t.equal(commandName(packageRoot, '/'), join(packageRoot, 'monolith').replace(/^\//, './'));
+  t.equal(commandName(packageRoot, join(packageRoot, 'src', 'cli')), join(packageRoot, 'monolith'));
+  t.equal(commandName(tmpdir(), packageRoot), 'monolith', 'after installation');
+  const { status, stdout } = spawnSync(join(packageRoot, 'monolith'), ['--version'], {
+    cwd: tmpdir(),
+    encoding: 'utf8',
+  });
+  t.match({ status, stdout }, { status: 0, stdout: `${VERSION}\n` });
+  t.end();
+});
 
 t.test('version, help, mistakes', (t) => {
   t.match(monolith(['--version']), { status: 0, out: `${VERSION}\n` });

@@ -60,14 +60,14 @@ t.test('from a hub to an answer', async (t) => {
   });
   t.match(await monolith(['models', '--model', 'tiny=hf:acme/tiny-GGUF']), {
     status: 1,
-    out: /^NAME .*\ntiny .*cannot be served: not here yet: monolith pull acme\/tiny-GGUF\n$/,
+    out: /^NAME .*\ntiny .*cannot be served: not downloaded yet: \S*monolith pull acme\/tiny-GGUF\n$/,
   });
 
   hub.faults = { answers: [{ status: 500 }] };
   const pulled = await monolith(['pull', 'acme/tiny-GGUF']);
   t.match(pulled, {
     status: 0,
-    out: /^It is there: Q8_0, .*\n.*tiny-Q8_0\.gguf\n\nServe it: +monolith serve --model tiny=hf:acme\/tiny-GGUF:Q8_0\n/,
+    out: /^Downloaded: Q8_0, .*\n.*tiny-Q8_0\.gguf\n\nServe it: +\S*monolith serve --model tiny=hf:acme\/tiny-GGUF:Q8_0\n/,
     err: /^acme\/tiny-GGUF: 127\.0\.0\.1:\d+ answered 500; trying again in 1 s\nacme\/tiny-GGUF: Q8_0, .*\n(.*\n)*tiny-Q8_0\.gguf +100 % .*\n$/,
   });
   t.notMatch(pulled.out + pulled.err, 'hf_right');
@@ -77,7 +77,7 @@ t.test('from a hub to an answer', async (t) => {
   t.equal(listed.status, 0);
   t.match(
     listed.out,
-    /hal-1\.0 .*\n(.*\n)*\nThese are small demonstrations, trained here\. A real one: monolith pull OWNER\/REPO\n\nOn disk, .*monolith models serve.*\n\n.*\nacme\/tiny-GGUF:Q8_0 .* llama Q8_0 .* yes /,
+    /hal-1\.0 .*\n(.*\n)*\nThese are small demonstration models\. For a real one: \S*monolith pull OWNER\/REPO\n\nOn disk, .*monolith models serve.*\n\n.*\nacme\/tiny-GGUF:Q8_0 .* llama Q8_0 .* yes /,
   );
   const lines = JSON.parse((await monolith(['models', '--json'])).out) as {
     name: string;

@@ -1,0 +1,17 @@
+// The command that a person types to run Monolith: depends on how it was installed and on the working directory.
+import { existsSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { packageRoot } from '../engine/load-addon.js';
+
+/**
+ * `monolith` after installation. In a checkout, the path of its launch script: `./monolith` from the root of the checkout,
+ * `../monolith` and so on from folders next to or inside it, else the absolute path.
+ */
+export function commandName(root: string = packageRoot, cwd: string = process.cwd()): string {
+  const script = join(root, 'monolith');
+  // The npm package does not contain the script.
+  if (!existsSync(script)) return 'monolith';
+  const path = relative(cwd, script);
+  if (path.startsWith('../../')) return script;
+  return path.startsWith('../') ? path : `./${path}`;
+}
