@@ -9,18 +9,18 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 
 import type { Accounts } from '../src/accounts/accounts.js';
-import { openAccounts } from '../src/accounts/lmdb-directory.js';
+import { openAccounts } from '../src/storage/lmdb/accounts/directory.js';
 import type { Organization } from '../src/accounts/keys.js';
 import type { Reservation, ReserveRequest } from '../src/admission/admission.js';
 import { LocalAdmission } from '../src/admission/local-admission.js';
 import { configWith } from '../src/config/load.js';
 import { identify } from '../src/http/authentication.js';
-import type { Identity } from '../src/identity/identity.js';
-import { newAccountId } from '../src/ids.js';
-import { openStore } from '../src/storage/lmdb-store.js';
+import type { Identity } from '../src/shared/identity.js';
+import { newAccountId } from '../src/shared/ids.js';
+import { openStore } from '../src/storage/lmdb/lmdb-store.js';
 import type { Store } from '../src/storage/store.js';
 import type { Log } from '../src/telemetry/types.js';
-import { LmdbUsageStore } from '../src/usage/lmdb-usage-store.js';
+import { LmdbUsageStore } from '../src/storage/lmdb/usage/usage-store.js';
 import { UsageRecorder } from '../src/usage/usage-recorder.js';
 import { spreadOf } from './lib/statistics.js';
 

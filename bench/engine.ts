@@ -12,7 +12,7 @@ import { parseArgs } from 'node:util';
 import type { Inspection, LoadOptions } from '../src/engine/addon-types.js';
 import { Engine } from '../src/engine/engine.js';
 import { loadAddon } from '../src/engine/load-addon.js';
-import { VERSION } from '../src/version.js';
+import { VERSION } from '../src/shared/version.js';
 import { plotsOf } from './lib/engine-plots.js';
 import { leastDisturbed } from './lib/disturbance.js';
 import { pointsOf, sumOf, type Point, type PointLists, type StepCosts } from './lib/engine-points.js';

@@ -10,12 +10,12 @@ import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 
-import { percentileOf } from '../src/loadtest/distribution.js';
-import { hex, newItemId, newRequestId, newResponseId } from '../src/ids.js';
-import { openResponseStore } from '../src/storage/lmdb/open-response-store.js';
-import { databasePath, openStore } from '../src/storage/lmdb-store.js';
+import { percentileOf } from '../src/bench/load/distribution.js';
+import { hex, newItemId, newRequestId, newResponseId } from '../src/shared/ids.js';
+import { openResponseStore } from '../src/storage/lmdb/responses/open-response-store.js';
+import { databasePath, openStore } from '../src/storage/lmdb/lmdb-store.js';
 import type { ResponseRecord, ResponseStore, StoredItem } from '../src/storage/response-store.js';
-import { LmdbUsageStore } from '../src/usage/lmdb-usage-store.js';
+import { LmdbUsageStore } from '../src/storage/lmdb/usage/usage-store.js';
 import type { UsageEntry } from '../src/usage/usage-store.js';
 import { commit, machine } from './lib/machine.js';
 

@@ -14,7 +14,7 @@ import { gunzipSync } from 'node:zlib';
 import type { NativeGrammar } from '../src/engine/addon-types.js';
 import { Engine } from '../src/engine/engine.js';
 import { loadAddon } from '../src/engine/load-addon.js';
-import { VERSION } from '../src/version.js';
+import { VERSION } from '../src/shared/version.js';
 import { benchLoadOptions, finish, submission } from './lib/engine-requests.js';
 import { ggufHead } from './lib/gguf-writer.js';
 import { compacted, membersOf } from './lib/raw-json.js';

@@ -13,7 +13,7 @@ import { loadConfig } from '../src/config/load.js';
 import type { Provider } from '../src/generation/provider.js';
 import { ServedModels } from '../src/generation/served-models.js';
 import type { GenerationRequest } from '../src/generation/types.js';
-import { startServer } from '../src/server.js';
+import { startServer } from '../src/server/server.js';
 import { spreadOf } from './lib/statistics.js';
 
 const USAGE = `npm run bench -- http [options]

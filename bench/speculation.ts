@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util';
 import type { SubmitOptions } from '../src/engine/addon-types.js';
 import { Engine } from '../src/engine/engine.js';
 import { loadAddon } from '../src/engine/load-addon.js';
-import { VERSION } from '../src/version.js';
+import { VERSION } from '../src/shared/version.js';
 import { benchLoadOptions, finish, submission } from './lib/engine-requests.js';
 import { spreadOf, type Spread } from './lib/statistics.js';
 

@@ -11,7 +11,7 @@ import { loadConfig } from '../src/config/load.js';
 import { ServedModels } from '../src/generation/served-models.js';
 import { parseJsonBody } from '../src/http/json.js';
 import { parseChat } from '../src/protocol/chat-completions/parse.js';
-import { startServer } from '../src/server.js';
+import { startServer } from '../src/server/server.js';
 import { spreadOf, type Spread } from './lib/statistics.js';
 
 const USAGE = `npm run bench -- submit [options]

@@ -1,5 +1,5 @@
 // npm run coverage [-- FOLDER...] [--tests PREFIX,...] [--lines]: which branches of a folder of src/ or of native/engine its
-// tests take, file by file. Without a folder: native/engine, src/admission, src/storage, src/accounts, src/sealing. `--lines`
+// tests take, file by file. Without a folder: native/engine, src/admission, src/storage, src/accounts. `--lines`
 // lists the lines on which branches are left out.
 //
 // TypeScript by V8's own counts, of the tests in the folder of test/ that has the same name, or of `--tests`, beginnings of
@@ -13,7 +13,7 @@ import { scriptBranches } from './coverage/script.mjs';
 import { buildTypeScript, root, run, say, SetupError } from './setup.mjs';
 import { runTest } from './mutants/run-test.mjs';
 
-const kFolders = ['src/admission', 'src/sealing', 'src/accounts', 'src/storage', 'native/engine'];
+const kFolders = ['src/admission', 'src/accounts', 'src/storage', 'native/engine'];
 const kTestLimitMs = 600_000;
 
 await run(async () => {

@@ -25,9 +25,9 @@ async function bundled() {
   const { rolldown } = await import(pathToFileURL(createRequire(page.resolve('vite')).resolve('rolldown')).href); // what the page is built with
   const folder = join(root, 'build', 'kills');
   const dist = join(folder, 'dist');
-  const entries = ['main', 'threads/worker', 'storage/database-work', 'tuning/child'];
+  const entries = ['main', 'server/workers/worker', 'storage/lmdb/database-work', 'bench/tune/child'];
   rmSync(folder, { recursive: true, force: true });
-  mkdirSync(join(dist, 'threads'), { recursive: true });
+  mkdirSync(join(dist, 'server', 'workers'), { recursive: true });
   const build = await rolldown({
     input: Object.fromEntries(entries.map((name) => [name, join(root, 'dist', `${name}.js`)])),
     platform: 'node',
@@ -38,7 +38,7 @@ async function bundled() {
     dir: dist,
     format: 'esm',
     entryFileNames: '[name].js',
-    chunkFileNames: 'threads/[name]-[hash].js',
+    chunkFileNames: 'server/workers/[name]-[hash].js',
   }); // beside worker.js
   for (const place of [folder, dist]) copyFileSync(join(root, 'package.json'), join(place, 'package.json')); // whose version is read
   return join(dist, 'main.js');

@@ -2,7 +2,7 @@
 // The command line. Each command is loaded only when it is asked for, so that --help and keys start fast.
 
 import { noWords } from './cli/output.js';
-import { VERSION } from './version.js';
+import { VERSION } from './shared/version.js';
 
 interface Command {
   name: string;

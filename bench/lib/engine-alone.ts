@@ -11,7 +11,7 @@ import { pathToFileURL } from 'node:url';
 import { loadConfig } from '../../src/config/load.js';
 import { ServedModels } from '../../src/generation/served-models.js';
 import type { GenerationRequest } from '../../src/generation/types.js';
-import { startServer } from '../../src/server.js';
+import { startServer } from '../../src/server/server.js';
 
 async function generateAlone(args: string[]): Promise<void> {
   const [model = '', streams = '', tokens = '', question = '', ...flags] = args;

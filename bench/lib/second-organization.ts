@@ -1,7 +1,7 @@
 // A second organization for benches, written into the database of a running server.
 import type { Organization } from '../../src/accounts/keys.js';
-import { openAccounts } from '../../src/accounts/lmdb-directory.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
+import { openAccounts } from '../../src/storage/lmdb/accounts/directory.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 
 /** Makes the organization and a key of it in the database in `data`, and returns the key. */
 export async function keyOfAnother(data: string): Promise<string> {

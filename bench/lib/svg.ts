@@ -1,7 +1,7 @@
 // Small charts as SVG texts: lines with spread bars, and stacked horizontal bars. No library, no script, no font
 // of its own; light and dark pages read alike (a white card).
 
-import { ticks } from '../../src/loadtest/report/scale.js';
+import { ticks } from '../../src/bench/load/report/scale.js';
 
 export interface LinePoint {
   x: number;

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { ApiEngine, OperatorApi } from '../../src/cli/tune-engine.js';
 import { packageRoot } from '../../src/engine/load-addon.js';
-import type { TuneTarget } from '../../src/tuning/load.js';
+import type { TuneTarget } from '../../src/bench/tune/load.js';
 
 const KEY = 'bench-tune-key-0000000';
 const TOKEN = 'bench-tune-operator-0000000';

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { configWith } from '../../dist/config/load.js';
 import { ChatTemplate } from '../../dist/generation/local/chat-template.js';
 import { loadAddon } from '../../dist/engine/load-addon.js';
-import { loadOptions } from '../../dist/service/engine-settings.js';
+import { loadOptions } from '../../dist/server/engine-settings.js';
 
 const [model, lines] = process.argv.slice(2);
 const addon = loadAddon();

@@ -222,7 +222,7 @@ const seeds = [
 await fuzzServer({
   name: 'dashboard',
   seeds,
-  words: wordsOf('dashboard/api', 'operator', 'accounts'),
+  words: wordsOf('dashboard/api', 'dashboard/admin', 'accounts'),
   env: {
     MONOLITH_LIMITS_RPM: 'off',
     MONOLITH_LIMITS_TPM: 'off',

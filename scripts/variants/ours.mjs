@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { loadConfig } from '../../dist/config/load.js';
 import { loadAddon } from '../../dist/engine/load-addon.js';
-import { loadOptions } from '../../dist/service/engine-settings.js';
+import { loadOptions } from '../../dist/server/engine-settings.js';
 
 const { config } = loadConfig({ argv: ['--threads', '1'] }, {});
 const served = loadOptions(config);

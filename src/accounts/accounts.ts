@@ -3,7 +3,7 @@
 // and in other processes within a second.
 
 import type { Sender } from '../http/authentication.js';
-import type { Identity } from '../identity/identity.js';
+import type { Identity } from '../shared/identity.js';
 import type { ApiKeys, CreatedKey, NewKey } from './api-keys.js';
 import type { Actor } from './audit.js';
 import type { AccountChanges, AccountsListener } from './changes.js';

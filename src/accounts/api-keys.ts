@@ -3,9 +3,9 @@
 // changes is told to who looks keys up (key-store.ts), after it is durable.
 
 import type { LimitOverride } from '../config/kinds.js';
-import { apiError } from '../errors.js';
-import type { Scope } from '../identity/identity.js';
-import type { Role } from '../wire/dashboard.js';
+import { apiError } from '../shared/errors.js';
+import type { Scope } from '../shared/identity.js';
+import type { Role } from '../shared/wire/dashboard.js';
 import type { Actor } from './audit.js';
 import { ALL_SCOPES, keyStatus, revokedNow, timeOf } from './keys.js';
 import type { KeyRecord } from './keys.js';

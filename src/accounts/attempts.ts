@@ -5,7 +5,7 @@
 
 import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
-import { apiError } from '../errors.js';
+import { apiError } from '../shared/errors.js';
 
 export const ATTEMPTS_MS = 15 * 60_000;
 /** Within ATTEMPTS_MS from the first one. */

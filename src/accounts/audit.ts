@@ -1,9 +1,9 @@
 // Who changed what: one entry per change that a person or an operator makes to an organization's accounts,
 // keys and limits. A port, see docs/internals/storage.md: what is changed through another port is noted with it there.
 
-import { apiError } from '../errors.js';
-import { newAccountId } from '../ids.js';
-import type { AuditEntry } from '../wire/dashboard.js';
+import { apiError } from '../shared/errors.js';
+import { newAccountId } from '../shared/ids.js';
+import type { AuditEntry } from '../shared/wire/dashboard.js';
 
 /** Who acts, as an audit entry has it. */
 export interface Actor {

@@ -2,7 +2,7 @@
 // as long as the invitation stands, and rows alone let nobody in. Pure.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import type { Role } from '../wire/dashboard.js';
+import type { Role } from '../shared/wire/dashboard.js';
 import { mayInvite } from './invites.js';
 import type { Invite, InviteState, ShownInvite } from './invites.js';
 

@@ -2,8 +2,8 @@
 // says of it, durable when it resolves. An invitation is read with its state and its link's token. Who acts is looked
 // up again within the unit of work: what their role was before it began counts for nothing.
 
-import { apiError } from '../errors.js';
-import type { Role } from '../wire/dashboard.js';
+import { apiError } from '../shared/errors.js';
+import type { Role } from '../shared/wire/dashboard.js';
 import type { Actor } from './audit.js';
 import { hasRole } from './members.js';
 import type { OrganizationView } from './organizations.js';

@@ -3,9 +3,9 @@
 // setting this machine's clock neither keeps a key valid nor ends it early. Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
-import { ApiError, apiError } from '../errors.js';
+import { ApiError, apiError } from '../shared/errors.js';
 import type { Sender } from '../http/authentication.js';
-import type { Identity } from '../identity/identity.js';
+import type { Identity } from '../shared/identity.js';
 import { KeyLookups } from './key-lookups.js';
 import { keyDigest } from './keys.js';
 import type { UnknownKeys } from './unknown-keys.js';

@@ -2,7 +2,7 @@
 // too many unknown keys within a minute. So guessing keys costs the database little, and known keys do not wait for it.
 // Event-loop thread only.
 
-import { apiError } from '../errors.js';
+import { apiError } from '../shared/errors.js';
 import { addressGroup } from './attempts.js';
 import type { UnknownKeys } from './unknown-keys.js';
 

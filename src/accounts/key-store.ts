@@ -1,6 +1,6 @@
 // Where API keys are looked up: a port, see docs/internals/storage.md. key-cache.ts stands in front of it.
 
-import type { Identity } from '../identity/identity.js';
+import type { Identity } from '../shared/identity.js';
 import type { KeyRecord, Organization } from './keys.js';
 import type { OrganizationSettings } from './organizations.js';
 

@@ -3,8 +3,8 @@
 
 import { createHmac, hash } from 'node:crypto';
 import type { LimitOverride } from '../config/kinds.js';
-import type { ApiKeyObject } from '../wire/dashboard.js';
-import type { Scope } from '../identity/identity.js';
+import type { ApiKeyObject } from '../shared/wire/dashboard.js';
+import type { Scope } from '../shared/identity.js';
 
 export const ALL_SCOPES: readonly Scope[] = [
   'inference',

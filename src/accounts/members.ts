@@ -3,9 +3,9 @@
 // organization with its settings. Who acts is looked up again within the unit of work: what their role was before it
 // began counts for nothing. One owner always stays.
 
-import { apiError } from '../errors.js';
-import { ROLES } from '../wire/dashboard.js';
-import type { Role } from '../wire/dashboard.js';
+import { apiError } from '../shared/errors.js';
+import { ROLES } from '../shared/wire/dashboard.js';
+import type { Role } from '../shared/wire/dashboard.js';
 import type { Actor } from './audit.js';
 import type { OrganizationView } from './organizations.js';
 import type { Slice } from './slice.js';

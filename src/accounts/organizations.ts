@@ -3,7 +3,7 @@
 // its keys speak for nobody; its number is never given again. What changes is told to who looks organizations up.
 
 import type { LimitOverride } from '../config/kinds.js';
-import { apiError } from '../errors.js';
+import { apiError } from '../shared/errors.js';
 import type { Actor } from './audit.js';
 import type { Organization } from './keys.js';
 import type { Slice } from './slice.js';

@@ -1,7 +1,7 @@
 // What a user does with the account itself: another e-mail address, the end of it. A port, see docs/internals/storage.md. Each
 // method is one unit of work, with what the audit log says of it, durable when it resolves.
 
-import { apiError } from '../errors.js';
+import { apiError } from '../shared/errors.js';
 import type { Actor } from './audit.js';
 import type { User } from './users.js';
 

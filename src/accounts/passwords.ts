@@ -3,7 +3,7 @@
 // Owns this thread's line.
 
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
-import { apiError } from '../errors.js';
+import { apiError } from '../shared/errors.js';
 
 interface Cost {
   ln: number;

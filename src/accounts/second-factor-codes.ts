@@ -2,8 +2,8 @@
 // in the clear, for as long as a code is computed.
 
 import { createHash, randomBytes } from 'node:crypto';
-import { apiError } from '../errors.js';
-import type { SecretBox } from '../sealing/secret-box.js';
+import { apiError } from '../shared/errors.js';
+import type { SecretBox } from './sealing/secret-box.js';
 import type { Attempts } from './attempts.js';
 import type { Actor } from './audit.js';
 import type { SecondFactors } from './second-factors.js';

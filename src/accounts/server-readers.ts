@@ -3,10 +3,10 @@
 // is theirs, on the machine itself (the first start, the settings, the command line).
 
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { ApiError, apiError } from '../errors.js';
+import { ApiError, apiError } from '../shared/errors.js';
 import { identify } from '../http/authentication.js';
 import type { Exchange } from '../http/exchange.js';
-import type { Identity } from '../identity/identity.js';
+import type { Identity } from '../shared/identity.js';
 import type { Accounts } from './accounts.js';
 import { FIRST_ORGANIZATION_NUMBER } from './organizations.js';
 import type { Users } from './users.js';

@@ -2,8 +2,8 @@
 // database knows nothing of it. It is of no use without a code, and of none once the password has changed.
 
 import { createHash } from 'node:crypto';
-import { apiError } from '../errors.js';
-import type { SecretBox } from '../sealing/secret-box.js';
+import { apiError } from '../shared/errors.js';
+import type { SecretBox } from './sealing/secret-box.js';
 import type { User, Users } from './users.js';
 
 export const TICKET_MS = 10 * 60_000;

@@ -2,8 +2,8 @@
 // membership in one, a session, and what the audit log says of it, durable when it resolves. Of many at once, one is
 // the first; an address and an invitation are taken once.
 
-import { apiError } from '../errors.js';
-import type { Role } from '../wire/dashboard.js';
+import { apiError } from '../shared/errors.js';
+import type { Role } from '../shared/wire/dashboard.js';
 import type { ForeignIdentity } from './identities.js';
 import type { Invite } from './invites.js';
 import type { OrganizationView } from './organizations.js';

@@ -1,7 +1,7 @@
 // Tokens of links that may be used once: to choose a new password, to show that an address is one's own or is to be.
 
 import { createHash, randomBytes } from 'node:crypto';
-import { apiError } from '../errors.js';
+import { apiError } from '../shared/errors.js';
 
 export const TOKEN_MS = 3_600_000;
 

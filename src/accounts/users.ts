@@ -1,8 +1,8 @@
 // People who sign in, as operators see them: a port, see docs/internals/storage.md. Each method is one unit of work, with what
 // the audit log says of it, durable when it resolves. What a user does for themselves is sign-ins.ts's.
 
-import { apiError } from '../errors.js';
-import type { Role } from '../wire/dashboard.js';
+import { apiError } from '../shared/errors.js';
+import type { Role } from '../shared/wire/dashboard.js';
 import type { Actor } from './audit.js';
 import type { Slice } from './slice.js';
 

@@ -5,8 +5,8 @@
 //   local-admission.ts     one process: counted in memory that its threads share, at once
 //   shared/                several processes: counted in an engine that speaks the Redis protocol
 
-import type { WireShape } from '../errors.js';
-import type { Identity } from '../identity/identity.js';
+import type { WireShape } from '../shared/errors.js';
+import type { Identity } from '../shared/identity.js';
 import type { TokenCount } from '../shared/token-count.js';
 import type { LimitState } from './headers.js';
 import type { Limits } from './limits.js';

@@ -1,6 +1,6 @@
 // The rate-limit headers of generation endpoints, in the names and units of each format. Pure.
 
-import type { WireShape } from '../errors.js';
+import type { WireShape } from '../shared/errors.js';
 import type { BucketState } from './counters.js';
 
 export interface LimitState {

@@ -1,8 +1,8 @@
 // The gate of one process: all counting is in shared memory, any number of threads each with a LocalAdmission on it, and
 // every answer is there at once. What is taken of one gate is given back when the next refuses.
 
-import { apiError } from '../errors.js';
-import type { WireShape } from '../errors.js';
+import { apiError } from '../shared/errors.js';
+import type { WireShape } from '../shared/errors.js';
 import type { Config } from '../config/settings.js';
 import type { Admission, Limited, LimitedOrganization, Reservation, ReserveRequest, Standing } from './admission.js';
 import { COUNTER_BYTES } from './counter-memory.js';

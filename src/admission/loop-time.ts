@@ -6,7 +6,7 @@
 // something takes is known afterwards.
 
 import { performance } from 'node:perf_hooks';
-import { apiError } from '../errors.js';
+import { apiError } from '../shared/errors.js';
 
 /** Seconds' worth that a full bucket holds. */
 const BURST_MS = 10_000;

@@ -1,7 +1,7 @@
 // What a request is told that the limits refuse, wherever they are counted. Pure.
 
-import { apiError } from '../errors.js';
-import type { ApiError, WireShape } from '../errors.js';
+import { apiError } from '../shared/errors.js';
+import type { ApiError, WireShape } from '../shared/errors.js';
 import type { Gate } from './gates.js';
 import { monthName } from './month-use.js';
 

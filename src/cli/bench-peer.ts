@@ -1,7 +1,7 @@
 // The server that a measurement asks, with a key.
 
 import type { Config } from '../config/settings.js';
-import { apiUrl } from '../loadtest/prepare.js';
+import { apiUrl } from '../bench/load/prepare.js';
 import { readServerRecord } from '../storage/data-dir-lock.js';
 import { accountsOf, ChatKey } from './chat-key.js';
 import { UsageError } from './output.js';

@@ -1,6 +1,6 @@
 // How far a load has come: one line that is drawn over in a terminal, else a line now and then.
 
-import type { LoadProgress } from '../loadtest/types.js';
+import type { LoadProgress } from '../bench/load/types.js';
 import type { ProgressOutput } from './progress.js';
 
 const LINE_MS = 10_000;

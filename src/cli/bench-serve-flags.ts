@@ -1,14 +1,14 @@
 // The flags of `monolith bench serve`, and what they ask for. Reads files of workloads; asks no server.
 
 import { readFileSync } from 'node:fs';
-import { LoadError } from '../loadtest/load-error.js';
-import { parseObjectives } from '../loadtest/objectives.js';
-import { DIALECTS } from '../loadtest/types.js';
-import type { Arrival, Dialect, Extent, Lengths, Objective, WorkloadSpec } from '../loadtest/types.js';
-import { parseLengths, showLengths } from '../loadtest/lengths.js';
-import { readBurstGpt } from '../loadtest/files/burst-gpt.js';
-import { MOONCAKE_BLOCK_TOKENS, readMooncake } from '../loadtest/files/mooncake.js';
-import { readShareGpt } from '../loadtest/files/share-gpt.js';
+import { LoadError } from '../bench/load/load-error.js';
+import { parseObjectives } from '../bench/load/objectives.js';
+import { DIALECTS } from '../bench/load/types.js';
+import type { Arrival, Dialect, Extent, Lengths, Objective, WorkloadSpec } from '../bench/load/types.js';
+import { parseLengths, showLengths } from '../bench/load/lengths.js';
+import { readBurstGpt } from '../bench/load/files/burst-gpt.js';
+import { MOONCAKE_BLOCK_TOKENS, readMooncake } from '../bench/load/files/mooncake.js';
+import { readShareGpt } from '../bench/load/files/share-gpt.js';
 import { UsageError } from './output.js';
 
 /** Whether each takes a value. */

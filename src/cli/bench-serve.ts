@@ -3,11 +3,11 @@
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import { loadConfig } from '../config/load.js';
-import { showArrival } from '../loadtest/arrivals.js';
-import { runLoad } from '../loadtest/driver.js';
-import { modelsOf, prepare } from '../loadtest/prepare.js';
-import { finite, repeatedFigures } from '../loadtest/report/report.js';
-import type { FinishedRun, LoadReport } from '../loadtest/report/report.js';
+import { showArrival } from '../bench/load/arrivals.js';
+import { runLoad } from '../bench/load/driver.js';
+import { modelsOf, prepare } from '../bench/load/prepare.js';
+import { finite, repeatedFigures } from '../bench/load/report/report.js';
+import type { FinishedRun, LoadReport } from '../bench/load/report/report.js';
 import {
   errorRows,
   LATENCY_HEAD,
@@ -16,11 +16,11 @@ import {
   requestsLine,
   runName,
   verdictRows,
-} from '../loadtest/report/table.js';
-import { writeReport } from '../loadtest/report/write.js';
-import { summarize } from '../loadtest/summary.js';
-import type { LoadRun, Target, TextMeasure } from '../loadtest/types.js';
-import { VERSION } from '../version.js';
+} from '../bench/load/report/table.js';
+import { writeReport } from '../bench/load/report/write.js';
+import { summarize } from '../bench/load/summary.js';
+import type { LoadRun, Target, TextMeasure } from '../bench/load/types.js';
+import { VERSION } from '../shared/version.js';
 import { findPeer } from './bench-peer.js';
 import { BenchProgress } from './bench-progress.js';
 import { FLAGS, givenIn, wantedOf } from './bench-serve-flags.js';

@@ -5,8 +5,8 @@ import type { Accounts } from '../accounts/accounts.js';
 import type { Actor } from '../accounts/audit.js';
 import type { KeyRecord } from '../accounts/keys.js';
 import type { Config } from '../config/settings.js';
-import type { Scope } from '../identity/identity.js';
-import { withStores } from '../service/command-stores.js';
+import type { Scope } from '../shared/identity.js';
+import { withStores } from '../server/command-stores.js';
 
 const LIFE_MS = 3_600_000;
 /** With less than that left it is prolonged before a question: an answer may take long. */

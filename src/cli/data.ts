@@ -4,9 +4,9 @@ import { statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { loadConfig } from '../config/load.js';
 import { showBytes } from '../config/kinds.js';
-import { backUp, checkDatabase, restore } from '../storage/database-copy.js';
-import type { Checked } from '../storage/database-copy.js';
-import { confirmClock, heldSince } from '../service/clock-confirmation.js';
+import { backUp, checkDatabase, restore } from '../storage/lmdb/database-copy.js';
+import type { Checked } from '../storage/lmdb/database-copy.js';
+import { confirmClock, heldSince } from '../server/clock-confirmation.js';
 import type { Config } from '../config/settings.js';
 import { askedForHelp, noWords, ownFlags, UsageError } from './output.js';
 

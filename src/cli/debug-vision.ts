@@ -6,7 +6,7 @@ import type { DebugVisionPiece, LoadOptions, RgbImage } from '../engine/addon-ty
 import { loadAddon } from '../engine/load-addon.js';
 import { visionFileOf } from '../engine/vision-file.js';
 import type { Config } from '../config/settings.js';
-import { loadOptions } from '../service/engine-settings.js';
+import { loadOptions } from '../server/engine-settings.js';
 import { ofAddon, UsageError } from './output.js';
 
 /** `rest`: the arguments as they came, for a flag may be given several times. */

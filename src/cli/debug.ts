@@ -4,7 +4,7 @@ import type { LoadOptions } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';
 import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/settings.js';
-import { loadOptions } from '../service/engine-settings.js';
+import { loadOptions } from '../server/engine-settings.js';
 import { debugVision } from './debug-vision.js';
 import { askedForHelp, noWords, ofAddon, ownFlags, UsageError } from './output.js';
 

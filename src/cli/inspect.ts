@@ -7,7 +7,7 @@ import { QUANTIZE_TYPES, showBytes } from '../config/kinds.js';
 import type { Inspection, MemoryPlan } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';
 import { visionFileOf } from '../engine/vision-file.js';
-import { loadOptions } from '../service/engine-settings.js';
+import { loadOptions } from '../server/engine-settings.js';
 import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
 
 const HELP = `

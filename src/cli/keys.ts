@@ -10,10 +10,10 @@ import type { KeyRecord, Organization } from '../accounts/keys.js';
 import { didYouMean } from '../config/did-you-mean.js';
 import { loadConfig } from '../config/load.js';
 import { limitsField } from '../dashboard/api/key-fields.js';
-import { ApiError } from '../errors.js';
+import { ApiError } from '../shared/errors.js';
 import { printable } from '../hub/hub-error.js';
-import type { Scope } from '../identity/identity.js';
-import { withStores } from '../service/command-stores.js';
+import type { Scope } from '../shared/identity.js';
+import { withStores } from '../server/command-stores.js';
 import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
 
 const HELP = `

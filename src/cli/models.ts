@@ -11,7 +11,7 @@ import { availableMemory, totalMemory } from '../engine/machine-memory.js';
 import { HUB_SCHEME } from '../hub/model-ref.js';
 import type { Upstream } from '../config/upstream.js';
 import type { CatalogModel } from '../engine/catalog.js';
-import { configuredModels, loadOptions } from '../service/engine-settings.js';
+import { configuredModels, loadOptions } from '../server/engine-settings.js';
 import { askedForHelp, ownFlags, table } from './output.js';
 import { changeServed, servedBeside } from './served-models.js';
 

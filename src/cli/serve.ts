@@ -5,11 +5,11 @@ import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/settings.js';
 import { checkAddresses } from '../http/listen-problem.js';
 import { HUB_SCHEME } from '../hub/model-ref.js';
-import { startServer } from '../server.js';
-import type { Server } from '../server.js';
+import { startServer } from '../server/server.js';
+import type { Server } from '../server/server.js';
 import { createTelemetry } from '../telemetry/telemetry.js';
-import { closeAnsweringThreads } from '../threads/answering-threads.js';
-import { HeapRest, tellCollector } from '../threads/heap-rest.js';
+import { closeAnsweringThreads } from '../server/workers/answering-threads.js';
+import { HeapRest, tellCollector } from '../server/workers/heap-rest.js';
 import { withFetchedModels } from './fetched-models.js';
 import { noWords } from './output.js';
 

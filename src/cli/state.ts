@@ -1,7 +1,7 @@
 // monolith state: brings what one server has in its data folder into the database that several servers share.
 
 import { loadConfig } from '../config/load.js';
-import { importFolder } from '../service/lmdb-import.js';
+import { importFolder } from '../server/lmdb-import.js';
 import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
 
 const HELP = `

@@ -1,10 +1,10 @@
 // An engine of a server, held through its operator API while settings are tried.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { HeldEngine, TuneRanges } from '../tuning/ports.js';
-import type { RequestShape } from '../tuning/workload.js';
-import type { EngineHoldRequest, EngineTunables, ListPage, TunableName } from '../wire/dashboard.js';
-import type { TuneRun, TuneSettings } from '../wire/tuning.js';
+import type { HeldEngine, TuneRanges } from '../bench/tune/ports.js';
+import type { RequestShape } from '../bench/tune/workload.js';
+import type { EngineHoldRequest, EngineTunables, ListPage, TunableName } from '../shared/wire/dashboard.js';
+import type { TuneRun, TuneSettings } from '../shared/wire/tuning.js';
 import { UsageError } from './output.js';
 
 const HOLD_S = 30;

@@ -1,7 +1,7 @@
 // Where a request says it comes from, and where the dashboard is.
 
 import type { Config } from '../config/settings.js';
-import { apiError } from '../errors.js';
+import { apiError } from '../shared/errors.js';
 import type { Exchange } from '../http/exchange.js';
 import { isLoopback } from '../http/hosts.js';
 

@@ -1,7 +1,7 @@
 // The headers that tell browsers what answers of the dashboard may be used for, in one place for its API and
 // its page.
 
-import type { HeaderList } from '../errors.js';
+import type { HeaderList } from '../shared/errors.js';
 
 /** On every answer, whoever reads it. */
 export const COMMON_HEADERS: HeaderList = [

@@ -1,7 +1,7 @@
 // At most so many at once; who waits is taken in turns of the organizations, and first whoever has the fewest at work,
 // so that nobody's many hold up another's one. What waits is bounded, and leaves if its client does. With a budget, who
 // has used it up waits until it has grown again, and nobody waits for them meanwhile. Event-loop thread only.
-import { apiError } from '../errors.js';
+import { apiError } from '../shared/errors.js';
 
 /** What tells organizations apart. */
 type Organization = number | string;

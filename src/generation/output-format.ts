@@ -1,6 +1,6 @@
 // Checks of a demanded output format and of tools' schemas that need no compiler: their size above all.
 // What the schemas say, the engine's compiler decides (grammars.ts). Event-loop thread only.
-import { apiError } from '../errors.js';
+import { apiError } from '../shared/errors.js';
 import { MAX_SCHEMA_CHARACTERS, sizeUpTo } from './schema-size.js';
 import type { JsonSchema, OutputFormat, ToolDefinition } from './types.js';
 

@@ -1,7 +1,7 @@
 // The models a server offers under their public names, each with the provider that answers for it.
 // Loading and failing are the pool's affair; this file turns a pool entry into "serve it" or a precise
 // error. Event-loop thread only.
-import { apiError, type ErrorExtra } from '../errors.js';
+import { apiError, type ErrorExtra } from '../shared/errors.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import type { Engine } from '../engine/engine.js';
 import type { ModelPool, PooledModel } from '../engine/model-pool.js';

@@ -1,6 +1,6 @@
 // The one internal form of a request and of its events. Every wire format is translated into a
 // GenerationRequest and encodes GenerationEvents; nothing here knows a format or a token id.
-import type { ApiError } from '../errors.js';
+import type { ApiError } from '../shared/errors.js';
 
 export type ReasoningEffort = 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max';
 

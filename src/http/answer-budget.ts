@@ -1,6 +1,6 @@
 // How many bytes of large answers are held at once, while they are put together and until they have been read: in the whole
 // process, and of one organization half of that. Whoever reads slowly holds his own. Event-loop thread only.
-import { apiError, type ApiError } from '../errors.js';
+import { apiError, type ApiError } from '../shared/errors.js';
 import { ReadingBudget, type Reading } from './reading-budget.js';
 
 /** An answer of fewer bytes costs less than counting it is worth: the kernel takes it. */

@@ -1,8 +1,8 @@
 // Finds the API key of a request. Either header is accepted on every path, because the clients differ in
 // which one they send; with both, one valid key is enough.
 
-import { apiError } from '../errors.js';
-import type { Identity } from '../identity/identity.js';
+import { apiError } from '../shared/errors.js';
+import type { Identity } from '../shared/identity.js';
 
 /** The client of a request: its address is read only when it is needed. */
 export interface Sender {

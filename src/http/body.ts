@@ -5,7 +5,7 @@
 import { performance } from 'node:perf_hooks';
 import { createGunzip } from 'node:zlib';
 import type { BodySource } from './held-body.js';
-import { type ApiError, apiError } from '../errors.js';
+import { type ApiError, apiError } from '../shared/errors.js';
 import { checkJsonExtent, jsonObject, jsonText } from './json.js';
 import type { LoopAccount } from './loop-account.js';
 import { SMALL_BYTES, type ParseTurns, type Turn } from './parse-turns.js';

@@ -10,7 +10,7 @@
 // of it is within the bound: one that is longer than all of it may still go to a reader who keeps up.
 
 import type { HttpResponse } from 'uWebSockets.js';
-import type { ApiError } from '../errors.js';
+import type { ApiError } from '../shared/errors.js';
 import type { EventStream } from './exchange.js';
 
 export interface StreamOptions {

@@ -1,8 +1,8 @@
 // What a route sees of one HTTP request and its answer. Implemented over uWebSockets.js in this folder;
 // protocols depend on these types only. All calls happen on the event-loop thread that owns the socket.
 
-import type { ApiError, HeaderList } from '../errors.js';
-import type { Identity, Scope } from '../identity/identity.js';
+import type { ApiError, HeaderList } from '../shared/errors.js';
+import type { Identity, Scope } from '../shared/identity.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 
 export interface Exchange {

@@ -2,7 +2,7 @@
 // all models are loaded, nobody has asked for shutdown, and work makes progress; its body shows operators the raw
 // values behind the verdict, and strangers states alone. /metrics: Prometheus text, for operators.
 
-import { VERSION } from '../version.js';
+import { VERSION } from '../shared/version.js';
 import type { Exchange, Route } from './exchange.js';
 import type { Telemetry } from '../telemetry/types.js';
 import type { CountersHealth } from '../admission/admission.js';

@@ -1,7 +1,7 @@
 // Request bytes → JSON value by the contract's rules: strict UTF-8, one byte-order mark skipped, nesting
 // of at most 512, a bounded number of values, finite numbers, an object at the top. Pure.
 
-import { apiError } from '../errors.js';
+import { apiError } from '../shared/errors.js';
 import { keepLiterals } from '../shared/exact-json.js';
 import { jsonExcess } from './json-extent.js';
 import type { JsonExcess, JsonLimits } from './json-extent.js';

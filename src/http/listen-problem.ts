@@ -2,7 +2,7 @@
 
 import { createServer } from 'node:net';
 import type { Config } from '../config/settings.js';
-import { StartError } from '../errors.js';
+import { StartError } from '../shared/errors.js';
 
 const REASONS: Readonly<Record<string, string>> = {
   EADDRINUSE: 'the port is in use',

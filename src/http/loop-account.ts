@@ -4,7 +4,7 @@
 
 import { performance } from 'node:perf_hooks';
 import type { LoopTime } from '../admission/loop-time.js';
-import { ApiError } from '../errors.js';
+import { ApiError } from '../shared/errors.js';
 import type { RequestRecord } from '../telemetry/outcome.js';
 
 /** Bytes from which the work on a request is charged. */

@@ -2,8 +2,8 @@
 // process, and of one organization half of that. One body's limit says nothing about a hundred of them.
 // Event-loop thread only.
 
-import { apiError } from '../errors.js';
-import type { ApiError } from '../errors.js';
+import { apiError } from '../shared/errors.js';
+import type { ApiError } from '../shared/errors.js';
 
 /** Organizations before those that hold nothing are forgotten. */
 const MANY = 1_024;

@@ -1,6 +1,6 @@
 // Which of the two error bodies a request gets: by path, and where the path says nothing, by client.
 
-import type { WireShape } from '../errors.js';
+import type { WireShape } from '../shared/errors.js';
 
 /** `header` returns '' for an absent header. */
 export function wireShape(path: string, header: (name: string) => string): WireShape {

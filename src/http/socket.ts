@@ -4,7 +4,7 @@
 import type { Failure } from '../telemetry/outcome.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 import type { KeptAnswer } from './exchange.js';
-import type { Identity, Scope } from '../identity/identity.js';
+import type { Identity, Scope } from '../shared/identity.js';
 
 /** The close codes of RFC 6455 that this server sends. */
 export const CLOSE = {

@@ -9,8 +9,8 @@
 //
 // Other texts are put into the same bytes, with lengths and addresses to match. Every byte that is changed is checked first.
 
-import { apiError, chatErrorBody } from '../errors.js';
-import type { ErrorCode } from '../errors.js';
+import { apiError, chatErrorBody } from '../shared/errors.js';
+import type { ErrorCode } from '../shared/errors.js';
 import { readElf } from './elf.js';
 
 const PAGES = [

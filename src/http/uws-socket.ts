@@ -8,12 +8,12 @@
 
 import { performance } from 'node:perf_hooks';
 import type { WebSocket } from 'uWebSockets.js';
-import { newRequestId } from '../ids.js';
+import { newRequestId } from '../shared/ids.js';
 import { finished } from '../telemetry/outcome.js';
 import type { Failure, RequestRecord } from '../telemetry/outcome.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 import type { Telemetry } from '../telemetry/types.js';
-import type { Identity } from '../identity/identity.js';
+import type { Identity } from '../shared/identity.js';
 import type { AnswerBudget, HeldAnswer } from './answer-budget.js';
 import { LoopAccount, LoopClock } from './loop-account.js';
 import type { LoopTime } from '../admission/loop-time.js';

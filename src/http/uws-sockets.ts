@@ -4,7 +4,7 @@
 import type { HttpResponse, TemplatedApp, HttpRequest, us_socket_context_t } from 'uWebSockets.js';
 import type { LoopTime } from '../admission/loop-time.js';
 import type { Config } from '../config/settings.js';
-import { ApiError, apiError } from '../errors.js';
+import { ApiError, apiError } from '../shared/errors.js';
 import type { RequestRecord } from '../telemetry/outcome.js';
 import type { Telemetry } from '../telemetry/types.js';
 import type { AnswerBudget } from './answer-budget.js';

@@ -26,7 +26,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type * as Library from 'uWebSockets.js';
 import { packageRoot } from '../engine/load-addon.js';
-import { StartError } from '../errors.js';
+import { StartError } from '../shared/errors.js';
 import { withOlderGlibc } from './uws-glibc.js';
 import { JSON_PAGES, withJsonPages } from './uws-pages.js';
 

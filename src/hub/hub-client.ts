@@ -2,7 +2,7 @@
 // The token goes to the hub's own origin and nowhere else, whatever a redirect says.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { VERSION } from '../version.js';
+import { VERSION } from '../shared/version.js';
 import { mapLimited } from '../shared/map-limited.js';
 import { HubError, printable } from './hub-error.js';
 import { isSafePath } from './hub-cache.js';

@@ -1,9 +1,9 @@
 // Who asks for a generation, an HTTP request as such, and what the log says of the client's own user.
 import { createHash } from 'node:crypto';
-import type { WireShape } from '../errors.js';
+import type { WireShape } from '../shared/errors.js';
 import type { Asker, BufferReservation, Charged } from '../generation/provider.js';
 import type { Exchange } from '../http/exchange.js';
-import type { Identity } from '../identity/identity.js';
+import type { Identity } from '../shared/identity.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 
 /** Who asks, and where headers and log fields go. An Exchange is one but for `endpoint` and `shape`; so is a WebSocket turn. */

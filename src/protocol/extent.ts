@@ -1,5 +1,5 @@
 // Looking at a body's extent before a schema looks inside. Pure.
-import { apiError, type ApiError } from '../errors.js';
+import { apiError, type ApiError } from '../shared/errors.js';
 
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -1,6 +1,6 @@
 // Fields that several formats have in common: their zod shapes, and how they become the internal form. Pure.
 import { z } from 'zod';
-import { apiError, type ErrorCode } from '../errors.js';
+import { apiError, type ErrorCode } from '../shared/errors.js';
 import type { GenerationRequest, JsonSchema, Sampling } from '../generation/types.js';
 import { isRecord } from './extent.js';
 

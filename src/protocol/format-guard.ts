@@ -1,7 +1,7 @@
 // The last look at an answer that was sampled under a form: it must at least be JSON where that was asked. One
 // that ended by itself and is not is a failure of ours, and no client should take it for an answer; one that
 // was cut (by a limit or a stop string) may end anywhere. Event-loop thread only.
-import { apiError } from '../errors.js';
+import { apiError } from '../shared/errors.js';
 import { formatProblem } from '../generation/output-format.js';
 import { GrowingText } from '../shared/growing-text.js';
 import type { GenerationEvent, OutputFormat } from '../generation/types.js';

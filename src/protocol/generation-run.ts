@@ -3,7 +3,7 @@
 //
 //   admit.ts ─► start ─► events ─► settle (run-account.ts)
 //               503
-import { apiError, toApiError, type ApiError } from '../errors.js';
+import { apiError, toApiError, type ApiError } from '../shared/errors.js';
 import type { RunningGeneration } from '../generation/provider.js';
 import type { GenerationEvent } from '../generation/types.js';
 import type { FinishedUsage } from '../shared/usage-sink.js';

@@ -1,7 +1,7 @@
 // The accounts of one generation, opened when it was admitted and closed exactly once, whatever ends it: its place in the
 // limits, its record of usage, its entry in the request log, its metrics, its fields of the log. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
-import type { ApiError } from '../errors.js';
+import type { ApiError } from '../shared/errors.js';
 import type { Message } from '../generation/types.js';
 import type { FinishedUsage } from '../shared/usage-sink.js';
 import type { AdmittedGeneration } from './admit.js';

@@ -1,5 +1,5 @@
 // A generation as the request log has it. Event-loop thread only.
-import type { ApiError } from '../errors.js';
+import type { ApiError } from '../shared/errors.js';
 import type { EndReason, GenerationRequest } from '../generation/types.js';
 import type { RequestEntry, RequestText } from '../shared/request-entry.js';
 import { outcomeOfError } from '../telemetry/outcome.js';

@@ -2,7 +2,7 @@
 // key revoked or expired. Other threads report changes over the bus; changes by other processes are found by looking once a second
 // at the organizations that have something running. Event-loop thread only.
 
-import { apiError } from '../errors.js';
+import { apiError } from '../shared/errors.js';
 import { Roster } from '../shared/roster.js';
 
 const LOOK_MS = 1_000;

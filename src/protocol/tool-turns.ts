@@ -1,6 +1,6 @@
 // Every tool call in the history is answered before the next message that is no answer, and only calls are
 // answered. One walker for the three formats; it is told what stands where. Pure.
-import { apiError } from '../errors.js';
+import { apiError } from '../shared/errors.js';
 
 export class ToolTurns {
   #open = new Map<string, string>(); // call id → its path, still unanswered

@@ -1,6 +1,6 @@
 // Tool definitions and the tool choice, from any format's spelling to the internal form, with the checks
 // they share (422). Pure.
-import { apiError } from '../errors.js';
+import { apiError } from '../shared/errors.js';
 import type { JsonSchema, ToolChoice, ToolDefinition } from '../generation/types.js';
 
 export const MAX_TOOLS = 128;

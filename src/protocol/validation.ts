@@ -1,7 +1,7 @@
 // From a zod failure to the error table: which issue counts, with which code, at which path. Shape errors
 // (400) come before content errors (422), whatever the order zod found them in.
 import type { z } from 'zod';
-import { apiError, ERROR_CODES, type ApiError, type ErrorCode } from '../errors.js';
+import { apiError, ERROR_CODES, type ApiError, type ErrorCode } from '../shared/errors.js';
 import { checkedAhead, FAULTY, MAX_FAULTY_ENTRIES } from './checked-ahead.js';
 
 type Issue = z.core.$ZodIssue;

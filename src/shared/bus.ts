@@ -13,10 +13,10 @@ export interface BusTopics {
   'operator.changed': { message: Record<string, never>; answer: void };
   /** A thread has begun to load a model that rested, or has given one up (src/engine/residency.ts): the others do so too. */
   'model.resides': { message: { model: string; rests: boolean }; answer: void };
-  /** The models that the asked thread fetches or has fetched (src/operator/pulls.ts). */
+  /** The models that the asked thread fetches or has fetched (src/dashboard/admin/pulls.ts). */
   'pulls.list': { message: Record<string, never>; answer: readonly ModelPull[] };
   'pulls.stop': { message: { id: string }; answer: void };
-  /** Stops the tuning run if the asked thread has begun it (src/operator/tunings.ts). */
+  /** Stops the tuning run if the asked thread has begun it (src/dashboard/admin/tunings.ts). */
   'tuning.stop': { message: { id: string }; answer: void };
   /** Cancels the background response if it runs on the asked thread; true when that is done and it is stored. */
   'response.cancel': { message: { id: string }; answer: boolean };
@@ -24,7 +24,7 @@ export interface BusTopics {
   'response.running': { message: { organizationId: string; id: string; foreground: boolean }; answer: boolean };
   /** New events of a background response are in its log; `ended`: these were the last, `end` the very last. */
   'response.logged': { message: { id: string; ended: boolean; end?: readonly StoredEvent[] }; answer: void };
-  /** The data folder's database takes no writes any more (src/storage/lmdb-writes.ts): no thread acknowledges one from here on. */
+  /** The data folder's database takes no writes any more (src/storage/lmdb/writes.ts): no thread acknowledges one from here on. */
   'storage.failed': { message: { reason: string }; answer: void };
   /** Metrics of the asked thread, as prom-client's JSON. */
   'metrics.collect': { message: Record<string, never>; answer: unknown };

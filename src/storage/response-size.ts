@@ -1,8 +1,8 @@
 // What stored items count towards the length of a chain: their text, in characters, and something for each
 // part, since many small ones cost time too. Pure.
 
-import { apiError } from '../errors.js';
-import type { ApiError } from '../errors.js';
+import { apiError } from '../shared/errors.js';
+import type { ApiError } from '../shared/errors.js';
 
 /** What may be read of a chain: far more than any context holds, and little enough to be read in one go. */
 export const MAX_CHAIN_SIZE = 64 * 1024 * 1024;

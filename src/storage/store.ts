@@ -2,7 +2,7 @@
 // lmdb-store.ts. What implements the ports of docs/internals/storage.md is built on it; a store for several machines implements
 // the ports, not this.
 
-import { ApiError, apiError } from '../errors.js';
+import { ApiError, apiError } from '../shared/errors.js';
 
 export type Key = string | (string | number)[];
 

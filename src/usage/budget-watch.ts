@@ -4,10 +4,10 @@
 import { monthName, monthNumber } from '../admission/month-use.js';
 import type { Members } from '../accounts/members.js';
 import type { Organizations } from '../accounts/organizations.js';
-import { budgetLetter } from '../mail/letters.js';
-import type { Mailer } from '../mail/mailer.js';
+import { budgetLetter } from '../accounts/mail/letters.js';
+import type { Mailer } from '../accounts/mail/mailer.js';
 import type { Log } from '../telemetry/types.js';
-import type { PriceTable } from '../wire/dashboard.js';
+import type { PriceTable } from '../shared/wire/dashboard.js';
 import type { Budget, BudgetStore } from './budget-store.js';
 import type { PriceStore } from './price-store.js';
 import { HOUR_MS } from './sums.js';

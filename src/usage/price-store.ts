@@ -1,7 +1,7 @@
 // What tokens cost, as operators have said: a port, see docs/internals/storage.md. Prices hold for what was used before, too.
 
 import type { AuditNote } from '../accounts/audit.js';
-import type { ModelPrice, PriceTable } from '../wire/dashboard.js';
+import type { ModelPrice, PriceTable } from '../shared/wire/dashboard.js';
 import type { UsageSums } from './sums.js';
 
 export interface PriceStore {

@@ -9,7 +9,7 @@ import type { LookupFunction } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isPublicAddress } from '../generation/images/public-address.js';
 import { isLocalName, resolveHost } from '../shared/resolve-host.js';
-import { VERSION } from '../version.js';
+import { VERSION } from '../shared/version.js';
 
 export interface WebhookSettings {
   /** Addresses of the public internet alone. */

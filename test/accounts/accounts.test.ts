@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
 import type { Accounts } from '../../src/accounts/accounts.js';
-import { openAccounts } from '../../src/accounts/lmdb-directory.js';
+import { openAccounts } from '../../src/storage/lmdb/accounts/directory.js';
 import { keyObject } from '../../src/accounts/keys.js';
-import { permit } from '../../src/identity/permissions.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
+import { permit } from '../../src/shared/permissions.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { eventually } from '../e2e/monolith.js';
 
 function folder(t: Test): string {
@@ -80,8 +80,8 @@ t.test('what another process writes is seen within 5 s', async (t) => {
   // A second environment on the same folder, as `monolith keys` opens one.
   const { execFileSync } = await import('node:child_process');
   const script = (call: string): string => `
-    import { openStore } from ${JSON.stringify(new URL('../../src/storage/lmdb-store.js', import.meta.url).href)};
-    import { openAccounts } from ${JSON.stringify(new URL('../../src/accounts/lmdb-directory.js', import.meta.url).href)};
+    import { openStore } from ${JSON.stringify(new URL('../../src/storage/lmdb/lmdb-store.js', import.meta.url).href)};
+    import { openAccounts } from ${JSON.stringify(new URL('../../src/storage/lmdb/accounts/directory.js', import.meta.url).href)};
     const store = await openStore(${JSON.stringify(path)});
     const accounts = openAccounts(store);
     ${call}

@@ -11,12 +11,12 @@ import { MAX_ACTIVE_KEYS } from '../../src/accounts/api-keys.js';
 import type { Actor } from '../../src/accounts/audit.js';
 import { AccountChanges } from '../../src/accounts/changes.js';
 import { keyObject } from '../../src/accounts/keys.js';
-import { MembershipTable } from '../../src/accounts/lmdb/membership-table.js';
-import { LmdbDirectory, openAccounts } from '../../src/accounts/lmdb-directory.js';
+import { MembershipTable } from '../../src/storage/lmdb/accounts/membership-table.js';
+import { LmdbDirectory, openAccounts } from '../../src/storage/lmdb/accounts/directory.js';
 import type { KeyRecord } from '../../src/accounts/keys.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import type { Store } from '../../src/storage/store.js';
-import type { Role } from '../../src/wire/dashboard.js';
+import type { Role } from '../../src/shared/wire/dashboard.js';
 
 const ACTOR: Actor = { type: 'user', id: 'user_1', email: 'a@example.com', ip: '127.0.0.1' };
 

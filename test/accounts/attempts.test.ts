@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { LmdbAttempts } from '../../src/accounts/lmdb-attempts.js';
-import { LmdbEngineHolds } from '../../src/operator/lmdb-engine-holds.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
+import { LmdbAttempts } from '../../src/storage/lmdb/accounts/attempts.js';
+import { LmdbEngineHolds } from '../../src/storage/lmdb/dashboard/engine-holds.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import type { Store } from '../../src/storage/store.js';
 import { attemptsClockTests } from './attempts.js';
 

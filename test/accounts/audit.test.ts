@@ -2,8 +2,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { LmdbAuditLog } from '../../src/accounts/lmdb-audit-log.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
+import { LmdbAuditLog } from '../../src/storage/lmdb/accounts/audit-log.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { auditLogTests } from './audit-log.js';
 
 auditLogTests(async (t) => {

@@ -2,8 +2,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { LmdbDirectory } from '../../src/accounts/lmdb-directory.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
+import { LmdbDirectory } from '../../src/storage/lmdb/accounts/directory.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { directoryTests } from './directory-ports.js';
 
 directoryTests(async (t) => {

@@ -5,13 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { addressGroup, ATTEMPTS_MS, MAX_ATTEMPTS } from '../../src/accounts/attempts.js';
-import { LmdbAuditLog } from '../../src/accounts/lmdb-audit-log.js';
+import { LmdbAuditLog } from '../../src/storage/lmdb/accounts/audit-log.js';
 import type { Invite } from '../../src/accounts/invites.js';
-import { InviteTable } from '../../src/accounts/lmdb/invite-table.js';
-import { OrganizationTable } from '../../src/accounts/lmdb/organization-table.js';
-import { TokenTable } from '../../src/accounts/lmdb/token-table.js';
-import { UserTable } from '../../src/accounts/lmdb/user-table.js';
-import { LmdbAttempts } from '../../src/accounts/lmdb-attempts.js';
+import { InviteTable } from '../../src/storage/lmdb/accounts/invite-table.js';
+import { OrganizationTable } from '../../src/storage/lmdb/accounts/organization-table.js';
+import { TokenTable } from '../../src/storage/lmdb/accounts/token-table.js';
+import { UserTable } from '../../src/storage/lmdb/accounts/user-table.js';
+import { LmdbAttempts } from '../../src/storage/lmdb/accounts/attempts.js';
 import {
   checkBelonging,
   checkMembers,

@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { LmdbDirectory } from '../../src/accounts/lmdb-directory.js';
+import { LmdbDirectory } from '../../src/storage/lmdb/accounts/directory.js';
 import { Accounts } from '../../src/accounts/accounts.js';
 import { AccountChanges } from '../../src/accounts/changes.js';
 import { KeyCache } from '../../src/accounts/key-cache.js';
 import { keyDigest } from '../../src/accounts/keys.js';
 import type { KeyStore } from '../../src/accounts/key-store.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 
 type Looked = Pick<KeyStore, 'find' | 'noteLastUsed'>;
 

@@ -1,7 +1,7 @@
 // Accounts over a real PostgreSQL: what every Directory and AuditLog promises, by processes that share one database.
 import t, { type Test } from 'tap';
-import { PostgresAttempts } from '../../src/accounts/postgres/attempts.js';
-import { PostgresDirectory } from '../../src/accounts/postgres/directory.js';
+import { PostgresAttempts } from '../../src/storage/postgres/accounts/attempts.js';
+import { PostgresDirectory } from '../../src/storage/postgres/accounts/directory.js';
 import { PostgresClockRecords } from '../../src/storage/postgres/clock-record.js';
 import { clockGuardTests } from '../storage/clock-guard.js';
 import { databaseFor, postgresFor } from '../support/databases.js';

@@ -5,14 +5,14 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { MAX_ATTEMPTS } from '../../src/accounts/attempts.js';
 import type { Actor } from '../../src/accounts/audit.js';
-import { LmdbDirectory } from '../../src/accounts/lmdb-directory.js';
+import { LmdbDirectory } from '../../src/storage/lmdb/accounts/directory.js';
 import { RECOVERY_CODES, SecondFactorCodes } from '../../src/accounts/second-factor-codes.js';
 import { SignInTickets, TICKET_MS } from '../../src/accounts/sign-in-tickets.js';
 import { codeAt, stepAt } from '../../src/accounts/totp.js';
 import type { User } from '../../src/accounts/users.js';
-import { KeyRing } from '../../src/sealing/key-ring.js';
-import { SecretBox } from '../../src/sealing/secret-box.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
+import { KeyRing } from '../../src/accounts/sealing/key-ring.js';
+import { SecretBox } from '../../src/accounts/sealing/secret-box.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 
 const OLD = new Uint8Array(32).fill(1);
 const NEW = new Uint8Array(32).fill(2);

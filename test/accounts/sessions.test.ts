@@ -2,9 +2,9 @@
 // of accounts that last for a while.
 import t from 'tap';
 import { ATTEMPTS_MS, MAX_ATTEMPTS, tooMany } from '../../src/accounts/attempts.js';
-import { LmdbAttempts } from '../../src/accounts/lmdb-attempts.js';
-import { SessionTable } from '../../src/accounts/lmdb/session-table.js';
-import { TokenTable } from '../../src/accounts/lmdb/token-table.js';
+import { LmdbAttempts } from '../../src/storage/lmdb/accounts/attempts.js';
+import { SessionTable } from '../../src/storage/lmdb/accounts/session-table.js';
+import { TokenTable } from '../../src/storage/lmdb/accounts/token-table.js';
 import {
   csrfToken,
   isCookie,

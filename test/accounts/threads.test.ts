@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
-import { LmdbAttempts } from '../../src/accounts/lmdb-attempts.js';
+import { LmdbAttempts } from '../../src/storage/lmdb/accounts/attempts.js';
 import { keyDigest } from '../../src/accounts/keys.js';
-import { LmdbDirectory } from '../../src/accounts/lmdb-directory.js';
-import { SessionTable } from '../../src/accounts/lmdb/session-table.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
+import { LmdbDirectory } from '../../src/storage/lmdb/accounts/directory.js';
+import { SessionTable } from '../../src/storage/lmdb/accounts/session-table.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import type { Elsewhere } from './written-elsewhere.js';
 
 for (const what of ['session', 'key', 'way in of the operator token'] as const) {

@@ -1,8 +1,8 @@
 // A thread that makes a key and a session in the folder it is given, once it is told to, and says when both are on disk.
 import { parentPort, workerData } from 'node:worker_threads';
-import { LmdbDirectory } from '../../src/accounts/lmdb-directory.js';
-import { SessionTable } from '../../src/accounts/lmdb/session-table.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
+import { LmdbDirectory } from '../../src/storage/lmdb/accounts/directory.js';
+import { SessionTable } from '../../src/storage/lmdb/accounts/session-table.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 
 export interface Elsewhere {
   path: string;

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { LoopTime } from '../../src/admission/loop-time.js';
-import { ApiError } from '../../src/errors.js';
+import { ApiError } from '../../src/shared/errors.js';
 
 /** Milliseconds that a refusal asks to wait; 0: there is none. */
 function wait(time: LoopTime, organizationId: string): number {

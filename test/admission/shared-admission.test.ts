@@ -9,7 +9,7 @@ import { openAdmission, type OpenOptions } from '../../src/admission/open-admiss
 import { SCRIPTS } from '../../src/admission/shared/scripts.js';
 import type { CountersNews } from '../../src/admission/shared/shared-admission.js';
 import { configWith } from '../../src/config/load.js';
-import { ApiError } from '../../src/errors.js';
+import { ApiError } from '../../src/shared/errors.js';
 import { eventually } from '../e2e/monolith.js';
 import { freePort } from '../support/free-port.js';
 import { startRedis, withoutRedis, type OwnRedis } from '../support/redis.js';

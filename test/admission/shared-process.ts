@@ -4,7 +4,7 @@ import type { Limited, Reservation } from '../../src/admission/admission.js';
 import { COUNTER_BYTES } from '../../src/admission/counter-memory.js';
 import { openAdmission } from '../../src/admission/open-admission.js';
 import { configWith } from '../../src/config/load.js';
-import { ApiError } from '../../src/errors.js';
+import { ApiError } from '../../src/shared/errors.js';
 
 /** Asks for `rounds` requests one after the other in each of `lanes`, and holds each for `holdMs`; 0: to the end. */
 export interface Order {

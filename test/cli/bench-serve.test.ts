@@ -8,10 +8,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { StandInServer } from '../../bench/lib/stand-in-server.js';
-import type { LoadReport } from '../../src/loadtest/report/report.js';
+import type { LoadReport } from '../../src/bench/load/report/report.js';
 import { givenIn, wantedOf } from '../../src/cli/bench-serve-flags.js';
-import { apiUrl, prepare } from '../../src/loadtest/prepare.js';
-import type { Target } from '../../src/loadtest/types.js';
+import { apiUrl, prepare } from '../../src/bench/load/prepare.js';
+import type { Target } from '../../src/bench/load/types.js';
 import { embeddedModel, eventually, main, startMonolith } from '../e2e/monolith.js';
 
 t.setTimeout(300_000); // for a busy machine

@@ -8,14 +8,14 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { openAccounts } from '../../src/accounts/lmdb-directory.js';
-import { LmdbAuditLog } from '../../src/accounts/lmdb-audit-log.js';
+import { openAccounts } from '../../src/storage/lmdb/accounts/directory.js';
+import { LmdbAuditLog } from '../../src/storage/lmdb/accounts/audit-log.js';
 import { keyStatus } from '../../src/accounts/keys.js';
 import { accountsOf, ChatKey } from '../../src/cli/chat-key.js';
 import { commandName } from '../../src/cli/command-name.js';
 import { configWith } from '../../src/config/load.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
-import { VERSION } from '../../src/version.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
+import { VERSION } from '../../src/shared/version.js';
 import { packageRoot } from '../../src/engine/load-addon.js';
 import { embeddedModel, eventually, main, startMonolith } from '../e2e/monolith.js';
 

@@ -5,8 +5,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { LmdbDirectory } from '../../src/accounts/lmdb-directory.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
+import { LmdbDirectory } from '../../src/storage/lmdb/accounts/directory.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { main } from '../e2e/monolith.js';
 
 t.setTimeout(300_000); // for a busy machine

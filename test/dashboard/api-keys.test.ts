@@ -11,7 +11,7 @@ import type {
   InviteObject,
   ListPage,
   Role,
-} from '../../src/wire/dashboard.js';
+} from '../../src/shared/wire/dashboard.js';
 
 t.setTimeout(300_000); // for a busy machine
 

@@ -1,6 +1,6 @@
 // Another site's page cannot change anything with the cookie of who is signed in here.
 import t from 'tap';
-import type { Me } from '../../src/wire/dashboard.js';
+import type { Me } from '../../src/shared/wire/dashboard.js';
 import { PASSWORD } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 

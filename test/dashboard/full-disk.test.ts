@@ -4,7 +4,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { packageRoot } from '../../src/engine/load-addon.js';
-import type { ApiKeyObject, InviteObject, Me } from '../../src/wire/dashboard.js';
+import type { ApiKeyObject, InviteObject, Me } from '../../src/shared/wire/dashboard.js';
 import { dataFolder } from '../e2e/stored-server.js';
 import { dashboardClient, PASSWORD, refusal } from '../support/dashboard-client.js';
 import { startScripted } from '../support/script-model.js';

@@ -1,6 +1,6 @@
 // …/limits: what holds and what is taken, now; changes by an operator act at once.
 import t from 'tap';
-import type { CreatedApiKey, LimitsObject } from '../../src/wire/dashboard.js';
+import type { CreatedApiKey, LimitsObject } from '../../src/shared/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';

@@ -1,9 +1,9 @@
 // Organizations, who belongs to them, invitations, the audit log, and what nobody else gets to see.
 import t from 'tap';
 import { finishDeletions } from '../../src/accounts/delete-organization.js';
-import { OrganizationTable } from '../../src/accounts/lmdb/organization-table.js';
+import { OrganizationTable } from '../../src/storage/lmdb/accounts/organization-table.js';
 import { configWith } from '../../src/config/load.js';
-import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
+import { openResponseStore } from '../../src/storage/lmdb/responses/open-response-store.js';
 import type {
   AuditEntry,
   InviteObject,
@@ -12,7 +12,7 @@ import type {
   MemberObject,
   OrganizationObject,
   Role,
-} from '../../src/wire/dashboard.js';
+} from '../../src/shared/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import type { DashboardClient } from '../support/dashboard-client.js';

@@ -8,7 +8,7 @@ import type {
   Me,
   SecondFactorProposal,
   RecoveryCodes,
-} from '../../src/wire/dashboard.js';
+} from '../../src/shared/wire/dashboard.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import type { DashboardClient } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';

@@ -10,7 +10,7 @@ import type {
   Me,
   RecoveryCodes,
   SecondFactorProposal,
-} from '../../src/wire/dashboard.js';
+} from '../../src/shared/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { SMTPServer } from 'smtp-server';
 import type { AddressInfo } from 'node:net';
-import type { InviteObject, Me } from '../../src/wire/dashboard.js';
+import type { InviteObject, Me } from '../../src/shared/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';

@@ -1,7 +1,7 @@
 // What tokens cost: operators say it, usage and its table show it, by the prices of now.
 import t from 'tap';
 import OpenAI from 'openai';
-import type { AuditEntry, CreatedApiKey, ListPage, PriceTable, UsagePage } from '../../src/wire/dashboard.js';
+import type { AuditEntry, CreatedApiKey, ListPage, PriceTable, UsagePage } from '../../src/shared/wire/dashboard.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';

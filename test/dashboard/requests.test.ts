@@ -8,7 +8,7 @@ import type {
   OrganizationObject,
   RequestDetail,
   RequestObject,
-} from '../../src/wire/dashboard.js';
+} from '../../src/shared/wire/dashboard.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';

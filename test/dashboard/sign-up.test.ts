@@ -1,6 +1,6 @@
 // Who may sign up, who becomes the operator, and what a sign-up leaves.
 import t from 'tap';
-import type { DashboardStatus, InviteObject, InvitePreview, Me } from '../../src/wire/dashboard.js';
+import type { DashboardStatus, InviteObject, InvitePreview, Me } from '../../src/shared/wire/dashboard.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import type { SignedUp } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';

@@ -10,7 +10,7 @@ import type {
   ListPage,
   StoredConversation,
   StoredResponseObject,
-} from '../../src/wire/dashboard.js';
+} from '../../src/shared/wire/dashboard.js';
 import { conversationOf } from '../../src/dashboard/api/stored-conversation.js';
 import type { ChainedResponse } from '../../src/storage/response-store.js';
 import { refusal } from '../support/dashboard-client.js';

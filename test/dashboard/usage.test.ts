@@ -1,6 +1,6 @@
 // …/usage and …/usage.csv: the query's forms and bounds, pages, the table for spreadsheets.
 import t from 'tap';
-import type { UsagePage } from '../../src/wire/dashboard.js';
+import type { UsagePage } from '../../src/shared/wire/dashboard.js';
 import { csvField } from '../../src/dashboard/api/usage.js';
 import { HOUR_MS } from '../../src/usage/sums.js';
 import { dataFolder, inside } from '../e2e/stored-server.js';

@@ -5,8 +5,8 @@ import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
 import { zodOutputFormat } from '@anthropic-ai/sdk/helpers/zod';
 import t from 'tap';
 import { z } from 'zod';
-import { KeyRing } from '../../src/sealing/key-ring.js';
-import { KeySealer } from '../../src/sealing/key-sealer.js';
+import { KeyRing } from '../../src/accounts/sealing/key-ring.js';
+import { KeySealer } from '../../src/accounts/sealing/key-sealer.js';
 import { said, startScripted } from '../support/script-model.js';
 
 t.setTimeout(300_000); // for a busy machine

@@ -1,7 +1,7 @@
 // Spoilt requests to everything that takes a body: each is answered in JSON, in its path's shape, with a status
 // and a code of the table; the server goes on, and nothing of them stays behind.
 import t from 'tap';
-import { ERROR_CODES, ERROR_TYPES } from '../../src/errors.js';
+import { ERROR_CODES, ERROR_TYPES } from '../../src/shared/errors.js';
 import { randomFrom } from '../support/random.js';
 import { startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';

@@ -1,7 +1,7 @@
 // What benchmark and evaluation tools send, byte for byte as their sources make it, and what they read of the answers. They
 // are Python programs and are not run here: these are replays, each named after its tool and the function that it follows.
 import t from 'tap';
-import { publishedAnswers } from '../../src/openapi/document.js';
+import { publishedAnswers } from '../../src/protocol/openapi/document.js';
 import { startScripted } from '../support/script-model.js';
 import { root } from './monolith.js';
 

@@ -7,8 +7,8 @@ import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import t from 'tap';
 import { configWith } from '../../src/config/load.js';
-import type { DashboardModel } from '../../src/wire/dashboard.js';
-import { startServer } from '../../src/server.js';
+import type { DashboardModel } from '../../src/shared/wire/dashboard.js';
+import { startServer } from '../../src/server/server.js';
 import { writeScriptModel } from '../support/script-model.js';
 
 t.setTimeout(300_000); // for a busy machine

@@ -1,7 +1,7 @@
 // Conversations far longer than any context, shortened for the model, of many requests at once: what was read is let go as soon
 // as the prompt is made, and what is to be stored counts as long as it is kept, or a hundred of them would be the end of the heap.
 import t from 'tap';
-import type { StoredConversation } from '../../src/wire/dashboard.js';
+import type { StoredConversation } from '../../src/shared/wire/dashboard.js';
 import { dashboardClient } from '../support/dashboard-client.js';
 import { startMonolith, type Monolith } from './monolith.js';
 

@@ -2,7 +2,7 @@
 // it has begun. The engine reads a clock that began with the machine, so the limit is set below what that shows. The
 // same with the clock at its beginning and near its end is in test/native/engine/engine_fairness_test.cc.
 import t from 'tap';
-import { openAccounts } from '../../src/accounts/lmdb-directory.js';
+import { openAccounts } from '../../src/storage/lmdb/accounts/directory.js';
 import type { Organization } from '../../src/accounts/keys.js';
 import { said, startScripted } from '../support/script-model.js';
 import { dataFolder, inside } from './stored-server.js';

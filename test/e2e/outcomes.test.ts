@@ -2,7 +2,7 @@
 // which has left long before most of what goes wrong, in all formats and on every way.
 import t, { type Test } from 'tap';
 import { readEvents } from '../../src/dashboard/web/src/live/event-reader.js';
-import type { CreatedApiKey, LiveSample } from '../../src/wire/dashboard.js';
+import type { CreatedApiKey, LiveSample } from '../../src/shared/wire/dashboard.js';
 import { dashboardClient } from '../support/dashboard-client.js';
 import { startScripted } from '../support/script-model.js';
 import { Connection } from '../support/web-socket.js';

@@ -6,7 +6,7 @@ import { mismatch, openResponsesEvents } from '../support/open-api.js';
 import { said, startScripted } from '../support/script-model.js';
 import { ask, events } from '../support/wire.js';
 import { eventually } from './monolith.js';
-import type { Head } from '../../src/storage/lmdb/response-tables.js';
+import type { Head } from '../../src/storage/lmdb/responses/response-tables.js';
 import type { FinishedUsage } from '../../src/shared/usage-sink.js';
 import { dataFolder, inside } from './stored-server.js';
 

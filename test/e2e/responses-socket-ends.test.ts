@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { configWith } from '../../src/config/load.js';
-import { startServer } from '../../src/server.js';
+import { startServer } from '../../src/server/server.js';
 import { writeScriptModel } from '../support/script-model.js';
 import { Connection, resourceOf } from '../support/web-socket.js';
 import { eventually } from './monolith.js';

@@ -3,8 +3,8 @@
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
 import type { Organization } from '../../src/accounts/keys.js';
-import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
-import type { Head } from '../../src/storage/lmdb/response-tables.js';
+import { openResponseStore } from '../../src/storage/lmdb/responses/open-response-store.js';
+import type { Head } from '../../src/storage/lmdb/responses/response-tables.js';
 import { message, record } from '../storage/records.js';
 import { mismatch, openResponsesEvents } from '../support/open-api.js';
 import { said, startScripted } from '../support/script-model.js';

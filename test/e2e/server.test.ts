@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import Anthropic from '@anthropic-ai/sdk';
 import t from 'tap';
 import { configWith } from '../../src/config/load.js';
-import { startServer } from '../../src/server.js';
+import { startServer } from '../../src/server/server.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
 import { embeddedModel } from './monolith.js';
 

@@ -2,7 +2,7 @@
 // against our own (openapi.json): each answer, each event, each error.
 import t, { type Test } from 'tap';
 import type { z } from 'zod';
-import { publishedAnswers } from '../../src/openapi/document.js';
+import { publishedAnswers } from '../../src/protocol/openapi/document.js';
 import { mismatch, openResponsesEvents } from '../support/open-api.js';
 import { startScripted } from '../support/script-model.js';
 import { ask, events, get, post, type WireEvent } from '../support/wire.js';

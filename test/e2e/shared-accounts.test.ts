@@ -10,7 +10,7 @@ import type {
   RecoveryCodes,
   SecondFactorProposal,
   UsageRowObject,
-} from '../../src/wire/dashboard.js';
+} from '../../src/shared/wire/dashboard.js';
 import { dashboardClient, PASSWORD, refusal, type DashboardClient } from '../support/dashboard-client.js';
 import { codeOf, roomInStep } from '../support/one-time-codes.js';
 import { leaveOutIf } from '../support/needed-programs.js';

@@ -2,7 +2,7 @@
 // background, on WebSockets, in the middle of a body. Afterwards nothing is left of them: no place, no sequence, no page.
 import t from 'tap';
 import { WebSocket } from 'ws';
-import type { CreatedApiKey, LimitsObject } from '../../src/wire/dashboard.js';
+import type { CreatedApiKey, LimitsObject } from '../../src/shared/wire/dashboard.js';
 import { openOwned } from '../support/owned-server.js';
 import { Traffic } from '../soak/traffic.js';
 import { eventually } from './monolith.js';

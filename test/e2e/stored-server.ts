@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { NewKey } from '../../src/accounts/api-keys.js';
 import type { Organization } from '../../src/accounts/keys.js';
-import { openAccounts } from '../../src/accounts/lmdb-directory.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
+import { openAccounts } from '../../src/storage/lmdb/accounts/directory.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import type { Store } from '../../src/storage/store.js';
 
 export function dataFolder(): { path: string; remove(): void } {

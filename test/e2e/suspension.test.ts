@@ -11,7 +11,7 @@ import OpenAI from 'openai';
 import t from 'tap';
 import type { Test } from 'tap';
 import { configWith } from '../../src/config/load.js';
-import { startServer } from '../../src/server.js';
+import { startServer } from '../../src/server/server.js';
 import { writeScriptModel } from '../support/script-model.js';
 import { Connection, handshakeStatus } from '../support/web-socket.js';
 import { eventually } from './monolith.js';

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import t from 'tap';
-import type { CreatedApiKey, LimitsObject, UsagePage, UsageRowObject } from '../../src/wire/dashboard.js';
+import type { CreatedApiKey, LimitsObject, UsagePage, UsageRowObject } from '../../src/shared/wire/dashboard.js';
 import { dashboardClient } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { startScripted } from '../support/script-model.js';

@@ -1,6 +1,6 @@
 // Image files, as bytes: refused with a declared error before their pixels are made, or decoded to as many as their headers say.
 import { decodeImage, decodeRgb } from '../../src/generation/images/decode-image.js';
-import { apiError, ApiError } from '../../src/errors.js';
+import { apiError, ApiError } from '../../src/shared/errors.js';
 import { checkMessage, insist, type Target } from './target.js';
 
 const MOST_PIXELS = 1 << 18;

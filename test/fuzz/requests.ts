@@ -13,9 +13,9 @@ import {
   toCreate,
   withStreamId,
 } from '../../src/protocol/responses/socket-message.js';
-import { KeyRing } from '../../src/sealing/key-ring.js';
-import { KeySealer } from '../../src/sealing/key-sealer.js';
-import { apiError } from '../../src/errors.js';
+import { KeyRing } from '../../src/accounts/sealing/key-ring.js';
+import { KeySealer } from '../../src/accounts/sealing/key-sealer.js';
+import { apiError } from '../../src/shared/errors.js';
 import { declared, insist, type Target } from './target.js';
 
 const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m', 'other']);

@@ -1,6 +1,6 @@
 // What a fuzz target is: a function of any bytes at all that throws where something that must hold does not. The fuzzer
 // (scripts/fuzz) and the tests (replay.test.ts) run the same one. See docs/internals/fuzzing.md.
-import { ApiError } from '../../src/errors.js';
+import { ApiError } from '../../src/shared/errors.js';
 
 export interface Target {
   /** To begin with, before there is a corpus. */

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import sharp from 'sharp';
 import t from 'tap';
 import { configWith } from '../../src/config/load.js';
-import { ApiError } from '../../src/errors.js';
+import { ApiError } from '../../src/shared/errors.js';
 import type { FetchWorld } from '../../src/generation/images/fetch-image.js';
 import { decodeRgb } from '../../src/generation/images/decode-image.js';
 import { ImageBudget } from '../../src/generation/images/held-images.js';

@@ -7,10 +7,10 @@ import {
   errorHeaders,
   messagesErrorBody,
   toApiError,
-} from '../../src/errors.js';
+} from '../../src/shared/errors.js';
 import { hostName } from '../../src/http/hosts.js';
 import { wireShape } from '../../src/http/shape.js';
-import * as ids from '../../src/ids.js';
+import * as ids from '../../src/shared/ids.js';
 
 t.test('the two bodies', (t) => {
   const error = apiError('value_out_of_range', 'temperature must be between 0 and 2.', 'temperature');

@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { WebSocket } from 'ws';
-import type { Identity } from '../../src/identity/identity.js';
+import type { Identity } from '../../src/shared/identity.js';
 import { eventually } from '../e2e/monolith.js';
 import { echoRoutes, errorOf, startRoutes } from './running-server.js';
 

@@ -3,8 +3,8 @@
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import t from 'tap';
-import { apiError, ERROR_CODES } from '../../src/errors.js';
-import type { ErrorCode } from '../../src/errors.js';
+import { apiError, ERROR_CODES } from '../../src/shared/errors.js';
+import type { ErrorCode } from '../../src/shared/errors.js';
 import { startRoutes } from './running-server.js';
 
 let next: { code: ErrorCode; retryAfterMs?: number }[] = [];

@@ -4,7 +4,7 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 import t from 'tap';
 import { WebSocket } from 'ws';
 import type { ClientOptions } from 'ws';
-import { apiError } from '../../src/errors.js';
+import { apiError } from '../../src/shared/errors.js';
 import { CLOSE } from '../../src/http/socket.js';
 import type { ServerSocket, SocketListener, SocketRoute, SocketTurn } from '../../src/http/socket.js';
 import { echoRoutes, startRoutes } from './running-server.js';

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { setImmediate as nextIteration, setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { WebSocket } from 'ws';
-import type { Identity } from '../../src/identity/identity.js';
+import type { Identity } from '../../src/shared/identity.js';
 import type { Route } from '../../src/http/exchange.js';
 import type { SocketRoute } from '../../src/http/socket.js';
 import { StartQueue } from '../../src/http/start-queue.js';

@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { apiError } from '../../src/errors.js';
+import { apiError } from '../../src/shared/errors.js';
 import type { EventStream, Exchange, Route } from '../../src/http/exchange.js';
 import { eventually } from '../e2e/monolith.js';
 import { startRoutes } from './running-server.js';

@@ -1,7 +1,7 @@
 // What a server that was killed and started again must have: all that was acknowledged, and nothing in part.
 import { isDeepStrictEqual } from 'node:util';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { LimitsObject } from '../../src/wire/dashboard.js';
+import type { LimitsObject } from '../../src/shared/wire/dashboard.js';
 import { inside } from '../e2e/stored-server.js';
 import { eventsOf, usageOf, type Target } from './load.js';
 import { isTerminal, type KnownKey, type KnownResponse, type Ledger, type Resource } from './ledger.js';

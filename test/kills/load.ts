@@ -1,7 +1,7 @@
 // Clients of a server that is to be killed. Whatever is acknowledged to one of them goes into the ledger; what is under
 // way when the connection breaks is nobody's. Each client draws from a seed of its own.
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { CreatedApiKey, UsagePage } from '../../src/wire/dashboard.js';
+import type { CreatedApiKey, UsagePage } from '../../src/shared/wire/dashboard.js';
 import type { DashboardClient } from '../support/dashboard-client.js';
 import { randomFrom, type Random } from '../support/random.js';
 import { isTerminal, type KnownResponse, type Ledger, type Resource, type Spent } from './ledger.js';

@@ -4,9 +4,9 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { checkWhole } from '../../src/storage/database-file.js';
-import { databasePath } from '../../src/storage/lmdb-store.js';
-import type { CreatedApiKey } from '../../src/wire/dashboard.js';
+import { checkWhole } from '../../src/storage/lmdb/database-file.js';
+import { databasePath } from '../../src/storage/lmdb/lmdb-store.js';
+import type { CreatedApiKey } from '../../src/shared/wire/dashboard.js';
 import { dashboardClient, type DashboardClient } from '../support/dashboard-client.js';
 import { randomFrom, type Random } from '../support/random.js';
 import { writeScriptModel } from '../support/script-model.js';

@@ -1,6 +1,6 @@
 // What must be true of the tables of stored responses at any moment, with the server running or killed: all of it is read on one
 // state of the database.
-import { ResponseTables, listKey } from '../../src/storage/lmdb/response-tables.js';
+import { ResponseTables, listKey } from '../../src/storage/lmdb/responses/response-tables.js';
 import type { Key, Store } from '../../src/storage/store.js';
 
 const first = (key: Key): string => (typeof key === 'string' ? key : (key as readonly string[])[0]) as string;

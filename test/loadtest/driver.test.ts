@@ -5,11 +5,11 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { StandInServer } from '../../bench/lib/stand-in-server.js';
 import type { StandIn } from '../../bench/lib/stand-in-server.js';
-import { arrivalTimes } from '../../src/loadtest/arrivals.js';
-import { runLoad } from '../../src/loadtest/driver.js';
-import { summarize } from '../../src/loadtest/summary.js';
-import { UNMEASURED } from '../../src/loadtest/text-maker.js';
-import type { LoadRun, WorkloadSpec } from '../../src/loadtest/types.js';
+import { arrivalTimes } from '../../src/bench/load/arrivals.js';
+import { runLoad } from '../../src/bench/load/driver.js';
+import { summarize } from '../../src/bench/load/summary.js';
+import { UNMEASURED } from '../../src/bench/load/text-maker.js';
+import type { LoadRun, WorkloadSpec } from '../../src/bench/load/types.js';
 
 const SYNTHETIC: WorkloadSpec = {
   kind: 'synthetic',

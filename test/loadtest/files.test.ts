@@ -5,12 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import type { Test } from 'tap';
-import { readBurstGpt } from '../../src/loadtest/files/burst-gpt.js';
-import { jsonElements } from '../../src/loadtest/files/json-elements.js';
-import { readMooncake } from '../../src/loadtest/files/mooncake.js';
-import { readShareGpt } from '../../src/loadtest/files/share-gpt.js';
-import { WORDS } from '../../src/loadtest/text-maker.js';
-import { openWorkload } from '../../src/loadtest/workload.js';
+import { readBurstGpt } from '../../src/bench/load/files/burst-gpt.js';
+import { jsonElements } from '../../src/bench/load/files/json-elements.js';
+import { readMooncake } from '../../src/bench/load/files/mooncake.js';
+import { readShareGpt } from '../../src/bench/load/files/share-gpt.js';
+import { WORDS } from '../../src/bench/load/text-maker.js';
+import { openWorkload } from '../../src/bench/load/workload.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'monolith-loads-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));

@@ -1,12 +1,12 @@
 // Objectives as they are written, and what keeps them; figures of samples against ones reckoned by hand.
 
 import t from 'tap';
-import { ascending, distributionOf, percentileOf, repeatedOf } from '../../src/loadtest/distribution.js';
-import { isGood, judge, parseObjectives, showObjective } from '../../src/loadtest/objectives.js';
-import { drawLength, parseLengths } from '../../src/loadtest/lengths.js';
+import { ascending, distributionOf, percentileOf, repeatedOf } from '../../src/bench/load/distribution.js';
+import { isGood, judge, parseObjectives, showObjective } from '../../src/bench/load/objectives.js';
+import { drawLength, parseLengths } from '../../src/bench/load/lengths.js';
 import { drawsFrom } from '../../src/shared/random.js';
-import { TextMaker, UNMEASURED, WORDS } from '../../src/loadtest/text-maker.js';
-import type { RequestRecord } from '../../src/loadtest/types.js';
+import { TextMaker, UNMEASURED, WORDS } from '../../src/bench/load/text-maker.js';
+import type { RequestRecord } from '../../src/bench/load/types.js';
 
 const answer = (ttft: number, gaps: number[], error: RequestRecord['error'] = null): RequestRecord => ({
   session: 0,

@@ -1,15 +1,15 @@
 // What operators and people set, over a real PostgreSQL: each with its entry in the audit log or not at all, whichever
 // process writes.
 import t, { type Test } from 'tap';
-import { PostgresDirectory } from '../../src/accounts/postgres/directory.js';
-import { PostgresEngineSettings } from '../../src/operator/postgres/engine-settings.js';
-import { PostgresModelSettings } from '../../src/operator/postgres/model-settings.js';
-import { PostgresServedModels } from '../../src/operator/postgres/served-models.js';
-import { PostgresSavedStore } from '../../src/saved/postgres/saved-store.js';
-import { PostgresSealerState } from '../../src/sealing/postgres/sealer-state.js';
+import { PostgresDirectory } from '../../src/storage/postgres/accounts/directory.js';
+import { PostgresEngineSettings } from '../../src/storage/postgres/dashboard/engine-settings.js';
+import { PostgresModelSettings } from '../../src/storage/postgres/dashboard/model-settings.js';
+import { PostgresServedModels } from '../../src/storage/postgres/dashboard/served-models.js';
+import { PostgresSavedStore } from '../../src/storage/postgres/dashboard/saved-store.js';
+import { PostgresSealerState } from '../../src/storage/postgres/accounts/sealer-state.js';
 import type { Database } from '../../src/storage/postgres/database.js';
-import { PostgresBudgetStore } from '../../src/usage/postgres/budget-store.js';
-import { PostgresPriceStore } from '../../src/usage/postgres/price-store.js';
+import { PostgresBudgetStore } from '../../src/storage/postgres/usage/budget-store.js';
+import { PostgresPriceStore } from '../../src/storage/postgres/usage/price-store.js';
 import { savedStoreTests } from '../saved/saved-store.js';
 import { sealerStateTests } from '../sealing/sealer-state.js';
 import { databaseFor, postgresFor } from '../support/databases.js';

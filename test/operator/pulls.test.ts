@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import type { AuditEntry, DiskState, ListPage, ModelPull } from '../../src/wire/dashboard.js';
+import type { AuditEntry, DiskState, ListPage, ModelPull } from '../../src/shared/wire/dashboard.js';
 import { embeddedModel, eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import { startHub } from '../support/hub-server.js';

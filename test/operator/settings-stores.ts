@@ -1,9 +1,9 @@
 // What every store of operators' settings promises, whatever it is kept in.
 import t, { type Test } from 'tap';
 import type { Actor, AuditLog, AuditNote } from '../../src/accounts/audit.js';
-import type { EngineSettingsStore } from '../../src/operator/engine-settings-store.js';
-import type { ModelSettingsStore } from '../../src/operator/model-settings-store.js';
-import type { ServedModelRow, ServedModelStore } from '../../src/operator/served-model-store.js';
+import type { EngineSettingsStore } from '../../src/dashboard/admin/engine-settings-store.js';
+import type { ModelSettingsStore } from '../../src/dashboard/admin/model-settings-store.js';
+import type { ServedModelRow, ServedModelStore } from '../../src/dashboard/admin/served-model-store.js';
 
 const ACTOR: Actor = { type: 'operator_api', id: null, email: null, ip: null };
 export const note = (action: string): AuditNote => ({ actor: ACTOR, action, detail: { a: 1 } });

@@ -3,17 +3,17 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { LmdbAuditLog } from '../../src/accounts/lmdb-audit-log.js';
+import { LmdbAuditLog } from '../../src/storage/lmdb/accounts/audit-log.js';
 import { readCatalog, type CatalogModel } from '../../src/engine/catalog.js';
-import { LmdbEngineSettings } from '../../src/operator/lmdb-engine-settings.js';
-import { LmdbModelSettings } from '../../src/operator/lmdb-model-settings.js';
-import type { ModelSettingsStore } from '../../src/operator/model-settings-store.js';
-import { ModelSettings } from '../../src/operator/model-settings.js';
+import { LmdbEngineSettings } from '../../src/storage/lmdb/dashboard/engine-settings.js';
+import { LmdbModelSettings } from '../../src/storage/lmdb/dashboard/model-settings.js';
+import type { ModelSettingsStore } from '../../src/dashboard/admin/model-settings-store.js';
+import { ModelSettings } from '../../src/dashboard/admin/model-settings.js';
 import { LocalBus } from '../../src/shared/bus.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import type { Store } from '../../src/storage/store.js';
 import { eventually } from '../e2e/monolith.js';
-import { LmdbServedModels } from '../../src/operator/lmdb-served-models.js';
+import { LmdbServedModels } from '../../src/storage/lmdb/dashboard/served-models.js';
 import { engineSettingsStoreTests, modelSettingsStoreTests, note, servedModelStoreTests } from './settings-stores.js';
 
 async function storeFor(t: Test): Promise<{ store: Store; audit: LmdbAuditLog }> {

@@ -1,7 +1,7 @@
 // What operators change while engines run: by session and by token, kept over a restart, undone with null.
 import { once } from 'node:events';
 import t from 'tap';
-import type { EngineTunables, ListPage, TunableName } from '../../src/wire/dashboard.js';
+import type { EngineTunables, ListPage, TunableName } from '../../src/shared/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 import { dataFolder } from '../e2e/stored-server.js';
 import { dashboardClient } from '../support/dashboard-client.js';

@@ -2,11 +2,11 @@
 // what a run of the command line tells of itself.
 import { once } from 'node:events';
 import t from 'tap';
-import type { AuditEntry, EngineTunables, ListPage } from '../../src/wire/dashboard.js';
-import type { TuneRun, TuneRunSummary, TuneStart } from '../../src/wire/tuning.js';
-import { BY_COMMAND } from '../../src/tuning/plan.js';
+import type { AuditEntry, EngineTunables, ListPage } from '../../src/shared/wire/dashboard.js';
+import type { TuneRun, TuneRunSummary, TuneStart } from '../../src/shared/wire/tuning.js';
+import { BY_COMMAND } from '../../src/bench/tune/plan.js';
 import { eventually, startMonolith } from '../e2e/monolith.js';
-import { openAccounts } from '../../src/accounts/lmdb-directory.js';
+import { openAccounts } from '../../src/storage/lmdb/accounts/directory.js';
 import { dataFolder, inside } from '../e2e/stored-server.js';
 import { dashboardClient, refusal } from '../support/dashboard-client.js';
 import { post } from '../support/wire.js';

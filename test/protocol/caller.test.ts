@@ -1,6 +1,6 @@
 // How what waits for a request (a model that is loaded, an image that is fetched) learns that its client has left.
 import t from 'tap';
-import type { Identity } from '../../src/identity/identity.js';
+import type { Identity } from '../../src/shared/identity.js';
 import { askerOf, unattendedAsker, type Caller } from '../../src/protocol/caller.js';
 
 function client(): { caller: Caller; leave(): void; told(): number } {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { ApiError } from '../../src/errors.js';
+import { ApiError } from '../../src/shared/errors.js';
 import { parseChat } from '../../src/protocol/chat-completions/parse.js';
 import { cpuTime } from '../support/cpu-time.js';
 

@@ -1,12 +1,12 @@
 // Long lists that are checked ahead of their request: the same answer as without, and no second look at what was sound.
 import t from 'tap';
-import { ApiError } from '../../src/errors.js';
+import { ApiError } from '../../src/shared/errors.js';
 import { chatAhead, parseChat } from '../../src/protocol/chat-completions/parse.js';
 import { MAX_FAULTY_ENTRIES } from '../../src/protocol/checked-ahead.js';
 import { messagesAhead, parseMessages } from '../../src/protocol/messages/parse.js';
 import { createAhead, parseCreate } from '../../src/protocol/responses/parse.js';
-import { KeyRing } from '../../src/sealing/key-ring.js';
-import { KeySealer } from '../../src/sealing/key-sealer.js';
+import { KeyRing } from '../../src/accounts/sealing/key-ring.js';
+import { KeySealer } from '../../src/accounts/sealing/key-sealer.js';
 
 const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m']);
 const organizationId = 'org_test';

@@ -1,6 +1,6 @@
 // A completions request: what stands in `prompt`, and which log-probabilities of it are computed.
 import t from 'tap';
-import { ApiError } from '../../src/errors.js';
+import { ApiError } from '../../src/shared/errors.js';
 import { parseCompletion } from '../../src/protocol/completions/parse.js';
 import { readPrompts } from '../../src/protocol/completions/prompt.js';
 import { MAX_PROMPTS } from '../../src/protocol/completions/schema.js';

@@ -1,9 +1,9 @@
 import t from 'tap';
 import { z } from 'zod';
 import { jsonObject } from '../../src/http/json.js';
-import { ApiError } from '../../src/errors.js';
-import { KeyRing } from '../../src/sealing/key-ring.js';
-import { KeySealer } from '../../src/sealing/key-sealer.js';
+import { ApiError } from '../../src/shared/errors.js';
+import { KeyRing } from '../../src/accounts/sealing/key-ring.js';
+import { KeySealer } from '../../src/accounts/sealing/key-sealer.js';
 import { list } from '../../src/protocol/list.js';
 import { MAX_THINKING_BLOCKS } from '../../src/protocol/messages/bounds.js';
 import { parseMessages, type MessagesGeneration } from '../../src/protocol/messages/parse.js';

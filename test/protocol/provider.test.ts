@@ -3,7 +3,7 @@
 import t from 'tap';
 import { LocalAdmission } from '../../src/admission/local-admission.js';
 import { configWith } from '../../src/config/load.js';
-import { apiError } from '../../src/errors.js';
+import { apiError } from '../../src/shared/errors.js';
 import { ImageBudget } from '../../src/generation/images/held-images.js';
 import type { Asker, PreparedGeneration, Provider, RunningGeneration } from '../../src/generation/provider.js';
 import type { ServedModel } from '../../src/generation/served-models.js';
@@ -15,11 +15,11 @@ import { BackgroundResponses } from '../../src/protocol/responses/background.js'
 import { responsesRoutes } from '../../src/protocol/responses/routes.js';
 import { RunningResponses } from '../../src/protocol/responses/stored-running.js';
 import { RunningGenerations } from '../../src/protocol/running-generations.js';
-import { KeyRing } from '../../src/sealing/key-ring.js';
-import { KeySealer } from '../../src/sealing/key-sealer.js';
+import { KeyRing } from '../../src/accounts/sealing/key-ring.js';
+import { KeySealer } from '../../src/accounts/sealing/key-sealer.js';
 import type { FinishedUsage } from '../../src/shared/usage-sink.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
-import { LmdbUsageStore } from '../../src/usage/lmdb-usage-store.js';
+import { LmdbUsageStore } from '../../src/storage/lmdb/usage/usage-store.js';
 import { UsageRecorder } from '../../src/usage/usage-recorder.js';
 import { eventually } from '../e2e/monolith.js';
 import { startRoutes } from '../http/running-server.js';

@@ -2,17 +2,17 @@
 // (400), except for what JSON Schema cannot express.
 
 import t from 'tap';
-import { ApiError, type ErrorCode } from '../../src/errors.js';
+import { ApiError, type ErrorCode } from '../../src/shared/errors.js';
 import type { ServedModel } from '../../src/generation/served-models.js';
-import { openApiDocument } from '../../src/openapi/document.js';
+import { openApiDocument } from '../../src/protocol/openapi/document.js';
 import { parseChat } from '../../src/protocol/chat-completions/parse.js';
 import { parseCompletion } from '../../src/protocol/completions/parse.js';
 import { parseMessages } from '../../src/protocol/messages/parse.js';
 import { parseCreate } from '../../src/protocol/responses/parse.js';
 import { detokenizeSchema, tokenizeSchema } from '../../src/protocol/tokens/routes.js';
 import { validated } from '../../src/protocol/validation.js';
-import { KeyRing } from '../../src/sealing/key-ring.js';
-import { KeySealer } from '../../src/sealing/key-sealer.js';
+import { KeyRing } from '../../src/accounts/sealing/key-ring.js';
+import { KeySealer } from '../../src/accounts/sealing/key-sealer.js';
 import { randomBody, randomOf, type JsonSchema } from '../support/random-body.js';
 
 const BODIES = 2_000;

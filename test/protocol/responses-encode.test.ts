@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { ResponseStream } from 'openai/lib/responses/ResponseStream';
 import t from 'tap';
-import { apiError } from '../../src/errors.js';
+import { apiError } from '../../src/shared/errors.js';
 import type { EndReason, GenerationEvent, TokenLogprob } from '../../src/generation/types.js';
 import { ResponseMachine } from '../../src/protocol/responses/encode.js';
 import { eventDialect } from '../../src/protocol/responses/encode-dialect.js';

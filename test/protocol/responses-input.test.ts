@@ -1,12 +1,12 @@
 import t from 'tap';
-import { ApiError } from '../../src/errors.js';
+import { ApiError } from '../../src/shared/errors.js';
 import type { ImagePart, Message } from '../../src/generation/types.js';
 import type { ServedModel } from '../../src/generation/served-models.js';
 import { findChain, modelOf } from '../../src/protocol/responses/input-chain.js';
 import { withImages } from '../../src/protocol/responses/input-images.js';
 import { parseCreate, type CreateGeneration } from '../../src/protocol/responses/parse.js';
-import { KeyRing } from '../../src/sealing/key-ring.js';
-import { KeySealer } from '../../src/sealing/key-sealer.js';
+import { KeyRing } from '../../src/accounts/sealing/key-ring.js';
+import { KeySealer } from '../../src/accounts/sealing/key-sealer.js';
 import type { ChainedResponse, ResponseStatus, StoredItem } from '../../src/storage/response-store.js';
 
 const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m', 'other']);

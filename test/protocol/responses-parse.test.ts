@@ -1,9 +1,9 @@
 import t from 'tap';
-import { ApiError } from '../../src/errors.js';
+import { ApiError } from '../../src/shared/errors.js';
 import type { ServedModel } from '../../src/generation/served-models.js';
 import { parseCreate, type CreateGeneration, type ParseOptions } from '../../src/protocol/responses/parse.js';
-import { KeyRing } from '../../src/sealing/key-ring.js';
-import { KeySealer } from '../../src/sealing/key-sealer.js';
+import { KeyRing } from '../../src/accounts/sealing/key-ring.js';
+import { KeySealer } from '../../src/accounts/sealing/key-sealer.js';
 import { cpuTime } from '../support/cpu-time.js';
 
 const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m', 'other']);

@@ -1,14 +1,14 @@
 // The beginning of a turn, over a real store.
 import t from 'tap';
-import { apiError } from '../../src/errors.js';
+import { apiError } from '../../src/shared/errors.js';
 import type { ServedModel } from '../../src/generation/served-models.js';
 import type { Caller } from '../../src/protocol/caller.js';
 import { BackgroundRun } from '../../src/protocol/responses/background.js';
 import { findChain, readContent } from '../../src/protocol/responses/input-chain.js';
 import { parseCreate } from '../../src/protocol/responses/parse.js';
 import { startTurn, type Turn, type TurnDeps } from '../../src/protocol/responses/turn.js';
-import { KeyRing } from '../../src/sealing/key-ring.js';
-import { KeySealer } from '../../src/sealing/key-sealer.js';
+import { KeyRing } from '../../src/accounts/sealing/key-ring.js';
+import { KeySealer } from '../../src/accounts/sealing/key-sealer.js';
 import { LocalBus } from '../../src/shared/bus.js';
 import type { Telemetry } from '../../src/telemetry/types.js';
 import { EMPTY, openResponses, record } from '../storage/records.js';

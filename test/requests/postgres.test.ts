@@ -1,7 +1,7 @@
 // The request log over a real PostgreSQL: what every RequestLog promises, and entries that are there once although they
 // were written twice.
 import t, { type Test } from 'tap';
-import { PostgresRequestLog } from '../../src/requests/postgres/request-log.js';
+import { PostgresRequestLog } from '../../src/storage/postgres/usage/request-log.js';
 import { databaseFor, postgresFor } from '../support/databases.js';
 import { leaveOutIf } from '../support/needed-programs.js';
 import { withoutPostgres } from '../support/postgres.js';

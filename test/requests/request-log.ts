@@ -1,6 +1,6 @@
 // What every RequestLog promises, whatever it is kept in.
 import { type Test, default as t } from 'tap';
-import type { RequestLog, RequestQuery } from '../../src/requests/request-log.js';
+import type { RequestLog, RequestQuery } from '../../src/usage/requests/request-log.js';
 import type { RequestEntry } from '../../src/shared/request-entry.js';
 
 export const NOW = Date.parse('2026-11-21T10:30:00Z');

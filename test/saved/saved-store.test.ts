@@ -2,8 +2,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { LmdbSavedStore } from '../../src/saved/lmdb-saved-store.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
+import { LmdbSavedStore } from '../../src/storage/lmdb/dashboard/saved-store.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { savedStoreTests } from './saved-store.js';
 
 savedStoreTests(async (t, now) => {

@@ -1,7 +1,7 @@
 // What every SavedStore promises, whatever it is kept in.
 import t, { type Test } from 'tap';
-import { MAX_SAVED } from '../../src/saved/saved-store.js';
-import type { SavedRow, SavedStore } from '../../src/saved/saved-store.js';
+import { MAX_SAVED } from '../../src/dashboard/saved/saved-store.js';
+import type { SavedRow, SavedStore } from '../../src/dashboard/saved/saved-store.js';
 
 const row = (id: string, more: Partial<SavedRow> = {}): SavedRow => ({
   id,

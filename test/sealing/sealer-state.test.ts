@@ -2,8 +2,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { LmdbSealerState } from '../../src/sealing/lmdb-sealer-state.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
+import { LmdbSealerState } from '../../src/storage/lmdb/accounts/sealer-state.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { sealerStateTests } from './sealer-state.js';
 
 sealerStateTests(async (t) => {

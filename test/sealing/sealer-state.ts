@@ -1,6 +1,6 @@
 // What every SealerState promises, whatever it is kept in.
 import t, { type Test } from 'tap';
-import type { SealerState } from '../../src/sealing/sealer-state.js';
+import type { SealerState } from '../../src/accounts/sealing/sealer-state.js';
 
 const DAY_MS = 24 * 3_600_000;
 

@@ -3,11 +3,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { StartError } from '../../src/errors.js';
-import { LmdbSealerState } from '../../src/sealing/lmdb-sealer-state.js';
-import { openSealer } from '../../src/sealing/open-sealer.js';
-import type { Sealer } from '../../src/sealing/sealer.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
+import { StartError } from '../../src/shared/errors.js';
+import { LmdbSealerState } from '../../src/storage/lmdb/accounts/sealer-state.js';
+import { openSealer } from '../../src/accounts/sealing/open-sealer.js';
+import type { Sealer } from '../../src/accounts/sealing/sealer.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import type { Store } from '../../src/storage/store.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'monolith-sealing-'));

@@ -1,10 +1,10 @@
 // Secrets of accounts at rest, and what the boxes below all sealed values promise.
 import t from 'tap';
-import { decode, decrypt, encrypt, fields } from '../../src/sealing/boxes.js';
-import { KeyRing, SECRET_BYTES } from '../../src/sealing/key-ring.js';
-import { KeySealer } from '../../src/sealing/key-sealer.js';
-import { SecretBox, type SecretPurpose } from '../../src/sealing/secret-box.js';
-import { knownNames } from '../../src/sealing/sealer-state.js';
+import { decode, decrypt, encrypt, fields } from '../../src/accounts/sealing/boxes.js';
+import { KeyRing, SECRET_BYTES } from '../../src/accounts/sealing/key-ring.js';
+import { KeySealer } from '../../src/accounts/sealing/key-sealer.js';
+import { SecretBox, type SecretPurpose } from '../../src/accounts/sealing/secret-box.js';
+import { knownNames } from '../../src/accounts/sealing/sealer-state.js';
 
 const secret = (byte: number): Uint8Array => new Uint8Array(SECRET_BYTES).fill(byte);
 const [OLD, NEW] = [secret(1), secret(2)];

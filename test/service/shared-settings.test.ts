@@ -1,7 +1,7 @@
 // What several processes share: both, or neither.
 import t from 'tap';
 import { configWith } from '../../src/config/load.js';
-import { checkShared } from '../../src/service/shared-settings.js';
+import { checkShared } from '../../src/server/shared-settings.js';
 
 t.test('a start with one of the two names the other', (t) => {
   const state = { url: 'postgres://localhost/monolith' };

@@ -2,7 +2,7 @@
 
 import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
-import { UndoStack } from '../../src/service/undo-stack.js';
+import { UndoStack } from '../../src/server/undo-stack.js';
 
 t.test('closes the last first, one after the other, once', async (t) => {
   const closed: string[] = [];

@@ -2,7 +2,7 @@
 // its clock, none of ours.
 import t from 'tap';
 import { Scenario } from './service/scenario.js';
-import type { Head } from '../../src/storage/lmdb/response-tables.js';
+import type { Head } from '../../src/storage/lmdb/responses/response-tables.js';
 import type { Resource } from './service/responses-witness.js';
 
 const idOf = ({ answer }: { answer: unknown }): string => (answer as Resource).id;

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
-import type { CreatedApiKey, LimitsObject } from '../../src/wire/dashboard.js';
+import type { CreatedApiKey, LimitsObject } from '../../src/shared/wire/dashboard.js';
 import { badOption } from '../support/bad-option.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually, root } from '../e2e/monolith.js';

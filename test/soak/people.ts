@@ -1,7 +1,7 @@
 // What people do beside the traffic of a soak: they make and revoke keys, sign in and out, read the dashboard's pages and leave
 // the live view open for a while, save presets and delete them; operators look at metrics and drain and load models.
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { CreatedApiKey, SavedItem } from '../../src/wire/dashboard.js';
+import type { CreatedApiKey, SavedItem } from '../../src/shared/wire/dashboard.js';
 import { PASSWORD, type DashboardClient } from '../support/dashboard-client.js';
 import type { Owned } from '../support/owned-server.js';
 

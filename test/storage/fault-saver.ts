@@ -3,8 +3,8 @@
 // "refused". What is in a response follows from its id (saver.ts); the ids follow from their numbers.
 import { createHash } from 'node:crypto';
 import { writeSync } from 'node:fs';
-import { makeDatabase, openStore } from '../../src/storage/lmdb-store.js';
-import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
+import { makeDatabase, openStore } from '../../src/storage/lmdb/lmdb-store.js';
+import { openResponseStore } from '../../src/storage/lmdb/responses/open-response-store.js';
 import { expected } from './saver.js';
 
 const ROUNDS = 6;

@@ -6,9 +6,9 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { packageRoot } from '../../src/engine/load-addon.js';
-import { checkWhole } from '../../src/storage/database-file.js';
-import { databasePath, openStore } from '../../src/storage/lmdb-store.js';
-import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
+import { checkWhole } from '../../src/storage/lmdb/database-file.js';
+import { databasePath, openStore } from '../../src/storage/lmdb/lmdb-store.js';
+import { openResponseStore } from '../../src/storage/lmdb/responses/open-response-store.js';
 import { isWhole } from './whole.js';
 
 /** What takes longer waits for ever; a busy machine is slow. */

@@ -1,8 +1,8 @@
 // A process that saves responses until the disk takes no more, and beyond: run where files may not grow for
 // ever. Prints what it met as JSON. Argument: data folder.
-import { openStore } from '../../src/storage/lmdb-store.js';
-import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
-import { ApiError } from '../../src/errors.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
+import { openResponseStore } from '../../src/storage/lmdb/responses/open-response-store.js';
+import { ApiError } from '../../src/shared/errors.js';
 import { DAY, record } from './records.js';
 
 if (process.argv[2] !== undefined && import.meta.filename === process.argv[1]) {

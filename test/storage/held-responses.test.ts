@@ -1,7 +1,7 @@
 import t from 'tap';
-import { newResponseId } from '../../src/ids.js';
+import { newResponseId } from '../../src/shared/ids.js';
 import { HeldResponses } from '../../src/storage/held-responses.js';
-import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
+import { openResponseStore } from '../../src/storage/lmdb/responses/open-response-store.js';
 import { openResponses, record } from './records.js';
 
 t.test('what one thread holds, another does not erase', async (t) => {

@@ -1,7 +1,7 @@
 // Stored responses in a real PostgreSQL, as openResponses() has them in LMDB.
 import { openPool, type Database } from '../../src/storage/postgres/database.js';
 import { migrate } from '../../src/storage/postgres/migrations.js';
-import { openPostgresResponses } from '../../src/storage/postgres/open-response-store.js';
+import { openPostgresResponses } from '../../src/storage/postgres/responses/open-response-store.js';
 import { ProcessLease } from '../../src/storage/postgres/process-lease.js';
 import type { ResponseStore } from '../../src/storage/response-store.js';
 import type { Postgres } from '../support/postgres.js';

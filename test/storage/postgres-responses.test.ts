@@ -5,7 +5,7 @@ import { leaveOutIf } from '../support/needed-programs.js';
 import { startPostgres, withoutPostgres } from '../support/postgres.js';
 import { openPostgres } from './postgres-records.js';
 import { unfinishedResponses } from '../../src/protocol/responses/unfinished.js';
-import { openPostgresResponses } from '../../src/storage/postgres/open-response-store.js';
+import { openPostgresResponses } from '../../src/storage/postgres/responses/open-response-store.js';
 import { DAY, record, START } from './records.js';
 import { allOf, responseStoreTests } from './response-store.js';
 

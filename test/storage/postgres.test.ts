@@ -2,7 +2,7 @@
 // what processes tell each other.
 
 import t from 'tap';
-import { ApiError } from '../../src/errors.js';
+import { ApiError } from '../../src/shared/errors.js';
 import { openPool, type DatabaseSettings } from '../../src/storage/postgres/database.js';
 import { DATABASE_VERSION, migrate, stillTaken } from '../../src/storage/postgres/migrations.js';
 import { MIGRATIONS } from '../../src/storage/postgres/migrations/all.js';

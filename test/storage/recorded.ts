@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { packageRoot } from '../../src/engine/load-addon.js';
-import { databasePath } from '../../src/storage/lmdb-store.js';
+import { databasePath } from '../../src/storage/lmdb/lmdb-store.js';
 import { randomFrom } from '../support/random.js';
 import { MADE } from './fault-saver.js';
 import { look } from './faults.js';

@@ -2,9 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { newItemId, newResponseId } from '../../src/ids.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
-import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
+import { newItemId, newResponseId } from '../../src/shared/ids.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
+import { openResponseStore } from '../../src/storage/lmdb/responses/open-response-store.js';
 import type { ResponseRecord, ResponseStore, StoredItem } from '../../src/storage/response-store.js';
 import type { Store, TableName } from '../../src/storage/store.js';
 

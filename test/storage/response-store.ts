@@ -3,13 +3,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
 import t from 'tap';
-import { newResponseId } from '../../src/ids.js';
+import { newResponseId } from '../../src/shared/ids.js';
 import { unfinishedResponses } from '../../src/protocol/responses/unfinished.js';
 import { RemoteRun } from '../../src/protocol/responses/remote-run.js';
 import { itemSize } from '../../src/storage/response-size.js';
 import type { ChainedResponse, ResponsePage, ResponseStore, StoredItem } from '../../src/storage/response-store.js';
 import { LocalBus } from '../../src/shared/bus.js';
-import { HubBus, PortBus } from '../../src/threads/hub-bus.js';
+import { HubBus, PortBus } from '../../src/server/workers/hub-bus.js';
 import type { FinishedUsage } from '../../src/shared/usage-sink.js';
 import { DAY, EMPTY, message, record, START } from './records.js';
 import type { OpenedResponses } from './records.js';

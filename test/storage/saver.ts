@@ -2,9 +2,9 @@
 // Arguments: data folder, how many at once. What is in a response follows from its id, see expected().
 import { createHash } from 'node:crypto';
 import { writeSync } from 'node:fs';
-import { newResponseId } from '../../src/ids.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
-import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
+import { newResponseId } from '../../src/shared/ids.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
+import { openResponseStore } from '../../src/storage/lmdb/responses/open-response-store.js';
 import type { ResponseRecord, StoredItem } from '../../src/storage/response-store.js';
 
 /** From the id alone: small ones, ones of hundreds of items, ones with images beyond what one transaction takes. */

@@ -6,8 +6,8 @@ import t from 'tap';
 import { lockDataDir } from '../../src/storage/data-dir-lock.js';
 import { open } from 'lmdb';
 import { loadAddon } from '../../src/engine/load-addon.js';
-import { agreed, checkWhole, DamagedFile, emptyDatabase } from '../../src/storage/database-file.js';
-import { openStore, SCHEMA_VERSION } from '../../src/storage/lmdb-store.js';
+import { agreed, checkWhole, DamagedFile, emptyDatabase } from '../../src/storage/lmdb/database-file.js';
+import { openStore, SCHEMA_VERSION } from '../../src/storage/lmdb/lmdb-store.js';
 
 /** Of this process. */
 const openFiles = (): string[] =>
@@ -99,7 +99,7 @@ t.test('within a turn of the event loop one state is read, until it is renewed',
     rmSync(path, { recursive: true, force: true });
   });
   const table = store.table<number>('keys');
-  const module = new URL('../../src/storage/lmdb-store.js', import.meta.url).href;
+  const module = new URL('../../src/storage/lmdb/lmdb-store.js', import.meta.url).href;
   t.equal(table.get('k'), undefined);
   const { status } = spawnSync(process.execPath, [
     '--input-type=module',

@@ -1,7 +1,7 @@
 // The directory of a server in this process that keeps it in its data folder, for tests that look into its tables.
 
 import type { SweptDirectory } from '../../src/accounts/directory.js';
-import { LmdbDirectory } from '../../src/accounts/lmdb-directory.js';
+import { LmdbDirectory } from '../../src/storage/lmdb/accounts/directory.js';
 
 export function folderDirectory({ directory }: { directory: SweptDirectory }): LmdbDirectory {
   if (!(directory instanceof LmdbDirectory)) throw new TypeError('this server shares its directory with others');

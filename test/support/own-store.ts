@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import { openStore } from '../../src/storage/lmdb-store.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 
 /** A store in a folder of its own, which is gone with the test. */
 export async function ownStore(t: Pick<Test, 'teardown'>, name: string): ReturnType<typeof openStore> {

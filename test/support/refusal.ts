@@ -1,4 +1,4 @@
-import { ApiError } from '../../src/errors.js';
+import { ApiError } from '../../src/shared/errors.js';
 
 /** The ApiError that `work` throws; anything else it throws goes on, and nothing thrown is an error. */
 export function refusal(work: () => unknown): ApiError {

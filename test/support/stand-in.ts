@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { configWith } from '../../src/config/load.js';
-import { startServer, type Server as Monolith } from '../../src/server.js';
+import { startServer, type Server as Monolith } from '../../src/server/server.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

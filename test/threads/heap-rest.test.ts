@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
-import { collectAll, HeapRest, TAKES_OVER } from '../../src/threads/heap-rest.js';
+import { collectAll, HeapRest, TAKES_OVER } from '../../src/server/workers/heap-rest.js';
 
 t.test('a minute after the last request, and once', (t) => {
   const work = { inFlight: 0, answered: 0 };
@@ -61,7 +61,7 @@ t.test(
   "threads that collect at once are in nobody's way",
   { skip: TAKES_OVER ? false : 'V8 does it by itself' },
   async (t) => {
-    const module = new URL('../../src/threads/heap-rest.js', import.meta.url).href;
+    const module = new URL('../../src/server/workers/heap-rest.js', import.meta.url).href;
     const work = `import(${JSON.stringify(module)}).then(({ collectAll }) => { let done = 0; for (let at = 0; at < 60; at++) if (collectAll()) done++; require('node:worker_threads').parentPort.postMessage(done); })`;
     const done = await Promise.all(
       Array.from({ length: 4 }, async () => ((await once(new Worker(work, { eval: true }), 'message')) as [number])[0]),

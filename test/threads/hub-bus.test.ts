@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
 import t, { type Test } from 'tap';
-import { HubBus, PortBus } from '../../src/threads/hub-bus.js';
+import { HubBus, PortBus } from '../../src/server/workers/hub-bus.js';
 import { eventually } from '../e2e/monolith.js';
 
 /** A hub and its workers' ends, all on this thread: messages cross real ports. */

@@ -1,7 +1,7 @@
 // A simulated engine as a tuning run sees one, and the exhaustive grid that the run is held against.
-import { Space } from '../../src/tuning/space.js';
-import type { HeldEngine, Measure } from '../../src/tuning/ports.js';
-import type { TuneSettings } from '../../src/wire/tuning.js';
+import { Space } from '../../src/bench/tune/space.js';
+import type { HeldEngine, Measure } from '../../src/bench/tune/ports.js';
+import type { TuneSettings } from '../../src/shared/wire/tuning.js';
 import { simulate } from './engine-surface.js';
 import type { Surface } from './engine-surface.js';
 

@@ -1,10 +1,10 @@
 // A surface like an engine's: continuous batching in steps, simulated. A step computes the next token of every running
 // answer and as many prompt tokens as the batch has room for and the step's bound allows. It takes a time of its own
 // (reading the weights), one for each row, and one for what is attended to. Seeded; milliseconds to evaluate.
-import { percentileOf } from '../../src/loadtest/distribution.js';
+import { percentileOf } from '../../src/bench/load/distribution.js';
 import { randomFrom } from '../../src/shared/random.js';
 import type { Random } from '../../src/shared/random.js';
-import type { TuneSettings } from '../../src/wire/tuning.js';
+import type { TuneSettings } from '../../src/shared/wire/tuning.js';
 
 export interface Machine {
   readonly stepMs: number;

@@ -1,12 +1,12 @@
 // The parts of the search: the box, the Gaussian process, what is asked for next, the front.
 import t from 'tap';
-import { frontOf } from '../../src/tuning/front.js';
-import { GaussianProcess } from '../../src/tuning/gaussian-process.js';
+import { frontOf } from '../../src/bench/tune/front.js';
+import { GaussianProcess } from '../../src/bench/tune/gaussian-process.js';
 import { normal, randomFrom } from '../../src/shared/random.js';
-import { Search } from '../../src/tuning/search.js';
-import type { Observation } from '../../src/tuning/search.js';
-import { rounded, Space } from '../../src/tuning/space.js';
-import type { Point } from '../../src/tuning/space.js';
+import { Search } from '../../src/bench/tune/search.js';
+import type { Observation } from '../../src/bench/tune/search.js';
+import { rounded, Space } from '../../src/bench/tune/space.js';
+import type { Point } from '../../src/bench/tune/space.js';
 
 const KNOBS = [
   { name: 'a', min: 1, max: 1_000 },

@@ -1,9 +1,9 @@
 // Whole tuning runs on simulated engines: as good as an exhaustive grid in a tenth of its time; the old settings come back.
 import t from 'tap';
-import { LEAST_TRIALS } from '../../src/tuning/plan.js';
-import type { TunePlan } from '../../src/tuning/plan.js';
-import { tune } from '../../src/tuning/tune.js';
-import type { TuneRun } from '../../src/wire/tuning.js';
+import { LEAST_TRIALS } from '../../src/bench/tune/plan.js';
+import type { TunePlan } from '../../src/bench/tune/plan.js';
+import { tune } from '../../src/bench/tune/tune.js';
+import type { TuneRun } from '../../src/shared/wire/tuning.js';
 import { exhaustive, measuring, MOST_LOAD, SimulatedEngine, TOLERANCE, truth } from './engine-grid.js';
 import { SURFACES } from './engine-surface.js';
 

@@ -3,7 +3,7 @@
 import t, { type Test } from 'tap';
 import type { Database, Queryable } from '../../src/storage/postgres/database.js';
 import { unavailable } from '../../src/storage/postgres/failures.js';
-import { PostgresUsageStore } from '../../src/usage/postgres/usage-store.js';
+import { PostgresUsageStore } from '../../src/storage/postgres/usage/usage-store.js';
 import { databaseFor, postgresFor } from '../support/databases.js';
 import { leaveOutIf } from '../support/needed-programs.js';
 import { withoutPostgres } from '../support/postgres.js';

@@ -3,11 +3,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import { LmdbAuditLog } from '../../src/accounts/lmdb-audit-log.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
+import { LmdbAuditLog } from '../../src/storage/lmdb/accounts/audit-log.js';
+import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import type { Store } from '../../src/storage/store.js';
-import { LmdbBudgetStore } from '../../src/usage/lmdb-budget-store.js';
-import { LmdbPriceStore } from '../../src/usage/lmdb-price-store.js';
+import { LmdbBudgetStore } from '../../src/storage/lmdb/usage/budget-store.js';
+import { LmdbPriceStore } from '../../src/storage/lmdb/usage/price-store.js';
 import { budgetStoreTests, priceStoreTests } from './price-stores.js';
 
 async function storeFor(t: Test): Promise<{ store: Store; audit: LmdbAuditLog }> {

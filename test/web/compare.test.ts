@@ -1,7 +1,7 @@
 // The playground with models side by side, and what is kept of it: a shared link that members open, presets that come back.
 
 import { test } from 'tap';
-import type { InviteObject } from '../../src/wire/dashboard.js';
+import type { InviteObject } from '../../src/shared/wire/dashboard.js';
 import { contentOf, settingsOf, turnsOf } from '../../src/dashboard/web/src/playground/saved.js';
 import { NO_SETTINGS } from '../../src/dashboard/web/src/playground/settings.js';
 import type { Turn } from '../../src/dashboard/web/src/playground/conversation.js';

@@ -1,7 +1,7 @@
 // What an operator and a member look at every day, in a real browser against a real server: the request log and the live view.
 import { test } from 'tap';
 import OpenAI from 'openai';
-import type { CreatedApiKey } from '../../src/wire/dashboard.js';
+import type { CreatedApiKey } from '../../src/shared/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 import { go, noBrowser, noneWrong, openSignedIn, PHONE, screenshots, WIDE } from '../support/browser.js';
 import { openOwned } from '../support/owned-server.js';

@@ -2,7 +2,7 @@
 // organizations, users, models.
 
 import { test } from 'tap';
-import type { EngineTunables, OperatorOrganization, OperatorUser } from '../../src/wire/dashboard.js';
+import type { EngineTunables, OperatorOrganization, OperatorUser } from '../../src/shared/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 import { noBrowser, openSignedIn, openWindow, overflow, screenshots, signIn } from '../support/browser.js';
 import { refusal } from '../support/dashboard-client.js';

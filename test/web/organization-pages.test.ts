@@ -2,7 +2,7 @@
 // audit log; keyboard, narrow screens, and a server that cannot be reached.
 import OpenAI from 'openai';
 import { test } from 'tap';
-import type { CreatedApiKey } from '../../src/wire/dashboard.js';
+import type { CreatedApiKey } from '../../src/shared/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 import {
   go,

@@ -1,8 +1,8 @@
 // The page of tuning runs in a real browser against a real server: one is started, watched and stopped, another runs to
 // its end, and both are compared.
 import t, { test } from 'tap';
-import type { ListPage } from '../../src/wire/dashboard.js';
-import type { TuneRunSummary } from '../../src/wire/tuning.js';
+import type { ListPage } from '../../src/shared/wire/dashboard.js';
+import type { TuneRunSummary } from '../../src/shared/wire/tuning.js';
 import {
   figure,
   frontOf,

@@ -2,8 +2,8 @@
 // threads share. What was admitted while the engine was there counts here too, and the buckets begin with what was last
 // seen of the shared ones: a bucket is the empty share of its limit, whatever that limit is. Event-loop thread only.
 
-import { apiError } from '../../errors.js';
-import type { ApiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
+import type { ApiError } from '../../shared/errors.js';
 import type { Config } from '../../config/settings.js';
 import type { Limited, Reservation, ReserveRequest } from '../admission.js';
 import { Counters } from '../counters.js';

@@ -3,7 +3,7 @@
 import { bucketState } from '../counters.js';
 import type { Gate } from '../gates.js';
 import { rateLimitHeaders, tighter, type LimitState } from '../headers.js';
-import type { WireShape } from '../../errors.js';
+import type { WireShape } from '../../shared/errors.js';
 
 const MINUTE_US = 60_000_000;
 

@@ -6,8 +6,8 @@
 import { randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { StartError } from '../../errors.js';
-import type { WireShape } from '../../errors.js';
+import { StartError } from '../../shared/errors.js';
+import type { WireShape } from '../../shared/errors.js';
 import type { Config } from '../../config/settings.js';
 import type {
   Admission,

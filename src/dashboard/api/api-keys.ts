@@ -6,9 +6,9 @@ import { checkChanger, DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../../accounts/a
 import type { CreatedKey } from '../../accounts/api-keys.js';
 import { keyObject } from '../../accounts/keys.js';
 import type { KeyRecord } from '../../accounts/keys.js';
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
-import type { ApiKeyObject, CreatedApiKey } from '../../wire/dashboard.js';
+import type { ApiKeyObject, CreatedApiKey } from '../../shared/wire/dashboard.js';
 import type { MemberCall } from './guard.js';
 import {
   checkExpiry,

@@ -1,7 +1,7 @@
 // Who changed what in an organization.
 
 import type { Route } from '../../http/exchange.js';
-import type { AuditEntry, ListPage } from '../../wire/dashboard.js';
+import type { AuditEntry, ListPage } from '../../shared/wire/dashboard.js';
 import { readPage } from './paging.js';
 import type { DashboardDeps } from './deps.js';
 

@@ -1,15 +1,15 @@
 // …/budget: what an organization wants to spend in a month, what it has spent, and whom to tell.
 
 import { z } from 'zod';
-import { apiError } from '../../errors.js';
-import { hex } from '../../ids.js';
+import { apiError } from '../../shared/errors.js';
+import { hex } from '../../shared/ids.js';
 import { hasRole } from '../../accounts/members.js';
 import { monthName, monthNumber } from '../../admission/month-use.js';
 import type { Route } from '../../http/exchange.js';
 import type { Budget } from '../../usage/budget-store.js';
 import { spentInMonth } from '../../usage/budget-watch.js';
 import { isInternal } from '../../usage/webhook.js';
-import type { BudgetObject, Role } from '../../wire/dashboard.js';
+import type { BudgetObject, Role } from '../../shared/wire/dashboard.js';
 import type { DashboardDeps } from './deps.js';
 import { readingUsage } from './usage.js';
 

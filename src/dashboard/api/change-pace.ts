@@ -1,7 +1,7 @@
 // How fast one person may change things: every change leaves an audit entry and a write to disk. Per thread; one
 // person's changes on several threads may be as many times as fast. Event-loop thread only.
 
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 
 /** At once, and a second after that. */
 const BURST = 200;

@@ -3,7 +3,7 @@
 import type { Attempts } from '../../accounts/attempts.js';
 import { verifyPassword } from '../../accounts/passwords.js';
 import type { User } from '../../accounts/users.js';
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 
 /** How long a session that the identity provider began replaces the password of an account without one. */
 const FRESH_MS = 10 * 60_000;

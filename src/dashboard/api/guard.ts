@@ -7,8 +7,8 @@ import type { Actor } from '../../accounts/audit.js';
 import type { OrganizationView } from '../../accounts/organizations.js';
 import type { User } from '../../accounts/users.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import type { Identity } from '../../identity/identity.js';
-import type { Role } from '../../wire/dashboard.js';
+import type { Identity } from '../../shared/identity.js';
+import type { Role } from '../../shared/wire/dashboard.js';
 
 export interface OpenCall<B> {
   readonly exchange: Exchange;

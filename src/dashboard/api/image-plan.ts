@@ -1,9 +1,9 @@
 // GET /organizations/:org/playground/image: what a model sees of a picture of some size: how many tokens it takes, and the pieces
 // in which it is looked at. Nothing is generated or counted.
 
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
-import type { DashboardImagePlan } from '../../wire/dashboard.js';
+import type { DashboardImagePlan } from '../../shared/wire/dashboard.js';
 import type { DashboardDeps } from './deps.js';
 
 const MAX_NAME = 128;

@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import type { Route } from '../../http/exchange.js';
-import type { InvitePreview } from '../../wire/dashboard.js';
+import type { InvitePreview } from '../../shared/wire/dashboard.js';
 import { emailField, roleField } from './fields.js';
 import { inviteObject, organizationObject } from './objects.js';
 import { listPage, readPage } from './paging.js';

@@ -3,8 +3,8 @@
 import { z } from 'zod';
 import { ALL_SCOPES } from '../../accounts/keys.js';
 import type { LimitOverride } from '../../config/kinds.js';
-import { apiError } from '../../errors.js';
-import type { Scope } from '../../identity/identity.js';
+import { apiError } from '../../shared/errors.js';
+import type { Scope } from '../../shared/identity.js';
 
 const MAX_MODELS = 100;
 

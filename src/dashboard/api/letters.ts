@@ -13,8 +13,8 @@ import {
   resetLetter,
   secondFactorLetter,
   verifyLetter,
-} from '../../mail/letters.js';
-import type { Mailer } from '../../mail/mailer.js';
+} from '../../accounts/mail/letters.js';
+import type { Mailer } from '../../accounts/mail/mailer.js';
 import { inviteUrl, newEmailUrl, resetUrl, verifyUrl } from './objects.js';
 
 export class Letters {

@@ -4,7 +4,7 @@ import { modelBytes } from '../../engine/catalog.js';
 import type { ModelPool } from '../../engine/model-pool.js';
 import type { ServedModels } from '../../generation/served-models.js';
 import type { Route } from '../../http/exchange.js';
-import type { DashboardModel } from '../../wire/dashboard.js';
+import type { DashboardModel } from '../../shared/wire/dashboard.js';
 import type { DashboardDeps } from './deps.js';
 
 export function modelRoutes({ guard, models, pool }: Pick<DashboardDeps, 'guard' | 'models' | 'pool'>): Route[] {

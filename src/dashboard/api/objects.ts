@@ -5,7 +5,13 @@ import type { OrganizationView } from '../../accounts/organizations.js';
 import { sessionEnd } from '../../accounts/sessions.js';
 import type { Session } from '../../accounts/sessions.js';
 import type { User } from '../../accounts/users.js';
-import type { InviteObject, LimitValues, OrganizationObject, SessionObject, UserObject } from '../../wire/dashboard.js';
+import type {
+  InviteObject,
+  LimitValues,
+  OrganizationObject,
+  SessionObject,
+  UserObject,
+} from '../../shared/wire/dashboard.js';
 
 const time = (milliseconds: number): string => new Date(milliseconds).toISOString();
 

@@ -5,9 +5,9 @@ import type { ForeignIdentity } from '../../accounts/identities.js';
 import type { Client } from '../../accounts/sign-ins.js';
 import type { User } from '../../accounts/users.js';
 import type { Config } from '../../config/settings.js';
-import { ApiError } from '../../errors.js';
-import { OidcRefusal } from '../../oidc/failures.js';
-import type { Claims } from '../../oidc/provider.js';
+import { ApiError } from '../../shared/errors.js';
+import { OidcRefusal } from '../../accounts/oidc/failures.js';
+import type { Claims } from '../../accounts/oidc/provider.js';
 import { emailField, nameField } from './fields.js';
 
 /** `cookie`: of the session that signing up has begun; null: it is to be begun. */

@@ -2,12 +2,12 @@
 // known at the return travels in a sealed cookie, so that it is this browser's alone.
 
 import { addressGroup } from '../../accounts/attempts.js';
-import { ApiError, apiError } from '../../errors.js';
+import { ApiError, apiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { OidcRefusal, reasonOf } from '../../oidc/failures.js';
-import type { OidcFailure } from '../../oidc/failures.js';
-import { Denied } from '../../oidc/provider.js';
-import type { Asked, OidcProvider } from '../../oidc/provider.js';
+import { OidcRefusal, reasonOf } from '../../accounts/oidc/failures.js';
+import type { OidcFailure } from '../../accounts/oidc/failures.js';
+import { Denied } from '../../accounts/oidc/provider.js';
+import type { Asked, OidcProvider } from '../../accounts/oidc/provider.js';
 import { namedCookie, sessionCookie, setSessionCookie } from './cookie.js';
 import type { DashboardDeps } from './deps.js';
 import { OidcEntry } from './oidc-entry.js';

@@ -3,9 +3,9 @@
 import { z } from 'zod';
 import { deleteOrganization } from '../../accounts/delete-organization.js';
 import type { OrganizationView } from '../../accounts/organizations.js';
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
-import type { OrganizationObject } from '../../wire/dashboard.js';
+import type { OrganizationObject } from '../../shared/wire/dashboard.js';
 import { nameField } from './fields.js';
 import { organizationObject } from './objects.js';
 import { pageOf, readPage } from './paging.js';

@@ -2,9 +2,9 @@
 
 import { z } from 'zod';
 import { emailTaken } from '../../accounts/own-account.js';
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
-import type { EmailChange } from '../../wire/dashboard.js';
+import type { EmailChange } from '../../shared/wire/dashboard.js';
 import { confirmPassword } from './confirm.js';
 import { clearSessionCookie } from './cookie.js';
 import { codeField, emailField, passwordField, tokenField } from './fields.js';

@@ -2,8 +2,8 @@
 
 import { sliceOf } from '../../accounts/slice.js';
 import type { Slice } from '../../accounts/slice.js';
-import { apiError } from '../../errors.js';
-import type { ListPage } from '../../wire/dashboard.js';
+import { apiError } from '../../shared/errors.js';
+import type { ListPage } from '../../shared/wire/dashboard.js';
 
 export interface Page {
   limit: number;

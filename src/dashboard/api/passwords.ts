@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { addressGroup } from '../../accounts/attempts.js';
 import { hashPassword, verifyPassword } from '../../accounts/passwords.js';
 import { normalEmail } from '../../accounts/users.js';
-import { ApiError, apiError } from '../../errors.js';
+import { ApiError, apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import { newPasswordField, passwordField, tokenField } from './fields.js';
 import type { DashboardDeps } from './deps.js';

@@ -2,7 +2,7 @@
 // key, so that limits, usage and errors are those of the API.
 
 import { identityWithoutKey } from '../../accounts/accounts.js';
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import type { DashboardDeps } from './deps.js';
 

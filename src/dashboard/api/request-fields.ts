@@ -1,10 +1,10 @@
 // The request log as it is asked for and answered.
 
-import { apiError } from '../../errors.js';
-import type { ListedRow, LoggedRow, RequestPage, RequestQuery } from '../../requests/request-log.js';
+import { apiError } from '../../shared/errors.js';
+import type { ListedRow, LoggedRow, RequestPage, RequestQuery } from '../../usage/requests/request-log.js';
 import type { RequestText } from '../../shared/request-entry.js';
-import { REQUEST_OUTCOMES } from '../../wire/dashboard.js';
-import type { ListPage, RequestDetail, RequestObject } from '../../wire/dashboard.js';
+import { REQUEST_OUTCOMES } from '../../shared/wire/dashboard.js';
+import type { ListPage, RequestDetail, RequestObject } from '../../shared/wire/dashboard.js';
 
 const MAX_NAME = 128;
 

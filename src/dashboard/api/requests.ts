@@ -1,10 +1,10 @@
 // …/requests: an organization's requests of the last days, and one of them.
 
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import { FairSlots } from '../../generation/fair-slots.js';
 import type { Route } from '../../http/exchange.js';
 import { shareOf } from '../../shared/thread-count.js';
-import { ROLES } from '../../wire/dashboard.js';
+import { ROLES } from '../../shared/wire/dashboard.js';
 import { readPage } from './paging.js';
 import { readRequestQuery, requestDetail, requestPage } from './request-fields.js';
 import type { DashboardDeps } from './deps.js';

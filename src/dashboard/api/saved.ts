@@ -4,12 +4,12 @@
 
 import { z } from 'zod';
 import { hasRole } from '../../accounts/members.js';
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import { JsonText } from '../../http/json-text.js';
-import { newAccountId } from '../../ids.js';
-import type { SavedRow } from '../../saved/saved-store.js';
-import type { ListPage, SavedContent, SavedItem } from '../../wire/dashboard.js';
+import { newAccountId } from '../../shared/ids.js';
+import type { SavedRow } from '../saved/saved-store.js';
+import type { ListPage, SavedContent, SavedItem } from '../../shared/wire/dashboard.js';
 import { dateField } from './key-fields.js';
 import type { DashboardDeps } from './deps.js';
 import { readWhole } from './read-whole.js';

@@ -1,9 +1,9 @@
 // …/second-factor: one's own codes. Shown, proved, turned off; recovery codes made anew.
 
 import { z } from 'zod';
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
-import type { RecoveryCodes, SecondFactorProposal, SecondFactorState } from '../../wire/dashboard.js';
+import type { RecoveryCodes, SecondFactorProposal, SecondFactorState } from '../../shared/wire/dashboard.js';
 import { confirmPassword } from './confirm.js';
 import { codeField, passwordField } from './fields.js';
 import type { DashboardDeps } from './deps.js';

@@ -6,9 +6,9 @@ import { hashPassword, isOutdated, verifyPassword } from '../../accounts/passwor
 import { csrfToken } from '../../accounts/sessions.js';
 import { normalEmail } from '../../accounts/users.js';
 import type { User } from '../../accounts/users.js';
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import type { LoginAnswer, Me } from '../../wire/dashboard.js';
+import type { LoginAnswer, Me } from '../../shared/wire/dashboard.js';
 import { clearSessionCookie, sessionCookie, setSessionCookie } from './cookie.js';
 import { codeField, nameField, passwordField } from './fields.js';
 import { sessionObject, userObject } from './objects.js';

@@ -2,7 +2,7 @@
 // how many there are; what is very long is cut, and says so. Pure.
 
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
-import type { ConversationItem, ConversationTurn, StoredConversation } from '../../wire/dashboard.js';
+import type { ConversationItem, ConversationTurn, StoredConversation } from '../../shared/wire/dashboard.js';
 
 /** Characters of one item. */
 const MAX_ITEM = 20_000;

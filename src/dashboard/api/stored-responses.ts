@@ -1,11 +1,11 @@
 // …/responses: what an organization has stored: a list without its content, one as a conversation.
 
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import { JsonText } from '../../http/json-text.js';
 import { removeResponse } from '../../protocol/responses/remove.js';
 import type { ResponseSummary } from '../../storage/response-store.js';
-import type { ListPage, StoredResponseObject } from '../../wire/dashboard.js';
+import type { ListPage, StoredResponseObject } from '../../shared/wire/dashboard.js';
 import { conversationOf } from './stored-conversation.js';
 import { readPage } from './paging.js';
 import type { DashboardDeps } from './deps.js';

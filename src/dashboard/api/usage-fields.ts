@@ -1,10 +1,10 @@
 // The query of …/usage and …/usage.csv. Spans and lists are bounded; what is wrong is told by its name.
 
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import { queryList } from '../../http/query.js';
 import { HOUR_MS } from '../../usage/sums.js';
 import type { UsageCursor, UsageQuery } from '../../usage/usage-store.js';
-import type { PriceTable, UsageBucket, UsageGroup } from '../../wire/dashboard.js';
+import type { PriceTable, UsageBucket, UsageGroup } from '../../shared/wire/dashboard.js';
 
 const DAY_MS = 24 * HOUR_MS;
 const DEFAULT_DAYS = 7;

@@ -1,9 +1,9 @@
 // …/usage/latency: percentiles of the time to the first token and of the whole of an answer, by model and key.
 
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import { SKETCH_ERROR } from '../../usage/latency-sketch.js';
-import type { UsageLatency } from '../../wire/dashboard.js';
+import type { UsageLatency } from '../../shared/wire/dashboard.js';
 import type { DashboardDeps } from './deps.js';
 import { readUsageQuery } from './usage-fields.js';
 import { readingUsage } from './usage.js';

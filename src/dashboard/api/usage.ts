@@ -1,11 +1,11 @@
 // …/usage and …/usage.csv: an organization's usage by hour or day, for charts and for spreadsheets.
 
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import { FairSlots } from '../../generation/fair-slots.js';
 import type { Route } from '../../http/exchange.js';
 import { shareOf } from '../../shared/thread-count.js';
 import type { UsageCursor, UsageRows } from '../../usage/usage-store.js';
-import type { PriceTable, UsagePage, UsageRowObject } from '../../wire/dashboard.js';
+import type { PriceTable, UsagePage, UsageRowObject } from '../../shared/wire/dashboard.js';
 import type { DashboardDeps } from './deps.js';
 import { readUsagePage, readUsageQuery, writeCursor } from './usage-fields.js';
 

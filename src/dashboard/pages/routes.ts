@@ -2,7 +2,7 @@
 // index.html is small and always sent whole: a 304 would save a few hundred bytes and be a status more.
 
 import { fileURLToPath } from 'node:url';
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import { PAGE_HEADERS } from '../security-headers.js';
 import { codingFor, readBuiltPage } from './built-page.js';

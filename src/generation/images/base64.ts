@@ -1,6 +1,6 @@
 // Images that stand in the request itself: base64, bare or in a data: URL. Strict, and bounded before
 // anything is decoded. Pure.
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 
 const MAX_DATA_URL_HEAD = 256;
 

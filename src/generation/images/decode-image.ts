@@ -1,7 +1,7 @@
 // Checks and decodes image files: the format by the first bytes, the size by the header, and whether the file is sound by decoding
 // it once, here or where the pixels are used. Decoding runs on libuv's threads, at most two images concurrently (decoders.ts).
 import type { Sharp, SharpOptions } from 'sharp';
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { Claimant } from '../fair-slots.js';
 import type { LoadedImage } from '../types.js';
 import { Decoders } from './decoders.js';

@@ -5,9 +5,9 @@ import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import type { LookupFunction } from 'node:net';
 import { isIP } from 'node:net';
-import { apiError, ApiError } from '../../errors.js';
+import { apiError, ApiError } from '../../shared/errors.js';
 import { resolveHost, type Address } from '../../shared/resolve-host.js';
-import { VERSION } from '../../version.js';
+import { VERSION } from '../../shared/version.js';
 import { isPublicAddress } from './public-address.js';
 
 export type { Address };

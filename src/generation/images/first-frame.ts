@@ -5,7 +5,7 @@
 // The walkers only follow lengths. A file that is damaged in a way that stops them goes to the decoder from there on as it is:
 // the decoder stops at the same place.
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { LoadedImage } from '../types.js';
 
 /** Maximum number of scans in a JPEG. Encoders write about 10; each costs one pass over all pixels. */

@@ -1,6 +1,6 @@
 // How many bytes the images of requests may take at once, from their loading until their request is over: in this thread,
 // and of one organization half of that. One request's limits say nothing about a hundred of them. Event-loop thread only.
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 
 /**
  * What an image takes of memory for each of its bytes while a server elsewhere is asked about it: the file, its base64 as it

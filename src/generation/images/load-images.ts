@@ -1,7 +1,7 @@
 // The image loader of a server: every image of a request brought in from where it is, and looked at, within
 // the limits of the settings. Event-loop thread only.
 import type { Config } from '../../config/settings.js';
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import { shareOf } from '../../shared/thread-count.js';
 import { FairSlots, type Claimant } from '../fair-slots.js';
 import type { Content, ContentPart, ImagePart, ImageSource, LoadedImage, Message } from '../types.js';

@@ -3,7 +3,7 @@
 // the other and each in its organization's turn, so that nobody's many hold up another's. Event-loop thread only.
 import type { CompiledGrammar, GrammarOptions, GrammarProblem, NativeGrammar } from '../../engine/addon-types.js';
 import type { Engine } from '../../engine/engine.js';
-import { apiError, type ApiError } from '../../errors.js';
+import { apiError, type ApiError } from '../../shared/errors.js';
 import { stringifyExact, withMembers } from '../../shared/exact-json.js';
 import { shareOf } from '../../shared/thread-count.js';
 import { FairSlots, type Claimant } from '../fair-slots.js';

@@ -3,7 +3,7 @@
 // Event-loop thread; decoding and resizing run on others.
 import type { NativeImage, PlannedImage } from '../../engine/addon-types.js';
 import type { Engine } from '../../engine/engine.js';
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { ImageTokenLimits } from '../generation-limits.js';
 import { decodeRgb } from '../images/decode-image.js';
 import type { Asker } from '../provider.js';

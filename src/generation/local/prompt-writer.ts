@@ -1,6 +1,6 @@
 // From a request's messages, tools and output format to the text of the prompt, with the model's own chat
 // template. One per loaded model; it holds no state of any request. Event-loop thread only.
-import { apiError, type ApiError } from '../../errors.js';
+import { apiError, type ApiError } from '../../shared/errors.js';
 import type { ChatTemplate } from './chat-template.js';
 import { imageNote } from '../image-note.js';
 import { addSystemText, clientTexts, placeSystem, toTemplateMessages, type TemplateShape } from './conversation.js';

@@ -2,7 +2,7 @@
 // model; it holds no state of any request.
 import type { CatalogModel } from '../../engine/catalog.js';
 import type { Engine } from '../../engine/engine.js';
-import { apiError, type ApiError } from '../../errors.js';
+import { apiError, type ApiError } from '../../shared/errors.js';
 import { shareOf } from '../../shared/thread-count.js';
 import { FairSlots } from '../fair-slots.js';
 import type { Asker, Charged } from '../provider.js';

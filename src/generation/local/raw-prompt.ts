@@ -1,7 +1,7 @@
 // Prompts that come without messages: a text or tokens as the model is to read them, or what stands around a gap that it is
 // to fill. One per loaded model; it holds no state of any request. Event-loop thread only.
 import type { Engine } from '../../engine/engine.js';
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { RawPrompt, SpelledToken } from '../types.js';
 import type { Vocabulary } from '../provider.js';
 import type { TokenTexts } from './token-texts.js';

@@ -1,6 +1,6 @@
 // What can go wrong with a server elsewhere, and how clients are told: in our codes and shapes, with its status in the
 // details. What it says reaches them only where it is about their request, bounded and without its secrets. Pure.
-import { apiError, type ApiError, type ErrorCode, type ErrorExtra } from '../../errors.js';
+import { apiError, type ApiError, type ErrorCode, type ErrorExtra } from '../../shared/errors.js';
 import { masked } from './secrets.js';
 
 /** One attempt has failed. */

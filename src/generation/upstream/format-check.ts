@@ -1,6 +1,6 @@
 // A form that the server elsewhere does not hold answers to, checked when the answer has ended by itself: one that fails it is
 // told as a failure, never taken for an answer. Event-loop thread only.
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import { GrowingText } from '../../shared/growing-text.js';
 import { formatProblem } from '../output-format.js';
 import type { GenerationEvent, GenerationRequest, OutputFormat } from '../types.js';

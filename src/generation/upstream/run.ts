@@ -3,7 +3,7 @@
 //
 //   turn ─► server ─► first token ─► … ─► end
 //           fails: another, then the fallback
-import { apiError, type ApiError } from '../../errors.js';
+import { apiError, type ApiError } from '../../shared/errors.js';
 import type { Asker, BufferReservation, Provider, RunningGeneration } from '../provider.js';
 import type { GenerationEvent, GenerationRequest } from '../types.js';
 import { AnswerEvents, type AnswerFacts } from './answer-events.js';

@@ -1,7 +1,7 @@
 // Lengths that are checked before the schema looks inside: it reports every fault it finds, so an
 // unbounded list of faults would cost memory and time out of all proportion to the request. Lists the
 // schema bounds itself are refused by it unseen; maps and lists of lists are left. Pure.
-import { apiError, type ApiError } from '../../errors.js';
+import { apiError, type ApiError } from '../../shared/errors.js';
 import { isRecord, overfullMap } from '../extent.js';
 import { MAX_LOGIT_BIAS, MAX_METADATA } from '../fields.js';
 import { MAX_MESSAGES } from './schema.js';

@@ -1,6 +1,6 @@
 // The messages of a chat completions request → internal messages: which role may hold which part, and every
 // tool call answered in its turn (contract section 2). Pure.
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { Content, ContentPart, Message, ToolCall } from '../../generation/types.js';
 import { ToolTurns } from '../tool-turns.js';
 import type { ChatMessage, ChatPart } from './schema.js';

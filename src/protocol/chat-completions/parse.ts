@@ -1,6 +1,6 @@
 // Chat completions request → GenerationRequest, or the precise error. Pure. Three stages in the order the
 // contract gives the checks: shape (400), then the caller looks the model up, then content (422).
-import { apiError, type ErrorCode } from '../../errors.js';
+import { apiError, type ErrorCode } from '../../shared/errors.js';
 import { checkOutputFormat, checkToolSchemas } from '../../generation/output-format.js';
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { checkMetadata, toEvaluation, toSampling, unknownFields } from '../fields.js';

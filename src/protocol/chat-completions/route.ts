@@ -4,7 +4,7 @@
 //   400      404/403  422        422, 429, 503                          500
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange, EventStream, Route } from '../../http/exchange.js';
-import { newChatCompletionId, newToolCallId } from '../../ids.js';
+import { newChatCompletionId, newToolCallId } from '../../shared/ids.js';
 import { FormatGuard } from '../format-guard.js';
 import { admit, findModel, withAdmitted, type AdmittedGeneration, type GenerationDeps } from '../admit.js';
 import { AnswerMemory } from '../answer-memory.js';

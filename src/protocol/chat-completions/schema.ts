@@ -1,7 +1,7 @@
 // The shape of a chat completions request, field by field as the contract lists them (sections 1, 2, 4, 5).
 // Unknown fields are dropped; null means absent for every optional field.
 import { z } from 'zod';
-import type { ErrorCode } from '../../errors.js';
+import type { ErrorCode } from '../../shared/errors.js';
 import {
   MAX_CHOICE_CHARACTERS,
   MAX_CHOICES,

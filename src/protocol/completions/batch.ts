@@ -1,12 +1,12 @@
 // The generations of one completions request: one for each prompt, admitted one after the other and running side by side, as
 // many as the organization's limits and this file's own allow. The answer is whole when all are; the first that fails fails
 // it, and ends the others. Event-loop thread only.
-import { toApiError, type ApiError } from '../../errors.js';
+import { toApiError, type ApiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest, SpelledToken } from '../../generation/types.js';
 import type { EventStream, Exchange } from '../../http/exchange.js';
 import type { JsonText } from '../../http/json-text.js';
-import { newCompletionId } from '../../ids.js';
+import { newCompletionId } from '../../shared/ids.js';
 import { admit, withAdmitted, type AdmittedGeneration, type GenerationDeps } from '../admit.js';
 import { AnswerMemory } from '../answer-memory.js';
 import type { Caller } from '../caller.js';

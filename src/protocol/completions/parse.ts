@@ -1,6 +1,6 @@
 // Completions request → one GenerationRequest for each prompt, or the precise error. Pure. Stages as in chat completions:
 // shape (400), then the caller looks the model up, then content (422).
-import { apiError, ERROR_CODES, type ApiError, type ErrorCode } from '../../errors.js';
+import { apiError, ERROR_CODES, type ApiError, type ErrorCode } from '../../shared/errors.js';
 import type { GenerationRequest, RawPrompt } from '../../generation/types.js';
 import { toFormat } from '../chat-completions/parse.js';
 import { overfullMap } from '../extent.js';

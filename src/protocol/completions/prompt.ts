@@ -1,6 +1,6 @@
 // What stands in `prompt`: a text, tokens, or a list of either. Looked at by hand: a list of a hundred thousand numbers that a
 // schema finds fault with would be as many faults. Pure.
-import { apiError, type ApiError } from '../../errors.js';
+import { apiError, type ApiError } from '../../shared/errors.js';
 import { MAX_PROMPTS } from './schema.js';
 
 export type Prompts = readonly (string | readonly number[])[];

@@ -1,6 +1,6 @@
 // Lengths that are checked before the schema looks inside: what follows costs time per entry, so the number
 // of entries is bounded first. Pure.
-import { apiError, type ApiError } from '../../errors.js';
+import { apiError, type ApiError } from '../../shared/errors.js';
 import { isRecord, lengthOf, overfullMap } from '../extent.js';
 import { MAX_LOGIT_BIAS, MAX_STOP_STRINGS } from '../fields.js';
 import { MAX_TOOLS } from '../tools.js';

@@ -1,6 +1,6 @@
 // Content blocks → internal content. Adjacent texts of a user turn are paragraphs of their own; documents
 // and search results are read as text. Pure.
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { Content, ContentPart } from '../../generation/types.js';
 import type { WireBlock } from './schema.js';
 

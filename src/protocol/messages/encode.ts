@@ -2,7 +2,7 @@
 // events of one request in order. One machine decides where blocks begin and end; the two forms only write
 // down what it says, so a stream joined is the whole answer.
 import type { EndReason, GenerationEvent } from '../../generation/types.js';
-import { newToolUseId } from '../../ids.js';
+import { newToolUseId } from '../../shared/ids.js';
 import { parseExact } from '../../shared/exact-json.js';
 import { GrowingText } from '../../shared/growing-text.js';
 import { isDeeper, MAX_CALL_DEPTH } from '../../shared/json-depth.js';

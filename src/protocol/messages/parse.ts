@@ -1,7 +1,7 @@
 // Messages request → GenerationRequest, or the precise error. Pure. Two stages, because the model is looked
 // up between them: shape and returned thinking (400), then content (422).
 import { isDeepStrictEqual } from 'node:util';
-import { apiError, type ErrorCode } from '../../errors.js';
+import { apiError, type ErrorCode } from '../../shared/errors.js';
 import { checkOutputFormat, checkToolSchemas } from '../../generation/output-format.js';
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { toSampling, unknownFields } from '../fields.js';

@@ -3,11 +3,11 @@
 //
 //   parse, thinking ─► model ─► content ─► admit (admit.ts) ─► events ─► answer
 //   400                404/403  422        422, 429, 503                200 …
-import { ApiError, apiError, type ErrorCode } from '../../errors.js';
+import { ApiError, apiError, type ErrorCode } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { EventStream, Exchange, Route } from '../../http/exchange.js';
-import { newMessageId } from '../../ids.js';
-import type { Sealer } from '../../sealing/sealer.js';
+import { newMessageId } from '../../shared/ids.js';
+import type { Sealer } from '../../accounts/sealing/sealer.js';
 import { GrowingText } from '../../shared/growing-text.js';
 import { admit, countPrompt, findModel, withAdmitted, type AdmittedGeneration, type GenerationDeps } from '../admit.js';
 import { AnswerMemory } from '../answer-memory.js';

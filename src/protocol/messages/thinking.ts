@@ -1,8 +1,8 @@
 // Thinking: what the request asks for, and the blocks of earlier answers that come back. Every returned block
 // is opened before anything else is done with it; what it opened to is found by the block itself.
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { GenerationRequest } from '../../generation/types.js';
-import type { Sealer, Unsealed } from '../../sealing/sealer.js';
+import type { Sealer, Unsealed } from '../../accounts/sealing/sealer.js';
 import { MAX_THINKING_BLOCKS } from './bounds.js';
 import { MIN_THINKING_BUDGET, type MessagesRequest, type WireBlock, type WireMessage } from './schema.js';
 

@@ -1,6 +1,6 @@
 // Messages → internal messages: neighbours of one role become one turn, calls and results are paired, and the
 // thinking of the running tool loop goes back to the model. Pure.
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { Message, ToolCall } from '../../generation/types.js';
 import { stringifyExact } from '../../shared/exact-json.js';
 import { ToolTurns } from '../tool-turns.js';

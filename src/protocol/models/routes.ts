@@ -1,11 +1,11 @@
 // GET /v1/models and /v1/models/{id}, in the shape the client expects.
 
-import { mayUse } from '../../identity/permissions.js';
-import { apiError } from '../../errors.js';
+import { mayUse } from '../../shared/permissions.js';
+import { apiError } from '../../shared/errors.js';
 import type { ModelDescription } from '../../generation/model-description.js';
 import type { ReasoningEffort } from '../../generation/types.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import type { Identity } from '../../identity/identity.js';
+import type { Identity } from '../../shared/identity.js';
 import { queryList } from '../../http/query.js';
 import { wireShape } from '../../http/shape.js';
 

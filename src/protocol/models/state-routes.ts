@@ -1,10 +1,10 @@
 // GET /props and /slots: what a model is served with and what it is doing, in the fields that clients, boards and harnesses
 // made for llama-server read. For operators, as /metrics is: load is other people's, and paths are the machine's.
 // Facts that have no like here (samplers' order, prompts of others) are left out. Event-loop thread only.
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { ModelDescription } from '../../generation/model-description.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { VERSION } from '../../version.js';
+import { VERSION } from '../../shared/version.js';
 
 /** A model as it stands. */
 export interface ModelState {

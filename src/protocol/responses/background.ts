@@ -14,11 +14,11 @@
 // no log.
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ApiError, apiError } from '../../errors.js';
+import { ApiError, apiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { BufferReservation } from '../../generation/provider.js';
 import type { Exchange, KeptAnswer } from '../../http/exchange.js';
-import type { Identity } from '../../identity/identity.js';
+import type { Identity } from '../../shared/identity.js';
 import {
   isUnfinished,
   type ResponseHead,

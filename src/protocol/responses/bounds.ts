@@ -1,5 +1,5 @@
 // Lengths that are checked before the schema looks inside, and the types that items may leave out. Pure.
-import { apiError, type ApiError } from '../../errors.js';
+import { apiError, type ApiError } from '../../shared/errors.js';
 import { isRecord, overfullMap } from '../extent.js';
 import { MAX_LOGIT_BIAS, MAX_METADATA } from '../fields.js';
 import { MAX_ITEMS } from './schema.js';

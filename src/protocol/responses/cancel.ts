@@ -1,5 +1,5 @@
 // POST /v1/responses/{id}/cancel: stops a background response and keeps what there is of it.
-import { apiError, type ApiError } from '../../errors.js';
+import { apiError, type ApiError } from '../../shared/errors.js';
 import { isUnfinished, type ResponseStore, type StoredResponse } from '../../storage/response-store.js';
 import { endNotStored, type BackgroundResponses } from './background.js';
 

@@ -1,9 +1,9 @@
 // POST /v1/responses/compact: a conversation becomes its user messages and one sealed summary. The result is
 // not stored. Event-loop thread only.
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { newItemId, newResponseId } from '../../ids.js';
+import { newItemId, newResponseId } from '../../shared/ids.js';
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
 import { findModel } from '../admit.js';
 import { callerOf, type Caller } from '../caller.js';

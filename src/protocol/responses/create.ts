@@ -2,7 +2,7 @@
 //
 //   shape, seals ─► chain ─► model ─► content ─► turn (turn.ts) ─► answer
 //   400             404      404/403  422        422, 429, 503     200 …
-import type { ApiError } from '../../errors.js';
+import type { ApiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import { LARGE_ANSWER_BYTES } from '../../http/answer-budget.js';
 import type { EventStream, Exchange, Route, StreamEvent } from '../../http/exchange.js';

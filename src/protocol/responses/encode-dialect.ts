@@ -1,7 +1,7 @@
 // Which names the raw-reasoning events get: two standards disagree, and each one's checker rejects the other's
 // (contract section 4). Pure.
 import type { Config } from '../../config/settings.js';
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { EventDialect } from './encode-items.js';
 
 const HEADER = 'x-event-dialect';

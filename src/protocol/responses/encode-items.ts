@@ -2,7 +2,7 @@
 // once, so that no delta can precede its start: only an open item takes deltas. The machine (encode.ts)
 // keeps one open at a time. Pure.
 import type { TokenLogprob, Logprob } from '../../generation/types.js';
-import { newItemId, newToolCallId } from '../../ids.js';
+import { newItemId, newToolCallId } from '../../shared/ids.js';
 import { GrowingText } from '../../shared/growing-text.js';
 import type { EventWriter } from './encode-writer.js';
 import type { ToolName } from './tools.js';

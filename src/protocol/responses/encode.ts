@@ -6,7 +6,7 @@
 //
 // Whether a stream can be built wrongly is settled by construction: events of an item exist only as methods
 // of an open item (encode-items.ts), and the machine owns at most one.
-import type { ApiError } from '../../errors.js';
+import type { ApiError } from '../../shared/errors.js';
 import type { EndReason, GenerationEvent } from '../../generation/types.js';
 import type { Usage } from '../usage.js';
 import { OpenCall, OpenMessage, OpenReasoning, type OpenItem, type ReasoningForm } from './encode-items.js';

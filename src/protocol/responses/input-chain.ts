@@ -1,5 +1,5 @@
 // What a request refers to in storage: the chain it continues, and items by their ids.
-import { apiError, type ApiError } from '../../errors.js';
+import { apiError, type ApiError } from '../../shared/errors.js';
 import type { Exchange } from '../../http/exchange.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import { MAX_CHAIN_SIZE } from '../../storage/response-size.js';

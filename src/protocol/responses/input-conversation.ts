@@ -1,6 +1,6 @@
 // Items → messages of the internal request. Reasoning, text and calls of one assistant turn become one
 // message; answers to calls follow it, whatever came in between. Pure.
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { Content, Message, ToolCall } from '../../generation/types.js';
 
 type AssistantMessage = Extract<Message, { role: 'assistant' }>;

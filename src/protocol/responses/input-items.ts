@@ -1,6 +1,6 @@
 // GET /v1/responses/{id}/input_items: what a response was generated from, chain included, a page at a time.
 // Items are kept in the form they are listed in; only images are shown as asked for. Event-loop thread only.
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { ItemPage as StoredPage, StoredItem } from '../../storage/response-store.js';
 
 const DEFAULT_LIMIT = 20;

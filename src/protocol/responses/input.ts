@@ -1,8 +1,8 @@
 // The input of a request, behind the chain it continues: items in the form they are kept in, and the messages
 // they make (contract sections 2 and 6). Pure.
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { Content, ContentPart, Message } from '../../generation/types.js';
-import type { Sealer, Unsealed } from '../../sealing/sealer.js';
+import type { Sealer, Unsealed } from '../../accounts/sealing/sealer.js';
 import { MAX_CHAIN_SIZE, chainTooLong, itemSize } from '../../storage/response-size.js';
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
 import { Conversation } from './input-conversation.js';

@@ -1,7 +1,7 @@
 // Items as they are kept: wire form with id, status and parts filled in, whichever way the client spelled them
 // (contract section 2). Listed, stored and turned into messages in this one form. Pure but for ids.
-import { apiError } from '../../errors.js';
-import { newItemId, type ItemPrefix } from '../../ids.js';
+import { apiError } from '../../shared/errors.js';
+import { newItemId, type ItemPrefix } from '../../shared/ids.js';
 import type { StoredItem } from '../../storage/response-store.js';
 import type { InputItem } from './input-images.js';
 import type { ItemStatus } from './resource.js';

@@ -1,10 +1,10 @@
 // Create request → CreateGeneration, or the precise error. Pure. Stages in the order the contract gives the
 // checks: shape and sealed values (400), then the caller looks chain and model up, then content (422).
-import { apiError, type ErrorCode } from '../../errors.js';
+import { apiError, type ErrorCode } from '../../shared/errors.js';
 import { checkOutputFormat } from '../../generation/output-format.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest, Message, OutputFormat } from '../../generation/types.js';
-import type { Sealer } from '../../sealing/sealer.js';
+import type { Sealer } from '../../accounts/sealing/sealer.js';
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
 import { checkMetadata, toSampling, unknownFields } from '../fields.js';
 import { namesOne } from '../tools.js';

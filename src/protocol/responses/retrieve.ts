@@ -1,8 +1,8 @@
 // GET /v1/responses/{id}: a stored response as it is, or its events as a stream. Event-loop thread only.
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import type { Exchange } from '../../http/exchange.js';
 import { queryList } from '../../http/query.js';
-import type { Sealer } from '../../sealing/sealer.js';
+import type { Sealer } from '../../accounts/sealing/sealer.js';
 import { itemSize } from '../../storage/response-size.js';
 import { isUnfinished, type ResponseStore, type StoredResponse } from '../../storage/response-store.js';
 import { validated } from '../validation.js';

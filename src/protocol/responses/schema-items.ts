@@ -1,7 +1,7 @@
 // The shape of input items and of tools (contract sections 1.1 and 2). Unknown fields are dropped; null means
 // absent for every optional field. What is known but not served passes here and is refused by content (422).
 import { z } from 'zod';
-import type { ErrorCode } from '../../errors.js';
+import type { ErrorCode } from '../../shared/errors.js';
 import { BROKEN_TEXT, clientId, given, isWhole, jsonObject } from '../fields.js';
 import { list } from '../list.js';
 import { MAX_TOOLS } from '../tools.js';

@@ -1,6 +1,6 @@
 // The messages of WebSocket mode that are not response events: what a client may send, and how it is told of
 // an error. Pure.
-import { apiError, errorHeaders, type ApiError } from '../../errors.js';
+import { apiError, errorHeaders, type ApiError } from '../../shared/errors.js';
 import { parseJsonBody } from '../../http/json.js';
 
 const STREAM_ID = /^[A-Za-z0-9_.-]{1,256}$/;

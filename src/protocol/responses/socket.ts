@@ -8,7 +8,7 @@
 // end that.
 import { performance } from 'node:perf_hooks';
 import type { Config } from '../../config/settings.js';
-import { ApiError, apiError, toApiError } from '../../errors.js';
+import { ApiError, apiError, toApiError } from '../../shared/errors.js';
 import { CLOSE } from '../../http/socket.js';
 import type { CloseCode, ServerSocket, SocketListener, SocketRoute, SocketTurn } from '../../http/socket.js';
 import type { BufferReservation } from '../../generation/provider.js';

@@ -1,8 +1,8 @@
 // What can be done with a stored response under /v1/responses/{id}: retrieve, list its input, cancel, delete.
 // None of it counts for the limits. Event-loop thread only.
-import { ApiError, apiError } from '../../errors.js';
+import { ApiError, apiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { isResponseId } from '../../ids.js';
+import { isResponseId } from '../../shared/ids.js';
 import type { ResponseHead } from '../../storage/response-store.js';
 import { cancelResponse, notCancellable } from './cancel.js';
 import type { ResponsesDeps } from './deps.js';

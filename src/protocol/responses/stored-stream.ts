@@ -1,7 +1,7 @@
 // Sends a client the events of a stored response, at the pace it reads them: those there are, then, while the
 // response runs, those that come. Nothing is kept for a slow reader; it is served from the log when it is
 // ready again. Event-loop thread only.
-import { apiError, type ApiError } from '../../errors.js';
+import { apiError, type ApiError } from '../../shared/errors.js';
 import type { EventStream, Exchange, StreamEvent } from '../../http/exchange.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
 import type { RunningGenerations } from '../running-generations.js';

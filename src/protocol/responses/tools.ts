@@ -1,6 +1,6 @@
 // The tools of a request: those the service offers, under the names the model sees, and those that are left
 // out (contract section 1.1). Pure.
-import { apiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
 import { checkToolSchemas } from '../../generation/output-format.js';
 import type { ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';

@@ -4,11 +4,11 @@
 //
 //   startTurn ─► admitted, running ─► events … ─► saved ─► last event ─► done
 //   ApiError                             │ cancel(), failure
-import { ApiError, toApiError } from '../../errors.js';
+import { ApiError, toApiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { EndReason } from '../../generation/types.js';
-import { newResponseId } from '../../ids.js';
-import type { Sealer } from '../../sealing/sealer.js';
+import { newResponseId } from '../../shared/ids.js';
+import type { Sealer } from '../../accounts/sealing/sealer.js';
 import type { ResponseRecord, ResponseStore, StoredItem } from '../../storage/response-store.js';
 import type { FinishedUsage } from '../../shared/usage-sink.js';
 import { FormatGuard } from '../format-guard.js';

@@ -1,7 +1,7 @@
 // POST /tokenize and /detokenize: a model's own tokens of a text or a conversation, and back, in vLLM's shapes; GET
 // /tokenizer_info, by which lm-eval finds that it may ask for them. Event-loop thread only.
 import { z } from 'zod';
-import { apiError, ERROR_CODES } from '../../errors.js';
+import { apiError, ERROR_CODES } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Vocabulary } from '../../generation/provider.js';
 import type { Exchange, Route } from '../../http/exchange.js';

@@ -4,7 +4,7 @@
 // only; one batch at a time (BatchWriter).
 
 import { randomUUID } from 'node:crypto';
-import { ApiError } from '../../errors.js';
+import { ApiError } from '../../shared/errors.js';
 import type { Database, Queryable } from './database.js';
 
 /** What is written again comes within minutes. */

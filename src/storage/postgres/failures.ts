@@ -1,7 +1,7 @@
 // What went wrong with the database, as those who asked are to see it. Pure.
 
-import { apiError } from '../../errors.js';
-import type { ApiError } from '../../errors.js';
+import { apiError } from '../../shared/errors.js';
+import type { ApiError } from '../../shared/errors.js';
 
 interface PostgresError {
   code?: unknown;

@@ -1,5 +1,5 @@
 // What operators and owners set while the server runs, a document each, in the table `settings`. What writes is called
-// within a transaction that locks out other writers: src/accounts/postgres/work.ts.
+// within a transaction that locks out other writers: src/storage/postgres/accounts/work.ts.
 
 import type { Queryable } from './database.js';
 

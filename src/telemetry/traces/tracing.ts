@@ -3,7 +3,7 @@
 import type { SpanContext, Tracer } from '@opentelemetry/api';
 import type { Resource } from '@opentelemetry/resources';
 import type { Sampler } from '@opentelemetry/sdk-trace';
-import { VERSION } from '../../version.js';
+import { VERSION } from '../../shared/version.js';
 import type { RequestTrace, TracedRequest } from '../request-trace.js';
 import type { Log } from '../types.js';
 import { loadPackages } from './packages.js';

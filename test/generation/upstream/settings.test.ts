@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { configWith, loadConfig } from '../../../src/config/load.js';
-import { configuredModels } from '../../../src/service/engine-settings.js';
+import { configuredModels } from '../../../src/server/engine-settings.js';
 import { main } from '../../e2e/monolith.js';
 
 const KEY = 'sk-settings-secret-3e81';

@@ -1,6 +1,6 @@
 // What the limits must come to, computed another way than src/admission does: a share of each bucket that is missing, and
 // places counted from what runs. Every reservation is foretold and compared, whatever process or thread it is made in.
-import { ApiError } from '../../../src/errors.js';
+import { ApiError } from '../../../src/shared/errors.js';
 import type {
   Admission,
   Limited,

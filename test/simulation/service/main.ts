@@ -10,7 +10,7 @@
 //   --loses-writes    one write in 50 is acknowledged and comes to nothing: a fault that must be found
 import { tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
-import { base62 } from '../../../src/ids.js';
+import { base62 } from '../../../src/shared/ids.js';
 import { drawsFrom, seedOf } from '../../../src/shared/random.js';
 import { MemoryTables } from './memory-tables.js';
 import { openLmdb } from './sim-disk.js';

@@ -3,12 +3,12 @@
 import { configWith } from '../../../src/config/load.js';
 import { tableBytes } from '../../../src/admission/record-table.js';
 import { HeldResponses } from '../../../src/storage/held-responses.js';
-import { giveUp } from '../../../src/service/lost-thread.js';
+import { giveUp } from '../../../src/server/lost-thread.js';
 import { drawsFrom } from '../../../src/shared/random.js';
 import { LocalBus } from '../../../src/shared/bus.js';
 import type { FinishedUsage } from '../../../src/shared/usage-sink.js';
 import type { Telemetry } from '../../../src/telemetry/types.js';
-import { HubBus, PortBus } from '../../../src/threads/hub-bus.js';
+import { HubBus, PortBus } from '../../../src/server/workers/hub-bus.js';
 import type { UsageRow } from '../../../src/usage/sums.js';
 import { MemoryTables } from './memory-tables.js';
 import type { Resource } from './responses-witness.js';

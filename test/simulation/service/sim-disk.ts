@@ -1,11 +1,11 @@
 // The simulated disk and, for each simulated thread, its store on it: what is written waits for the disk's time, is committed
 // together with what else the thread wrote meanwhile, and is acknowledged later still. Writes can fail in the ways that
-// src/storage/lmdb-writes.ts tells of: undone (the disk is full), or the end of the store. What waits when its thread ends
+// src/storage/lmdb/writes.ts tells of: undone (the disk is full), or the end of the store. What waits when its thread ends
 // is lost, what was committed stays. The tables are LMDB's own, or memory-tables.ts.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Draws } from '../../../src/shared/random.js';
-import { openStore } from '../../../src/storage/lmdb-store.js';
+import { openStore } from '../../../src/storage/lmdb/lmdb-store.js';
 import { refusedWrite, StorageError, UndoneWrite } from '../../../src/storage/store.js';
 import type { Key, KeyRange, OpenedStore, Table, TableName } from '../../../src/storage/store.js';
 import type { Backing } from './memory-tables.js';

@@ -1,8 +1,8 @@
 // A client's side of one request: what it sent, what came back, whether it reads, whether it has gone.
-import { ApiError, toApiError } from '../../../src/errors.js';
+import { ApiError, toApiError } from '../../../src/shared/errors.js';
 import type { EventStream, Exchange, StreamEvent } from '../../../src/http/exchange.js';
 import { JsonText } from '../../../src/http/json-text.js';
-import type { Identity } from '../../../src/identity/identity.js';
+import type { Identity } from '../../../src/shared/identity.js';
 
 export interface SentEvent {
   readonly data: string;

@@ -1,6 +1,6 @@
 // Models whose answers a request itself asks for: how many tokens, how fast, how it ends. The provider of one simulated
 // thread, with the fair slots that long prompts wait in, and what its engines have told of each request.
-import { apiError } from '../../../src/errors.js';
+import { apiError } from '../../../src/shared/errors.js';
 import { FairSlots } from '../../../src/generation/fair-slots.js';
 import type { Asker, PreparedGeneration, Provider } from '../../../src/generation/provider.js';
 import type { ServedModel } from '../../../src/generation/served-models.js';

@@ -1,4 +1,4 @@
-// One answering thread as src/service.ts wires it, without sockets, models and accounts: the real stores, admission, routes,
+// One answering thread as src/server/service.ts wires it, without sockets, models and accounts: the real stores, admission, routes,
 // runs, background responses and usage on a simulated disk and clock; and the ports by which threads tell each other things.
 import type { MessagePort } from 'node:worker_threads';
 import type { Admission } from '../../../src/admission/admission.js';
@@ -13,18 +13,18 @@ import { BackgroundResponses } from '../../../src/protocol/responses/background.
 import { responsesRoutes } from '../../../src/protocol/responses/routes.js';
 import { RunningResponses } from '../../../src/protocol/responses/stored-running.js';
 import { RunningGenerations } from '../../../src/protocol/running-generations.js';
-import { KeyRing } from '../../../src/sealing/key-ring.js';
-import { KeySealer } from '../../../src/sealing/key-sealer.js';
-import { tellStorageFailure } from '../../../src/service/lmdb-failure.js';
-import { folderResponses } from '../../../src/service/lmdb-responses.js';
-import { endUnfinished, type IsRunning } from '../../../src/service/lost-thread.js';
-import { UndoStack } from '../../../src/service/undo-stack.js';
+import { KeyRing } from '../../../src/accounts/sealing/key-ring.js';
+import { KeySealer } from '../../../src/accounts/sealing/key-sealer.js';
+import { tellStorageFailure } from '../../../src/server/lmdb-failure.js';
+import { folderResponses } from '../../../src/server/lmdb-responses.js';
+import { endUnfinished, type IsRunning } from '../../../src/server/lost-thread.js';
+import { UndoStack } from '../../../src/server/undo-stack.js';
 import type { ThreadBus } from '../../../src/shared/bus.js';
 import type { UsageSink } from '../../../src/shared/usage-sink.js';
 import { OPEN_GATE } from '../../../src/storage/erase-gate.js';
 import type { ResponseStore } from '../../../src/storage/response-store.js';
 import type { Telemetry } from '../../../src/telemetry/types.js';
-import { LmdbUsageStore } from '../../../src/usage/lmdb-usage-store.js';
+import { LmdbUsageStore } from '../../../src/storage/lmdb/usage/usage-store.js';
 import { UsageRecorder } from '../../../src/usage/usage-recorder.js';
 import type { SimDisk } from './sim-disk.js';
 import { SimStore } from './sim-disk.js';

@@ -1,6 +1,6 @@
 // The one place that talks to the dashboard API: JSON in and out, the CSRF token on what changes something,
 // and failures as ApiFailure with what the server said.
-import type { ErrorCode } from '../../../errors.js';
+import type { ErrorCode } from '../../../shared/errors.js';
 
 /** What the server answered instead of a result, or 'offline' when it did not answer. */
 export class ApiFailure extends Error {

@@ -1,5 +1,5 @@
 // Numbers, times and names as the page shows them.
-import type { ApiKeyObject } from '../../../wire/dashboard.js';
+import type { ApiKeyObject } from '../../../shared/wire/dashboard.js';
 
 const locale = 'en-GB';
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });

@@ -1,5 +1,5 @@
 // The pages behind the sign-in: where they are, what they are called, who sees them. Paths are below /dashboard.
-import type { Role } from '../../../wire/dashboard.js';
+import type { Role } from '../../../shared/wire/dashboard.js';
 
 export interface NavigationItem {
   path: string;

@@ -1,5 +1,5 @@
 // Signing in by the provider of OpenID Connect: where it begins, and what its ends are called.
-import type { OidcFailure } from '../../../oidc/failures.js';
+import type { OidcFailure } from '../../../accounts/oidc/failures.js';
 import { API, withQuery } from './api.js';
 
 /** A whole navigation, not one within the page. */

@@ -1,7 +1,7 @@
 // What several pages ask for.
 import { useQuery } from '@tanstack/react-query';
 import type { UseQueryResult } from '@tanstack/react-query';
-import type { DashboardModel, InvitePreview, ListPage } from '../../../wire/dashboard.js';
+import type { DashboardModel, InvitePreview, ListPage } from '../../../shared/wire/dashboard.js';
 import { api } from './api.js';
 import { useOrganization } from './session.js';
 

@@ -1,5 +1,5 @@
 // What a role may do; the server decides, the page only leaves out what would be refused.
-import type { Role } from '../../../wire/dashboard.js';
+import type { Role } from '../../../shared/wire/dashboard.js';
 
 const ORDER: readonly Role[] = ['viewer', 'developer', 'admin', 'owner'];
 

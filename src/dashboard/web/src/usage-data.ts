@@ -1,5 +1,5 @@
 // Usage as the page needs it: fetched whole for a range, added up, laid on a line of buckets.
-import type { UsageBucket, UsageGroup, UsagePage, UsageRowObject } from '../../../wire/dashboard.js';
+import type { UsageBucket, UsageGroup, UsagePage, UsageRowObject } from '../../../shared/wire/dashboard.js';
 import { api } from './api.js';
 
 export type Range = '24h' | '7d' | '30d' | '90d' | '365d';

@@ -1,6 +1,6 @@
 // A request's tools in the shape templates expect, all client text shielded. The same tools come with every
 // request of a conversation: what they become is remembered. Event-loop thread only.
-import { apiError } from '../../../errors.js';
+import { apiError } from '../../../shared/errors.js';
 import { stringifyExact } from '../../../shared/exact-json.js';
 import type { TemplateTool } from '../template-context.js';
 import type { Shield } from '../shield.js';

@@ -1,6 +1,6 @@
 // What the chat form shares with the form for plain prompts: sampling, log-probabilities, usage, reasons of ends. Pure.
 import type { Upstream } from '../../../config/upstream.js';
-import { apiError } from '../../../errors.js';
+import { apiError } from '../../../shared/errors.js';
 import type { EndReason, GenerationRequest, TokenLogprob } from '../../types.js';
 import type { AnswerEvents, ToldUsage } from '../answer-events.js';
 import { notUnderstood } from '../fault.js';

@@ -1,6 +1,6 @@
 // Prompts as they stand, in the completions form: for models without a chat template, and for /v1/completions of all that
 // have it. Event-loop thread only.
-import { apiError } from '../../../errors.js';
+import { apiError } from '../../../shared/errors.js';
 import type { GenerationRequest, Logprob, RawPrompt, TokenLogprob } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
 import type { UpstreamFault } from '../fault.js';

@@ -1,6 +1,6 @@
 // Servers of the messages form: requests to them and their answers, streamed or whole. Event-loop thread only.
 import { parseExact } from '../../../shared/exact-json.js';
-import { apiError } from '../../../errors.js';
+import { apiError } from '../../../shared/errors.js';
 import type { Content, GenerationRequest, Message, OutputFormat, ReasoningEffort } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
 import { notUnderstood, type UpstreamFault } from '../fault.js';

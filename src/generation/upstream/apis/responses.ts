@@ -1,6 +1,6 @@
 // Servers of the responses form: requests to them and their answers, streamed or whole. Nothing is stored there: chains are
 // kept here and sent whole. Event-loop thread only.
-import { apiError } from '../../../errors.js';
+import { apiError } from '../../../shared/errors.js';
 import type { Content, GenerationRequest, Message, OutputFormat } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
 import { notUnderstood, type UpstreamFault } from '../fault.js';

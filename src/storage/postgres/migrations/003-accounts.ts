@@ -1,6 +1,6 @@
 // People and organizations: users, keys, memberships, invitations, sessions, links, attempts, second factors, the audit log.
 // Times are milliseconds since 1970. What belongs together is kept together by units of work with one writer
-// (src/accounts/postgres/work.ts), so there are no foreign keys: rows come and go in any order of batches.
+// (src/storage/postgres/accounts/work.ts), so there are no foreign keys: rows come and go in any order of batches.
 
 import type { Migration } from './migration.js';
 

@@ -1,7 +1,7 @@
 // Lists of the API page by page: all that was loaded, and a button for more.
 import { useInfiniteQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import type { ListPage } from '../../../../wire/dashboard.js';
+import type { ListPage } from '../../../../shared/wire/dashboard.js';
 import { api } from '../api.js';
 import { Button } from './button.js';
 import { ErrorState, Skeleton } from './states.js';

@@ -1,7 +1,7 @@
 // Which organization the page works for, and making another.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { OrganizationObject } from '../../../../wire/dashboard.js';
+import type { OrganizationObject } from '../../../../shared/wire/dashboard.js';
 import { api, fieldError, messageOf } from '../api.js';
 import { Button } from '../components/button.js';
 import { Dialog } from '../components/dialog.js';

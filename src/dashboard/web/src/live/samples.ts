@@ -1,7 +1,7 @@
 // The window of samples that the live view draws: the stream's `history` and `sample` events in, columns of
 // numbers out. Needs no DOM.
 
-import type { EngineSample, LiveSample } from '../../../../wire/dashboard.js';
+import type { EngineSample, LiveSample } from '../../../../shared/wire/dashboard.js';
 import type { ServerEvent } from './event-reader.js';
 import { Ring } from './ring.js';
 

@@ -1,7 +1,7 @@
 // What was kept of the live view over a span: samples that stand for a while each, and when something was changed.
 import { useQuery } from '@tanstack/react-query';
 import type { UseQueryResult } from '@tanstack/react-query';
-import type { LiveHistory, LiveKeys, LiveMark } from '../../../../wire/dashboard.js';
+import type { LiveHistory, LiveKeys, LiveMark } from '../../../../shared/wire/dashboard.js';
 import { api } from '../api.js';
 import { queryOf, refreshMs, spanOf } from './ranges.js';
 import type { LiveRange, Span } from './ranges.js';

@@ -1,6 +1,6 @@
 // What the live view shows: every figure and every chart, declared once. Pure.
 
-import type { EngineSample, LiveSample, Percentiles, TunableName } from '../../../../wire/dashboard.js';
+import type { EngineSample, LiveSample, Percentiles, TunableName } from '../../../../shared/wire/dashboard.js';
 
 /** Short, with a unit where it needs one; a dash where nothing happened. */
 export const showCount = (value: number | null): string =>

@@ -2,7 +2,7 @@
 // that no other beats. What it shows stands in the table of measurements, too.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { TuneRun } from '../../../../wire/tuning.js';
+import type { TuneRun } from '../../../../shared/wire/tuning.js';
 import { duration } from '../format.js';
 import { figure, frontOf, linearAxis, loadText, logAxis, settingsText, spotsOf } from './tuning-view.js';
 import type { Spot } from './tuning-view.js';

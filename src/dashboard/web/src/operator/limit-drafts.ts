@@ -1,6 +1,6 @@
 // An organization's own limits as a form has them: per model and kind a text, or switched off. Pure.
 
-import type { LimitOverrides, LimitValues } from '../../../../wire/dashboard.js';
+import type { LimitOverrides, LimitValues } from '../../../../shared/wire/dashboard.js';
 
 export type LimitKind = keyof LimitValues;
 export const LIMIT_KINDS: readonly { kind: LimitKind; label: string }[] = [

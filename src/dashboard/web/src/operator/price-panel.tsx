@@ -3,7 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import type { UseQueryResult } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { DashboardModel, ListPage, ModelPrice, PriceTable } from '../../../../wire/dashboard.js';
+import type { DashboardModel, ListPage, ModelPrice, PriceTable } from '../../../../shared/wire/dashboard.js';
 import { api } from '../api.js';
 import { Button } from '../components/button.js';
 import { Dialog } from '../components/dialog.js';

@@ -1,6 +1,6 @@
 // Two tuning runs beside each other: what each was to reach, what it found, and both fronts in one picture.
 import type { ReactNode } from 'react';
-import type { TuneRun } from '../../../../wire/tuning.js';
+import type { TuneRun } from '../../../../shared/wire/tuning.js';
 import { Panel } from '../components/page.js';
 import { Notice } from '../components/states.js';
 import { Table } from '../components/table.js';

@@ -1,7 +1,7 @@
 // One tuning run, live while it is under way: what it has come to, the picture, every measurement.
 import { useQueryClient } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import type { TuneOutcome, TunePick, TuneRun, TuneTrial } from '../../../../wire/tuning.js';
+import type { TuneOutcome, TunePick, TuneRun, TuneTrial } from '../../../../shared/wire/tuning.js';
 import { api } from '../api.js';
 import { Badge } from '../components/badge.js';
 import type { Tone } from '../components/badge.js';

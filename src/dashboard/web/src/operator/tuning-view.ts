@@ -8,7 +8,7 @@ import type {
   TuneSettings,
   TuneStart,
   TuneTrial,
-} from '../../../../wire/tuning.js';
+} from '../../../../shared/wire/tuning.js';
 
 export const LOAD_UNITS: Record<TuneLoadKind, string> = {
   concurrency: 'at once',

@@ -1,7 +1,7 @@
 // The invitation's link, opened by somebody who is signed in already.
 import type { ReactNode } from 'react';
 import { useLocation } from 'wouter';
-import type { OrganizationObject } from '../../../../wire/dashboard.js';
+import type { OrganizationObject } from '../../../../shared/wire/dashboard.js';
 import { api } from '../api.js';
 import { useInvite } from '../queries.js';
 import { roleLabel } from '../roles.js';

@@ -1,7 +1,13 @@
 // Creating a key, and changing what one may do.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { ApiKeyObject, CreatedApiKey, KeyScope, LimitOverrides, LimitValues } from '../../../../wire/dashboard.js';
+import type {
+  ApiKeyObject,
+  CreatedApiKey,
+  KeyScope,
+  LimitOverrides,
+  LimitValues,
+} from '../../../../shared/wire/dashboard.js';
 import { api } from '../api.js';
 import { Button } from '../components/button.js';
 import { Dialog } from '../components/dialog.js';

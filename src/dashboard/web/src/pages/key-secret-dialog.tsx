@@ -1,6 +1,6 @@
 // The one time a key's secret is shown.
 import type { ReactNode } from 'react';
-import type { CreatedApiKey } from '../../../../wire/dashboard.js';
+import type { CreatedApiKey } from '../../../../shared/wire/dashboard.js';
 import { Button } from '../components/button.js';
 import { CopyButton } from '../components/copy.js';
 import { Dialog } from '../components/dialog.js';

@@ -1,7 +1,7 @@
 // How long answers took, as percentiles: half, nine in ten and ninety-nine in a hundred were no slower than that.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import type { UsageLatency } from '../../../../wire/dashboard.js';
+import type { UsageLatency } from '../../../../shared/wire/dashboard.js';
 import { api } from '../api.js';
 import { Panel } from '../components/page.js';
 import { Loaded, Skeleton } from '../components/states.js';

@@ -1,7 +1,7 @@
 // What holds for the organization, and how much of it is in use at this moment.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import type { BucketUse, LimitsObject } from '../../../../wire/dashboard.js';
+import type { BucketUse, LimitsObject } from '../../../../shared/wire/dashboard.js';
 import { api } from '../api.js';
 import { Code, Meter, PageHeader, Panel } from '../components/page.js';
 import { EmptyState, Loaded, Skeleton } from '../components/states.js';

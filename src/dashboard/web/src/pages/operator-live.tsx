@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
-import type { EngineTunables, LiveMark, LiveSample, ListPage, TunableName } from '../../../../wire/dashboard.js';
+import type { EngineTunables, LiveMark, LiveSample, ListPage, TunableName } from '../../../../shared/wire/dashboard.js';
 import { api, ApiFailure } from '../api.js';
 import { Badge } from '../components/badge.js';
 import { Button } from '../components/button.js';

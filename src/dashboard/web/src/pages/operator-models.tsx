@@ -3,7 +3,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { ListPage, OperatorModel, OperatorModelPatch } from '../../../../wire/dashboard.js';
+import type { ListPage, OperatorModel, OperatorModelPatch } from '../../../../shared/wire/dashboard.js';
 import { api, fieldError, messageOf } from '../api.js';
 import { Badge } from '../components/badge.js';
 import { Button } from '../components/button.js';

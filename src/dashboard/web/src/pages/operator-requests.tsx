@@ -2,7 +2,12 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { DashboardModel, ListPage, OperatorOrganization, RequestObject } from '../../../../wire/dashboard.js';
+import type {
+  DashboardModel,
+  ListPage,
+  OperatorOrganization,
+  RequestObject,
+} from '../../../../shared/wire/dashboard.js';
 import { api } from '../api.js';
 import { Select } from '../components/field.js';
 import { useList } from '../components/list.js';

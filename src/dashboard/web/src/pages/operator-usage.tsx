@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import type { ListPage, OperatorOrganization, UsageRowObject } from '../../../../wire/dashboard.js';
+import type { ListPage, OperatorOrganization, UsageRowObject } from '../../../../shared/wire/dashboard.js';
 import { api } from '../api.js';
 import { Code, PageHeader, Panel, Stat, Stats } from '../components/page.js';
 import { EmptyState, Loaded } from '../components/states.js';

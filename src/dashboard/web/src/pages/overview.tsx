@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import type { ApiKeyObject, DashboardModel, ListPage } from '../../../../wire/dashboard.js';
+import type { ApiKeyObject, DashboardModel, ListPage } from '../../../../shared/wire/dashboard.js';
 import { api } from '../api.js';
 import { Badge } from '../components/badge.js';
 import { LinkButton } from '../components/button.js';

@@ -1,7 +1,7 @@
 // On the profile: another e-mail address, and the end of the account.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { EmailChange } from '../../../../wire/dashboard.js';
+import type { EmailChange } from '../../../../shared/wire/dashboard.js';
 import { api } from '../api.js';
 import { Button } from '../components/button.js';
 import { Dialog } from '../components/dialog.js';

@@ -1,7 +1,7 @@
 // A conversation with a model as the API has it: streaming, thinking, tools, pictures, and the code for the same.
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
 import type { ReactNode } from 'react';
-import type { DashboardModel } from '../../../../wire/dashboard.js';
+import type { DashboardModel } from '../../../../shared/wire/dashboard.js';
 import { Button, LinkButton } from '../components/button.js';
 import { Icon } from '../components/icon.js';
 import { Code, PageHeader } from '../components/page.js';

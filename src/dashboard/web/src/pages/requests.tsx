@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
-import type { ApiKeyObject, ListPage, OrganizationObject, RequestObject } from '../../../../wire/dashboard.js';
+import type { ApiKeyObject, ListPage, OrganizationObject, RequestObject } from '../../../../shared/wire/dashboard.js';
 import { api } from '../api.js';
 import { LinkButton } from '../components/button.js';
 import { useList } from '../components/list.js';

@@ -1,7 +1,7 @@
 // One stored response with all that it continues, as a conversation.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import type { ConversationItem, ConversationTurn, StoredConversation } from '../../../../wire/dashboard.js';
+import type { ConversationItem, ConversationTurn, StoredConversation } from '../../../../shared/wire/dashboard.js';
 import { api } from '../api.js';
 import { Badge } from '../components/badge.js';
 import { Button } from '../components/button.js';

@@ -9,7 +9,7 @@ import type {
   UsageBucket,
   UsageGroup,
   UsageRowObject,
-} from '../../../../wire/dashboard.js';
+} from '../../../../shared/wire/dashboard.js';
 import { API, api, withQuery } from '../api.js';
 import { LinkButton, PlainLinkButton } from '../components/button.js';
 import { Chart } from '../components/chart.js';

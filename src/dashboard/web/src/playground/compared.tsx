@@ -1,7 +1,7 @@
 // Models side by side: each a column with its own stream, and under each answer what it took.
 import { useEffect, useSyncExternalStore } from 'react';
 import type { ReactNode } from 'react';
-import type { DashboardModel } from '../../../../wire/dashboard.js';
+import type { DashboardModel } from '../../../../shared/wire/dashboard.js';
 import { Button } from '../components/button.js';
 import { Icon } from '../components/icon.js';
 import { openCalls } from './conversation.js';

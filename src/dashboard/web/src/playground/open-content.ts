@@ -1,5 +1,5 @@
 // Puts what was kept into the playground: a preset changes the settings alone, a conversation brings what was said.
-import type { SavedContent, SavedItem } from '../../../../wire/dashboard.js';
+import type { SavedContent, SavedItem } from '../../../../shared/wire/dashboard.js';
 import { dialogueOf, MAX_COLUMNS, storeCompared, storeSettings } from './dialogues.js';
 import { settingsOf, turnsOf } from './saved.js';
 import type { Settings } from './settings.js';

@@ -1,6 +1,6 @@
 // What is kept of the playground, to and from the form it is kept in. Pictures are left out, and what failed. Pure.
 
-import type { SavedContent, SavedTurn } from '../../../../wire/dashboard.js';
+import type { SavedContent, SavedTurn } from '../../../../shared/wire/dashboard.js';
 import { sent, timing } from './chat-stream.js';
 import type { Answer } from './chat-stream.js';
 import type { Turn } from './conversation.js';

@@ -1,5 +1,5 @@
 // What a model sees of a picture, in words. Pure.
-import type { DashboardImagePlan } from '../../../../wire/dashboard.js';
+import type { DashboardImagePlan } from '../../../../shared/wire/dashboard.js';
 
 /** "1600 × 1200, seen in 4 × 3 tiles of 364 × 364 and as a whole, 1,088 tokens" */
 export function seenText({ width, height, tokens, columns, rows, pieces }: DashboardImagePlan): string {

@@ -1,7 +1,7 @@
 // What is sent beside the messages: model, system prompt, sampling, reasoning, output form, tools.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { DashboardModel } from '../../../../wire/dashboard.js';
+import type { DashboardModel } from '../../../../shared/wire/dashboard.js';
 import { Button } from '../components/button.js';
 import { Select, TextArea, TextField } from '../components/field.js';
 import { Segmented } from '../components/tabs.js';

@@ -1,7 +1,7 @@
 // One request: what became of it, where its time went, what was asked for and, where it is kept, what was said.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import type { RequestDetail, RequestObject } from '../../../../wire/dashboard.js';
+import type { RequestDetail, RequestObject } from '../../../../shared/wire/dashboard.js';
 import { api } from '../api.js';
 import { CopyButton } from '../components/copy.js';
 import { Dialog } from '../components/dialog.js';

@@ -1,7 +1,7 @@
 // Requests as a table, with what they are filtered by above it.
 import type { ReactNode } from 'react';
-import { REQUEST_OUTCOMES } from '../../../../wire/dashboard.js';
-import type { RequestObject, RequestOutcome } from '../../../../wire/dashboard.js';
+import { REQUEST_OUTCOMES } from '../../../../shared/wire/dashboard.js';
+import type { RequestObject, RequestOutcome } from '../../../../shared/wire/dashboard.js';
 import { Badge } from '../components/badge.js';
 import type { Tone } from '../components/badge.js';
 import { Button } from '../components/button.js';

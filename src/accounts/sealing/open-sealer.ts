@@ -1,0 +1,29 @@
+// The sealer of a server, and its keys: from the settings, or made once and kept.
+
+import { StartError } from '../../shared/errors.js';
+import { KeyRing, SECRET_BYTES } from './key-ring.js';
+import { KeySealer } from './key-sealer.js';
+import type { SealerState } from './sealer-state.js';
+
+/** `configured`: 64 hex digits each, the current key first. Throws StartError. */
+export async function openKeyRing(state: SealerState, configured: readonly string[]): Promise<KeyRing> {
+  const given = configured.map(parseKey);
+  const made = await state.madeKey(given.length > 0);
+  return new KeyRing(made === null ? given : [...given, made]);
+}
+
+/** `configured` as above. `models`: public names in catalog order. Throws StartError. */
+export async function openSealer(
+  state: SealerState,
+  configured: readonly string[],
+  models: readonly string[],
+): Promise<KeySealer> {
+  return new KeySealer(await openKeyRing(state, configured), await state.knownModels(models));
+}
+
+function parseKey(text: string, index: number): Uint8Array {
+  if (!/^[0-9a-f]+$/i.test(text) || text.length !== 2 * SECRET_BYTES) {
+    throw new StartError(`secrets.signing_keys: key ${index + 1} must be ${2 * SECRET_BYTES} hexadecimal digits.`);
+  }
+  return Buffer.from(text, 'hex');
+}

@@ -1,0 +1,72 @@
+// The process that drives the load of a run that was begun on the dashboard. Apart from the server, so that what it
+// asks with takes no turn of the loops that answer, and its garbage stops none of their threads. It ends with the server.
+
+import { parseObjectives } from '../load/objectives.js';
+import type { ChildStart, ToChild, ToParent, Wish } from './child-protocol.js';
+import { measuringLoad } from './load.js';
+import type { HeldEngine } from './ports.js';
+import { tune } from './tune.js';
+
+const tell = (message: ToParent): void => {
+  process.send?.(message);
+};
+const stop = new AbortController();
+const lost = new AbortController();
+
+const asked = new Map<number, { resolve(): void; reject(error: Error): void }>();
+const ask = (wish: Wish): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const number = asked.size === 0 ? 1 : Math.max(...asked.keys()) + 1;
+    asked.set(number, { resolve, reject });
+    tell({ type: 'ask', number, wish });
+  });
+
+async function start({ plan, slo, target, workload, before, ranges }: ChildStart): Promise<void> {
+  const engine: HeldEngine = {
+    before,
+    ranges,
+    lost: lost.signal,
+    set: (settings) => ask({ what: 'set', settings }),
+    apply: (settings) => ask({ what: 'apply', settings }),
+    release: () => ask({ what: 'release' }),
+  };
+  const measure = await measuringLoad({
+    target,
+    workload,
+    objectives: parseObjectives(slo),
+    loadKind: plan.loadKind,
+    seconds: plan.trialSeconds,
+  });
+  await tune(plan, engine, measure, stop.signal, (run) => tell({ type: 'run', run }));
+}
+
+process.on('message', (message: ToChild) => {
+  switch (message.type) {
+    case 'start':
+      start(message).then(
+        () => process.disconnect(),
+        (error: unknown) => {
+          tell({ type: 'failed', message: error instanceof Error ? error.message : String(error) });
+          process.disconnect();
+        },
+      );
+      break;
+    case 'answer': {
+      const waiting = asked.get(message.number);
+      asked.delete(message.number);
+      if (message.error === null) waiting?.resolve();
+      else waiting?.reject(new Error(message.error));
+      break;
+    }
+    case 'stop':
+      stop.abort();
+      break;
+    case 'lost':
+      lost.abort(new Error(message.message));
+      break;
+  }
+});
+process.on('disconnect', () => process.exit(0));
+// Ctrl-C in a terminal reaches everything in it: the server says when.
+process.on('SIGINT', () => undefined);
+process.on('SIGTERM', () => stop.abort());

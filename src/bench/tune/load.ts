@@ -1,0 +1,174 @@
+// One measurement of a tuning run: a load of src/loadtest on the server, under the settings that are in force.
+
+import { runLoad } from '../load/driver.js';
+import { isGood, nameOf } from '../load/objectives.js';
+import { prepare } from '../load/prepare.js';
+import { summarize } from '../load/summary.js';
+import type {
+  Arrival,
+  Distribution,
+  LoadResult,
+  LoadRun,
+  Objective,
+  Target,
+  TextMeasure,
+  TraceRow,
+  WorkloadSpec,
+} from '../load/types.js';
+import type { TuneLoadKind } from '../../shared/wire/tuning.js';
+import { EarlyStop } from './early-stop.js';
+import type { Measure, Measurement } from './ports.js';
+
+export interface TuneTarget {
+  readonly url: string;
+  readonly model: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** `rows`: of a trace, or of requests that were; the same text stands behind the same block. */
+export type TuneWorkload =
+  | { readonly kind: 'fixed'; readonly promptTokens: number; readonly outputTokens: number }
+  | { readonly kind: 'rows'; readonly rows: readonly TraceRow[]; readonly blockTokens: number };
+
+/** A closed loop goes on behind a trace's end; of one of few rows more is asked. */
+const MOST_ROWS = 4_000;
+/** Of the measured time: before it, so that it begins in a system at work; behind it, for answers to end. */
+const WARMUP = 0.25;
+const GRACE = 1;
+/** Requests that had not ended then: more than this share of them, and the load was too much. */
+const MOST_UNENDED = 0.02;
+
+export interface LoadSetting {
+  readonly target: TuneTarget;
+  readonly workload: TuneWorkload;
+  readonly objectives: readonly Objective[];
+  readonly loadKind: TuneLoadKind;
+  readonly seconds: number;
+}
+
+/** Asks the server what its words cost; rejects with LoadError if it does not answer. */
+export async function measuringLoad(setting: LoadSetting): Promise<Measure> {
+  const prepared = await prepare(targetOf(setting), specOf(setting.workload, setting.loadKind, 0));
+  return async ({ load, seed, mayStopEarly, signal }) => {
+    const run = runOf(setting, prepared, load, seed);
+    const early = new EarlyStop(setting.objectives);
+    const ending = new AbortController();
+    const result = await runLoad(run, {
+      signal: AbortSignal.any([signal, ending.signal]),
+      onRecord: (record) => {
+        early.add(record);
+        if (mayStopEarly && early.isHopeless) ending.abort();
+      },
+    });
+    signal.throwIfAborted();
+    const measured = measurementOf(result, run, setting.objectives, setting.seconds, ending.signal.aborted);
+    if (measured.throughput === 0 && measured.errors['connection'] !== undefined)
+      throw new Error(
+        `The server does not answer: ${result.records.find(({ error }) => error?.kind === 'connection')?.error?.message ?? ''}`,
+      );
+    return measured;
+  };
+}
+
+const targetOf = ({ target: { url, model, headers }, seconds }: LoadSetting): Target => ({
+  url,
+  model,
+  headers,
+  dialect: 'chat',
+  body: { temperature: 0, reasoning_effort: 'none' },
+  ignoreEos: true,
+  capField: 'max_completion_tokens',
+  timeoutMs: Math.max(60_000, seconds * 4_000),
+});
+
+function runOf(
+  { workload, loadKind, seconds }: LoadSetting,
+  { target, measure }: { target: Target; measure: TextMeasure },
+  load: number,
+  seed: number,
+): LoadRun {
+  return {
+    target,
+    measure,
+    workload: specOf(workload, loadKind, seed),
+    arrival: arrivalOf(loadKind, load),
+    extent: { requests: null, durationMs: seconds * 1000 },
+    warmup: { requests: null, durationMs: seconds * 1000 * WARMUP },
+    graceMs: seconds * 1000 * GRACE,
+    maxConcurrency: null,
+    conversation: 'history',
+    seed,
+    threads: 1,
+  };
+}
+
+function arrivalOf(kind: TuneLoadKind, load: number): Arrival {
+  if (kind === 'concurrency') return { kind: 'closed', concurrency: load };
+  return kind === 'rate' ? { kind: 'poisson', rate: load } : { kind: 'trace', speed: load };
+}
+
+/** Texts of their own for each seed: what was asked before does not answer faster. */
+function specOf(workload: TuneWorkload, loadKind: TuneLoadKind, seed: number): WorkloadSpec {
+  if (workload.kind === 'fixed') {
+    const { promptTokens, outputTokens } = workload;
+    return {
+      kind: 'synthetic',
+      seed,
+      schema: null,
+      prompt: { kind: 'fixed', tokens: promptTokens },
+      output: { kind: 'fixed', tokens: outputTokens },
+      prefixes: null,
+      turns: { kind: 'fixed', tokens: 1 },
+      thinkMs: 0,
+    };
+  }
+  const { rows, blockTokens } = workload;
+  if (loadKind === 'speed') return { kind: 'trace', seed, schema: null, rows, blockTokens };
+  const first = seed % rows.length;
+  const again = Array.from({ length: Math.max(rows.length, MOST_ROWS) }, (_, at) => ({
+    ...(rows[(first + at) % rows.length] as TraceRow),
+    at,
+  }));
+  return { kind: 'trace', seed, schema: null, rows: again, blockTokens };
+}
+
+function measurementOf(
+  result: LoadResult,
+  run: LoadRun,
+  objectives: readonly Objective[],
+  seconds: number,
+  isStopped: boolean,
+): Measurement {
+  const summary = summarize(result, run, objectives);
+  const { requests, ttft, itl, verdicts, errors } = summary;
+  // While the load was steady: the end, in which it runs dry, is not the server's pace.
+  const from = Math.min(...result.records.filter(({ phase }) => phase === 'measured').map(({ intended }) => intended));
+  const until = from + seconds * 1000;
+  const spanS = Math.max(0.001, (Math.min(until, result.endedMs) - from) / 1000);
+  const ended = result.records.filter(({ error, end }) => error === null && end >= from && end < until);
+  const unended = requests.asked === 0 || requests.cancelled / requests.asked > MOST_UNENDED;
+  const perSecond = (count: number): number => (Number.isFinite(spanS) ? count / spanS : 0);
+  return {
+    seconds: result.endedMs / 1000,
+    throughput: perSecond(ended.length),
+    goodput: perSecond(ended.filter((record) => isGood(record, objectives)).length),
+    outputTokensPerSecond: perSecond(ended.reduce((sum, { outputTokens }) => sum + (outputTokens ?? 0), 0)),
+    ttftMs: shown(ttft),
+    itlMs: shown(itl),
+    verdicts: verdicts.map(({ objective, value, met }) => ({
+      name: nameOf(objective),
+      limit: objective.limit,
+      value: value === null || !Number.isFinite(value) ? null : value,
+      met,
+    })),
+    stopped: isStopped || unended,
+    errors: Object.fromEntries(
+      Object.entries(errors)
+        .filter(([kind]) => kind !== 'cancelled')
+        .map(([kind, error]) => [kind, error?.count ?? 0]),
+    ),
+  };
+}
+
+const shown = (distribution: Distribution | null): [number, number] | null =>
+  distribution === null ? null : [distribution.p50, distribution.p99];

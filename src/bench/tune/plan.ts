@@ -1,0 +1,53 @@
+// What a tuning run is to do.
+
+import type { TuneLoadKind, TuneRun, TuneSettings } from '../../shared/wire/tuning.js';
+
+export interface TunePlan {
+  readonly id: string;
+  readonly model: string;
+  readonly by: string;
+  /** RFC 3339. */
+  readonly startedAt: string;
+  readonly objectives: readonly string[];
+  readonly workload: string;
+  readonly loadKind: TuneLoadKind;
+  /** In the load's unit. */
+  readonly minLoad: number;
+  readonly maxLoad: number;
+  /** Measurements, all together. */
+  readonly trials: number;
+  readonly trialSeconds: number;
+  readonly seed: number;
+  readonly apply: boolean;
+}
+
+/** With fewer there is nothing to go by. */
+export const LEAST_TRIALS = 16;
+export const MOST_TRIALS = 120;
+export const MOST_TRIAL_S = 300;
+
+/** By whom runs of the command line are. */
+export const BY_COMMAND = 'monolith bench tune';
+
+/** One that is about to begin. */
+export const newRun = (plan: TunePlan, before: TuneSettings): TuneRun => ({
+  object: 'tune_run',
+  id: plan.id,
+  model: plan.model,
+  state: 'running',
+  error: null,
+  by: plan.by,
+  started_at: plan.startedAt,
+  ended_at: null,
+  objectives: [...plan.objectives],
+  workload: plan.workload,
+  load_kind: plan.loadKind,
+  trials_planned: plan.trials,
+  trial_s: plan.trialSeconds,
+  seed: plan.seed,
+  apply: plan.apply,
+  before,
+  phase: 'current',
+  trials: [],
+  result: null,
+});

@@ -1,0 +1,267 @@
+// Which settings to try next: expected improvement of the goodput times the chance that every objective is met,
+// believed by Gaussian processes of what was measured so far: of the throughput, of the share of it that is good where the
+// objectives are met, and of each objective (Gardner and others, Bayesian Optimization with
+// Inequality Constraints, 2014). Pure: the same seed and the same measurements ask for the same points.
+
+import { GaussianProcess } from './gaussian-process.js';
+import { normal, randomFrom } from '../../shared/random.js';
+import type { Random } from '../../shared/random.js';
+import { Space } from './space.js';
+import type { Knob, Point } from './space.js';
+
+export interface Observation {
+  readonly point: Point;
+  /** Requests a second that were answered. */
+  readonly throughput: number;
+  /** Of these, those that kept every objective. */
+  readonly goodput: number;
+  /** Of each objective: what was measured over what is allowed; above 1 it is missed. */
+  readonly ratios: readonly number[];
+  /** Ended early, as objectives were missed: its throughput says nothing, its ratios are lower bounds. */
+  readonly stopped: boolean;
+}
+
+/** What is believed of a point. */
+export interface Forecast {
+  readonly throughput: number;
+  readonly met: number;
+  readonly ratios: readonly number[];
+}
+
+export interface SearchOptions {
+  readonly knobs: readonly Knob[];
+  readonly seed: number;
+  /** Points that cover the box before the model chooses. Default: two for each knob. */
+  readonly spread?: number;
+}
+
+const CANDIDATES = 900;
+const NEAR = 300;
+/** With every so many measurements lengths and noise are looked for anew; between them, near the last ones. */
+const ANEW = 8;
+/** Far beyond an objective it does not matter how far. */
+const MOST_LOG_RATIO = 1.5;
+/** A point whose chance is above that is one to go by. */
+const LIKELY = 0.5;
+/** To be taken for the best without having been measured. */
+const SURE = 0.8;
+/** Where nearly nothing is good it does not matter how little. */
+const LEAST_SHARE = 0.05;
+
+interface Models {
+  throughput: GaussianProcess;
+  good: GaussianProcess | null;
+  ratios: GaussianProcess[];
+}
+
+export class Search {
+  readonly space: Space;
+  readonly #random: Random;
+  readonly #spread: Point[];
+  readonly #seen: Observation[] = [];
+  #models: Models | null = null;
+  #before: Models | null = null; // of one measurement less, or several
+
+  constructor({ knobs, seed, spread = 2 * knobs.length }: SearchOptions) {
+    this.space = new Space(knobs);
+    this.#random = randomFrom(seed);
+    this.#spread = this.space.spread(spread, this.#random);
+  }
+
+  get observations(): readonly Observation[] {
+    return this.#seen;
+  }
+
+  tell(observation: Observation): void {
+    this.#seen.push(observation);
+    this.#models = null;
+  }
+
+  /** The next point to measure. `fixed`: knobs that stay where they are, whatever the box says of them. */
+  ask(fixed: Point = {}): Point {
+    if (Object.keys(fixed).length === 0) {
+      const next = this.#spread.shift();
+      if (next !== undefined) return next;
+    }
+    const models = this.#fitted();
+    if (models === null) return { ...this.space.point(this.space.knobs.map(() => this.#random())), ...fixed };
+    const measured = new Set(this.#seen.map(({ point }) => this.space.key(point)));
+    const best = this.#bestLog(models, fixed);
+    let chosen: Point | null = null;
+    let most = -Infinity;
+    for (const candidate of this.#candidates(fixed)) {
+      const key = this.space.key(candidate);
+      if (measured.has(key)) continue;
+      const value = this.#gain(models, this.space.unit(candidate), best);
+      if (value > most) {
+        most = value;
+        chosen = candidate;
+      }
+    }
+    // Everything near has been measured: of a small box all points may be.
+    return chosen ?? { ...this.space.point(this.space.knobs.map(() => this.#random())), ...fixed };
+  }
+
+  forecast(point: Point): Forecast | null {
+    const models = this.#fitted();
+    if (models === null) return null;
+    const unit = this.space.unit(point);
+    return {
+      throughput: Math.exp(models.throughput.at(unit).mean),
+      met: chance(models, unit),
+      ratios: models.ratios.map((model) => Math.exp(model.at(unit).mean)),
+    };
+  }
+
+  /** Measured points that meet the objectives, the best first; `matching`: with these values of these knobs. */
+  ranked(matching: Point = {}): Point[] {
+    const models = this.#fitted();
+    const points = new Map<string, Observation[]>();
+    for (const one of this.#seen) {
+      if (!agrees(one.point, matching)) continue;
+      const key = this.space.key(one.point);
+      points.set(key, [...(points.get(key) ?? []), one]);
+    }
+    return [...points.values()]
+      .flatMap((runs) => {
+        const [{ point }] = runs as [Observation];
+        if (!runs.every(({ ratios, stopped }) => !stopped && ratios.every((ratio) => ratio <= 1))) return [];
+        const measured =
+          runs.reduce(
+            (sum, { throughput, goodput }) => sum + Math.log(throughput * shareOf({ throughput, goodput })),
+            0,
+          ) / runs.length;
+        // What the neighbours say counts as well: one lucky run does not win.
+        return [{ point, worth: models === null ? measured : worth(models, this.space.unit(point)) }];
+      })
+      .sort((a, b) => b.worth - a.worth)
+      .map(({ point }) => point);
+  }
+
+  /** The best with these values of these knobs by all that is known, measured or not; null where none is sure to meet the objectives. */
+  believed(fixed: Point): Point | null {
+    const models = this.#fitted();
+    if (models === null) return null;
+    let best: { point: Point; worth: number } | null = null;
+    for (const point of this.#candidates(fixed)) {
+      const unit = this.space.unit(point);
+      if (chance(models, unit) < SURE) continue;
+      const one = { point, worth: worth(models, unit) };
+      if (best === null || one.worth > best.worth) best = one;
+    }
+    return best?.point ?? null;
+  }
+
+  #fitted(): Models | null {
+    if (this.#models !== null) return this.#models;
+    const counted = this.#seen.filter(({ stopped, throughput }) => !stopped && throughput > 0);
+    if (counted.length < 2) return null;
+    // Where they are missed fewer are good in any case; that must not spread to where they are just met.
+    const met = counted.filter(({ ratios }) => ratios.every((ratio) => ratio <= 1));
+    const objectives = this.#seen[0]?.ratios.length ?? 0;
+    const all = this.#seen.map(({ point }) => this.space.unit(point));
+    const near = this.#seen.length % ANEW === 0 ? null : this.#before;
+    this.#models = {
+      throughput: GaussianProcess.fit(
+        counted.map(({ point }) => this.space.unit(point)),
+        counted.map(({ throughput }) => Math.log(throughput)),
+        near?.throughput.parameters,
+      ),
+      good:
+        met.length < 2
+          ? null
+          : GaussianProcess.fit(
+              met.map(({ point }) => this.space.unit(point)),
+              met.map(shareOf),
+              near?.good?.parameters,
+            ),
+      ratios: Array.from({ length: objectives }, (_, at) =>
+        GaussianProcess.fit(
+          all,
+          this.#seen.map(({ ratios, stopped }) => logRatio(ratios[at] as number, stopped)),
+          near?.ratios[at]?.parameters,
+        ),
+      ),
+    };
+    this.#before = this.#models;
+    return this.#models;
+  }
+
+  /** Log of the best goodput that is believed to meet the objectives; null while there is none. */
+  #bestLog(models: Models, fixed: Point): number | null {
+    let best: number | null = null;
+    for (const { point, stopped, ratios } of this.#seen) {
+      if (stopped || !agrees(point, fixed) || ratios.some((ratio) => ratio > 1)) continue;
+      const unit = this.space.unit(point);
+      if (chance(models, unit) < LIKELY) continue;
+      const mean = logGoodput(models, unit);
+      if (best === null || mean > best) best = mean;
+    }
+    return best;
+  }
+
+  #gain(models: Models, unit: readonly number[], best: number | null): number {
+    const met = chance(models, unit);
+    if (best === null) return met;
+    const { deviation } = models.throughput.at(unit);
+    const z = (logGoodput(models, unit) - best) / deviation;
+    return met * deviation * (z * distribution(z) + Math.exp(-0.5 * z * z) / Math.sqrt(2 * Math.PI));
+  }
+
+  /** All over the box, and around what is good so far. */
+  *#candidates(fixed: Point): Iterable<Point> {
+    const { knobs } = this.space;
+    const place = (unit: readonly number[]): Point => ({ ...this.space.point(unit), ...fixed });
+    for (let at = 0; at < CANDIDATES; at++) yield place(knobs.map(() => this.#random()));
+    const good = this.ranked()
+      .slice(0, 4)
+      .map((point) => this.space.unit(point));
+    if (good.length === 0) return;
+    for (let at = 0; at < NEAR; at++) {
+      const centre = good[at % good.length] as number[];
+      const width = at % 2 === 0 ? 0.03 : 0.12;
+      yield place(centre.map((value) => (this.#random() < 0.5 ? value : value + width * normal(this.#random))));
+    }
+  }
+}
+
+const agrees = (point: Point, fixed: Point): boolean =>
+  Object.entries(fixed).every(([name, value]) => point[name] === value);
+
+function logRatio(ratio: number, stopped: boolean): number {
+  const log = Math.log(Math.max(1e-3, Number.isFinite(ratio) ? ratio : Math.exp(MOST_LOG_RATIO)));
+  return Math.min(MOST_LOG_RATIO, stopped ? log : Math.max(-2 * MOST_LOG_RATIO, log));
+}
+
+const shareOf = ({ throughput, goodput }: Pick<Observation, 'throughput' | 'goodput'>): number =>
+  Math.min(1, Math.max(LEAST_SHARE, goodput / throughput));
+
+function logGoodput({ throughput, good }: Models, unit: readonly number[]): number {
+  return throughput.at(unit).mean + Math.log(Math.min(1, Math.max(LEAST_SHARE, good?.at(unit).mean ?? 1)));
+}
+
+/** What a point is ranked by: its goodput, and somewhat whether the next measurement would meet the objectives too. */
+const worth = (models: Models, unit: readonly number[]): number =>
+  logGoodput(models, unit) + 0.5 * Math.log(Math.max(0.02, chance(models, unit)));
+
+/** That all objectives are met. */
+function chance({ ratios }: Models, unit: readonly number[]): number {
+  let all = 1;
+  for (const model of ratios) {
+    const { mean, deviation } = model.at(unit);
+    all *= distribution(-mean / deviation);
+  }
+  return all;
+}
+
+/** Of the standard normal (Abramowitz and Stegun, 7.1.26: within 2e-7). */
+function distribution(z: number): number {
+  const x = Math.abs(z) / Math.SQRT2;
+  const k = 1 / (1 + 0.3275911 * x);
+  const tail =
+    0.5 *
+    k *
+    (0.254829592 + k * (-0.284496736 + k * (1.421413741 + k * (-1.453152027 + k * 1.061405429)))) *
+    Math.exp(-x * x);
+  return z > 0 ? 1 - tail : tail;
+}

@@ -1,0 +1,24 @@
+// GET /audit-log: what was done to the server as a whole (users, models, settings), or with `organization` to one.
+
+import { readPage } from '../api/paging.js';
+import type { AuditEntry, ListPage } from '../../shared/wire/dashboard.js';
+import type { Route } from '../../http/exchange.js';
+import type { OperatorGuard } from './operator-guard.js';
+import { askedOrganization } from './organizations.js';
+import type { OperatorDeps } from './deps.js';
+
+export function auditLogRoutes(guard: OperatorGuard, { directory }: Pick<OperatorDeps, 'directory'>): Route[] {
+  return [
+    guard({
+      method: 'GET',
+      path: '/audit-log',
+      serve: async ({ exchange }) => {
+        const { limit, after } = readPage(exchange.query);
+        // A deleted one's log can still be read here.
+        const { data, next } = await directory.audit.list(askedOrganization(exchange.query), limit, after);
+        const page: ListPage<AuditEntry> = { object: 'list', data, has_more: next !== null, next };
+        exchange.json(200, page);
+      },
+    }),
+  ];
+}

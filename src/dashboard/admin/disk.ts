@@ -1,0 +1,96 @@
+// What models operators have on disk, what of that would fit into memory, and fetching more from the hub.
+
+import { statfsSync } from 'node:fs';
+import { z } from 'zod';
+import { fitOf } from '../../engine/file-facts.js';
+import { availableMemory, totalMemory } from '../../engine/machine-memory.js';
+import type { DiskModel, DiskState } from '../../shared/wire/dashboard.js';
+import type { OperatorDeps } from './deps.js';
+import type { OperatorGuard } from './operator-guard.js';
+import type { Route } from '../../http/exchange.js';
+
+const pullBody = z.object({ model: z.string().min(1).max(512) });
+
+/** Of a cache with thousands of files the first ones are shown. */
+const MAX_SHOWN = 200;
+
+export function diskRoutes(
+  guard: OperatorGuard,
+  {
+    hub,
+    hubEndpoint,
+    pulls,
+    fileFacts,
+    pool,
+    note,
+  }: Pick<OperatorDeps, 'hub' | 'hubEndpoint' | 'pulls' | 'fileFacts' | 'pool' | 'note'>,
+): Route[] {
+  return [
+    guard({
+      method: 'GET',
+      path: '/disk',
+      serve: async ({ exchange }) => {
+        const served = new Map(pool.list().map(({ model }) => [model.file, model.id]));
+        const memory = { total: totalMemory(), available: availableMemory() };
+        const models: DiskModel[] = [];
+        for (const { ref, path, bytes, isOld } of hub.onDisk().slice(0, MAX_SHOWN)) {
+          const fact = fileFacts.of(path);
+          models.push({
+            model: ref,
+            path,
+            file_bytes: bytes,
+            is_old: isOld,
+            architecture: fact.architecture,
+            parameters: fact.parameters,
+            memory_bytes: fact.memory,
+            fits: fitOf(fact, memory),
+            problem: fact.problem,
+            served_as: served.get(path) ?? null,
+          });
+          await new Promise((next) => setImmediate(next)); // looking into a file takes some milliseconds
+        }
+        const state: DiskState = {
+          object: 'disk',
+          endpoint: hubEndpoint,
+          folder: hub.cache.root,
+          free_bytes: freeBytes(hub.cache.root),
+          memory_bytes: memory.total,
+          available_memory_bytes: memory.available,
+          models,
+          pulls: await pulls.list(),
+        };
+        exchange.json(200, state);
+      },
+    }),
+
+    guard({
+      method: 'POST',
+      path: '/pulls',
+      body: pullBody,
+      serve: async ({ exchange, actor, body }) => {
+        const pull = pulls.start(body.model);
+        await note(actor, 'model.pulled', pull.model);
+        exchange.json(200, pull);
+      },
+    }),
+
+    guard({
+      method: 'DELETE',
+      path: '/pulls/:pull',
+      serve: ({ exchange }) => {
+        pulls.stop(exchange.params['pull'] as string);
+        exchange.json(200, {});
+      },
+    }),
+  ];
+}
+
+/** Null: the folder is not there yet. */
+function freeBytes(folder: string): number | null {
+  try {
+    const { bavail, bsize } = statfsSync(folder);
+    return bavail * bsize;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,260 @@
+// What operators changed of the engines while they ran: kept, and applied again when an engine is loaded. An engine
+// is one for all threads: whoever
+// changes it tells it so at once, and nobody else need know. After loading, the primary thread does. A setting that
+// the start was given (flag, variable, file) is said later than a change that was kept, and so ends that. Before what is
+// kept go the values of a hold, while somebody tries settings (engine-holds.ts).
+
+import { z } from 'zod';
+import type { Actor } from '../../accounts/audit.js';
+import { settings } from '../../config/settings.js';
+import type { Config } from '../../config/settings.js';
+import type {
+  EngineHoldRequest,
+  EngineTunables,
+  EngineTunablesPatch,
+  Tunable,
+  TunableName,
+} from '../../shared/wire/dashboard.js';
+import type { NativeStats, NativeTunables } from '../../engine/addon-types.js';
+import type { Engine } from '../../engine/engine.js';
+import type { ModelPool, PooledEngine } from '../../engine/model-pool.js';
+import { apiError } from '../../shared/errors.js';
+import type { Log } from '../../telemetry/types.js';
+import { MOST_HOLD_S } from './engine-holds.js';
+import type { EngineHolds } from './engine-holds.js';
+import type { EngineSettingsStore, EngineValues } from './engine-settings-store.js';
+
+interface Declared {
+  name: TunableName;
+  native: keyof NativeTunables;
+  min: number;
+  max(stats: NativeStats): number;
+}
+
+const DECLARED: readonly Declared[] = [
+  { name: 'max_batch_tokens', native: 'maxBatchTokens', min: 1, max: (stats) => stats.mostBatchTokens },
+  { name: 'max_sequences', native: 'maxSequences', min: 1, max: (stats) => stats.mostSequences },
+  { name: 'step_ms', native: 'stepMs', min: 0, max: () => 60_000 },
+  { name: 'queue_max', native: 'queueMax', min: 1, max: () => 1_000_000 },
+  { name: 'queue_max_tokens', native: 'queueMaxTokens', min: 1, max: () => 1_000_000_000 },
+];
+
+const number = z.number().int().nullish();
+export const tunablesPatch = z.object({
+  max_batch_tokens: number,
+  max_sequences: number,
+  step_ms: number,
+  queue_max: number,
+  queue_max_tokens: number,
+}) satisfies z.ZodType<{ [K in keyof EngineTunablesPatch]: unknown }>;
+
+/** `is_new`: begins the hold; else it is gone on with. `seconds`: until it ends, if it is not prolonged. */
+export const holdBody = z.object({
+  id: z.string().min(8).max(64),
+  is_new: z.boolean(),
+  seconds: z.number().int().min(1).max(MOST_HOLD_S),
+  values: z.object({ max_batch_tokens: z.number().int(), max_sequences: z.number().int(), step_ms: z.number().int() }),
+}) satisfies z.ZodType<EngineHoldRequest>;
+
+/** How soon an engine whose holder is not heard of any more has its own settings again, beyond the hold's time. */
+const SWEEP_MS = 1_000;
+
+export class EngineTuning {
+  #sweeping: NodeJS.Timeout | null = null;
+
+  constructor(
+    private readonly store: EngineSettingsStore,
+    private readonly holds: EngineHolds,
+    private readonly pool: ModelPool,
+    private readonly config: Pick<Config, 'engine' | 'given'>,
+    private readonly log: Log,
+  ) {}
+
+  /** Engines that run, each once. */
+  async list(): Promise<EngineTunables[]> {
+    const kept = await this.store.all();
+    const running = this.pool
+      .engines()
+      .flatMap((pooled) => (pooled.status.state === 'ready' ? [{ pooled, engine: pooled.status.engine }] : []));
+    return await Promise.all(
+      running.map(({ pooled, engine }) => this.describe(pooled, engine, kept.get(keyOf(pooled)) ?? {})),
+    );
+  }
+
+  /** By any of its names. Rejects with ApiError 404, 503. */
+  async get(model: string): Promise<EngineTunables> {
+    const { pooled, engine } = this.find(model);
+    return await this.describe(pooled, engine, await this.store.get(keyOf(pooled)));
+  }
+
+  /** Takes effect from the engine's next step or submission on; kept when this resolves. Rejects with ApiError 404, 422, 503. */
+  async change(model: string, patch: EngineTunablesPatch, actor: Actor): Promise<EngineTunables> {
+    const { pooled, engine } = this.find(model);
+    const stats = engine.stats();
+    checkRanges(stats, patch);
+    const next = await this.store.change(keyOf(pooled), patch, {
+      actor,
+      action: 'engine.tunables_changed',
+      detail: patch as Record<string, unknown>,
+    });
+    // Whoever tries settings finds the engine taken away: what an operator sets goes before it.
+    await this.holds.end(keyOf(pooled), null);
+    engine.configure(this.native(stats, next));
+    return await this.describe(pooled, engine, next);
+  }
+
+  /** For who tries settings: in force from the next step on, kept by nobody. Rejects with ApiError 404, 422, 503. */
+  async hold(model: string, { id, is_new: isNew, values, seconds }: EngineHoldRequest): Promise<EngineTunables> {
+    const { pooled, engine } = this.find(model);
+    const stats = engine.stats();
+    checkRanges(stats, values);
+    const now = Date.now();
+    const taken = await this.holds.take({ engine: keyOf(pooled), id, values, until: now + seconds * 1000 }, isNew, now);
+    if (!taken)
+      throw apiError(
+        'conflicting_parameters',
+        isNew
+          ? 'Settings are being tried on an engine already; one run at a time.'
+          : 'The hold is over: an operator changed the settings, or it was not prolonged in time.',
+        'id',
+      );
+    const kept = await this.store.get(keyOf(pooled));
+    engine.configure(this.native(stats, { ...kept, ...values }));
+    return await this.describe(pooled, engine, kept);
+  }
+
+  /** What is kept is in force again. Idempotent. Rejects with ApiError 404, 503. */
+  async release(model: string, id: string): Promise<EngineTunables> {
+    const { pooled, engine } = this.find(model);
+    const kept = await this.store.get(keyOf(pooled));
+    if (await this.holds.end(keyOf(pooled), id)) engine.configure(this.native(engine.stats(), kept));
+    return await this.describe(pooled, engine, kept);
+  }
+
+  /** Who tries settings on an engine, by its name; null: nobody. */
+  async holderOf(engine: string): Promise<string | null> {
+    return (await this.holds.of(engine))?.id ?? null;
+  }
+
+  /** Of the primary thread, before any engine is loaded: holds of a server that was there before are over, and from now on those whose holders are silent. */
+  async watchHolds(): Promise<void> {
+    for (const { engine } of await this.holds.endPast(Infinity))
+      this.log.warn({ model: engine }, 'settings were being tried when the server ended: those before are back');
+    const sweep = async (): Promise<void> => {
+      for (const { engine: model } of await this.holds.endPast(Date.now())) {
+        const pooled = this.pool.engines().find((one) => keyOf(one) === model);
+        if (pooled?.status.state === 'ready')
+          pooled.status.engine.configure(this.native(pooled.status.engine.stats(), await this.store.get(model)));
+        this.log.warn({ model }, 'whoever tried settings is not heard of any more: those before are back');
+      }
+    };
+    const next = (): void => {
+      this.#sweeping = setTimeout(
+        () =>
+          void sweep()
+            .catch((err: unknown) => this.log.error({ err }, 'holds of engines cannot be read'))
+            .finally(() => {
+              if (this.#sweeping !== null) next();
+            }),
+        SWEEP_MS,
+      ).unref();
+    };
+    next();
+  }
+
+  close(): void {
+    if (this.#sweeping !== null) clearTimeout(this.#sweeping);
+    this.#sweeping = null;
+  }
+
+  /** At the start: changes that were kept of settings this start was given are over. Once, before any engine is loaded. */
+  async forgetGiven(): Promise<void> {
+    const given = DECLARED.filter(({ name }) => this.givenBy(name) !== null);
+    if (given.length === 0) return;
+    for (const [model, kept] of await this.store.all()) {
+      const over = given.filter(({ name }) => kept[name] !== undefined);
+      if (over.length === 0) continue;
+      await this.store.change(model, Object.fromEntries(over.map(({ name }) => [name, null])), null);
+      for (const { name } of over) {
+        this.log.info(
+          {
+            model,
+            setting: `engine.${name}`,
+            value: this.config.engine[name],
+            by: this.givenBy(name),
+            forgotten: kept[name],
+          },
+          'a setting given now ends what was set on the dashboard',
+        );
+      }
+    }
+  }
+
+  /** What was changed before this engine was loaded. */
+  async apply(pooled: PooledEngine, engine: Engine): Promise<void> {
+    const values = { ...(await this.store.get(keyOf(pooled))), ...(await this.holds.of(keyOf(pooled)))?.values };
+    if (Object.keys(values).length === 0) return;
+    engine.configure(this.native(engine.stats(), values));
+    this.log.info({ model: keyOf(pooled), ...values }, 'as set on the dashboard');
+  }
+
+  private givenBy(name: TunableName): string | null {
+    return this.config.given[`engine.${name}`] ?? null;
+  }
+
+  private native(stats: NativeStats, values: EngineValues): NativeTunables {
+    return Object.fromEntries(DECLARED.map((one) => [one.native, this.value(one, stats, values)]));
+  }
+
+  /** `kept`: without what a hold sets. */
+  private async describe(pooled: PooledEngine, engine: Engine, kept: EngineValues): Promise<EngineTunables> {
+    const stats = engine.stats();
+    const hold = await this.holds.of(keyOf(pooled));
+    const values = { ...kept, ...hold?.values };
+    const tunables = DECLARED.map(
+      (one): Tunable => ({
+        name: one.name,
+        value: this.value(one, stats, values),
+        default: this.value(one, stats, {}),
+        min: one.min,
+        max: one.max(stats),
+        help: settings.engine[one.name].help,
+        given: this.givenBy(one.name),
+      }),
+    );
+    return {
+      model: keyOf(pooled),
+      names: [...pooled.names],
+      tunables,
+      held_until: hold === null ? null : new Date(hold.until).toISOString(),
+    };
+  }
+
+  /** A setting above what could be allocated holds as far as it goes. */
+  private value({ name, min, max }: Declared, stats: NativeStats, values: EngineValues): number {
+    // Left to the device: as it was loaded.
+    const unchanged =
+      name === 'max_batch_tokens' && this.config.engine[name] === 0
+        ? stats.loadedBatchTokens
+        : this.config.engine[name];
+    return Math.min(Math.max(values[name] ?? unchanged, min), max(stats));
+  }
+
+  private find(model: string): { pooled: PooledEngine; engine: Engine } {
+    const pooled = this.pool.engines().find(({ names }) => names.includes(model));
+    if (pooled === undefined) throw apiError('resource_not_found', 'There is no such model.', 'model');
+    if (pooled.status.state === 'loading') throw apiError('model_loading', `${model} is loading.`);
+    if (pooled.status.state !== 'ready') throw apiError('model_unavailable', `${model} is not loaded.`);
+    return { pooled, engine: pooled.status.engine };
+  }
+}
+
+function checkRanges(stats: NativeStats, values: EngineTunablesPatch): void {
+  for (const { name, min, max } of DECLARED) {
+    const value = values[name] ?? null;
+    if (value !== null && (value < min || value > max(stats)))
+      throw apiError('value_out_of_range', `${name} must be between ${min} and ${max(stats)}.`, name);
+  }
+}
+
+const keyOf = ({ names, file }: PooledEngine): string => names[0] ?? file;

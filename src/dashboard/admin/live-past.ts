@@ -1,0 +1,147 @@
+// GET …/live/history and …/live/keys: what the live view showed in the last 30 days, and who sent it.
+
+import { dateField } from '../api/key-fields.js';
+import { apiError } from '../../shared/errors.js';
+import type { Route } from '../../http/exchange.js';
+import type { KeyCounts } from '../../shared/live-collected.js';
+import type { LiveHistory, LiveKeys, LiveMark } from '../../shared/wire/dashboard.js';
+import { ringFor, RINGS } from './live-history.js';
+import type { KeySlot, LiveSpan } from './live-history.js';
+import { sampleOf } from './live-sums.js';
+import type { OperatorGuard } from './operator-guard.js';
+import { askedOrganization } from './organizations.js';
+import type { OperatorDeps } from './deps.js';
+
+const DEFAULT_S = 3_600;
+const MAX_S = RINGS.at(-1)?.keptS ?? 0;
+/** Series of their own; the others are one. */
+const SHOWN = 7;
+const MARK_PAGES = 5;
+const PAGE = 100;
+
+type Deps = Pick<OperatorDeps, 'history' | 'directory'>;
+
+export function livePastRoutes(guard: OperatorGuard, { history, directory }: Deps): Route[] {
+  return [
+    guard({
+      method: 'GET',
+      path: '/live/history',
+      serve: async ({ exchange }) => {
+        const span = readSpan(exchange.query);
+        const ring = ringFor(span, Date.now() / 1000);
+        const slots = await history.sums(ring, span);
+        const body: LiveHistory = {
+          object: 'live_history',
+          from: time(span.from),
+          to: time(span.to),
+          step_s: ring.stepS,
+          samples: slots.map(({ at, sum }) => sampleOf(sum, time(at))),
+          marks: await marksIn(span, directory),
+        };
+        exchange.json(200, body);
+      },
+    }),
+
+    guard({
+      method: 'GET',
+      path: '/live/keys',
+      serve: async ({ exchange }) => {
+        const span = readSpan(exchange.query);
+        const organization = askedOrganization(exchange.query);
+        const ring = ringFor(span, Date.now() / 1000);
+        exchange.json(200, await keysIn(await history.keys(ring, span), ring.stepS, organization, directory));
+      },
+    }),
+  ];
+}
+
+/** Throws ApiError 400, 422. */
+function readSpan(query: URLSearchParams): LiveSpan {
+  const to = moment(query, 'to') ?? Date.now() / 1000;
+  const from = moment(query, 'from') ?? to - DEFAULT_S;
+  if (from >= to || to - from > MAX_S)
+    throw apiError('value_out_of_range', `from must be before to, and at most ${MAX_S / 86_400} days.`, 'from');
+  return { from, to };
+}
+
+function moment(query: URLSearchParams, name: string): number | null {
+  const text = query.get(name);
+  if (text === null) return null;
+  const parsed = dateField.safeParse(text);
+  if (!parsed.success)
+    throw apiError('invalid_query_parameter', `${name} must be a date and time, such as 2027-01-31T12:00:00Z.`, name);
+  return parsed.data.getTime() / 1000;
+}
+
+const time = (seconds: number): string => new Date(seconds * 1000).toISOString();
+
+/** What the server's audit log has of engines and models, oldest first. What was only fetched changed nothing. */
+async function marksIn(
+  { from, to }: LiveSpan,
+  { audit }: Pick<OperatorDeps['directory'], 'audit'>,
+): Promise<LiveMark[]> {
+  const marks: LiveMark[] = [];
+  let after: string | null = null;
+  for (let page = 0; page < MARK_PAGES; page++) {
+    const { data, next } = await audit.list(null, PAGE, after);
+    for (const { at, action, target, actor } of data) {
+      const seconds = Date.parse(at) / 1000;
+      if (seconds >= from && seconds < to && /^(engine|model)\./.test(action) && action !== 'model.pulled')
+        marks.push({ at, action, target, by: actor.email });
+    }
+    const oldest = data.at(-1);
+    if (next === null || oldest === undefined || Date.parse(oldest.at) / 1000 < from) break;
+    after = next;
+  }
+  return marks.reverse();
+}
+
+async function keysIn(
+  slots: readonly KeySlot[],
+  stepS: number,
+  organization: string | null,
+  { organizations, apiKeys }: Pick<OperatorDeps['directory'], 'organizations' | 'apiKeys'>,
+): Promise<LiveKeys> {
+  const idOf = (one: KeyCounts): string | null =>
+    organization === null ? one.organizationId : one.organizationId === organization ? one.keyId : null;
+  const totals = new Map<string, number>();
+  for (const { keys } of slots) {
+    for (const one of keys) {
+      const id = idOf(one);
+      if (id !== null) totals.set(id, (totals.get(id) ?? 0) + one.inputTokens + one.outputTokens + one.requests);
+    }
+  }
+  const named = [...totals]
+    .filter(([id]) => id !== '')
+    .sort(([, a], [, b]) => b - a)
+    .map(([id]) => id);
+  const shown = named.slice(0, SHOWN);
+  const ids = totals.size > shown.length ? [...shown, 'other'] : shown;
+  const empty = (): number[] => new Array<number>(slots.length).fill(0);
+  const series = ids.map((id) => ({
+    id,
+    name: id,
+    requests: empty(),
+    refused: empty(),
+    input_tokens: empty(),
+    output_tokens: empty(),
+  }));
+  slots.forEach(({ keys }, at) => {
+    for (const one of keys) {
+      const id = idOf(one);
+      if (id === null) continue;
+      const own = series[shown.includes(id) ? shown.indexOf(id) : series.length - 1];
+      if (own === undefined) continue;
+      own.requests[at]! += one.requests;
+      own.refused[at]! += one.refused;
+      own.input_tokens[at]! += one.inputTokens;
+      own.output_tokens[at]! += one.outputTokens;
+    }
+  });
+  for (const one of series) {
+    if (one.id === 'other') continue;
+    if (organization === null) one.name = (await organizations.get(one.id))?.name ?? one.id;
+    else one.name = (await apiKeys.get(organization, one.id))?.name ?? one.id;
+  }
+  return { object: 'live_keys', step_s: stepS, times: slots.map(({ at }) => time(at)), series };
+}

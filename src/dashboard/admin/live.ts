@@ -1,0 +1,27 @@
+// Operators watch the engines while they work.
+
+import { sessionCookie } from '../api/cookie.js';
+import type { Exchange, Route } from '../../http/exchange.js';
+import type { OperatorGuard } from './operator-guard.js';
+import type { OperatorDeps } from './deps.js';
+
+export function liveRoutes(
+  guard: OperatorGuard,
+  { live, directory: { signIns } }: Pick<OperatorDeps, 'live' | 'directory'>,
+): Route[] {
+  return [
+    guard({
+      method: 'GET',
+      path: '/live',
+      serve: ({ exchange, userId }) =>
+        live.watch(exchange, userId === null ? () => Promise.resolve(true) : () => isOperator(exchange, userId)),
+    }),
+  ];
+
+  /** Whether the session that opened the stream is still there, and its user an operator. */
+  async function isOperator(exchange: Exchange, userId: string): Promise<boolean> {
+    const cookie = sessionCookie(exchange);
+    const signedIn = cookie === null ? null : await signIns.find(cookie);
+    return signedIn !== null && signedIn.user.id === userId && signedIn.user.operator;
+  }
+}

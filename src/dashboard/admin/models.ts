@@ -1,0 +1,192 @@
+// Operators and models: how and when a name ends, and whether the model is loaded.
+
+import { z } from 'zod';
+import type { Actor } from '../../accounts/audit.js';
+import { dateField } from '../api/key-fields.js';
+import { describeModels } from '../api/models.js';
+import type { OperatorModel, OperatorModelPatch, OperatorServe } from '../../shared/wire/dashboard.js';
+import type { CatalogModel } from '../../engine/catalog.js';
+import { MAX_IDLE_MINUTES } from '../../config/kinds.js';
+import { availableMemory, totalMemory } from '../../engine/machine-memory.js';
+import { apiError } from '../../shared/errors.js';
+import { NOTICE_DAYS, type DeclaredLifecycle } from '../../generation/model-lifecycle.js';
+import type { Route } from '../../http/exchange.js';
+import type { OperatorGuard } from './operator-guard.js';
+import type { OperatorDeps } from './deps.js';
+
+const DAY_MS = 86_400_000;
+
+const patchBody = z.object({
+  lifecycle: z.enum(['active', 'deprecated', 'retired']).nullish(),
+  deprecated_at: dateField.nullish(),
+  retires_at: dateField.nullish(),
+  successor: z.string().min(1).max(128).nullish(),
+}) satisfies z.ZodType<{ [K in keyof OperatorModelPatch]: unknown }>;
+
+const serveBody = z.object({
+  name: z.string().min(1).max(128),
+  model: z.string().min(1).max(512),
+  display_name: z.string().min(1).max(128).nullish(),
+  idle_minutes: z.number().gt(0).max(MAX_IDLE_MINUTES).nullish(),
+}) satisfies z.ZodType<{ [K in keyof OperatorServe]: unknown }>;
+
+export function modelRoutes(
+  guard: OperatorGuard,
+  {
+    pool,
+    models,
+    modelSettings,
+    served,
+    residency,
+    fileFacts,
+  }: Pick<OperatorDeps, 'pool' | 'models' | 'modelSettings' | 'served' | 'residency' | 'fileFacts'>,
+): Route[] {
+  return [
+    guard({
+      method: 'GET',
+      path: '/models',
+      serve: ({ exchange }) => exchange.json(200, { object: 'list', data: describeAll(), has_more: false, next: null }),
+    }),
+
+    guard({
+      method: 'POST',
+      path: '/models',
+      body: serveBody,
+      serve: async ({
+        exchange,
+        actor,
+        body: { name, model, display_name: displayName, idle_minutes: idleMinutes },
+      }) => {
+        const memory = { total: totalMemory(), available: availableMemory() };
+        await served.serve(
+          { name, model, displayName: displayName ?? undefined, idleMinutes },
+          { fileFacts, memory },
+          actor,
+        );
+        exchange.json(200, describe(known(name)));
+      },
+    }),
+
+    guard({
+      method: 'DELETE',
+      path: '/models/:model',
+      serve: async ({ exchange, actor }) => {
+        const { id } = known(exchange.params['model'] as string);
+        if (!(await served.unserve(id, actor)))
+          throw apiError(
+            'invalid_value',
+            `${id} is a model of the settings: it is served from every start on, and can be drained or retired.`,
+            'model',
+          );
+        exchange.json(200, {});
+      },
+    }),
+
+    guard({
+      method: 'GET',
+      path: '/models/:model',
+      serve: ({ exchange }) => exchange.json(200, describe(known(exchange.params['model'] as string))),
+    }),
+
+    guard({
+      method: 'PATCH',
+      path: '/models/:model',
+      body: patchBody,
+      serve: async ({ exchange, actor, body }) => {
+        const model = known(exchange.params['model'] as string);
+        const change = {
+          lifecycle: body.lifecycle ?? undefined,
+          deprecatedAt: text(body.deprecated_at),
+          retiresAt: text(body.retires_at),
+          successor: body.successor,
+        };
+        if (change.successor != null) {
+          const { successor } = change;
+          if (successor === model.id || pool.get(successor) === undefined)
+            throw apiError('invalid_value', 'successor must be another model of this server.', 'successor');
+        }
+        // Who is deprecated without a date is so from now on; who becomes active again has no dates any more.
+        if (change.lifecycle === 'deprecated')
+          change.deprecatedAt ??= modelSettings.row(model.id).deprecatedAt ?? new Date().toISOString();
+        if (change.lifecycle === 'active') {
+          change.deprecatedAt ??= null;
+          change.retiresAt ??= null;
+        }
+        await modelSettings.change(model, change, checkNotice, {
+          actor,
+          action: 'model.lifecycle_changed',
+          detail: { ...change },
+        });
+        exchange.json(200, describe(model));
+      },
+    }),
+
+    guard({
+      method: 'POST',
+      path: '/models/:model/drain',
+      serve: async ({ exchange, actor }) =>
+        exchange.json(200, await setLoaded(exchange.params['model'] as string, false, actor)),
+    }),
+
+    guard({
+      method: 'POST',
+      path: '/models/:model/load',
+      serve: async ({ exchange, actor }) =>
+        exchange.json(200, await setLoaded(exchange.params['model'] as string, true, actor)),
+    }),
+  ];
+
+  /** Every thread does so when it hears of it. */
+  async function setLoaded(id: string, loaded: boolean, actor: Actor): Promise<OperatorModel> {
+    const model = known(id);
+    if ((modelSettings.row(id).unloaded !== true) !== loaded) {
+      await modelSettings.change(model, { unloaded: !loaded }, () => undefined, {
+        actor,
+        action: loaded ? 'model.loaded' : 'model.drained',
+      });
+    }
+    if (loaded) residency.load(id); // one that is loaded when it is asked for, too; and one that could not be, once more
+    return describe(model);
+  }
+
+  function known(id: string): CatalogModel {
+    const model = pool.get(id)?.model;
+    if (model === undefined) throw apiError('resource_not_found', 'There is no such model.', 'model');
+    return model;
+  }
+
+  function describe({ id }: CatalogModel): OperatorModel {
+    return describeAll().find((one) => one.id === id) as OperatorModel;
+  }
+
+  function describeAll(): OperatorModel[] {
+    return describeModels(models, pool).map((one) => {
+      const status = pool.get(one.id)?.status;
+      return {
+        ...one,
+        source: served.sourceOf(one.id),
+        problem: status?.state === 'failed' ? status.error.message : null,
+      };
+    });
+  }
+}
+
+/** Whoever uses a model learns of its end in time. To retire one at once, the state alone is set. */
+function checkNotice({ lifecycle, deprecated_at = null, retires_at = null }: DeclaredLifecycle): void {
+  if (retires_at === null || lifecycle === 'retired') return;
+  if (deprecated_at === null)
+    throw apiError(
+      'invalid_value',
+      'retires_at needs deprecated_at: a model is deprecated before it is retired.',
+      'deprecated_at',
+    );
+  if (Date.parse(retires_at) - Date.parse(deprecated_at) < NOTICE_DAYS * DAY_MS) {
+    throw apiError(
+      'value_out_of_range',
+      `retires_at must be at least ${NOTICE_DAYS} days after deprecated_at.`,
+      'retires_at',
+    );
+  }
+}
+
+const text = (date: Date | null | undefined): string | null | undefined => (date == null ? date : date.toISOString());

@@ -1,0 +1,115 @@
+// Operators and organizations: who there is, what they may use, and whether they may at all. What is changed
+// acts at once on this thread, within a second on the others and in other processes.
+
+import { z } from 'zod';
+import type { OrganizationOverview } from '../../accounts/organizations.js';
+import { limitsField, checkLimits } from '../api/key-fields.js';
+import { organizationObject } from '../api/objects.js';
+import { readPage } from '../api/paging.js';
+import type { ListPage, OperatorOrganization, OperatorOrganizationPatch } from '../../shared/wire/dashboard.js';
+import { apiError } from '../../shared/errors.js';
+import type { Route } from '../../http/exchange.js';
+import type { OperatorGuard } from './operator-guard.js';
+import type { OperatorDeps } from './deps.js';
+
+type Deps = Pick<OperatorDeps, 'directory' | 'pool' | 'organizationLimits' | 'monthTokens'>;
+
+const patchBody = z.object({
+  status: z.enum(['active', 'suspended']).nullish(),
+  /** Replaces what was set before, whole. */
+  limits: limitsField.nullish(),
+  monthly_token_cap: z.number().int().min(0).max(Number.MAX_SAFE_INTEGER).nullish(),
+}) satisfies z.ZodType<{ [K in keyof OperatorOrganizationPatch]: unknown }>;
+
+export function organizationRoutes(guard: OperatorGuard, deps: Deps): Route[] {
+  const {
+    directory: { organizations },
+    pool,
+  } = deps;
+  return [
+    guard({
+      method: 'GET',
+      path: '/organizations',
+      serve: async ({ exchange }) => {
+        const { limit, after } = readPage(exchange.query);
+        const { data, next } = await organizations.overviews(limit, after);
+        const list: ListPage<OperatorOrganization> = {
+          object: 'list',
+          data: await describe(data, deps),
+          has_more: next !== null,
+          next,
+        };
+        exchange.json(200, list);
+      },
+    }),
+
+    guard({
+      method: 'GET',
+      path: '/organizations/:org',
+      serve: async ({ exchange }) =>
+        exchange.json(
+          200,
+          await describeOne(known(await organizations.overview(exchange.params['org'] as string)), deps),
+        ),
+    }),
+
+    guard({
+      method: 'PATCH',
+      path: '/organizations/:org',
+      body: patchBody,
+      serve: async ({ exchange, actor, body }) => {
+        checkLimits(
+          body.limits,
+          pool.list().map(({ model }) => model.id),
+        );
+        const change = {
+          status: body.status ?? undefined,
+          limits: body.limits ?? undefined,
+          monthlyTokenCap: body.monthly_token_cap,
+        };
+        exchange.json(
+          200,
+          await describeOne(known(await organizations.change(exchange.params['org'] as string, change, actor)), deps),
+        );
+      },
+    }),
+  ];
+}
+
+/** `organization` of a query: the id of one, which may be deleted by now. Null: not given. Throws ApiError 400. */
+export function askedOrganization(query: URLSearchParams): string | null {
+  const id = query.get('organization');
+  if (id !== null && !/^org_[0-9A-Za-z]{24}$/.test(id))
+    throw apiError('invalid_query_parameter', 'organization must be the id of one.', 'organization');
+  return id;
+}
+
+function known(organization: OrganizationOverview | null): OrganizationOverview {
+  if (organization === null) throw apiError('resource_not_found', 'There is no such organization.', 'org');
+  return organization;
+}
+
+const describeOne = async (organization: OrganizationOverview, deps: Deps): Promise<OperatorOrganization> =>
+  (await describe([organization], deps))[0] as OperatorOrganization;
+
+async function describe(
+  organizations: readonly OrganizationOverview[],
+  { organizationLimits, monthTokens }: Deps,
+): Promise<OperatorOrganization[]> {
+  const tokens = await monthTokens(organizations.map(({ id }) => id));
+  return organizations.map((organization, at) => {
+    const {
+      members,
+      activeKeys,
+      settings: { limits, monthlyTokenCap },
+    } = organization;
+    return {
+      ...organizationObject(organization, organizationLimits(organization)),
+      members,
+      active_keys: activeKeys,
+      overrides: limits as OperatorOrganization['overrides'],
+      monthly_token_cap: monthlyTokenCap,
+      month_tokens: tokens[at] ?? 0,
+    };
+  });
+}

@@ -1,0 +1,39 @@
+// How long the last requests of a model were, for loads like them: numbers alone, nothing that was said.
+
+import type { RequestLog } from '../../usage/requests/request-log.js';
+import type { RequestShape } from '../../bench/tune/workload.js';
+
+const MOST_SHAPES = 500;
+const PAGE = 100;
+/** Looked at for them. */
+const MOST_PAGES = 50;
+
+/** Answered requests, youngest first; those of `exceptKeys` are left out, and what had pictures. */
+export async function recentShapes(
+  requestLog: Pick<RequestLog, 'list'>,
+  models: readonly string[],
+  exceptKeys: ReadonlySet<string>,
+): Promise<RequestShape[]> {
+  const shapes: RequestShape[] = [];
+  for (const model of models) {
+    const own: RequestShape[] = [];
+    let after: string | null = null;
+    for (let page = 0; page < MOST_PAGES && own.length < MOST_SHAPES; page++) {
+      const { rows, next } = await requestLog.list(
+        { organizationId: null, keyId: null, model, outcome: 'completed' },
+        PAGE,
+        after,
+      );
+      for (const {
+        row: { keyId, receivedAt, inputTokens, cachedTokens, outputTokens, images },
+      } of rows) {
+        if (!exceptKeys.has(keyId) && inputTokens > 0 && outputTokens > 0 && images === 0)
+          own.push({ at: receivedAt, inputTokens, cachedTokens, outputTokens });
+      }
+      if (next === null) break;
+      after = next;
+    }
+    shapes.push(...own);
+  }
+  return shapes.sort((a, b) => b.at - a.at).slice(0, MOST_SHAPES);
+}

@@ -1,0 +1,37 @@
+// GET …/requests: the requests of all organizations, or with `organization` of one, without what was said.
+
+import { readPage } from '../api/paging.js';
+import { readRequestQuery, requestDetail, requestPage } from '../api/request-fields.js';
+import { readingRequests } from '../api/requests.js';
+import { apiError } from '../../shared/errors.js';
+import type { Route } from '../../http/exchange.js';
+import type { OperatorGuard } from './operator-guard.js';
+import { askedOrganization } from './organizations.js';
+import type { OperatorDeps } from './deps.js';
+
+export function requestRoutes(guard: OperatorGuard, { requestLog }: Pick<OperatorDeps, 'requestLog'>): Route[] {
+  return [
+    guard({
+      method: 'GET',
+      path: '/requests',
+      serve: async ({ exchange }) => {
+        const { limit, after } = readPage(exchange.query);
+        const query = readRequestQuery(exchange.query, askedOrganization(exchange.query));
+        await readingRequests.run({ organization: 'operators' }, 1, async () => {
+          if (!exchange.aborted) exchange.json(200, requestPage(await requestLog.list(query, limit, after)));
+        });
+      },
+    }),
+
+    guard({
+      method: 'GET',
+      path: '/requests/:id',
+      serve: async ({ exchange }) => {
+        const id = exchange.params['id'] as string;
+        const row = await requestLog.find(null, id);
+        if (row === null) throw apiError('resource_not_found', 'There is no such request in the log.', 'id');
+        exchange.json(200, requestDetail(id, row, null));
+      },
+    }),
+  ];
+}

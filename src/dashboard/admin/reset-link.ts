@@ -1,0 +1,35 @@
+// POST /users/{id}/reset-link: how somebody gets in again where no mail is sent. The operator hands the link on.
+
+import { TOKEN_MS } from '../../accounts/tokens.js';
+import { resetUrl } from '../api/objects.js';
+import { apiError } from '../../shared/errors.js';
+import type { Route } from '../../http/exchange.js';
+import { readServerRecord } from '../../storage/data-dir-lock.js';
+import type { OperatorGuard } from './operator-guard.js';
+import type { OperatorDeps } from './deps.js';
+
+export function resetLinkRoutes(
+  guard: OperatorGuard,
+  { config, directory, origin }: Pick<OperatorDeps, 'config' | 'directory' | 'origin'>,
+): Route[] {
+  return [
+    guard({
+      method: 'POST',
+      path: '/users/:user/reset-link',
+      serve: async ({ exchange, actor, userId }) => {
+        const id = exchange.params['user'] as string;
+        // The token's listener has no dashboard: its own address would lead nowhere.
+        const base =
+          userId !== null
+            ? origin.base(exchange)
+            : (origin.fixed ?? readServerRecord(config.data_dir)?.url ?? origin.base(exchange));
+        const token = await directory.signIns.handedToken(id, actor);
+        if (token === null) throw apiError('resource_not_found', 'There is no such user.', 'user');
+        exchange.json(200, {
+          url: resetUrl(base, token),
+          expires_at: new Date(directory.now() + TOKEN_MS).toISOString(),
+        });
+      },
+    }),
+  ];
+}

@@ -1,0 +1,52 @@
+// Operators and what can be changed of an engine while it runs. Null in a change: back to the settings. A hold tries
+// settings: nothing of it is kept, and it ends by itself.
+
+import type { EngineTunablesPatch } from '../../shared/wire/dashboard.js';
+import type { Route } from '../../http/exchange.js';
+import { holdBody, tunablesPatch } from './engine-tuning.js';
+import type { OperatorGuard } from './operator-guard.js';
+import type { OperatorDeps } from './deps.js';
+
+export function tunableRoutes(guard: OperatorGuard, { tuning }: Pick<OperatorDeps, 'tuning'>): Route[] {
+  return [
+    guard({
+      method: 'GET',
+      path: '/tunables',
+      serve: async ({ exchange }) =>
+        exchange.json(200, { object: 'list', data: await tuning.list(), has_more: false, next: null }),
+    }),
+
+    guard({
+      method: 'GET',
+      path: '/tunables/:model',
+      serve: async ({ exchange }) => exchange.json(200, await tuning.get(exchange.params['model'] as string)),
+    }),
+
+    guard({
+      method: 'PATCH',
+      path: '/tunables/:model',
+      body: tunablesPatch,
+      serve: async ({ exchange, actor, body }) => {
+        const changes = Object.fromEntries(
+          Object.entries(body).filter(([, value]) => value !== undefined),
+        ) as EngineTunablesPatch;
+        exchange.json(200, await tuning.change(exchange.params['model'] as string, changes, actor));
+      },
+    }),
+
+    guard({
+      method: 'PUT',
+      path: '/tunables/:model/hold',
+      body: holdBody,
+      serve: async ({ exchange, body }) =>
+        exchange.json(200, await tuning.hold(exchange.params['model'] as string, body)),
+    }),
+
+    guard({
+      method: 'DELETE',
+      path: '/tunables/:model/hold',
+      serve: async ({ exchange }) =>
+        exchange.json(200, await tuning.release(exchange.params['model'] as string, exchange.query.get('id') ?? '')),
+    }),
+  ];
+}

@@ -1,0 +1,114 @@
+// Operators and tuning runs: those that were, one that is begun here, and those that the command line tells of.
+
+import { z } from 'zod';
+import { apiError } from '../../shared/errors.js';
+import type { Route } from '../../http/exchange.js';
+import { LEAST_TRIALS, MOST_TRIAL_S, MOST_TRIALS } from '../../bench/tune/plan.js';
+import type { TuneStart } from '../../shared/wire/tuning.js';
+import type { OperatorDeps } from './deps.js';
+import type { OperatorGuard } from './operator-guard.js';
+import { recentShapes } from './request-shapes.js';
+import { tuneRunBody } from './tune-run-body.js';
+
+const MOST_TOKENS = 1_000_000;
+
+const startBody = z.object({
+  model: z.string().min(1).max(256),
+  slo: z.string().min(1).max(1_024),
+  workload: z.discriminatedUnion('kind', [
+    z.object({ kind: z.literal('recent') }),
+    z.object({
+      kind: z.literal('fixed'),
+      prompt_tokens: z.number().int().min(1).max(MOST_TOKENS),
+      output_tokens: z.number().int().min(1).max(MOST_TOKENS),
+    }),
+  ]),
+  load: z.enum(['concurrency', 'rate']),
+  max_load: z.number().gt(0).max(20_000).optional(),
+  trials: z.number().int().min(LEAST_TRIALS).max(MOST_TRIALS),
+  trial_s: z.number().min(0.2).max(MOST_TRIAL_S),
+  apply: z.boolean(),
+}) satisfies z.ZodType<TuneStart>;
+
+export function tuningRoutes(
+  guard: OperatorGuard,
+  {
+    tuning,
+    tuneRuns,
+    tunings,
+    requestLog,
+    note,
+  }: Pick<OperatorDeps, 'tuning' | 'tuneRuns' | 'tunings' | 'requestLog' | 'note'>,
+): Route[] {
+  return [
+    guard({
+      method: 'GET',
+      path: '/tuning',
+      serve: async ({ exchange }) => {
+        await tunings.endLost();
+        exchange.json(200, { object: 'list', data: await tuneRuns.list(), has_more: false, next: null });
+      },
+    }),
+
+    guard({
+      method: 'POST',
+      path: '/tuning',
+      body: startBody,
+      serve: async ({ exchange, actor, body }) => {
+        const run = await tunings.start(body, actor);
+        await note(actor, 'engine.tuning_started', run.model);
+        exchange.json(200, run);
+      },
+    }),
+
+    guard({
+      method: 'GET',
+      path: '/tuning/:run',
+      serve: async ({ exchange }) => {
+        await tunings.endLost();
+        const run = await tuneRuns.get(exchange.params['run'] as string);
+        if (run === null) throw apiError('resource_not_found', 'There is no such tuning run.', 'run');
+        exchange.json(200, run);
+      },
+    }),
+
+    // From the command line, whose runs are seen beside the others.
+    guard({
+      method: 'PUT',
+      path: '/tuning/:run',
+      body: tuneRunBody,
+      serve: async ({ exchange, body }) => {
+        if (body.id !== exchange.params['run'])
+          throw apiError('invalid_value', 'The run is another one than the path names.', 'id');
+        await tuneRuns.put(body, null);
+        exchange.json(200, {});
+      },
+    }),
+
+    guard({
+      method: 'DELETE',
+      path: '/tuning/:run',
+      serve: ({ exchange }) => {
+        tunings.stop(exchange.params['run'] as string);
+        exchange.json(200, {});
+      },
+    }),
+
+    guard({
+      method: 'GET',
+      path: '/request-shapes',
+      serve: async ({ exchange }) => {
+        const { names } = await tuning.get(exchange.query.get('model') ?? '');
+        const data = (await recentShapes(requestLog, names, await tuneRuns.keyIds())).map(
+          ({ at, inputTokens, cachedTokens, outputTokens }) => ({
+            at: new Date(at).toISOString(),
+            input_tokens: inputTokens,
+            cached_tokens: cachedTokens,
+            output_tokens: outputTokens,
+          }),
+        );
+        exchange.json(200, { object: 'list', data, has_more: false, next: null });
+      },
+    }),
+  ];
+}

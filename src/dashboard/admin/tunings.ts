@@ -1,0 +1,291 @@
+// Tuning runs that operators begin on the server. The load is driven by a child process; the engine is held here, by the
+// thread that was asked, for as long as the child lives. What a run has come to is stored as it goes, for every thread.
+
+import { fork } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import type { Accounts } from '../../accounts/accounts.js';
+import type { Actor } from '../../accounts/audit.js';
+import { apiError } from '../../shared/errors.js';
+import { newAccountId } from '../../shared/ids.js';
+import { LoadError } from '../../bench/load/load-error.js';
+import { parseObjectives, showObjective } from '../../bench/load/objectives.js';
+import type { RequestLog } from '../../usage/requests/request-log.js';
+import type { ThreadBus } from '../../shared/bus.js';
+import type { Log } from '../../telemetry/types.js';
+import type { ToChild, ToParent, Wish } from '../../bench/tune/child-protocol.js';
+import type { TuneWorkload } from '../../bench/tune/load.js';
+import { BY_COMMAND, newRun, type TunePlan } from '../../bench/tune/plan.js';
+import type { TuneRanges } from '../../bench/tune/ports.js';
+import { workloadOf, workloadText } from '../../bench/tune/workload.js';
+import type { EngineTunables, TunableName } from '../../shared/wire/dashboard.js';
+import type { TuneRun, TuneSettings, TuneStart } from '../../shared/wire/tuning.js';
+import type { EngineTuning } from './engine-tuning.js';
+import { recentShapes } from './request-shapes.js';
+import type { TuneRunStore } from './tune-runs.js';
+
+const CHILD = fileURLToPath(new URL('../../bench/tune/child.js', import.meta.url));
+/** A hold is prolonged long before its end. */
+const HOLD_S = 30;
+const PROLONG_MS = 10_000;
+/** What a child gets for ending by itself. */
+const END_MS = 3_000;
+/** Fewer requests are no workload. */
+const LEAST_SHAPES = 20;
+/** No more than that at once, unless it is asked for. */
+const MOST_LOAD = 1_024;
+const KEY_LIFE_MS = 24 * 3_600_000;
+
+export interface TuningsDeps {
+  readonly runs: TuneRunStore;
+  readonly tuning: EngineTuning;
+  readonly accounts: Accounts;
+  readonly requestLog: Pick<RequestLog, 'list'>;
+  readonly bus: ThreadBus;
+  readonly log: Log;
+  /** Of this server; null before it can be reached. */
+  url(): string | null;
+  /** What the first organization, whose key a run asks with, may have under way on the model; null: no limit. */
+  concurrencyLimit(model: string): Promise<number | null>;
+}
+
+interface Running {
+  readonly child: ChildProcess;
+  readonly ended: Promise<void>;
+  stop(): void;
+}
+
+export class Tunings {
+  readonly #running = new Map<string, Running>();
+  readonly #stopListening: () => void;
+
+  constructor(private readonly deps: TuningsDeps) {
+    this.#stopListening = deps.bus.on('tuning.stop', ({ id }) => this.#running.get(id)?.stop());
+  }
+
+  /** Resolves when it has begun. Rejects with ApiError 404, 422, 503. */
+  async start(asked: TuneStart, actor: Actor): Promise<TuneRun> {
+    const { tuning, runs, accounts } = this.deps;
+    const url = this.deps.url();
+    if (url === null) throw apiError('model_loading', 'The server is starting.');
+    const objectives = objectivesOf(asked.slo);
+    const engine = await tuning.get(asked.model);
+    const workload = await this.#workload(asked, engine.names);
+    const plan: TunePlan = {
+      id: newAccountId('tun'),
+      model: engine.model,
+      by: actor.email ?? 'the operator token',
+      startedAt: new Date().toISOString(),
+      objectives,
+      workload: workloadText(workload),
+      loadKind: asked.load,
+      minLoad: asked.load === 'rate' ? 0.05 : 1,
+      maxLoad: await this.#maxLoad(asked, engine),
+      trials: asked.trials,
+      trialSeconds: asked.trial_s,
+      seed: Date.now() % 100_000,
+      apply: asked.apply,
+    };
+    const before = settingsOf(engine, 'value');
+    await tuning.hold(plan.model, { id: plan.id, is_new: true, seconds: HOLD_S, values: before });
+    try {
+      const { key, secret } = await accounts.createKey(
+        {
+          name: 'tuning run',
+          scopes: ['inference', 'models.read', 'tokens.count'],
+          expiresAt: new Date(Date.now() + KEY_LIFE_MS),
+        },
+        undefined,
+        actor,
+      );
+      const run = newRun(plan, before);
+      await runs.put(run, key.id);
+      const revoke = async (): Promise<void> => {
+        await accounts.keys.revoke(key.organizationId, key.id, actor);
+      };
+      this.#running.set(
+        plan.id,
+        this.#drive(run, actor, revoke, {
+          type: 'start',
+          plan,
+          slo: asked.slo,
+          target: {
+            url: `${url}/v1`,
+            model: engine.names[0] ?? plan.model,
+            headers: { authorization: `Bearer ${secret}` },
+          },
+          workload,
+          before,
+          ranges: rangesOf(engine),
+        }),
+      );
+      return run;
+    } catch (error) {
+      await tuning.release(plan.model, plan.id);
+      throw error;
+    }
+  }
+
+  /** Runs of the command line that have ended without a word (kill -9): they hold their engine no more. Of its own the server knows. */
+  async endLost(): Promise<void> {
+    const { runs, tuning } = this.deps;
+    for (const { id, model, state, by } of await runs.list()) {
+      if (state !== 'running' || by !== BY_COMMAND || (await tuning.holderOf(model)) === id) continue;
+      const run = await runs.get(id);
+      if (run?.state === 'running')
+        await runs.put(
+          {
+            ...run,
+            state: 'failed',
+            error: 'What drove it is not heard of any more.',
+            ended_at: new Date().toISOString(),
+          },
+          null,
+        );
+    }
+  }
+
+  /** Idempotent; on whichever thread it runs. */
+  stop(id: string): void {
+    this.#running.get(id)?.stop();
+    this.deps.bus.publish('tuning.stop', { id });
+  }
+
+  /** Those of this thread are stopped: a server that ends does not wait for their load. */
+  drain(): void {
+    for (const one of this.#running.values()) one.stop();
+  }
+
+  async close(): Promise<void> {
+    this.#stopListening();
+    this.drain();
+    await Promise.all([...this.#running.values()].map(({ ended }) => ended));
+  }
+
+  #drive(begun: TuneRun, actor: Actor, revoke: () => Promise<void>, start: ToChild): Running {
+    const { tuning, runs, log } = this.deps;
+    const { id, model } = begun;
+    const child = fork(CHILD, [], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'], execArgv: [] });
+    const tell = (message: ToChild): void => {
+      if (child.connected) child.send(message, () => undefined);
+    };
+    let run = begun;
+    let values: TuneSettings | null = begun.before; // null: not held any more
+    let writing = Promise.resolve();
+    const write = (next: TuneRun): void => {
+      run = next;
+      writing = writing
+        .then(() => runs.put(next, null))
+        .catch((err: unknown) => log.error({ err, run: id }, 'a tuning run cannot be written'));
+    };
+    const hold = async (next: TuneSettings): Promise<void> => {
+      await tuning.hold(model, { id, is_new: false, seconds: HOLD_S, values: next });
+      values = next;
+    };
+    const grant = async (wish: Wish): Promise<void> => {
+      if (wish.what === 'set') return await hold(wish.settings);
+      values = null;
+      if (wish.what === 'apply') await tuning.change(model, { ...wish.settings }, actor);
+      else await tuning.release(model, id);
+    };
+    const prolonging = setInterval(() => {
+      if (values !== null)
+        hold(values).catch((error: unknown) => tell({ type: 'lost', message: (error as Error).message }));
+    }, PROLONG_MS);
+
+    child.on('message', (message: ToParent) => {
+      if (message.type === 'run') write(message.run);
+      else if (message.type === 'failed')
+        write({ ...run, state: 'failed', error: message.message, ended_at: new Date().toISOString() });
+      else
+        grant(message.wish).then(
+          () => tell({ type: 'answer', number: message.number, error: null }),
+          (error: unknown) => tell({ type: 'answer', number: message.number, error: (error as Error).message }),
+        );
+    });
+    child.on('error', (err) => log.error({ err, run: id }, 'the process of a tuning run'));
+    log.info({ model, run: id, objectives: run.objectives }, 'a tuning run begins');
+    tell(start);
+    const ended = new Promise<void>((resolve) => {
+      child.once('close', () => resolve());
+    }).then(async () => {
+      clearInterval(prolonging);
+      this.#running.delete(id);
+      if (run.state === 'running')
+        write({
+          ...run,
+          state: 'failed',
+          error: 'The process that drove the load ended.',
+          ended_at: new Date().toISOString(),
+        });
+      await Promise.allSettled([tuning.release(model, id), revoke(), writing]);
+      log.info({ model, run: id, state: run.state, outcome: run.result?.outcome ?? null }, 'a tuning run has ended');
+    });
+    let isStopping = false;
+    const stop = (): void => {
+      if (isStopping) return;
+      isStopping = true;
+      tell({ type: 'stop' });
+      const late = setTimeout(() => child.kill('SIGKILL'), END_MS);
+      void ended.then(() => clearTimeout(late));
+    };
+    return { child, ended, stop };
+  }
+
+  async #workload({ workload }: TuneStart, names: readonly string[]): Promise<TuneWorkload> {
+    if (workload.kind === 'fixed')
+      return { kind: 'fixed', promptTokens: workload.prompt_tokens, outputTokens: workload.output_tokens };
+    const shapes = await recentShapes(this.deps.requestLog, names, await this.deps.runs.keyIds());
+    if (shapes.length < LEAST_SHAPES)
+      throw apiError(
+        'invalid_value',
+        `The request log has ${shapes.length} answered requests of this model; a workload takes ${LEAST_SHAPES}. Give lengths instead.`,
+        'workload',
+      );
+    return workloadOf(shapes);
+  }
+
+  async #maxLoad({ load, max_load: most }: TuneStart, engine: EngineTunables): Promise<number> {
+    if (load === 'rate') {
+      if (most === undefined)
+        throw apiError(
+          'missing_required_parameter',
+          'A rate needs max_load: the most requests a second to try.',
+          'max_load',
+        );
+      return most;
+    }
+    const limit = await this.deps.concurrencyLimit(engine.names[0] ?? engine.model);
+    return Math.max(
+      1,
+      Math.min(most ?? Math.min(MOST_LOAD, 2 * rangesOf(engine).max_sequences.max), limit ?? Infinity),
+    );
+  }
+}
+
+function objectivesOf(slo: string): string[] {
+  try {
+    return parseObjectives(slo).map(showObjective);
+  } catch (error) {
+    if (error instanceof LoadError) throw apiError('invalid_value', error.message, 'slo');
+    throw error;
+  }
+}
+
+const NAMES = ['max_batch_tokens', 'max_sequences', 'step_ms'] as const satisfies readonly TunableName[];
+const found = ({ tunables }: EngineTunables, name: TunableName): EngineTunables['tunables'][number] =>
+  tunables.find((one) => one.name === name) as EngineTunables['tunables'][number];
+
+function settingsOf(engine: EngineTunables, which: 'value' | 'min' | 'max'): TuneSettings {
+  const [max_batch_tokens, max_sequences, step_ms] = NAMES.map((name) => found(engine, name)[which]) as [
+    number,
+    number,
+    number,
+  ];
+  return { max_batch_tokens, max_sequences, step_ms };
+}
+
+function rangesOf(engine: EngineTunables): TuneRanges {
+  const [min, max] = [settingsOf(engine, 'min'), settingsOf(engine, 'max')];
+  return Object.fromEntries(NAMES.map((name) => [name, { min: min[name], max: max[name] }])) as unknown as TuneRanges;
+}

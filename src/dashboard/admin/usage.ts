@@ -1,0 +1,60 @@
+// GET …/usage: what each organization, or with `organization` one of them, has used of each model over a span of hours.
+
+import { dateField } from '../api/key-fields.js';
+import { readPage } from '../api/paging.js';
+import type { ListPage } from '../../shared/wire/dashboard.js';
+import { apiError } from '../../shared/errors.js';
+import type { Route } from '../../http/exchange.js';
+import type { UsageTotal } from '../../usage/usage-store.js';
+import type { OperatorGuard } from './operator-guard.js';
+import { askedOrganization } from './organizations.js';
+import type { OperatorDeps } from './deps.js';
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+const DEFAULT_MS = 30 * DAY_MS;
+const MAX_MS = 731 * DAY_MS;
+
+export function usageRoutes(
+  guard: OperatorGuard,
+  { directory: { organizations }, usage, prices }: Pick<OperatorDeps, 'directory' | 'usage' | 'prices'>,
+): Route[] {
+  return [
+    guard({
+      method: 'GET',
+      path: '/usage',
+      serve: async ({ exchange }) => {
+        // A page of organizations; those that have used nothing have no rows in it.
+        const { limit, after } = readPage(exchange.query);
+        const to = date(exchange.query, 'to') ?? Date.now();
+        const from = date(exchange.query, 'from') ?? to - DEFAULT_MS;
+        if (from >= to || to - from > MAX_MS)
+          throw apiError('value_out_of_range', 'from must be before to, and at most two years.', 'from');
+        // Of a deleted one there are sums as long as those of any are kept.
+        const one = askedOrganization(exchange.query);
+        const page = one === null ? await organizations.page(limit, after) : { data: [{ id: one }], next: null };
+        const rows = await usage.totals(
+          { fromHour: Math.floor(from / HOUR_MS), toHour: Math.ceil(to / HOUR_MS) },
+          page.data.map(({ id }) => id),
+          await prices.get(),
+        );
+        const list: ListPage<UsageTotal> = {
+          object: 'list',
+          data: rows,
+          has_more: page.next !== null,
+          next: page.next,
+        };
+        exchange.json(200, list);
+      },
+    }),
+  ];
+}
+
+function date(query: URLSearchParams, name: string): number | null {
+  const text = query.get(name);
+  if (text === null) return null;
+  const parsed = dateField.safeParse(text);
+  if (!parsed.success)
+    throw apiError('invalid_query_parameter', `${name} must be a date and time, such as 2027-01-31T12:00:00Z.`, name);
+  return parsed.data.getTime();
+}

@@ -1,0 +1,64 @@
+// Operators and users: locking, and who else is an operator. Nobody locks or demotes themselves, and one
+// operator who can sign in stays.
+
+import { z } from 'zod';
+import { apiError } from '../../shared/errors.js';
+import type { ListedUser } from '../../accounts/users.js';
+import { userObject } from '../api/objects.js';
+import { listPage, readPage } from '../api/paging.js';
+import type { OperatorUser, OperatorUserPatch } from '../../shared/wire/dashboard.js';
+import type { Route } from '../../http/exchange.js';
+import type { OperatorGuard } from './operator-guard.js';
+import type { OperatorDeps } from './deps.js';
+
+const patchBody = z.object({ locked: z.boolean().nullish(), operator: z.boolean().nullish() }) satisfies z.ZodType<{
+  [K in keyof OperatorUserPatch]: unknown;
+}>;
+
+export function userRoutes(
+  guard: OperatorGuard,
+  { directory: { users, secondFactors } }: Pick<OperatorDeps, 'directory'>,
+): Route[] {
+  return [
+    guard({
+      method: 'GET',
+      path: '/users',
+      serve: async ({ exchange }) => {
+        const { limit, after } = readPage(exchange.query);
+        exchange.json(200, listPage(await users.page(limit, after), describe));
+      },
+    }),
+
+    guard({
+      method: 'PATCH',
+      path: '/users/:user',
+      body: patchBody,
+      serve: async ({ exchange, actor, userId, body }) => {
+        const rights = { locked: body.locked ?? undefined, operator: body.operator ?? undefined };
+        exchange.json(200, describe(await users.change(exchange.params['user'] as string, rights, userId, actor)));
+      },
+    }),
+
+    // For somebody who has lost the device and the recovery codes.
+    guard({
+      method: 'DELETE',
+      path: '/users/:user/second-factor',
+      serve: async ({ exchange, actor, userId }) => {
+        const id = exchange.params['user'] as string;
+        if (id === userId)
+          throw apiError(
+            'invalid_value',
+            'Nobody can reset their own second factor. Another operator can, or you turn it off in your profile.',
+            'user',
+          );
+        if (!(await secondFactors.reset(id, actor)))
+          throw apiError('resource_not_found', 'There is no such user, or the second factor is off.', 'user');
+        exchange.json(200, {});
+      },
+    }),
+  ];
+}
+
+function describe({ user, organizations }: ListedUser): OperatorUser {
+  return { ...userObject(user), locked: user.locked, organizations };
+}

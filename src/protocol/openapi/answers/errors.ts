@@ -1,0 +1,33 @@
+// The two error bodies, as published in openapi.json.
+import { z } from 'zod';
+import { ERROR_CODES, ERROR_TYPES } from '../../../shared/errors.js';
+
+const names = <T extends string>(table: Record<T, unknown>) => Object.keys(table) as [T, ...T[]];
+
+const code = z.enum(names(ERROR_CODES));
+const type = z.enum(Object.values(ERROR_TYPES));
+const param = z.string().nullable();
+/** The status of the server elsewhere that a model runs on, where that is what failed. */
+const upstreamStatus = z.number().int();
+
+export const chatError = z.strictObject({
+  error: z.strictObject({
+    message: z.string().min(1),
+    type,
+    param,
+    code,
+    details: z.strictObject({ upstream_status: upstreamStatus }).optional(),
+  }),
+});
+
+export const messagesError = z.strictObject({
+  type: z.literal('error'),
+  error: z.strictObject({
+    type,
+    message: z.string().min(1),
+    param,
+    code,
+    details: z.strictObject({ error_code: code, upstream_status: upstreamStatus.optional() }),
+  }),
+  request_id: z.string().regex(/^req_[0-9A-Za-z]{24}$/),
+});

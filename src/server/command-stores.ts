@@ -1,0 +1,67 @@
+// What commands change beside running servers: accounts, and models that operators serve; in the data folder, or in the
+// database that several servers share. Servers see it within a second.
+
+import { Accounts } from '../accounts/accounts.js';
+import { AccountChanges } from '../accounts/changes.js';
+import { LmdbDirectory } from '../storage/lmdb/accounts/directory.js';
+import { PostgresDirectory } from '../storage/postgres/accounts/directory.js';
+import type { Config } from '../config/settings.js';
+import { LmdbServedModels } from '../storage/lmdb/dashboard/served-models.js';
+import { PostgresServedModels } from '../storage/postgres/dashboard/served-models.js';
+import type { ServedModelStore } from '../dashboard/admin/served-model-store.js';
+import { openStore } from '../storage/lmdb/lmdb-store.js';
+import { openPool } from '../storage/postgres/database.js';
+import { DatabaseClock } from '../storage/postgres/database-clock.js';
+import { migrate } from '../storage/postgres/migrations.js';
+
+export interface CommandStores {
+  readonly accounts: Accounts;
+  readonly served: ServedModelStore;
+}
+
+/** Opens them for a moment. Rejects with StorageError that names what is wrong. */
+export async function withStores<T>(
+  config: Pick<Config, 'data_dir' | 'state'>,
+  work: (stores: CommandStores) => Promise<T>,
+): Promise<T> {
+  const { url } = config.state;
+  const changes = new AccountChanges();
+  if (url === null) {
+    const store = await openStore(config.data_dir);
+    const directory = new LmdbDirectory(store, changes);
+    return await closing(
+      { accounts: new Accounts(directory, changes), served: new LmdbServedModels(store, directory.audit) },
+      work,
+      () => store.close(),
+    );
+  }
+  const settings = { ...config.state, url, connections: 2 };
+  await migrate(settings);
+  const database = openPool(settings);
+  let clock: DatabaseClock;
+  try {
+    clock = await DatabaseClock.measured(database);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+  const directory = new PostgresDirectory(database, changes, clock.now);
+  return await closing(
+    { accounts: new Accounts(directory, changes), served: new PostgresServedModels(directory.work) },
+    work,
+    () => database.close(),
+  );
+}
+
+async function closing<T>(
+  stores: CommandStores,
+  work: (stores: CommandStores) => Promise<T>,
+  close: () => Promise<void>,
+): Promise<T> {
+  try {
+    return await work(stores);
+  } finally {
+    await stores.accounts.close();
+    await close();
+  }
+}

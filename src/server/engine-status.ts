@@ -1,0 +1,124 @@
+// What a service tells of its engines: for /readyz, /metrics and the log, and at the start.
+
+import type { NotedEngine } from '../engine/engine-notes.js';
+import type { ModelPool } from '../engine/model-pool.js';
+import { StartError } from '../shared/errors.js';
+import type { Upstreams } from '../generation/upstream/upstreams.js';
+import type { ServedModels } from '../generation/served-models.js';
+import type { Health } from '../http/health-routes.js';
+import type { ModelState } from '../protocol/models/state-routes.js';
+import type { TokenizerInfo } from '../protocol/tokens/routes.js';
+import type { EngineGauges } from '../telemetry/types.js';
+
+export interface FailedModel {
+  name: string;
+  /** Names the file and what is wrong with it. */
+  reason: string;
+}
+
+/** What cannot be served of what is loaded or not: bad files, bad chat templates. Compiles the templates. */
+export function failedModels(pool: ModelPool, models: ServedModels): FailedModel[] {
+  let unusable: ReadonlyMap<string, string>;
+  try {
+    unusable = new Map(models.problems().map(({ model, message }) => [model, message]));
+  } catch (error) {
+    throw new StartError(error instanceof Error ? error.message : String(error), error);
+  }
+  return pool.list().flatMap(({ model, status }) => {
+    const reason = status.state === 'failed' ? status.error.message : unusable.get(model.id);
+    if (reason === undefined) return [];
+    return [{ name: model.id, reason: reason.includes(model.file) ? reason : `${model.file}: ${reason}` }];
+  });
+}
+
+/** For /readyz: every model's state, and of those that run how busy they are. */
+export function poolHealth(
+  pool: ModelPool,
+  upstreams: Upstreams,
+  failedAtStart: readonly FailedModel[],
+  draining: boolean,
+): Omit<Health, 'threads' | 'counters'> {
+  return {
+    draining,
+    models: pool.list().map(({ model, status }) => {
+      const elsewhere = status.state === 'elsewhere';
+      const upstream = elsewhere ? upstreams.get(model.id) : undefined;
+      const stats = status.state === 'ready' ? status.engine.stats() : null;
+      const reason =
+        failedAtStart.find(({ name }) => name === model.id)?.reason ??
+        (status.state === 'failed'
+          ? status.error.message
+          : stats?.failed === true
+            ? 'the engine has stopped on an internal error'
+            : null);
+      return {
+        name: model.id,
+        state: reason !== null ? 'failed' : elsewhere ? 'ready' : status.state,
+        awaited: pool.loadOf(model.id)?.isAwaited === true,
+        progress:
+          status.state === 'loading'
+            ? status.progress
+            : reason === null && (status.state === 'ready' || elsewhere)
+              ? 1
+              : 0,
+        error:
+          reason ??
+          (elsewhere && upstream?.servers.every(({ shutForMs }) => shutForMs > 0) === true
+            ? 'none of its servers answers at the moment'
+            : null),
+        stopped: stats?.failed === true,
+        running: stats?.running ?? upstream?.running ?? 0,
+        waiting: stats?.waiting ?? upstream?.waiting ?? 0,
+        lastStepAgeMs: stats?.lastStepAgeMs ?? 0,
+      };
+    }),
+  };
+}
+
+/** For the log: engines that run, each once. */
+export function notedEngines(pool: ModelPool): NotedEngine[] {
+  return pool
+    .engines()
+    .flatMap(({ names, status }) =>
+      status.state === 'ready' ? [{ model: names[0] ?? '', engine: status.engine, stats: status.engine.stats() }] : [],
+    );
+}
+
+/** For /metrics. Models that share a file share an engine: its numbers are shown once, under the first of its names. */
+export function engineGauges(pool: ModelPool): EngineGauges[] {
+  return pool
+    .engines()
+    .flatMap(({ names, status }) =>
+      status.state === 'ready' ? [{ model: names[0] ?? '', ...status.engine.stats() }] : [],
+    );
+}
+
+/** For /props and /slots. */
+export function modelStates(pool: ModelPool, models: ServedModels): ModelState[] {
+  const descriptions = new Map(models.describe().map((one) => [one.id, one]));
+  return pool.list().flatMap(({ model, status }) => {
+    const description = descriptions.get(model.id);
+    if (description === undefined) return [];
+    const engine = status.state === 'ready' ? status.engine : null;
+    const stats = engine?.stats();
+    return [
+      {
+        description,
+        file: model.file,
+        quantization: engine?.info.quantization ?? null,
+        chatTemplate: engine?.info.chatTemplate ?? null,
+        bos: engine?.info.bos ?? null,
+        eos: engine?.info.eos ?? null,
+        sequences: stats === undefined ? null : { most: stats.maxSequences, running: stats.running },
+        rests: status.state === 'idle',
+        guesses: (stats?.guessedTokens ?? 0) > 0,
+      },
+    ];
+  });
+}
+
+/** For /tokenizer_info. */
+export function tokenizerInfo(pool: ModelPool, name: string): TokenizerInfo | null {
+  const status = pool.get(name)?.status;
+  return status?.state === 'ready' ? status.engine.info : null;
+}

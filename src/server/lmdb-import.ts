@@ -1,0 +1,62 @@
+// monolith state import, without its words: a copy of the folder's database of one moment is brought over, so the folder
+// itself is not written to, and a server may run on it (what it changes after that moment stays behind).
+
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Config } from '../config/settings.js';
+import { backUp } from '../storage/lmdb/database-copy.js';
+import { openStore } from '../storage/lmdb/lmdb-store.js';
+import { openPool } from '../storage/postgres/database.js';
+import { migrate } from '../storage/postgres/migrations.js';
+import { lastNumber, lmdbParts, storedResponses } from './lmdb-import-parts.js';
+import { importParts } from './postgres-import-state.js';
+import type { Imported } from './postgres-import-state.js';
+
+export interface ImportOptions {
+  readonly from: string;
+  readonly state: Config['state'] & { readonly url: string };
+  readonly told: (part: string, rows: number) => void;
+  readonly signal: AbortSignal;
+}
+
+/** Resolves to what the database has, verified, and how many stored responses stay behind. Rejects with StorageError. */
+export async function importFolder({
+  from,
+  state,
+  told,
+  signal,
+}: ImportOptions): Promise<{ parts: Imported[]; responses: number }> {
+  const settings = { ...state, connections: 2 };
+  await migrate(settings);
+  const folder = mkdtempSync(join(tmpdir(), 'monolith-import-'));
+  try {
+    mkdirSync(join(folder, 'db'), { mode: 0o700 });
+    await backUp(from, join(folder, 'db', 'data.mdb'), signal);
+    const store = await openStore(folder);
+    const database = openPool(settings);
+    try {
+      const number = lastNumber(store);
+      const parts = await importParts(
+        database,
+        lmdbParts(store),
+        async (sql) => {
+          await sql.execute(
+            'UPDATE accounts_state SET last_number = greatest(last_number, $1), version = version + 1',
+            [number],
+          );
+          await sql.execute(
+            'UPDATE request_log_size SET rows = (SELECT count(*) FROM requests), bytes = (SELECT coalesce(sum(bytes), 0) FROM requests)',
+          );
+        },
+        told,
+      );
+      return { parts, responses: storedResponses(store) };
+    } finally {
+      await database.close();
+      await store.close();
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}

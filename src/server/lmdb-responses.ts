@@ -1,0 +1,22 @@
+// Responses stored in the data folder.
+
+import { HeldResponses } from '../storage/held-responses.js';
+import { openResponseStore } from '../storage/lmdb/responses/open-response-store.js';
+import type { Store } from '../storage/store.js';
+import type { Opening, Responses } from './response-stores.js';
+
+/** `held`: memory that all threads see. */
+export function folderResponses(
+  store: Store,
+  held: SharedArrayBuffer,
+  { gate, bus, settings, primary, log, undo }: Opening,
+): Responses {
+  const responses = openResponseStore(store, settings, {
+    gate,
+    onError: (err) => log.error({ err }, 'sweeping stored responses failed'),
+    onWriteFailure: (err) => log.error({ err }, 'responses cannot be stored'),
+    ...(bus.threads > 1 ? { shared: { primary, held: new HeldResponses(held, bus.index) } } : {}),
+  });
+  undo.add(() => responses.close());
+  return { responses, bus, watch: () => undefined, skew: () => null };
+}

@@ -1,0 +1,48 @@
+// Stores in the data folder: all of them for a server of its own, and for each what is of its machine: who tries settings
+// on its engines, tuning runs, and the live view's past.
+
+import type { AccountChanges } from '../accounts/changes.js';
+import { LmdbDirectory } from '../storage/lmdb/accounts/directory.js';
+import { LmdbEngineHolds } from '../storage/lmdb/dashboard/engine-holds.js';
+import { LmdbEngineSettings } from '../storage/lmdb/dashboard/engine-settings.js';
+import { LmdbLiveHistory } from '../storage/lmdb/dashboard/live-history.js';
+import { LmdbModelSettings } from '../storage/lmdb/dashboard/model-settings.js';
+import { LmdbServedModels } from '../storage/lmdb/dashboard/served-models.js';
+import { LmdbTuneRuns } from '../storage/lmdb/dashboard/tune-runs.js';
+import { LmdbRequestLog } from '../storage/lmdb/usage/request-log.js';
+import { LmdbSavedStore } from '../storage/lmdb/dashboard/saved-store.js';
+import { LmdbSealerState } from '../storage/lmdb/accounts/sealer-state.js';
+import type { EraseGate } from '../storage/erase-gate.js';
+import type { Store } from '../storage/store.js';
+import { LmdbBudgetStore } from '../storage/lmdb/usage/budget-store.js';
+import { LmdbPriceStore } from '../storage/lmdb/usage/price-store.js';
+import { LmdbUsageStore } from '../storage/lmdb/usage/usage-store.js';
+import type { UndoStack } from './undo-stack.js';
+import type { OwnStores, SharableStores } from './stores.js';
+
+/** `gate`: whether the live view's past may be erased. */
+export const ownStores = (store: Store, gate: EraseGate): OwnStores => ({
+  holds: new LmdbEngineHolds(store),
+  tuneRuns: new LmdbTuneRuns(store),
+  history: new LmdbLiveHistory(store, gate),
+});
+
+/** In the data folder. */
+export function folderStores(store: Store, changes: AccountChanges, undo: UndoStack): SharableStores {
+  const directory = new LmdbDirectory(store, changes);
+  undo.add(() => directory.close());
+  const { audit } = directory;
+  return {
+    directory,
+    trust: null,
+    usage: new LmdbUsageStore(store),
+    requests: new LmdbRequestLog(store),
+    saved: new LmdbSavedStore(store),
+    prices: new LmdbPriceStore(store, audit),
+    budgets: new LmdbBudgetStore(store, audit),
+    modelSettings: new LmdbModelSettings(store, audit),
+    engineSettings: new LmdbEngineSettings(store, audit),
+    served: new LmdbServedModels(store, audit),
+    sealer: new LmdbSealerState(store),
+  };
+}

@@ -1,0 +1,127 @@
+// Brings the content of a data folder into the shared database: part by part, some rows at a time, each with how far it
+// has come, so that it goes on where it was cut off. At the end every part is read back and compared, by count and by hash.
+
+import { createHash } from 'node:crypto';
+import type { Database, Queryable } from '../storage/postgres/database.js';
+import { StorageError } from '../storage/store.js';
+import type { Part } from './postgres-import-parts.js';
+
+const ROWS = 500;
+const READ_ROWS = 5_000;
+
+export interface Imported {
+  readonly part: string;
+  readonly rows: number;
+  readonly hash: string;
+}
+
+/** `told` is called now and then. Rejects with StorageError if the database has content of its own, or what it has then differs. */
+export async function importParts(
+  database: Database,
+  parts: readonly Part[],
+  finish: (sql: Queryable) => Promise<void>,
+  told: (part: string, rows: number) => void,
+): Promise<Imported[]> {
+  const [{ begun = false } = {}] = await database.query<{ begun: boolean }>(
+    'SELECT count(*) > 0 AS begun FROM imports',
+  );
+  const [{ used = false } = {}] = await database.query<{ used: boolean }>(
+    'SELECT EXISTS (SELECT 1 FROM organizations) OR EXISTS (SELECT 1 FROM users) OR EXISTS (SELECT 1 FROM usage_hours) AS used',
+  );
+  if (used && !begun)
+    throw new StorageError(`The database ${database.address} has accounts of its own; name an empty one.`);
+  for (const part of parts) await bringOver(database, part, told);
+  await database.transaction(finish);
+  const done: Imported[] = [];
+  for (const part of parts) {
+    const [source, target] = [hashOf(part.rows()), await hashOfTable(database, part)];
+    if (source.rows !== target.rows || source.hash !== target.hash) {
+      throw new StorageError(
+        `"${part.name}" differs: ${source.rows} rows in the folder, ${target.rows} in the database${source.rows === target.rows ? ', of other content' : ''}. Was either changed meanwhile? Begin again with an empty database.`,
+      );
+    }
+    done.push({ part: part.name, ...source });
+  }
+  return done;
+}
+
+async function bringOver(database: Database, part: Part, told: (part: string, rows: number) => void): Promise<void> {
+  const [{ rows: there = 0 } = {}] = await database.query<{ rows: number }>(
+    'SELECT rows FROM imports WHERE part = $1',
+    [part.name],
+  );
+  const names = part.columns.map(({ name }) => name).join(', ');
+  const insert = `INSERT INTO ${part.table} (${names})
+    SELECT ${part.columns.map(({ name, type, write }) => write ?? `given.${name}::${type}`).join(', ')}
+    FROM unnest(${part.columns.map((_, at) => `$${at + 1}::text[]`).join(', ')}) AS given (${names})`;
+  let done = there;
+  const write = async (batch: readonly (readonly (string | null)[])[]): Promise<void> => {
+    await database.transaction(async (sql) => {
+      await sql.execute(
+        insert,
+        part.columns.map((_, at) => batch.map((row) => row[at] ?? null)),
+      );
+      await sql.execute(
+        'INSERT INTO imports (part, rows) VALUES ($1, $2) ON CONFLICT (part) DO UPDATE SET rows = excluded.rows',
+        [part.name, done + batch.length],
+      );
+    });
+    done += batch.length;
+    told(part.name, done);
+  };
+  let skipped = 0;
+  let batch: (readonly (string | null)[])[] = [];
+  for (const row of part.rows()) {
+    if (skipped++ < there) continue;
+    batch.push(row);
+    if (batch.length < ROWS) continue;
+    await write(batch);
+    batch = [];
+  }
+  if (batch.length > 0 || there === 0) await write(batch);
+}
+
+/** Of rows in whatever order: the sum of their hashes. */
+class RowsHash {
+  rows = 0;
+  readonly #sum = Buffer.alloc(32);
+
+  add(part: readonly (string | null)[]): void {
+    const one = createHash('sha256').update(JSON.stringify(part)).digest();
+    let carry = 0;
+    for (let at = 31; at >= 0; at--) {
+      carry += (this.#sum[at] as number) + (one[at] as number);
+      this.#sum[at] = carry & 255;
+      carry >>= 8;
+    }
+    this.rows++;
+  }
+
+  get hash(): string {
+    return this.#sum.toString('hex');
+  }
+}
+
+function hashOf(rows: Iterable<readonly (string | null)[]>): { rows: number; hash: string } {
+  const sum = new RowsHash();
+  for (const row of rows) sum.add(row.map((value) => value?.replaceAll('\0', '\ufffd') ?? null)); // as PostgreSQL's texts have it
+  return { rows: sum.rows, hash: sum.hash };
+}
+
+async function hashOfTable(database: Database, part: Part): Promise<{ rows: number; hash: string }> {
+  const values = part.columns.map(({ name, read }) => read ?? `${name}::text`).join(', ');
+  // All at one moment: a cursor within one transaction.
+  return await database.transaction(async (sql) => {
+    const sum = new RowsHash();
+    await sql.execute(
+      `DECLARE imported NO SCROLL CURSOR FOR SELECT json_build_array(${values}) AS row FROM ${part.table} WHERE ${part.where ?? 'true'}`,
+    );
+    for (;;) {
+      const rows = await sql.query<{ row: (string | null)[] }>(`FETCH ${READ_ROWS} FROM imported`);
+      for (const { row } of rows) sum.add(row);
+      if (rows.length < READ_ROWS) break;
+    }
+    await sql.execute('CLOSE imported');
+    return { rows: sum.rows, hash: sum.hash };
+  });
+}

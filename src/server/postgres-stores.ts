@@ -1,0 +1,66 @@
+// Stores in the database that several servers share.
+
+import type { AccountChanges } from '../accounts/changes.js';
+import { ChangeFeed } from '../storage/postgres/accounts/change-feed.js';
+import { PostgresDirectory } from '../storage/postgres/accounts/directory.js';
+import type { Config } from '../config/settings.js';
+import { PostgresEngineSettings } from '../storage/postgres/dashboard/engine-settings.js';
+import { PostgresModelSettings } from '../storage/postgres/dashboard/model-settings.js';
+import { PostgresServedModels } from '../storage/postgres/dashboard/served-models.js';
+import { PostgresRequestLog } from '../storage/postgres/usage/request-log.js';
+import { PostgresSavedStore } from '../storage/postgres/dashboard/saved-store.js';
+import { PostgresSealerState } from '../storage/postgres/accounts/sealer-state.js';
+import type { SharedDatabase } from '../storage/postgres/shared-database.js';
+import type { Log } from '../telemetry/types.js';
+import { PostgresBudgetStore } from '../storage/postgres/usage/budget-store.js';
+import { PostgresPriceStore } from '../storage/postgres/usage/price-store.js';
+import { PostgresUsageStore } from '../storage/postgres/usage/usage-store.js';
+import type { UndoStack } from './undo-stack.js';
+import type { SharableStores } from './stores.js';
+
+/** In the shared database: what other servers change is heard of. */
+export async function databaseStores(
+  { database, clock, listen }: Pick<SharedDatabase, 'database' | 'clock' | 'listen'>,
+  { away_s: awayS }: Pick<Config['state'], 'away_s'>,
+  changes: AccountChanges,
+  log: Log,
+  undo: UndoStack,
+): Promise<SharableStores> {
+  const directory = new PostgresDirectory(database, changes, clock.now);
+  undo.add(() => directory.close());
+  const feed = new ChangeFeed(database, {
+    awayMs: awayS * 1000,
+    clock,
+    onChange: (organizationId) => changes.hear(organizationId),
+    onAway: (err) => {
+      if (err === null) log.info({}, 'the shared database is there again');
+      else
+        log.error(
+          { err, away_s: awayS },
+          'the shared database is slow or away: known keys go on for a while, others wait for it or get 503',
+        );
+    },
+  });
+  undo.add(
+    listen(
+      (message) => feed.hear(message),
+      () => void feed.look(),
+    ),
+  );
+  undo.add(() => feed.close());
+  await feed.open();
+  const { work } = directory;
+  return {
+    directory,
+    trust: feed,
+    usage: new PostgresUsageStore(database),
+    requests: new PostgresRequestLog(database),
+    saved: new PostgresSavedStore(work),
+    prices: new PostgresPriceStore(work),
+    budgets: new PostgresBudgetStore(work),
+    modelSettings: new PostgresModelSettings(work),
+    engineSettings: new PostgresEngineSettings(work),
+    served: new PostgresServedModels(work),
+    sealer: new PostgresSealerState(database),
+  };
+}

@@ -1,0 +1,265 @@
+// One server: the data folder's lock, the service that answers, the listening socket, and its end. Used by
+// the command line and, in-process, by tests.
+
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Accounts } from '../accounts/accounts.js';
+import type { SweptDirectory } from '../accounts/directory.js';
+import { UNKNOWN_KEY_BYTES } from '../accounts/unknown-keys.js';
+import { COUNTER_BYTES, ledgerBytes, ledgerOf } from '../admission/counter-memory.js';
+import type { Config } from '../config/settings.js';
+import { setupUrl } from '../dashboard/api/objects.js';
+import { StartError } from '../shared/errors.js';
+import { tellLoading } from '../engine/loading.js';
+import type { Loading } from '../engine/loading.js';
+import type { ModelPool } from '../engine/model-pool.js';
+import type { HttpServer } from '../http/app.js';
+import { isLoopback } from '../http/hosts.js';
+import { checkAddresses } from '../http/listen-problem.js';
+import type { FailedModel } from './engine-status.js';
+import { openService } from './service.js';
+import type { Service, SharedState } from './service.js';
+import { giveUp } from './lost-thread.js';
+import { checkShared } from './shared-settings.js';
+import { UndoStack } from './undo-stack.js';
+import { lockDataDir, removeServerRecord, writeServerRecord } from '../storage/data-dir-lock.js';
+import { ensureRoom } from '../storage/lmdb/lmdb-store.js';
+import { createTelemetry } from '../telemetry/telemetry.js';
+import type { Telemetry } from '../telemetry/types.js';
+import { HeldResponses } from '../storage/held-responses.js';
+import { upstreamShape } from './engine-settings.js';
+import { AnsweringThreads } from './workers/answering-threads.js';
+import { LocalBus } from '../shared/bus.js';
+import { SharedCounts, upstreamBytes } from '../generation/upstream/shared-counts.js';
+import { HubBus } from './workers/hub-bus.js';
+import { ERASURE_HOLD_BYTES } from '../shared/erasure-hold.js';
+import { ThreadStates } from '../shared/thread-states.js';
+
+// What a drain waits for after everything should have ended.
+const STUCK_MS = 10_000;
+// The last bytes of an answer are with the kernel at once, or within this for a reader that is slow.
+const FLUSH_MS = 100;
+
+export interface Server {
+  readonly url: string;
+  readonly host: string;
+  readonly port: number;
+  /** Of the operator API; null if it has no token. */
+  readonly adminUrl: string | null;
+  /** Names served, highest tier first. */
+  readonly models: readonly string[];
+  /** Models that could not be loaded, while others could: they answer 503, and the server is not ready. */
+  readonly failed: readonly FailedModel[];
+  /** The secret of the first key, on the start that created it. */
+  readonly createdKey: string | null;
+  /** Where the dashboard is; null if it is off. */
+  readonly dashboardUrl: string | null;
+  /** Where the first user signs up, as long as there is none and not everybody may: its code lets in. */
+  readonly setupUrl: string | null;
+  readonly accounts: Accounts;
+  readonly directory: SweptDirectory;
+  readonly telemetry: Telemetry;
+  readonly pool: ModelPool;
+  readonly http: HttpServer;
+  /** Those that answer, if they are several; else the main thread answers. */
+  readonly threads: AnsweringThreads | null;
+  /** Resolves, with why, if the database takes no writes any more: the process is to be drained and killed, for what closes writes, and LMDB would sync again what it may have lost. */
+  readonly lost: Promise<Error>;
+  /** Refuses new requests, gives running ones `drain_ms`, ends them early, then closes. Idempotent. */
+  drain(): Promise<void>;
+  /** Closes at once; running requests are aborted. Idempotent. */
+  close(): Promise<void>;
+}
+
+export interface StartOptions {
+  /** Used instead of one made from the settings. */
+  telemetry?: Telemetry;
+  /** Now and then while models load. */
+  onLoading?: (loading: Loading) => void;
+}
+
+/** Rejects if no model, or the data folder or the address, can be used; nothing is left open then. */
+export function startServer(config: Config, options: StartOptions = {}): Promise<Server> {
+  return UndoStack.opening((undo) => start(config, options, undo));
+}
+
+async function start(config: Config, options: StartOptions, undo: UndoStack): Promise<Server> {
+  checkShared(config);
+  const telemetry =
+    options.telemetry ??
+    createTelemetry({
+      format: config.log,
+      level: config.log_level,
+      metricNames: config.metrics.names,
+      traces: config.telemetry.traces,
+    });
+  undo.add(() => telemetry.close());
+  const { log } = telemetry;
+  const lock = lockDataDir(config.data_dir);
+  undo.add(() => lock.release());
+  ensureRoom(config.data_dir);
+  await checkAddresses(config);
+
+  const hub =
+    config.http.threads > 1
+      ? new HubBus({
+          threads: config.http.threads,
+          onError: (err, topic) => log.error({ err, topic }, 'a message between threads failed'),
+        })
+      : null;
+  const bus = hub ?? new LocalBus();
+  undo.add(() => bus.close());
+  const shared = sharedState(config);
+  const service = await openService({ config, telemetry, bus, shared, primary: true });
+  undo.add(() => service.close());
+  let isLost = false;
+  const lost = new Promise<Error>((resolve) => {
+    service.onStorageFailure((why) => {
+      isLost = true;
+      resolve(why);
+    });
+  });
+  const { accounts, background, http, pool } = service;
+  const loading = tellLoading(pool, log, options.onLoading);
+  const closing = new AbortController();
+  undo.add(() => closing.abort());
+  const threads =
+    hub === null
+      ? null
+      : await AnsweringThreads.start({
+          config,
+          shared,
+          bus: hub,
+          http,
+          log,
+          onLost: (index) =>
+            giveUpThread(index, service, hub, config, shared, telemetry, closing.signal, () => threads?.size ?? 0),
+        });
+  undo.add(() => threads?.close());
+  const port = await http.listen(config.host, config.port);
+  const url = `http://${urlHost(config.host)}:${port}`;
+  if (!isLoopback(config.host))
+    log.warn(
+      { host: config.host },
+      'listening beyond this machine: every request needs an API key, but nothing is encrypted; put a TLS proxy in front',
+    );
+
+  const adminPort =
+    service.admin === null ? null : await service.admin.listen(config.admin.host, config.admin.port, '--admin-port');
+  const adminUrl = adminPort === null ? null : `http://${urlHost(config.admin.host)}:${adminPort}`;
+  if (adminUrl !== null) log.info({ url: `${adminUrl}/admin/api` }, 'operator API');
+
+  await loading;
+  const failed = service.failedModels();
+  const names = pool
+    .list()
+    .map(({ model }) => model.id)
+    .filter((name) => !failed.some((one) => one.name === name));
+  if (names.length === 0) throw new StartError([...new Set(failed.map(({ reason }) => reason))].join('; '));
+  await threads?.loaded();
+  // One bad file does not take the others' models down; that the server is not whole shows in /readyz.
+  for (const { name, reason } of failed) log.error({ model: name, reason }, 'model cannot be served; the others can');
+
+  writeServerRecord(config.data_dir, { pid: process.pid, url });
+  undo.add(() => removeServerRecord(config.data_dir));
+  // Last: a key is shown once, so it must not be created by a start that fails.
+  const { created } = await accounts.bootstrap(config.api_key);
+  const { directory, origin } = service;
+  const base = origin.fixed ?? url;
+  const dashboardUrl = config.dashboard.enabled ? `${base}/dashboard` : null;
+  const code = config.dashboard.enabled && !origin.isLocal ? await directory.signUps.firstCode() : null;
+
+  const close = (): Promise<void> => undo.run();
+  let drainDone: Promise<void> | null = null;
+  const drain = (): Promise<void> => {
+    drainDone ??= (async () => {
+      service.unready();
+      threads?.unready();
+      if (config.http.unready_ms > 0) {
+        log.info({ unready_ms: config.http.unready_ms }, 'not ready any more; serving on until that is known');
+        await sleep(config.http.unready_ms);
+      }
+      service.drain();
+      log.info({ in_flight: http.inFlight, background: background.size, drain_ms: config.engine.drain_ms }, 'draining');
+      const early = setTimeout(() => {
+        log.info({ in_flight: http.inFlight, background: background.size }, 'ending what still runs');
+        pool.drain();
+      }, config.engine.drain_ms);
+      // An engine that has stopped making steps cannot end anything: it does not get to keep the process.
+      await Promise.race([
+        Promise.all([service.idle(), threads?.drain()]),
+        sleep(config.engine.drain_ms + STUCK_MS, undefined, { ref: false }),
+      ]);
+      clearTimeout(early);
+      await sleep(FLUSH_MS);
+      if (!isLost) await close();
+    })();
+    return drainDone;
+  };
+  return {
+    url,
+    host: config.host,
+    port,
+    adminUrl,
+    models: names,
+    failed,
+    createdKey: created,
+    dashboardUrl,
+    setupUrl: code === null ? null : setupUrl(base, code),
+    accounts,
+    directory,
+    telemetry,
+    pool,
+    http,
+    threads,
+    lost,
+    drain,
+    close,
+  };
+}
+
+function sharedState(config: Config): SharedState {
+  const { threads } = config.http;
+  const answering = threads > 1 ? threads : 0;
+  return {
+    process: randomBytes(6).toString('hex'),
+    counters: new SharedArrayBuffer(COUNTER_BYTES),
+    ledgers: new SharedArrayBuffer(ledgerBytes(answering)),
+    unknownKeys: new SharedArrayBuffer(UNKNOWN_KEY_BYTES),
+    erasure: new SharedArrayBuffer(ERASURE_HOLD_BYTES),
+    upstreams: new SharedArrayBuffer(upstreamBytes(upstreamShape(config))),
+    held: new SharedArrayBuffer(HeldResponses.bytes(answering + 1)),
+    threads: new SharedArrayBuffer(ThreadStates.bytes(answering)),
+  };
+}
+
+/** What a thread that has ended by itself held and ran. `others`: threads that run. */
+function giveUpThread(
+  index: number,
+  { failUnfinished, admission }: Service,
+  bus: HubBus,
+  config: Config,
+  shared: SharedState,
+  { log }: Telemetry,
+  closing: AbortSignal,
+  others: () => number,
+): void {
+  new SharedCounts(shared.upstreams, upstreamShape(config), 0).leaveAll(index);
+  giveUp({
+    index,
+    admission,
+    ledger: ledgerOf(shared.ledgers, index),
+    held: new HeldResponses(shared.held),
+    bus,
+    failUnfinished,
+    log,
+    closing,
+    others,
+  });
+}
+
+function urlHost(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  if (host === '::') return '[::1]';
+  return host.includes(':') ? `[${host}]` : host;
+}

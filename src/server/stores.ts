@@ -1,0 +1,40 @@
+// What outlives a thread, by port: in the data folder (lmdb-stores.ts), or in the database that several servers share
+// (postgres-stores.ts). What belongs to the machine is in the data folder either way.
+
+import type { SweptDirectory } from '../accounts/directory.js';
+import type { KeyTrust } from '../accounts/key-cache.js';
+import type { EngineHolds } from '../dashboard/admin/engine-holds.js';
+import type { EngineSettingsStore } from '../dashboard/admin/engine-settings-store.js';
+import type { LiveHistory } from '../dashboard/admin/live-history.js';
+import type { ModelSettingsStore } from '../dashboard/admin/model-settings-store.js';
+import type { ServedModelStore } from '../dashboard/admin/served-model-store.js';
+import type { TuneRunStore } from '../dashboard/admin/tune-runs.js';
+import type { RequestLog } from '../usage/requests/request-log.js';
+import type { SavedStore } from '../dashboard/saved/saved-store.js';
+import type { SealerState } from '../accounts/sealing/sealer-state.js';
+import type { BudgetStore } from '../usage/budget-store.js';
+import type { PriceStore } from '../usage/price-store.js';
+import type { UsageStore } from '../usage/usage-store.js';
+
+/** What several servers may share. */
+export interface SharableStores {
+  readonly directory: SweptDirectory;
+  /** How far remembered keys can be trusted; null: changes of other processes are not told. */
+  readonly trust: KeyTrust | null;
+  readonly usage: UsageStore;
+  readonly requests: RequestLog;
+  readonly saved: SavedStore;
+  readonly prices: PriceStore;
+  readonly budgets: BudgetStore;
+  readonly modelSettings: ModelSettingsStore;
+  readonly engineSettings: EngineSettingsStore;
+  readonly served: ServedModelStore;
+  readonly sealer: SealerState;
+}
+
+/** What is of this machine alone. */
+export interface OwnStores {
+  readonly holds: EngineHolds;
+  readonly tuneRuns: TuneRunStore;
+  readonly history: LiveHistory;
+}

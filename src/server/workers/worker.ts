@@ -1,0 +1,122 @@
+// A thread that answers requests: a service of its own on an HTTP server that does not listen, but is given
+// connections by the main thread's. Its whole talk with the main thread is declared here.
+//
+// A thread must not end while it has connections: the HTTP library does not survive that, and ends the process.
+// So it never just ends, but closes first; whoever ends it asks it to.
+import { getHeapStatistics } from 'node:v8';
+import { parentPort, workerData } from 'node:worker_threads';
+import type { MessagePort } from 'node:worker_threads';
+import { setImmediate as turn } from 'node:timers/promises';
+import type { Config } from '../../config/settings.js';
+import { openService } from '../service.js';
+import type { SharedState } from '../service.js';
+import { UndoStack } from '../undo-stack.js';
+import { createTelemetry } from '../../telemetry/telemetry.js';
+import { HeapRest } from './heap-rest.js';
+import { PortBus } from './hub-bus.js';
+
+export interface WorkerStart {
+  config: Config;
+  /** 1 and up. */
+  index: number;
+  /** Of the server: see thread-count.ts. */
+  threads: number;
+  shared: SharedState;
+  bus: MessagePort;
+}
+
+/** From the main thread. */
+export type WorkerOrder = 'unready' | 'drain' | 'close';
+
+/**
+ * To the main thread: `open` takes connections, `loaded` has attached to the engines, `idle` follows `drain`,
+ * `spent` asks for `close`: it cannot go on. `failing` asks for `drain`, then `close`: its state is unknown.
+ */
+export type WorkerNews =
+  | { type: 'open'; descriptor: unknown }
+  | { type: 'loaded' }
+  | { type: 'idle' }
+  | { type: 'spent'; reason: string }
+  | { type: 'failing'; reason: string }
+  | { type: 'failed'; reason: string };
+
+/** With more of its heap in use than that, a thread is about to run out of memory. */
+const HEAP_SHARE = 0.92;
+const HEAP_LOOK_MS = 1_000;
+/** Of the event loop, until what was handed to it has been looked at. */
+const TURNS = 3;
+
+async function turns(): Promise<void> {
+  for (let left = TURNS; left > 0; left--) await turn();
+}
+
+const tell = (news: WorkerNews): void => parentPort?.postMessage(news);
+
+async function run({ config, index, threads, shared, bus: port }: WorkerStart, undo: UndoStack): Promise<void> {
+  const telemetry = createTelemetry({
+    format: config.log,
+    level: config.log_level,
+    thread: index,
+    metricNames: config.metrics.names,
+    traces: config.telemetry.traces,
+  });
+  undo.add(() => telemetry.close());
+  const { log } = telemetry;
+  let failing = false;
+  process.on('uncaughtException', (error) => {
+    log.error(
+      { err: error },
+      failing ? 'uncaught exception while draining' : 'uncaught exception: this HTTP worker is drained and replaced',
+    );
+    if (failing) return;
+    failing = true;
+    tell({ type: 'failing', reason: `uncaught exception: ${error.message}` });
+  });
+  process.on('unhandledRejection', (error) => log.error({ err: error }, 'unhandled rejection'));
+  const bus = new PortBus(index, port, {
+    threads,
+    onError: (err, topic) => log.error({ err, topic }, 'a message between threads failed'),
+  });
+  undo.add(() => bus.close());
+  const service = await openService({ config, telemetry, bus, shared, primary: false });
+  undo.add(() => service.close());
+  undo.add(turns); // connections that were given before the order are taken, so that they can be closed
+  const heap = setInterval(() => {
+    const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
+    if (used < HEAP_SHARE * limit) return;
+    clearInterval(heap);
+    tell({ type: 'spent', reason: `its heap is full: ${Math.round(used / 1e6)} of ${Math.round(limit / 1e6)} MB` });
+  }, HEAP_LOOK_MS).unref();
+  undo.add(() => clearInterval(heap));
+  const rest = HeapRest.start(service.http);
+  undo.add(() => rest?.close());
+
+  parentPort?.on('message', (order: WorkerOrder) => {
+    if (order === 'unready') {
+      service.unready();
+    } else if (order === 'drain') {
+      service.drain();
+      void service.idle().then(() => tell({ type: 'idle' }));
+    } else {
+      void undo
+        .run()
+        .catch((err: unknown) => log.error({ err }, 'closing failed'))
+        .finally(end);
+    }
+  });
+  tell({ type: 'open', descriptor: service.http.descriptor() });
+  await service.pool.settled();
+  service.failedModels();
+  tell({ type: 'loaded' });
+}
+
+/** Of this thread alone, once what was closed has gone. */
+async function end(): Promise<void> {
+  await turns();
+  process.exit(0);
+}
+
+UndoStack.opening((undo) => run(workerData as WorkerStart, undo)).catch((error: unknown) => {
+  // Main ends it: the message must be there before the end is.
+  tell({ type: 'failed', reason: error instanceof Error ? error.message : String(error) });
+});

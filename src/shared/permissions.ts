@@ -1,0 +1,17 @@
+// What a valid key may do. Routes that name a model in their body call permit() once the model is known to
+// exist, because 404 comes before 403.
+
+import { apiError } from './errors.js';
+import type { Identity, Scope } from './identity.js';
+
+export function mayUse(identity: Identity, model: string): boolean {
+  return identity.models.includes('*') || identity.models.includes(model);
+}
+
+/** Throws ApiError 403 `model_not_allowed` or `endpoint_not_allowed`. */
+export function permit(identity: Identity, scope: Scope, model: string): void {
+  if (!mayUse(identity, model))
+    throw apiError('model_not_allowed', `This API key may not use the model "${model}".`, 'model');
+  if (!identity.scopes.includes(scope))
+    throw apiError('endpoint_not_allowed', `This API key does not have the permission "${scope}".`);
+}

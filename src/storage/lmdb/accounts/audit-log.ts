@@ -1,0 +1,71 @@
+// AuditLog in the table `audit`, keyed [organization, milliseconds, id]; '' stands for the server as a whole.
+
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Key, Store, Table } from '../../store.js';
+import type { AuditEntry } from '../../../shared/wire/dashboard.js';
+import { AUDIT_KEPT_MS, auditCursor, auditEntry, MAX_AUDIT_ENTRIES } from '../../../accounts/audit.js';
+import type { Actor, AuditLog, AuditPage } from '../../../accounts/audit.js';
+
+const SWEEP_ROWS = 1_000;
+
+export class LmdbAuditLog implements AuditLog {
+  private readonly entries: Table<AuditEntry>;
+
+  constructor(
+    private readonly store: Store,
+    private readonly now: () => number = Date.now,
+  ) {
+    this.entries = store.table('audit');
+  }
+
+  /** Within a transaction it is written with that, and need not be waited for. */
+  note(
+    organizationId: string | null,
+    actor: Actor,
+    action: string,
+    target: string | null,
+    detail: Record<string, unknown> = {},
+  ): Promise<void> {
+    const now = this.now();
+    const entry = auditEntry(now, actor, action, target, detail);
+    return this.entries.put([organizationId ?? '', now, entry.id], entry);
+  }
+
+  async list(organizationId: string | null, limit: number, after: string | null): Promise<AuditPage> {
+    const of = organizationId ?? '';
+    const from: Key = after === null ? [of, Number.MAX_SAFE_INTEGER] : [of, ...auditCursor(after)];
+    const found = [...this.entries.range({ from, to: [of], reverse: true, limit: limit + 2 })].filter(
+      ({ value }) => value.id !== after?.split('.')[1],
+    );
+    const page = found.slice(0, limit);
+    const last = page.at(-1);
+    return {
+      data: page.map(({ value }) => value),
+      next:
+        found.length > limit && last !== undefined ? (last.key as [string, number, string]).slice(1).join('.') : null,
+    };
+  }
+
+  /** Erases what is too old or too much, in short transactions. */
+  async sweep(): Promise<void> {
+    const before = this.now() - AUDIT_KEPT_MS;
+    for (let organization: string | null = ''; organization !== null; ) {
+      const of: string = organization;
+      let seen = 0;
+      for (let from: Key | undefined = [of, Number.MAX_SAFE_INTEGER]; from !== undefined; ) {
+        const keys: Key[] = [...this.entries.keys({ from, to: [of], reverse: true, limit: SWEEP_ROWS + 1 })];
+        from = keys[SWEEP_ROWS];
+        const dead = keys
+          .slice(0, SWEEP_ROWS)
+          .filter((key) => ++seen > MAX_AUDIT_ENTRIES || (key as [string, number, string])[1] < before);
+        if (dead.length === 0) await nextTurn();
+        else
+          await this.store.transaction(() => {
+            for (const key of dead) void this.entries.remove(key);
+          });
+      }
+      const [next] = this.entries.keys({ from: [of, Number.MAX_SAFE_INTEGER], limit: 1 });
+      organization = next === undefined ? null : (next as [string, number, string])[0];
+    }
+  }
+}

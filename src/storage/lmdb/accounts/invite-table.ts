@@ -1,0 +1,135 @@
+// Invitations to an organization. Table `invites`: [organization, invite] → invite, and ['id', invite] → its
+// organization. The token of its link is the invite's id with an HMAC under a secret of the database, so the link
+// can be shown again as long as the invitation stands, and rows alone let nobody in.
+
+import { randomBytes } from 'node:crypto';
+import type { Role } from '../../../shared/wire/dashboard.js';
+import { newAccountId } from '../../../shared/ids.js';
+import type { Store, Table } from '../../store.js';
+import { walk } from '../../walk.js';
+import { invitedBy, INVITES_KEPT_MS, inviteState, outlived, shownInvite } from '../../../accounts/invite-links.js';
+import { INVITE_MS, invalidInvite, MAX_INVITES } from '../../../accounts/invites.js';
+import type { Invite, InviteState, ShownInvite } from '../../../accounts/invites.js';
+
+const SECRET = 'invite-key';
+
+/** Rows of before it was kept do not say who made them. */
+type InviteRow = Omit<Invite, 'createdBy'> & { createdBy?: string | null };
+
+const inviteOf = (row: InviteRow): Invite => ({ ...row, createdBy: row.createdBy ?? null });
+
+export class InviteTable {
+  private readonly invites: Table<InviteRow>;
+  private readonly organizationOf: Table<string>;
+
+  private readonly secrets: Table<Uint8Array>;
+
+  constructor(
+    private readonly store: Store,
+    private readonly now: () => number = Date.now,
+  ) {
+    this.invites = store.table('invites');
+    this.organizationOf = store.table('invites');
+    this.secrets = store.table('secrets');
+  }
+
+  /** Youngest first. */
+  list(organizationId: string): Invite[] {
+    return [...this.invites.range({ from: [organizationId], to: [organizationId, '\uffff'] })]
+      .map(({ value }) => inviteOf(value))
+      .sort((a, b) => b.createdAt - a.createdAt);
+  }
+
+  get(organizationId: string, id: string): Invite | undefined {
+    const row = this.invites.get([organizationId, id]);
+    return row === undefined ? undefined : inviteOf(row);
+  }
+
+  state(invite: Invite): InviteState {
+    return inviteState(invite, this.now());
+  }
+
+  /** Within a transaction. One that is pending for the same address gives way. Null if there are too many. */
+  create(organizationId: string, email: string, role: Role, createdBy: string): Invite | null {
+    if (this.secrets.get(SECRET) === undefined) void this.secrets.put(SECRET, new Uint8Array(randomBytes(32)));
+    const others = this.list(organizationId);
+    if (others.length >= MAX_INVITES) return null;
+    for (const other of others) if (other.email === email && this.state(other) === 'pending') this.revoke(other);
+    const now = this.now();
+    const invite: Invite = {
+      id: newAccountId('inv'),
+      organizationId,
+      email,
+      role,
+      createdBy,
+      createdAt: now,
+      expiresAt: now + INVITE_MS,
+      acceptedAt: null,
+      revokedAt: null,
+    };
+    this.put(invite);
+    void this.organizationOf.put(['id', invite.id], organizationId);
+    return invite;
+  }
+
+  /** Within a transaction. */
+  revoke(invite: Invite): void {
+    this.put({ ...invite, revokedAt: this.now() });
+  }
+
+  /** Within a transaction: what this user made and, as `own`, may not have made. Returns those. */
+  revokeOutlived(organizationId: string, userId: string, own: Role | undefined): Invite[] {
+    const over = outlived(this.list(organizationId), userId, own, this.now());
+    for (const invite of over) this.revoke(invite);
+    return over;
+  }
+
+  /** Within a transaction. */
+  accept(invite: Invite): void {
+    this.put({ ...invite, acceptedAt: this.now() });
+  }
+
+  /** With its state, and the token of its link as long as it is pending. */
+  shown(invite: Invite): ShownInvite {
+    return shownInvite(invite, this.secret(), this.now());
+  }
+
+  /** The pending invitation of a link. Throws ApiError 400 invalid_token. */
+  ofToken(token: string): Invite {
+    const id = invitedBy(token, this.secret());
+    if (id !== null) {
+      const organizationId = this.organizationOf.get(['id', id]);
+      const invite = organizationId === undefined ? undefined : this.get(organizationId, id);
+      if (invite !== undefined && this.state(invite) === 'pending') return invite;
+    }
+    throw invalidInvite();
+  }
+
+  /** Within a transaction: all of an organization. */
+  removeAll(organizationId: string): void {
+    for (const invite of this.list(organizationId)) this.remove(invite);
+  }
+
+  /** Erases what has been over for long, in short transactions. */
+  sweep(): Promise<void> {
+    const before = this.now() - INVITES_KEPT_MS;
+    return walk(this.store, this.invites, { from: ['org_'], to: ['org_\uffff'] }, (invite) => {
+      if (Math.min(invite.expiresAt, invite.acceptedAt ?? Infinity, invite.revokedAt ?? Infinity) < before)
+        this.remove(invite);
+    });
+  }
+
+  private put(invite: Invite): void {
+    void this.invites.put([invite.organizationId, invite.id], invite);
+  }
+
+  private remove({ organizationId, id }: InviteRow): void {
+    void this.invites.remove([organizationId, id]);
+    void this.organizationOf.remove(['id', id]);
+  }
+
+  /** Before the first invitation is made there is no secret, and none of these is anybody's. */
+  private secret(): Uint8Array {
+    return this.secrets.get(SECRET) ?? randomBytes(32);
+  }
+}

@@ -1,0 +1,52 @@
+// KeyStore over the tables of keys, organizations and their settings, all read in one turn of the event loop.
+
+import { identityFor } from '../../../accounts/key-store.js';
+import type { KeyEnds, KeyHolder, KeyStore, Standing } from '../../../accounts/key-store.js';
+import { timeOf } from '../../../accounts/keys.js';
+import type { KeyRecord } from '../../../accounts/keys.js';
+import type { OrganizationTable } from './organization-table.js';
+import type { SettingsTable } from './settings-table.js';
+import type { LmdbApiKeys } from './api-keys.js';
+
+export class LmdbKeyStore implements KeyStore {
+  constructor(
+    private readonly keys: LmdbApiKeys,
+    private readonly organizations: OrganizationTable,
+    private readonly settings: SettingsTable,
+  ) {}
+
+  async find(digest: string): Promise<KeyHolder | undefined> {
+    const key = this.keys.findByDigest(digest);
+    const organization = key === undefined ? undefined : this.organizations.row(key.organizationId);
+    if (key === undefined || organization === undefined) return undefined;
+    const isDeleted = (organization.deletedAt ?? null) !== null;
+    return {
+      // The keys of a deleted organization are revoked.
+      ...endsOf(key),
+      keyId: key.id,
+      revoked: isDeleted || key.revoked === true,
+      suspended: organization.status === 'suspended',
+      identity: identityFor(organization, this.settings.get(organization.id), key),
+    };
+  }
+
+  async standing(organizationId: string, keyIds: readonly string[]): Promise<Standing> {
+    const organization = this.organizations.row(organizationId);
+    const isThere = organization !== undefined && (organization.deletedAt ?? null) === null;
+    const found = await Promise.all(keyIds.map((id) => this.keys.get(organizationId, id)));
+    return {
+      organization: isThere ? organization.status : 'gone',
+      keys: new Map(found.flatMap((key) => (key === null ? [] : [[key.id, endsOf(key)] as const]))),
+    };
+  }
+
+  noteLastUsed(times: Iterable<readonly [keyId: string, at: number]>): Promise<void> {
+    return this.keys.noteLastUsed(times);
+  }
+}
+
+const endsOf = (key: KeyRecord): KeyEnds => ({
+  revoked: key.revoked === true,
+  overlapEndsAt: timeOf(key.revokedAt),
+  expiresAt: timeOf(key.expiresAt),
+});

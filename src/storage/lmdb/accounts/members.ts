@@ -1,0 +1,106 @@
+// Members over the tables of memberships, users, organizations, sessions, invitations and the audit log.
+
+import type { Store } from '../../store.js';
+import type { Role } from '../../../shared/wire/dashboard.js';
+import type { Actor } from '../../../accounts/audit.js';
+import type { InviteTable } from './invite-table.js';
+import type { MembershipTable } from './membership-table.js';
+import type { OrganizationTable } from './organization-table.js';
+import type { SessionTable } from './session-table.js';
+import type { SettingsTable } from './settings-table.js';
+import type { UserTable } from './user-table.js';
+import type { LmdbAuditLog } from './audit-log.js';
+import { revokeOutlived } from './invites.js';
+import { checkManaging, checkOwner, knownMember, lastOwner } from '../../../accounts/members.js';
+import type { Member, Members, Membership, OwnOrganization } from '../../../accounts/members.js';
+import { sliceOf } from '../../../accounts/slice.js';
+import type { Slice } from '../../../accounts/slice.js';
+
+export interface MembersTables {
+  memberships: MembershipTable;
+  users: UserTable;
+  organizations: OrganizationTable;
+  settings: SettingsTable;
+  sessions: SessionTable;
+  invites: InviteTable;
+  audit: LmdbAuditLog;
+}
+
+export class LmdbMembers implements Members {
+  constructor(
+    private readonly store: Store,
+    private readonly tables: MembersTables,
+  ) {}
+
+  async of(organizationId: string, userId: string): Promise<OwnOrganization | null> {
+    const membership = this.#row(organizationId, userId);
+    return membership === undefined ? null : (this.#own(membership) ?? null);
+  }
+
+  async organizationsOf(userId: string): Promise<OwnOrganization[]> {
+    return this.tables.memberships
+      .ofUser(userId)
+      .map((membership) => this.#own(membership))
+      .filter((one) => one !== undefined);
+  }
+
+  async page(organizationId: string, limit: number, after: string | null): Promise<Slice<Member> | null> {
+    const page = sliceOf(this.tables.memberships.ofOrganization(organizationId), limit, after, ({ userId }) => userId);
+    return page === null ? null : { data: page.data.map((one) => this.#member(one)), next: page.next };
+  }
+
+  async changeRole(organizationId: string, userId: string, role: Role, by: string, actor: Actor): Promise<Member> {
+    const { memberships, audit } = this.tables;
+    return this.#member(
+      await this.store.transaction(() => {
+        const own = memberships.get(organizationId, by)?.role;
+        checkManaging(own);
+        const before = knownMember(this.#row(organizationId, userId));
+        checkOwner(own, role, before.role);
+        if (before.role === role) return before;
+        if (role !== 'owner' && memberships.isLastOwner(organizationId, userId)) throw lastOwner('role');
+        void audit.note(organizationId, actor, 'member.role_changed', userId, { from: before.role, to: role });
+        revokeOutlived(this.tables, organizationId, userId, role, actor);
+        return memberships.put(organizationId, userId, role);
+      }),
+    );
+  }
+
+  remove(organizationId: string, userId: string, by: string, actor: Actor): Promise<void> {
+    const { memberships, users, sessions, audit } = this.tables;
+    const leaving = userId === by;
+    return this.store.transaction(() => {
+      const own = memberships.get(organizationId, by)?.role;
+      if (!leaving) checkManaging(own);
+      const member = knownMember(this.#row(organizationId, userId));
+      if (!leaving) checkOwner(own, member.role);
+      if (memberships.isLastOwner(organizationId, userId)) throw lastOwner('user');
+      memberships.remove(organizationId, userId);
+      if (!leaving) sessions.endAll(userId);
+      void audit.note(organizationId, actor, leaving ? 'member.left' : 'member.removed', userId, {
+        role: member.role,
+        email: users.get(userId)?.email ?? null,
+      });
+      revokeOutlived(this.tables, organizationId, userId, undefined, actor);
+    });
+  }
+
+  /** Longer ids name nothing, and keys of the database have a bound. */
+  #row(organizationId: string, userId: string): Membership | undefined {
+    return organizationId.length > 64 || userId.length > 64
+      ? undefined
+      : this.tables.memberships.get(organizationId, userId);
+  }
+
+  #own({ organizationId, role }: Membership): OwnOrganization | undefined {
+    const organization = this.tables.organizations.get(organizationId);
+    return organization === undefined
+      ? undefined
+      : { organization: { ...organization, settings: this.tables.settings.get(organizationId) }, role };
+  }
+
+  #member(membership: Membership): Member {
+    const user = this.tables.users.get(membership.userId);
+    return { ...membership, email: user?.email ?? '', name: user?.name ?? '', lastLoginAt: user?.lastLoginAt ?? null };
+  }
+}

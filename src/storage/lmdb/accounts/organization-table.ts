@@ -1,0 +1,111 @@
+// Organizations as rows of the table `organizations`. What writes is called within a transaction.
+
+import { newAccountId } from '../../../shared/ids.js';
+import type { Store, Table } from '../../store.js';
+import type { Organization } from '../../../accounts/keys.js';
+import type { Slice } from '../../../accounts/slice.js';
+
+// Row of `meta`: the highest number that was ever given to an organization.
+const LAST_NUMBER = 'last-tenant';
+
+/** Longer ones name nothing, and keys of the database have a bound. */
+const MAX_ID = 64;
+
+export class OrganizationTable {
+  private readonly organizations: Table<Organization>;
+  private readonly meta: Table<number>;
+
+  constructor(store: Store) {
+    this.organizations = store.table('organizations');
+    this.meta = store.table('meta');
+  }
+
+  /** Undefined if there is none (any more). */
+  get(id: string): Organization | undefined {
+    const organization = id.length > MAX_ID ? undefined : this.organizations.get(id);
+    return organization === undefined || isDeleted(organization) ? undefined : organization;
+  }
+
+  /** Oldest first. */
+  list(): Organization[] {
+    return this.all().filter((one) => !isDeleted(one));
+  }
+
+  /** In order of their ids. `after`: the id of the last one before. */
+  page(limit: number, after: string | null): Slice<Organization> {
+    const from = after === null ? {} : { from: after.slice(0, MAX_ID) };
+    const data: Organization[] = [];
+    for (const { value } of this.organizations.range(from)) {
+      if (value.id === after || isDeleted(value)) continue;
+      if (data.length === limit) return { data, next: data.at(-1)?.id ?? null };
+      data.push(value);
+    }
+    return { data, next: null };
+  }
+
+  /** Whatever became of it. */
+  row(id: string): Organization | undefined {
+    return this.organizations.get(id);
+  }
+
+  /** Deleted ones that may have left something. */
+  halfDeleted(): Organization[] {
+    return this.all().filter((one) => isDeleted(one) && one.erased !== true);
+  }
+
+  /** Those whose keys alone are left, deleted before this moment. */
+  deletedBefore(time: number): Organization[] {
+    return this.all().filter(
+      (one) => one.erased === true && one.keysErased !== true && Date.parse(one.deletedAt ?? '') < time,
+    );
+  }
+
+  /** Within a transaction. */
+  create(name: string): Organization {
+    const organization: Organization = {
+      id: newAccountId('org'),
+      tenant: this.newNumber(),
+      name,
+      status: 'active',
+      createdAt: new Date().toISOString(),
+    };
+    void this.organizations.put(organization.id, organization);
+    return organization;
+  }
+
+  /** Within a transaction. Undefined if there is none. */
+  change(id: string, patch: Partial<Pick<Organization, 'name' | 'status'>>): Organization | undefined {
+    const organization = this.get(id);
+    if (organization === undefined) return undefined;
+    const changed = { ...organization, ...patch };
+    void this.organizations.put(id, changed);
+    return changed;
+  }
+
+  /** Within a transaction. */
+  markDeleted(id: string): void {
+    const organization = this.get(id);
+    if (organization !== undefined)
+      void this.organizations.put(id, { ...organization, status: 'suspended', deletedAt: new Date().toISOString() });
+  }
+
+  /** Within a transaction: what is gone of a deleted one. */
+  markErased(id: string, what: 'erased' | 'keysErased'): void {
+    const organization = this.organizations.get(id);
+    if (organization !== undefined) void this.organizations.put(id, { ...organization, [what]: true });
+  }
+
+  /** A number is never given twice: the prefix cache and counters know organizations by it. */
+  private newNumber(): number {
+    // Databases of before this number was kept are looked through once.
+    const number = (this.meta.get(LAST_NUMBER) ?? this.all().reduce((most, one) => Math.max(most, one.tenant), 0)) + 1;
+    void this.meta.put(LAST_NUMBER, number);
+    return number;
+  }
+
+  private all(): Organization[] {
+    return [...this.organizations.range()].map(({ value }) => value).sort((a, b) => a.tenant - b.tenant);
+  }
+}
+
+const isDeleted = ({ deletedAt }: Organization): boolean => (deletedAt ?? null) !== null;

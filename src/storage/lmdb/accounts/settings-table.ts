@@ -1,0 +1,28 @@
+// What an operator set for an organization, beside the general settings. Owns the table
+// `organization-settings`, keyed by organization; without a row, everything is as the settings have it.
+
+import type { Store, Table } from '../../store.js';
+import { NO_SETTINGS } from '../../../accounts/organizations.js';
+import type { OrganizationSettings } from '../../../accounts/organizations.js';
+
+export class SettingsTable {
+  private readonly rows: Table<OrganizationSettings>;
+
+  constructor(store: Store) {
+    this.rows = store.table('organization-settings');
+  }
+
+  get(organizationId: string): OrganizationSettings {
+    return this.rows.get(organizationId) ?? NO_SETTINGS;
+  }
+
+  /** Within a transaction. */
+  put(organizationId: string, settings: OrganizationSettings): void {
+    void this.rows.put(organizationId, settings);
+  }
+
+  /** Within a transaction. */
+  remove(organizationId: string): void {
+    void this.rows.remove(organizationId);
+  }
+}

@@ -1,0 +1,117 @@
+// SignUps over the tables of users, organizations, memberships, invitations, sessions and the audit log.
+
+import { apiError } from '../../../shared/errors.js';
+import type { Store } from '../../store.js';
+import type { Role } from '../../../shared/wire/dashboard.js';
+import type { Actor } from '../../../accounts/audit.js';
+import type { Invite } from '../../../accounts/invites.js';
+import type { Organization } from '../../../accounts/keys.js';
+import type { IdentityTable } from './identity-table.js';
+import type { InviteTable } from './invite-table.js';
+import type { MembershipTable } from './membership-table.js';
+import type { OrganizationTable } from './organization-table.js';
+import type { SessionTable } from './session-table.js';
+import type { SettingsTable } from './settings-table.js';
+import type { SetupCode } from './setup-code.js';
+import type { UserTable } from './user-table.js';
+import type { LmdbAuditLog } from './audit-log.js';
+import { checkMembers } from '../../../accounts/members.js';
+import type { Client } from '../../../accounts/sign-ins.js';
+import { permission, personKnown, signUpTaken } from '../../../accounts/sign-ups.js';
+import type { Permission, SignedUp, SignUp, SignUpPolicy, SignUps } from '../../../accounts/sign-ups.js';
+
+export interface SignUpTables {
+  users: UserTable;
+  organizations: OrganizationTable;
+  settings: SettingsTable;
+  memberships: MembershipTable;
+  invites: InviteTable;
+  sessions: SessionTable;
+  setupCode: SetupCode;
+  identities: IdentityTable;
+  audit: LmdbAuditLog;
+}
+
+interface Home {
+  organization: Organization;
+  role: Role;
+}
+
+export class LmdbSignUps implements SignUps {
+  constructor(
+    private readonly store: Store,
+    private readonly tables: SignUpTables,
+  ) {}
+
+  async awaitsFirst(): Promise<boolean> {
+    return this.tables.users.none;
+  }
+
+  async firstCode(): Promise<string | null> {
+    const { users, setupCode } = this.tables;
+    return users.none ? this.store.transaction(() => (users.none ? setupCode.ensure() : null)) : null;
+  }
+
+  async check(policy: SignUpPolicy, wish: SignUp): Promise<void> {
+    this.#permission(policy, wish);
+  }
+
+  signUp(policy: SignUpPolicy, wish: SignUp, passwordHash: string, client: Client): Promise<SignedUp> {
+    const { users, memberships, sessions, settings, setupCode, identities, audit } = this.tables;
+    return this.store.transaction(() => {
+      const allowed = this.#permission(policy, wish);
+      const user = users.create({ email: wish.email, name: wish.name, passwordHash, operator: allowed.as === 'first' });
+      if (user === null) throw signUpTaken();
+      const actor = { type: 'user', id: user.id, email: user.email, ip: client.ip } as const;
+      if (wish.identity !== undefined) {
+        if (identities.userOf(wish.identity) !== undefined) throw personKnown(); // somebody was quicker
+        identities.put(user.id, wish.identity);
+        users.change(user.id, { emailVerified: true });
+        void audit.note(null, actor, 'user.identity_linked', user.id, { issuer: wish.identity.issuer });
+      }
+      const { organization, role } =
+        allowed.as === 'invited' ? this.#joined(allowed.invite) : this.#own(allowed.as === 'first', wish, actor);
+      memberships.put(organization.id, user.id, role);
+      void audit.note(organization.id, actor, 'member.joined', user.id, { role, email: user.email });
+      if (user.operator) {
+        setupCode.remove();
+        void audit.note(null, actor, 'operator.first_user', user.id);
+      }
+      const cookie = sessions.begin(user.id, client.ip, client.userAgent).secret;
+      return { user, organization: { ...organization, settings: settings.get(organization.id) }, role, cookie };
+    });
+  }
+
+  #permission(policy: SignUpPolicy, wish: SignUp): Permission {
+    const { users, setupCode, invites } = this.tables;
+    return permission(
+      { isFirst: users.none, hasCode: (code) => setupCode.matches(code), invite: (token) => invites.ofToken(token) },
+      policy,
+      wish,
+    );
+  }
+
+  #joined(invite: Invite): Home {
+    const { organizations, memberships, invites } = this.tables;
+    const organization = organizations.get(invite.organizationId);
+    if (organization === undefined || organization.status === 'suspended')
+      throw apiError('organization_suspended', 'The organization is suspended.');
+    checkMembers(memberships.count(organization.id));
+    invites.accept(invite);
+    return { organization, role: invite.role };
+  }
+
+  #own(first: boolean, wish: SignUp, actor: Actor): Home {
+    const { organizations, memberships, audit } = this.tables;
+    // Keys that were made at the first start or by the command line become the first user's.
+    const [oldest] = first ? organizations.list() : [];
+    const orphan = oldest !== undefined && memberships.count(oldest.id) === 0 ? oldest : undefined;
+    if (orphan !== undefined) {
+      const name = wish.organizationName ?? orphan.name;
+      return { organization: organizations.change(orphan.id, { name }) ?? orphan, role: 'owner' };
+    }
+    const organization = organizations.create(wish.organizationName ?? `${wish.name}'s organization`);
+    void audit.note(organization.id, actor, 'organization.created', organization.id, { name: organization.name });
+    return { organization, role: 'owner' };
+  }
+}

@@ -1,0 +1,105 @@
+// The tables `users` and `users-by-email`. Reads are of what is committed; what writes is called within a
+// transaction, so that it stands or falls with what belongs to it.
+
+import { newAccountId } from '../../../shared/ids.js';
+import type { Store, Table } from '../../store.js';
+import type { User } from '../../../accounts/users.js';
+
+export interface NewUser {
+  email: string;
+  name: string;
+  passwordHash: string;
+  operator: boolean;
+}
+
+/** Longer ones nobody has, and keys of the database have a bound. */
+const MAX_EMAIL = 320;
+const PAGE = 256;
+
+export class UserTable {
+  private readonly users: Table<User>;
+  private readonly byEmail: Table<string>;
+
+  constructor(store: Store) {
+    this.users = store.table('users');
+    this.byEmail = store.table('users-by-email');
+  }
+
+  get(id: string): User | undefined {
+    return this.users.get(id);
+  }
+
+  /** `email` as normalEmail() gives it. */
+  withEmail(email: string): User | undefined {
+    const id = email.length > MAX_EMAIL ? undefined : this.byEmail.get(email);
+    return id === undefined ? undefined : this.users.get(id);
+  }
+
+  /** Nobody has signed up yet. */
+  get none(): boolean {
+    return [...this.users.keys({ limit: 1 })].length === 0; // to its end: a walk that is left open keeps one of the database's few readers
+  }
+
+  /** By id, from after `after`. */
+  list(limit: number, after: string | null): User[] {
+    const found = this.users.range(after === null ? { limit } : { from: after, limit: limit + 1 });
+    return [...found]
+      .map(({ value }) => value)
+      .filter(({ id }) => id !== after)
+      .slice(0, limit);
+  }
+
+  /** Within a transaction. Null if the address is taken. */
+  create(user: NewUser): User | null {
+    if (this.byEmail.get(user.email) !== undefined) return null;
+    const created: User = {
+      id: newAccountId('user'),
+      ...user,
+      emailVerified: false,
+      locked: false,
+      createdAt: new Date().toISOString(),
+      lastLoginAt: null,
+    };
+    void this.users.put(created.id, created);
+    void this.byEmail.put(created.email, created.id);
+    return created;
+  }
+
+  /** Within a transaction. Undefined if there is no such user (any more). */
+  change(id: string, patch: Partial<Omit<User, 'id' | 'email' | 'createdAt'>>): User | undefined {
+    const user = this.users.get(id);
+    if (user === undefined) return undefined;
+    const changed = { ...user, ...patch };
+    void this.users.put(id, changed);
+    return changed;
+  }
+
+  /** Within a transaction. Undefined if the address is somebody's already, or there is no such user (any more). */
+  changeEmail(id: string, email: string, emailVerified: boolean): User | undefined {
+    const user = this.users.get(id);
+    if (user === undefined || this.byEmail.get(email) !== undefined) return undefined;
+    const changed = { ...user, email, emailVerified };
+    void this.byEmail.remove(user.email);
+    void this.byEmail.put(email, id);
+    void this.users.put(id, changed);
+    return changed;
+  }
+
+  /** Within a transaction. */
+  remove(id: string): void {
+    const user = this.users.get(id);
+    if (user === undefined) return;
+    void this.byEmail.remove(user.email);
+    void this.users.remove(id);
+  }
+
+  /** Whether anybody else is an operator and may sign in. */
+  hasOtherOperator(id: string): boolean {
+    for (let after: string | null = null; ; ) {
+      const page: User[] = this.list(PAGE, after);
+      if (page.some((user) => user.id !== id && user.operator && !user.locked)) return true;
+      if (page.length < PAGE) return false;
+      after = page.at(-1)?.id ?? null;
+    }
+  }
+}

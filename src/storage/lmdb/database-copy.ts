@@ -1,0 +1,184 @@
+// Copies of the database: made while a server writes, checked before they are called copies, and put back. What
+// LMDB itself does with a file runs in a process of its own: it maps files, and a damaged one would end this process.
+
+import { spawn } from 'node:child_process';
+import { chmodSync, copyFileSync, existsSync, linkSync, mkdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { lockDataDir, lockPath } from '../data-dir-lock.js';
+import { checkHead, checkMeta, DamagedFile } from './database-file.js';
+import type { Figures } from './database-file.js';
+import { databasePath, SCHEMA_VERSION } from './lmdb-store.js';
+import { StorageError } from '../store.js';
+import { syncPath } from '../sync-path.js';
+
+/** What a whole file has. `schema`: version of what its tables hold; null if they are not ours. */
+export interface Checked extends Figures {
+  schema: number | null;
+}
+
+const WORK = fileURLToPath(new URL('./database-work.js', import.meta.url));
+
+/** Reads every page and every value. `path`: a file, a data folder, or a folder with the file. Throws StorageError that says what is wrong. */
+export async function checkDatabase(path: string, signal?: AbortSignal): Promise<Checked & { path: string }> {
+  const file = fileAt(path);
+  const running = file === databasePath(dirname(dirname(file))) && isServed(dirname(dirname(file)));
+  return { path: file, ...(await check(file, running, signal)) };
+}
+
+/** A consistent copy with all that is committed when it begins, at `destination`, which must not exist; whole or not there at all. */
+export async function backUp(dataDir: string, destination: string, signal?: AbortSignal): Promise<Checked> {
+  const from = databasePath(dataDir);
+  if (!existsSync(from)) throw new StorageError(`There is no database in ${dataDir}.`);
+  refuseDamaged(from, isServed(dataDir));
+  const target = resolve(destination);
+  if (existsSync(target)) throw new StorageError(`${target} is there already; name a new file.`);
+  const beside = `${target}.${process.pid}.partial`;
+  try {
+    mkdirSync(beside, { mode: 0o700 });
+    await inProcess(from, ['backup', dirname(from), beside], signal);
+    const copy = join(beside, 'data.mdb');
+    const checked = await check(copy, false, signal);
+    putInPlace(copy, target);
+    return checked;
+  } catch (error) {
+    throw error instanceof StorageError
+      ? error
+      : new StorageError(`${target} cannot be written: ${(error as Error).message}`, error);
+  } finally {
+    rmSync(beside, { recursive: true, force: true });
+  }
+}
+
+/** Puts a copy in the place of the data folder's database. Returns where the one before is kept, null if there was none. */
+export async function restore(
+  dataDir: string,
+  source: string,
+  signal?: AbortSignal,
+): Promise<{ kept: string | null; checked: Checked }> {
+  const from = fileAt(source);
+  const lock = lockDataDir(dataDir);
+  const beside = join(dataDir, `db-restored-${process.pid}`);
+  try {
+    const to = databasePath(dataDir);
+    if (existsSync(to) && statSync(to).ino === statSync(from).ino && statSync(to).dev === statSync(from).dev)
+      throw new StorageError(`${from} is the database itself, no copy of it.`);
+    refuseDamaged(from, false);
+    mkdirSync(beside, { mode: 0o700 });
+    const copy = join(beside, 'data.mdb');
+    copyFileSync(from, copy);
+    const checked = await check(copy, false, signal);
+    if (checked.schema === null) throw new StorageError(`${from} is a database, but none of this program.`);
+    if (checked.schema > SCHEMA_VERSION)
+      throw new StorageError(
+        `${from} has schema version ${checked.schema}; this release reads ${SCHEMA_VERSION}. Use the release that wrote it.`,
+      );
+    mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
+    const kept = existsSync(to) ? keep(to, dataDir) : null;
+    // The table of readers and the last transaction's number are of the file before.
+    rmSync(join(dirname(to), 'lock.mdb'), { force: true });
+    putInPlace(copy, to);
+    return { kept, checked };
+  } catch (error) {
+    throw error instanceof StorageError
+      ? error
+      : new StorageError(`The database in ${dataDir} cannot be replaced: ${(error as Error).message}`, error);
+  } finally {
+    rmSync(beside, { recursive: true, force: true });
+    lock.release();
+  }
+}
+
+/** A second name for it, so that at no moment there is no database. */
+function keep(file: string, dataDir: string): string {
+  const folder = join(dataDir, `db-before-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`);
+  mkdirSync(folder, { mode: 0o700 });
+  try {
+    linkSync(file, join(folder, 'data.mdb'));
+  } catch {
+    copyFileSync(file, join(folder, 'data.mdb')); // a file system without links
+  }
+  syncPath(folder);
+  return folder;
+}
+
+/** On disk, under its name, and for nobody else's eyes. */
+function putInPlace(file: string, target: string): void {
+  chmodSync(file, 0o600);
+  syncPath(file);
+  renameSync(file, target);
+  syncPath(dirname(target));
+}
+
+function fileAt(path: string): string {
+  const absolute = resolve(path);
+  const found = [join(absolute, 'db', 'data.mdb'), join(absolute, 'data.mdb'), absolute].find(isFile);
+  if (found === undefined) throw new StorageError(`There is no database at ${absolute}.`);
+  return found;
+}
+
+function isFile(path: string): boolean {
+  try {
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}
+
+function isServed(dataDir: string): boolean {
+  if (!isFile(lockPath(dataDir))) return false;
+  try {
+    lockDataDir(dataDir).release();
+    return false;
+  } catch {
+    return true;
+  }
+}
+
+/** `running`: a server has mapped it already, and writes: its pages are looked at within a read transaction only, by the process that has one. */
+function refuseDamaged(file: string, running: boolean): void {
+  try {
+    (running ? checkMeta : checkHead)(file);
+  } catch (error) {
+    throw damaged(file, error);
+  }
+}
+
+const damaged = (file: string, error: unknown): StorageError =>
+  new StorageError(
+    `${file} ${error instanceof DamagedFile ? error.message : `cannot be read: ${(error as Error).message}`}.`,
+    error,
+  );
+
+async function check(file: string, running: boolean, signal?: AbortSignal): Promise<Checked> {
+  refuseDamaged(file, running);
+  return (await inProcess(file, ['check', file, running ? 'served' : 'alone'], signal)) as Checked;
+}
+
+/** What database-work.ts answers. */
+async function inProcess(file: string, words: readonly string[], signal: AbortSignal | undefined): Promise<unknown> {
+  const child = spawn(process.execPath, [WORK, ...words], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    ...(signal === undefined ? {} : { signal }),
+  });
+  let answer = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    answer += text;
+  });
+  child.stderr.resume();
+  const { code, ended } = await new Promise<{ code: number | null; ended: NodeJS.Signals | null }>((done, failed) => {
+    child.once('error', failed);
+    child.once('close', (exit, by) => done({ code: exit, ended: by }));
+  });
+  if (ended !== null) {
+    const isDamage = ended === 'SIGSEGV' || ended === 'SIGBUS' || ended === 'SIGABRT';
+    throw new StorageError(
+      `${file} ${isDamage ? 'is damaged: LMDB' : 'could not be read to its end: the process'}, reading it, was ended by ${ended}.`,
+    );
+  }
+  const { problem, ...result } = (
+    answer === '' ? { problem: `cannot be read: the process reading it ended with ${code}` } : JSON.parse(answer)
+  ) as { problem?: string };
+  if (problem !== undefined) throw new StorageError(`${file} ${problem}.`);
+  return result;
+}

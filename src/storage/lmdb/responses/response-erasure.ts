@@ -1,0 +1,218 @@
+// How stored responses end. A response that was deleted or has expired is dead: it is unknown from then on. It is erased
+// when no stored response continues it and no request holds it; then the response that it continues may be next, up to the
+// root of the chain. All of that happens in short transactions. A transaction that leaves work undone also writes down what
+// that is, so that a crash only delays it until the next sweep. How most responses expire: response-expiry.ts.
+
+import { HeldResponses } from '../../held-responses.js';
+import { itemKey } from '../../response-parts.js';
+import type { Place } from '../../response-parts.js';
+import { ResponseExpiry } from './response-expiry.js';
+import { ResponseTables, listKey } from './response-tables.js';
+import type { Head } from './response-tables.js';
+import { OPEN_GATE } from '../../erase-gate.js';
+import type { EraseGate } from '../../erase-gate.js';
+import { ShortTransactions } from '../short-transactions.js';
+import type { IsFull } from '../short-transactions.js';
+import type { Key } from '../../store.js';
+
+// Entries looked at per transaction.
+const PAGE = 64;
+const LOG_ROWS = 512;
+
+const PLACES: readonly Place[] = ['input', 'output'];
+
+export class ResponseErasure {
+  readonly #transactions: ShortTransactions;
+  readonly #expiry: ResponseExpiry;
+
+  constructor(
+    private readonly tables: ResponseTables,
+    private readonly now: () => number,
+    private readonly retentionS: number,
+    private readonly held: HeldResponses = new HeldResponses(),
+    private readonly gate: EraseGate = OPEN_GATE,
+  ) {
+    this.#transactions = new ShortTransactions(tables.store);
+    this.#expiry = new ResponseExpiry(tables, this.#transactions, held, {
+      allows: () => this.gate.allows(),
+      expiredUntil: () => this.now() - this.retentionS,
+      kill: (id, head) => this.kill(id, head),
+    });
+  }
+
+  isExpired(head: Head): boolean {
+    return head.createdAt + this.retentionS <= this.now();
+  }
+
+  /** Running work ends after its transaction. */
+  close(): void {
+    this.#transactions.close();
+  }
+
+  /** While held, a dead response is not erased; that keeps its ancestors too. */
+  hold(id: string): () => void {
+    this.held.hold(id);
+    let holding = true;
+    return () => {
+      if (!holding) return;
+      holding = false;
+      this.held.release(id);
+      // A failure leaves it to the next sweep, which meets the same failure and reports it.
+      if (!this.#transactions.isClosed && !this.held.has(id) && this.tables.heads.get(id)?.dead === true)
+        this.erase([id]).catch(() => undefined);
+    };
+  }
+
+  /** Within a transaction: nobody sees the response any more. Its items stay for those who continue it. */
+  kill(id: string, head: Head): void {
+    const { heads, resources, times, byOrganization } = this.tables;
+    void heads.put(id, { ...head, dead: true });
+    void byOrganization.remove(listKey(id, head));
+    void resources.remove(id);
+    void times.remove(['created', head.createdAt, id]);
+    void times.remove(['open', 0, id]);
+    if (head.logUntil !== null) void times.remove(['log', head.logUntil, id]);
+    if (head.background) void times.put(['log', 0, id], []);
+    void times.put(['erase', 0, id], []);
+  }
+
+  /** Erases what is dead and needed by nobody, from each of `ids` towards the root. */
+  async erase(ids: readonly string[]): Promise<void> {
+    for (let left = ids; left.length > 0 && !this.#transactions.isClosed; ) {
+      const slice = left;
+      left = await this.#transactions.run((isFull) => this.#eraseSlice(slice, isFull));
+    }
+  }
+
+  /** Erases an event log. `until`: the time it is noted under. */
+  async eraseLog(id: string, until: number): Promise<void> {
+    const { events, times } = this.tables;
+    for (let more = true; more && !this.#transactions.isClosed; ) {
+      more = await this.#transactions.run(() => {
+        const limit = this.#transactions.isTight ? 1 : LOG_ROWS;
+        const rows = [...events.keys({ ...ResponseTables.below(id), limit })];
+        for (const key of rows) void events.remove(key);
+        if (rows.length === limit) return true;
+        void times.remove(['log', until, id]);
+        return false;
+      });
+    }
+  }
+
+  /** Erases every response of an organization, a page per transaction; resolves to how many there were. */
+  async eraseOrganization(organizationId: string): Promise<number> {
+    const { heads, byOrganization } = this.tables;
+    for (let count = 0; ; ) {
+      const killed = await this.#transactions.run(() => {
+        const page = [
+          ...byOrganization.keys({
+            ...ResponseTables.below(organizationId),
+            limit: this.#transactions.isTight ? 1 : PAGE,
+          }),
+        ] as [string, number, string][];
+        return page.map((key) => {
+          const head = heads.get(key[2]);
+          if (head === undefined) void byOrganization.remove(key);
+          else this.kill(key[2], head);
+          return { id: key[2], background: head?.background === true };
+        });
+      });
+      if (killed.length === 0 || this.#transactions.isClosed) return count;
+      count += killed.length;
+      await this.erase(killed.map(({ id }) => id));
+      for (const { id, background } of killed) if (background) await this.eraseLog(id, 0);
+    }
+  }
+
+  /** Erases expired rows, as long as the gate allows. Resolves to the number of responses that have expired. */
+  async sweep(): Promise<number> {
+    const count = await this.#expiry.sweep();
+    await this.#each(['erase'], ['erase', 1], (keys) => this.erase(keys.map(([, , id]) => id)));
+    if (this.gate.allows()) {
+      await this.#each(['log'], ['log', Math.floor(this.now()) + 1], async (keys) => {
+        for (const [, until, id] of keys) if (this.gate.allows()) await this.eraseLog(id, until);
+      });
+    }
+    return count;
+  }
+
+  /** Saves that the end of the process cut short: those noted now, before this process saves anything. */
+  staged(): string[] {
+    return [...this.tables.times.keys({ from: ['staged'], to: ['staged', 1] })].map((key) => key[2] as string);
+  }
+
+  /** Removes what such a save had written ahead. */
+  async unstage(id: string): Promise<void> {
+    await this.tables.store.transaction(() => this.removeStaged(id));
+  }
+
+  /** Within a transaction. What belongs to a response that is there stays, be it dead: others may continue it. */
+  removeStaged(id: string): void {
+    const { images, items, times } = this.tables;
+    const index = times.get(['staged', 0, id]);
+    void times.remove(['staged', 0, id]);
+    if (index === undefined) return;
+    const rows = { input: this.tables.rows(id, 'input'), output: this.tables.rows(id, 'output') };
+    const own = new Set(PLACES.flatMap((place) => rows[place].map((row) => itemKey(row.id))));
+    for (const key of index) if (!own.has(key[1] as string)) void items.remove(key);
+    for (const key of [...images.keys(ResponseTables.below(id))] as [string, Place, number, number][]) {
+      const [, place, item, image] = key;
+      if (image >= (rows[place][item]?.images ?? 0)) void images.remove(key);
+    }
+  }
+
+  /** Calls `act` with all entries of a range of times, a page at a time; those that `act` leaves are passed once. */
+  async #each(from: Key, to: Key, act: (keys: readonly [string, number, string][]) => Promise<void>): Promise<void> {
+    for (let after: Key | null = null; !this.#transactions.isClosed; ) {
+      const page: Key[] = [...this.tables.times.keys({ from: after ?? from, to, limit: PAGE + 1 })];
+      if (after !== null && String(page[0]) === String(after)) page.shift();
+      if (page.length === 0) return;
+      after = page.at(-1) as Key;
+      await act(page as [string, number, string][]);
+    }
+  }
+
+  /** Within a transaction. What is left to be looked at, all of it noted as such. */
+  #eraseSlice(ids: readonly string[], isFull: IsFull): string[] {
+    const { times } = this.tables;
+    let erased = 0;
+    for (const [position, id] of ids.entries()) {
+      if (erased > 0 && isFull()) return ids.slice(position);
+      void times.remove(['erase', 0, id]);
+      for (let next = this.#eraseOne(id); next !== null; next = this.#eraseOne(next)) {
+        erased++;
+        if (!isFull()) continue;
+        void times.put(['erase', 0, next], []);
+        return [next, ...ids.slice(position + 1)];
+      }
+      erased++;
+    }
+    return [];
+  }
+
+  /** Within a transaction. The id before it if `id` was erased, since that may be next. */
+  #eraseOne(id: string): string | null {
+    const { heads, inputs, outputs, images, items, times } = this.tables;
+    const head = heads.get(id);
+    if (head === undefined || !head.dead || head.children > 0) return null;
+    if (this.held.has(id)) {
+      void times.put(['erase', 0, id], []);
+      return null;
+    }
+    let imagesToo = false;
+    for (const place of PLACES) {
+      for (const row of this.tables.rows(id, place)) {
+        void items.remove([head.organizationId, itemKey(row.id), head.createdAt, id]);
+        imagesToo ||= row.images > 0;
+      }
+    }
+    if (imagesToo) for (const key of [...images.keys(ResponseTables.below(id))]) void images.remove(key);
+    for (const key of [...inputs.keys(ResponseTables.below(id))]) void inputs.remove(key);
+    void outputs.remove(id);
+    void heads.remove(id);
+    const parent = head.previousId === null ? undefined : heads.get(head.previousId);
+    if (parent === undefined || parent.organizationId !== head.organizationId) return null;
+    void heads.put(head.previousId as string, { ...parent, children: parent.children - 1 });
+    return head.previousId;
+  }
+}

@@ -1,0 +1,57 @@
+// What a response was generated from, item by item: its chain's input and output and its own input. Read as
+// far as it is asked for, so that a page of a long chain costs no more than a page. An item that a client has
+// sent again stands at its first place alone, marked so when it was stored. Event-loop thread only.
+
+import type { ResponseRows } from './response-rows.js';
+import type { ItemPageQuery, StoredItem } from '../../response-store.js';
+import { itemKey } from '../../response-parts.js';
+import type { Place } from '../../response-parts.js';
+import type { Head, ResponseTables } from './response-tables.js';
+
+/** A response of a chain, with its id. */
+export type Link = readonly [id: string, head: Head];
+
+/** `lineage`: the response and those before it, youngest first. Null if none of their items is `after`. */
+export function listing(
+  tables: ResponseTables,
+  rows: ResponseRows,
+  lineage: Iterable<Link>,
+  { newestFirst, after, images }: Omit<ItemPageQuery, 'limit'>,
+): Iterable<StoredItem> | null {
+  const places = (newestFirst ? youngestFirst(lineage) : [...youngestFirst(lineage)].reverse())[Symbol.iterator]();
+  if (after === null) return itemsOf(rows, places, newestFirst, images, null);
+  for (let next = places.next(); next.done !== true; next = places.next()) {
+    const { id, head, place } = next.value;
+    const at = tables.items.get([head.organizationId, itemKey(after), head.createdAt, id]);
+    if (at === undefined || at[0] !== place || at[2] === true) continue;
+    return itemsOf(rows, places, newestFirst, images, { id, place, from: at[1] + (newestFirst ? -1 : 1) });
+  }
+  return null;
+}
+
+interface Part {
+  id: string;
+  head: Head;
+  place: Place;
+}
+
+function* youngestFirst(lineage: Iterable<Link>): Generator<Part> {
+  let own = true;
+  for (const [id, head] of lineage) {
+    if (!own) yield { id, head, place: 'output' };
+    yield { id, head, place: 'input' };
+    own = false;
+  }
+}
+
+function* itemsOf(
+  rows: ResponseRows,
+  rest: Iterator<Part>,
+  newestFirst: boolean,
+  images: boolean,
+  begin: { id: string; place: Place; from: number } | null,
+): Generator<StoredItem> {
+  if (begin !== null) yield* rows.walk(begin.id, begin.place, newestFirst, images, begin.from);
+  for (let next = rest.next(); next.done !== true; next = rest.next())
+    yield* rows.walk(next.value.id, next.value.place, newestFirst, images);
+}

@@ -1,0 +1,86 @@
+// Reading stored items: all of a place, a page at a time, or one by one. Input lies in pages, so that one item
+// of a long response costs no more than its page. Event-loop thread only.
+
+import type { StoredItem } from '../../response-store.js';
+import { ResponseTables } from './response-tables.js';
+import { pages } from '../../response-parts.js';
+import type { ItemPage, ItemRow, Place } from '../../response-parts.js';
+import { StorageError } from '../../store.js';
+import type { Key, Store } from '../../store.js';
+
+/** Within a transaction: inputs as schema version 2 had them, one row per response, into pages. */
+export function splitInputs(store: Store): void {
+  const inputs = store.table<ItemRow[]>('response-inputs');
+  for (const id of [...inputs.keys()]) {
+    if (typeof id !== 'string') continue;
+    const rows = inputs.get(id) ?? [];
+    void inputs.remove(id);
+    for (const page of pages(rows)) void inputs.put([id, page.first], page.rows);
+  }
+}
+
+export class ResponseRows {
+  constructor(private readonly tables: ResponseTables) {}
+
+  /** Every item, images included. Throws StorageError if they are not there any more. */
+  all(id: string, place: Place): StoredItem[] {
+    const rows = place === 'input' ? this.tables.inputRows(id) : this.tables.outputs.get(id)?.items;
+    if (rows === undefined) throw erased(id);
+    return rows.map((row, index) => this.item(id, place, index, row, true));
+  }
+
+  /** Those that repeat none before them, one after the other, from position `from` on if given; what is not asked for is not read. */
+  *walk(
+    id: string,
+    place: Place,
+    newestFirst: boolean,
+    images: boolean,
+    from = newestFirst ? Infinity : 0,
+  ): Generator<StoredItem> {
+    for (const { first, rows } of place === 'input' ? this.#inputPages(id, newestFirst, from) : this.#outputPage(id)) {
+      const begin = newestFirst ? Math.min(from - first, rows.length - 1) : Math.max(from - first, 0);
+      for (let at = begin; at >= 0 && at < rows.length; at += newestFirst ? -1 : 1) {
+        const row = rows[at] as ItemRow;
+        if (row.repeats !== true) yield this.item(id, place, first + at, row, images);
+      }
+    }
+  }
+
+  *#inputPages(id: string, newestFirst: boolean, from: number): Generator<ItemPage> {
+    const { inputs } = this.tables;
+    const { to } = ResponseTables.below(id);
+    const range = newestFirst
+      ? { from: from === Infinity ? to : [id, from], to: [id], reverse: true }
+      : { from: this.pageKey(id, from) ?? [id], to };
+    for (const { key, value } of inputs.range(range)) yield { first: (key as [string, number])[1], rows: value };
+  }
+
+  *#outputPage(id: string): Generator<ItemPage> {
+    yield { first: 0, rows: this.tables.outputs.get(id)?.items ?? [] };
+  }
+
+  /** Key of the input page that holds a position. */
+  pageKey(id: string, index: number): Key | undefined {
+    const [key] = this.tables.inputs.keys({ from: [id, index], to: [id], reverse: true, limit: 1 });
+    return key;
+  }
+
+  item(
+    responseId: string,
+    place: Place,
+    index: number,
+    { id, item, images: count }: ItemRow,
+    withImages: boolean,
+  ): StoredItem {
+    if (count === 0 || !withImages) return { id, item };
+    const images = Array.from({ length: count }, (_, image) => {
+      const bytes = this.tables.images.get([responseId, place, index, image]);
+      if (bytes === undefined) throw erased(responseId);
+      return bytes;
+    });
+    return { id, item, images };
+  }
+}
+
+export const erased = (id: string): StorageError =>
+  new StorageError(`The stored response ${id} was erased while it was being read.`);

@@ -1,0 +1,49 @@
+// API keys from schema version 4 to 5: their plain SHA-256 becomes a keyed hash, and each organization gets a list of
+// its keys. From 7 to 8: keys revoked for good get a flag. Frozen: versions 5 and 8 as they were, whatever src/accounts
+// makes of keys today.
+
+import { createHmac, randomBytes } from 'node:crypto';
+import type { Store } from '../store.js';
+
+interface KeyRow {
+  id: string;
+  organizationId: string;
+  hash: Uint8Array;
+  limits?: unknown;
+  createdAt: string;
+  expiresAt: string | null;
+  revokedAt: string | null;
+  revoked?: boolean;
+}
+
+const timeOf = (date: string | null): number => (date === null ? Infinity : Date.parse(date));
+
+/** Within a transaction. */
+export function keyTheHashes(store: Store): void {
+  const rows = store.table<KeyRow>('keys');
+  const byHash = store.table<string>('keys-by-hash');
+  const byOrganization = store.table<number | null>('keys-by-organization');
+  const secret = new Uint8Array(randomBytes(32));
+  void store.table<Uint8Array>('secrets').put('api-keys', secret);
+  for (const id of [...rows.keys()]) {
+    const key = rows.get(id) as KeyRow;
+    const hash = createHmac('sha256', secret).update(key.hash).digest();
+    void byHash.remove(Buffer.from(key.hash).toString('hex'));
+    void byHash.put(hash.toString('hex'), key.id);
+    void rows.put(id, { ...key, hash: new Uint8Array(hash), limits: key.limits ?? null });
+    const end = Math.min(timeOf(key.revokedAt), timeOf(key.expiresAt));
+    void byOrganization.put([key.organizationId, Date.parse(key.createdAt), key.id], end === Infinity ? null : end);
+  }
+}
+
+/** Within a transaction. */
+export function flagRevokedKeys(store: Store, now = Date.now()): void {
+  const rows = store.table<KeyRow>('keys');
+  const byOrganization = store.table<number | null>('keys-by-organization');
+  for (const id of [...rows.keys()]) {
+    const key = rows.get(id) as KeyRow;
+    if (timeOf(key.revokedAt) > now) continue;
+    void rows.put(id, { ...key, revoked: true });
+    void byOrganization.put([key.organizationId, Date.parse(key.createdAt), key.id], 0);
+  }
+}

@@ -1,0 +1,95 @@
+// Attempts in the table `attempts`, a row each of kind and whose; rows go when their time is over. Rows are locked in the
+// order of their keys, by whoever locks several.
+
+import type { Queryable } from '../database.js';
+import { ATTEMPTS_MS, capped, hashOfWhose, isTooLong, MAX_ATTEMPTS, tooMany } from '../../../accounts/attempts.js';
+import type { AttemptKind, Attempts, Counted } from '../../../accounts/attempts.js';
+
+interface Row {
+  whose: string;
+  count: number;
+  until: number;
+}
+
+export class PostgresAttempts implements Attempts {
+  constructor(
+    private readonly database: {
+      query: Queryable['query'];
+      transaction<T>(work: (sql: Queryable) => Promise<T>): Promise<T>;
+    },
+    private readonly now: () => number = Date.now,
+  ) {}
+
+  async count(kind: AttemptKind, whose: readonly string[]): Promise<void> {
+    const keys = whose.map(hashOfWhose).sort();
+    const now = this.now();
+    const most = MAX_ATTEMPTS[kind];
+    // Read first, without writing: a client that keeps trying after a refusal must cost next to nothing.
+    const found = await this.database.query<Row>(
+      'SELECT whose, count, until FROM attempts WHERE kind = $1 AND whose = ANY($2) AND until > $3',
+      [kind, keys, now],
+    );
+    if (found.some((row) => isTooLong(row, now))) await this.#cap(kind, keys, now);
+    const early = found.map((row) => ({ ...row, ...capped(row, now) }));
+    refuse(
+      early.filter(({ count }) => count >= most),
+      now,
+    );
+    await this.database.transaction(async (sql) => {
+      const rows = await sql.query<Row>(
+        `INSERT INTO attempts (kind, whose, count, until) SELECT $1::text, whose, 1, $4::bigint FROM unnest($2::text[]) AS asked (whose) ORDER BY whose
+         ON CONFLICT (kind, whose) DO UPDATE SET
+           count = CASE WHEN attempts.until > $3::bigint AND attempts.count > 0 THEN attempts.count + 1 ELSE 1 END,
+           until = CASE WHEN attempts.until > $3::bigint AND attempts.count > 0 THEN attempts.until ELSE excluded.until END
+         RETURNING whose, count, until`,
+        [kind, keys, now, now + ATTEMPTS_MS],
+      );
+      refuse(
+        rows.filter(({ count }) => count > most),
+        now,
+      ); // nothing of it stays
+    });
+  }
+
+  async counted(kind: AttemptKind, whose: string): Promise<Counted> {
+    const now = this.now();
+    const [row] = await this.database.query<Counted>(
+      'SELECT count, until FROM attempts WHERE kind = $1 AND whose = $2 AND until > $3',
+      [kind, hashOfWhose(whose), now],
+    );
+    if (row === undefined) return { count: 0, until: now + ATTEMPTS_MS };
+    if (isTooLong(row, now)) await this.#cap(kind, [hashOfWhose(whose)], now);
+    return capped(row, now);
+  }
+
+  async #cap(kind: AttemptKind, keys: readonly string[], now: number): Promise<void> {
+    await this.database.query('UPDATE attempts SET until = $3 WHERE kind = $1 AND whose = ANY($2) AND until > $3', [
+      kind,
+      keys,
+      now + ATTEMPTS_MS,
+    ]);
+  }
+
+  async sweep(): Promise<void> {
+    await this.database.query('DELETE FROM attempts WHERE until <= $1', [this.now()]);
+  }
+}
+
+function refuse(over: readonly Row[], now: number): void {
+  if (over.length > 0) throw tooMany(Math.max(...over.map(({ until }) => until - now)));
+}
+
+/** Within a unit of work: an attempt of each that was counted was none. */
+export async function forgiveAttempts(sql: Queryable, kind: AttemptKind, whose: readonly string[]): Promise<void> {
+  const keys = whose.map(hashOfWhose);
+  await sql.query('SELECT 1 FROM attempts WHERE kind = $1 AND whose = ANY($2) ORDER BY whose FOR UPDATE', [kind, keys]);
+  await sql.query('UPDATE attempts SET count = count - 1 WHERE kind = $1 AND whose = ANY($2) AND count > 0', [
+    kind,
+    keys,
+  ]);
+}
+
+/** Within a unit of work: as if nothing had been tried. */
+export async function forgetAttempts(sql: Queryable, kind: AttemptKind, whose: string): Promise<void> {
+  await sql.query('DELETE FROM attempts WHERE kind = $1 AND whose = $2', [kind, hashOfWhose(whose)]);
+}

@@ -1,0 +1,150 @@
+// How this thread learns of changes to keys and organizations by any process. A notification names the organization
+// immediately; the version in `accounts_state`, read several times a second, reveals a lost notification. The key cache
+// reads here how long its entries may be trusted. Each read also samples the database's clock. Event-loop thread only.
+
+import { performance } from 'node:perf_hooks';
+import type { Queryable } from '../database.js';
+import { DATABASE_NOW } from '../database-clock.js';
+import type { DatabaseClock } from '../database-clock.js';
+import type { KeyTrust } from '../../../accounts/key-cache.js';
+
+/** How often the version is read. */
+const LOOK_MS = 300;
+/** What a database that takes longer may have been told meanwhile is not known: it counts as away, and is asked all the same. */
+const ANSWER_MS = 1_000;
+
+/** Of a notification: whose keys and limits are to be read again, and the version since then. */
+export const changeMessage = (version: number, organizationId: string): string =>
+  `accounts ${version} ${organizationId}`;
+
+export interface ChangeFeedOptions {
+  /** Null: something that nobody has told of. */
+  onChange: (organizationId: string | null) => void;
+  /** The database is away, or (null) there again. */
+  onAway?: (error: unknown) => void;
+  /** How long remembered keys go on while the database is away. */
+  awayMs: number;
+  /** Receives a sample with each look. */
+  clock?: Pick<DatabaseClock, 'sample'>;
+  /** Monotonic milliseconds. */
+  now?: () => number;
+}
+
+export class ChangeFeed implements KeyTrust {
+  #version: number | null = null;
+  #confirmedAt = -Infinity;
+  #away = false;
+  #gone = false;
+  #asked: Promise<void> | null = null;
+  #timer: NodeJS.Timeout | null = null;
+  #closed = false;
+  readonly #now: () => number;
+
+  constructor(
+    private readonly sql: Queryable,
+    private readonly options: ChangeFeedOptions,
+  ) {
+    this.#now = options.now ?? (() => performance.now());
+  }
+
+  /** Reads the version now, and from then on several times a second. */
+  async open(): Promise<void> {
+    await this.look();
+    this.#again();
+  }
+
+  get confirmedAt(): number {
+    return this.#confirmedAt;
+  }
+
+  get awayMs(): number {
+    return this.options.awayMs;
+  }
+
+  get away(): boolean {
+    return this.#away;
+  }
+
+  get gone(): boolean {
+    return this.#gone;
+  }
+
+  /** A notification; those of others are none of ours. */
+  hear(message: string): void {
+    const [, version, organizationId] = /^accounts (\d{1,15}) (\S{1,64})$/.exec(message) ?? [];
+    if (version === undefined || organizationId === undefined) return;
+    const next = Number(version);
+    // In the order of versions each tells all that changed; one that is missing may have been anybody's.
+    const told = this.#version === null || next <= this.#version + 1 ? organizationId : null;
+    this.#version = Math.max(next, this.#version ?? 0);
+    this.options.onChange(told);
+  }
+
+  /** Reads the version: what was committed before now has been heard of when this resolves, unless it is away then. Never rejects. */
+  async look(): Promise<void> {
+    if (
+      await within(
+        ANSWER_MS,
+        (this.#asked ??= this.#ask().finally(() => {
+          this.#asked = null;
+        })),
+      )
+    )
+      return;
+    this.#isAway(new Error(`no answer within ${ANSWER_MS} ms`));
+  }
+
+  /** However long it takes. */
+  async #ask(): Promise<void> {
+    const asked = this.#now();
+    try {
+      const [row] = await this.sql.query<{ version: number; now: number }>(
+        `SELECT version, ${DATABASE_NOW} AS now FROM accounts_state`,
+      );
+      if (row !== undefined) this.options.clock?.sample(asked, row.now);
+      const version = row?.version ?? 0;
+      // While it was gone anything may have come to pass, another server in its place included.
+      if (this.#gone || this.#version === null || version > this.#version) {
+        this.#version = version;
+        this.options.onChange(null);
+      }
+      this.#confirmedAt = asked;
+      this.#gone = false;
+      if (this.#now() - asked > ANSWER_MS) return;
+      if (this.#away) this.options.onAway?.(null);
+      this.#away = false;
+    } catch (error) {
+      this.#gone = true;
+      this.#isAway(error);
+    }
+  }
+
+  #isAway(error: unknown): void {
+    if (!this.#away && !this.#closed) this.options.onAway?.(error);
+    this.#away = true;
+  }
+
+  close(): void {
+    this.#closed = true;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+  }
+
+  #again(): void {
+    if (this.#closed) return;
+    this.#timer = setTimeout(() => void this.look().then(() => this.#again()), LOOK_MS);
+    this.#timer.unref();
+  }
+}
+
+/** Whether it was over by then. */
+async function within(ms: number, asked: Promise<void>): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(false), ms).unref();
+  });
+  try {
+    return await Promise.race([asked.then(() => true), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

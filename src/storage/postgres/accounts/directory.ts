@@ -1,0 +1,87 @@
+// Directory over a database that several processes share; every primary thread sweeps what is over, which harms nobody.
+
+import type { EraseGate } from '../../erase-gate.js';
+import type { Database } from '../database.js';
+import type { AccountChanges } from '../../../accounts/changes.js';
+import type { SweptDirectory } from '../../../accounts/directory.js';
+import { Sweeping } from '../../../accounts/sweeping.js';
+import { PostgresApiKeys } from './api-keys.js';
+import { PostgresAttempts } from './attempts.js';
+import { PostgresAuditLog } from './audit-log.js';
+import { PostgresIdentities } from './identities.js';
+import { sweepInvites } from './invite-rows.js';
+import { PostgresInvites } from './invites.js';
+import { PostgresKeyStore } from './key-store.js';
+import { PostgresMembers } from './members.js';
+import { PostgresOrganizations } from './organizations.js';
+import { PostgresOwnAccount } from './own-account.js';
+import { PostgresSecondFactors } from './second-factors.js';
+import { sweepSessions } from './session-rows.js';
+import { PostgresSignIns } from './sign-ins.js';
+import { PostgresSignUps } from './sign-ups.js';
+import { sweepTokens } from './token-rows.js';
+import { PostgresUsers } from './users.js';
+import { AccountWork } from './work.js';
+
+export class PostgresDirectory implements SweptDirectory {
+  readonly signIns: PostgresSignIns;
+  readonly secondFactors: PostgresSecondFactors;
+  readonly identities: PostgresIdentities;
+  readonly ownAccount: PostgresOwnAccount;
+  readonly signUps: PostgresSignUps;
+  readonly users: PostgresUsers;
+  readonly organizations: PostgresOrganizations;
+  readonly members: PostgresMembers;
+  readonly invites: PostgresInvites;
+  readonly apiKeys: PostgresApiKeys;
+  readonly keyStore: PostgresKeyStore;
+  readonly attempts: PostgresAttempts;
+  readonly audit: PostgresAuditLog;
+  /** For what else is written with an entry of the audit log: settings, prices, budgets. */
+  readonly work: AccountWork;
+  readonly #sweeping: Sweeping;
+
+  /**
+   * `changes` receives each change to keys and organizations that this process makes; changes by other processes arrive through a
+   * ChangeFeed. `now`: the database's clock, so that all processes agree when a key, session, link or lockout ends.
+   */
+  constructor(
+    database: Database,
+    changes: Pick<AccountChanges, 'tell'>,
+    readonly now: () => number = Date.now,
+  ) {
+    this.work = new AccountWork(database, (organizationId) => changes.tell(organizationId), now);
+    this.audit = new PostgresAuditLog(this.work, now);
+    this.attempts = new PostgresAttempts(database, now);
+    this.apiKeys = new PostgresApiKeys(this.work);
+    this.keyStore = new PostgresKeyStore(this.work);
+    this.signIns = new PostgresSignIns(this.work, now);
+    this.secondFactors = new PostgresSecondFactors(this.work, now);
+    this.identities = new PostgresIdentities(this.work);
+    this.ownAccount = new PostgresOwnAccount(this.work, now);
+    this.signUps = new PostgresSignUps(this.work, now);
+    this.users = new PostgresUsers(this.work);
+    this.organizations = new PostgresOrganizations(this.work, this.apiKeys);
+    this.members = new PostgresMembers(this.work, now);
+    this.invites = new PostgresInvites(this.work, now);
+    this.#sweeping = new Sweeping(async () => {
+      await sweepSessions(database, now());
+      await sweepTokens(database, now());
+      await this.attempts.sweep();
+      await sweepInvites(database, now());
+      await this.audit.sweep();
+    });
+  }
+
+  keepSwept(also: () => Promise<void>, onError: (error: unknown) => void, gate: EraseGate): void {
+    this.#sweeping.keep(also, onError, gate);
+  }
+
+  sweep(also?: () => Promise<void>): Promise<void> {
+    return this.#sweeping.sweep(also);
+  }
+
+  close(): Promise<void> {
+    return this.#sweeping.close();
+  }
+}

@@ -1,0 +1,118 @@
+// Invites over the tables of invitations, memberships, users, organizations and the audit log.
+
+import { apiError } from '../../../shared/errors.js';
+import type { Queryable } from '../database.js';
+import type { Role } from '../../../shared/wire/dashboard.js';
+import type { Actor } from '../../../accounts/audit.js';
+import { inviteState } from '../../../accounts/invite-links.js';
+import {
+  checkInviting,
+  invitedAlready,
+  inviteOfAnother,
+  noSuchInvite,
+  organizationGone,
+  tooManyInvites,
+} from '../../../accounts/invites.js';
+import type { Invite, Invites, ShownInvite } from '../../../accounts/invites.js';
+import { checkBelonging, checkMembers, knownPerson } from '../../../accounts/members.js';
+import type { OrganizationView } from '../../../accounts/organizations.js';
+import { sliceOf } from '../../../accounts/slice.js';
+import type { Slice } from '../../../accounts/slice.js';
+import type { User } from '../../../accounts/users.js';
+import { noteAudit } from './audit-log.js';
+import {
+  createInvite,
+  endInvite,
+  endOutlived,
+  inviteById,
+  inviteOfLink,
+  invitesOf,
+  showInvites,
+} from './invite-rows.js';
+import { countBelonging, countMembers, membership, putMember } from './member-rows.js';
+import { organizationById } from './organization-rows.js';
+import { userById, userWithEmail } from './user-rows.js';
+import type { AccountWork } from './work.js';
+
+/** Within a unit of work: a member's role is `own` from now on; undefined: they are none any more. What they may not have made is revoked. */
+export async function revokeOutlived(
+  sql: Queryable,
+  now: number,
+  organizationId: string,
+  userId: string,
+  own: Role | undefined,
+  actor: Actor,
+): Promise<void> {
+  for (const { id, email } of await endOutlived(sql, now, organizationId, userId, own))
+    await noteAudit(sql, organizationId, actor, 'invite.revoked', id, { email });
+}
+
+export class PostgresInvites implements Invites {
+  constructor(
+    private readonly work: AccountWork,
+    private readonly now: () => number = Date.now,
+  ) {}
+
+  async page(organizationId: string, limit: number, after: string | null): Promise<Slice<ShownInvite> | null> {
+    const page = sliceOf(await invitesOf(this.work.sql, organizationId), limit, after, ({ id }) => id);
+    return page === null ? null : { data: await showInvites(this.work.sql, this.now(), page.data), next: page.next };
+  }
+
+  create(organizationId: string, email: string, role: Role, by: string, actor: Actor): Promise<ShownInvite> {
+    return this.work.change(async (sql) => {
+      checkInviting((await membership(sql, organizationId, by))?.role, role);
+      const known = await userWithEmail(sql, email);
+      if (known !== undefined && (await membership(sql, organizationId, known.id)) !== undefined)
+        throw invitedAlready();
+      const made = await createInvite(sql, this.now(), organizationId, email, role, by);
+      if (made === null) throw tooManyInvites();
+      await noteAudit(sql, organizationId, actor, 'invite.created', made.id, { email, role });
+      return (await showInvites(sql, this.now(), [made]))[0] as ShownInvite;
+    });
+  }
+
+  revoke(organizationId: string, id: string, by: string, actor: Actor): Promise<void> {
+    return this.work.change(async (sql) => {
+      const invite = await inviteById(sql, organizationId, id);
+      if (invite === undefined) throw noSuchInvite();
+      if (inviteState(invite, this.now()) !== 'pending') return;
+      checkInviting((await membership(sql, organizationId, by))?.role, invite.role);
+      await endInvite(sql, this.now(), id, 'revoked_at');
+      await noteAudit(sql, organizationId, actor, 'invite.revoked', id, { email: invite.email });
+    });
+  }
+
+  async ofLink(token: string): Promise<{ invite: Invite; organization: { id: string; name: string } }> {
+    const invite = await inviteOfLink(this.work.sql, this.now(), token);
+    const { id, name } = await organizationOf(this.work.sql, invite);
+    return { invite, organization: { id, name } };
+  }
+
+  accept(token: string, user: User, actor: Actor): Promise<OrganizationView> {
+    return this.work.change(async (sql) => {
+      const invite = await inviteOfLink(sql, this.now(), token);
+      if (invite.email !== knownPerson(await userById(sql, user.id)).email) throw inviteOfAnother();
+      const organization = await organizationOf(sql, invite);
+      if (organization.status === 'suspended')
+        throw apiError('organization_suspended', 'The organization is suspended.');
+      checkMembers(await countMembers(sql, organization.id));
+      checkBelonging(await countBelonging(sql, user.id));
+      await endInvite(sql, this.now(), invite.id, 'accepted_at');
+      // Who joined meanwhile by another way keeps the role they have.
+      if ((await membership(sql, organization.id, user.id)) === undefined) {
+        await putMember(sql, organization.id, user.id, invite.role);
+        await noteAudit(sql, organization.id, actor, 'member.joined', user.id, {
+          role: invite.role,
+          email: user.email,
+        });
+      }
+      return organization;
+    });
+  }
+}
+
+async function organizationOf(sql: Queryable, { organizationId }: Invite): Promise<OrganizationView> {
+  const organization = await organizationById(sql, organizationId);
+  if (organization === undefined) throw organizationGone();
+  return organization;
+}

@@ -1,0 +1,80 @@
+// KeyStore over the tables of keys and organizations: one statement, by one index.
+
+import type { KeyEnds, KeyHolder, KeyStore, Standing } from '../../../accounts/key-store.js';
+import { identityFor } from '../../../accounts/key-store.js';
+import { keyedHash } from '../../../accounts/keys.js';
+import type { KeyRecord, Organization } from '../../../accounts/keys.js';
+import { besides, ORGANIZATION_BESIDE, organizationOf, settingsOf } from './organization-rows.js';
+import { secretOf } from './secret-rows.js';
+import type { AccountWork } from './work.js';
+
+interface Ends {
+  revoked: boolean;
+  revoked_at: number | null;
+  expires_at: number | null;
+}
+interface Standings extends Ends {
+  status: Organization['status'];
+  deleted_at: number | null;
+  id: string | null;
+}
+interface Found extends Ends {
+  id: string;
+  models: string[];
+  scopes: KeyRecord['scopes'];
+  limits: KeyRecord['limits'];
+}
+
+export class PostgresKeyStore implements KeyStore {
+  #secret: Buffer | undefined;
+
+  constructor(private readonly work: AccountWork) {}
+
+  async find(digest: string): Promise<KeyHolder | undefined> {
+    this.#secret ??= await secretOf(this.work.sql, 'api-keys'); // it never changes
+    if (this.#secret === undefined) return undefined; // no key has been made yet
+    const [row] = await this.work.sql.query<Found>(
+      `SELECT api_keys.id, api_keys.revoked, api_keys.revoked_at, api_keys.expires_at, api_keys.models, api_keys.scopes, api_keys.limits, ${ORGANIZATION_BESIDE}
+       FROM api_keys JOIN organizations ON organizations.id = api_keys.organization_id WHERE api_keys.hash = $1`,
+      [keyedHash(this.#secret, Buffer.from(digest, 'hex'))],
+    );
+    if (row === undefined) return undefined;
+    const organization = besides(row);
+    return {
+      // The keys of a deleted organization are revoked.
+      ...endsOf(row),
+      keyId: row.id,
+      revoked: row.revoked || organization.deleted_at !== null,
+      suspended: organization.status === 'suspended',
+      identity: identityFor(organizationOf(organization), settingsOf(organization), row),
+    };
+  }
+
+  async standing(organizationId: string, keyIds: readonly string[]): Promise<Standing> {
+    const rows = await this.work.sql.query<Standings>(
+      `SELECT organizations.status, organizations.deleted_at, api_keys.id, api_keys.revoked, api_keys.revoked_at, api_keys.expires_at
+       FROM organizations LEFT JOIN api_keys ON api_keys.organization_id = organizations.id AND api_keys.id = ANY($2) WHERE organizations.id = $1`,
+      [organizationId, keyIds],
+    );
+    const [first] = rows;
+    return {
+      organization: first === undefined || first.deleted_at !== null ? 'gone' : first.status,
+      keys: new Map(rows.flatMap((row) => (row.id === null ? [] : [[row.id, endsOf(row)] as const]))),
+    };
+  }
+
+  async noteLastUsed(times: Iterable<readonly [keyId: string, at: number]>): Promise<void> {
+    const sorted = [...times].sort(([a], [b]) => (a < b ? -1 : 1)); // rows are locked in one order
+    await this.work.sql.execute(
+      `UPDATE api_keys SET last_used_at = used.at FROM (SELECT id, at FROM unnest($1::text[], $2::bigint[]) AS given (id, at)) AS used
+       WHERE api_keys.id = used.id AND (api_keys.last_used_at IS NULL OR api_keys.last_used_at < used.at)`,
+      [sorted.map(([id]) => id), sorted.map(([, at]) => at)],
+    );
+  }
+}
+
+const endsOf = (row: Ends): KeyEnds => ({
+  revoked: row.revoked,
+  overlapEndsAt: row.revoked_at ?? Infinity,
+  expiresAt: row.expires_at ?? Infinity,
+});

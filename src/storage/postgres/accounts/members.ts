@@ -1,0 +1,88 @@
+// Members over the tables of memberships, users, organizations, sessions, invitations and the audit log.
+
+import type { Role } from '../../../shared/wire/dashboard.js';
+import type { Actor } from '../../../accounts/audit.js';
+import { checkManaging, checkOwner, knownMember, lastOwner } from '../../../accounts/members.js';
+import type { Member, Members, OwnOrganization } from '../../../accounts/members.js';
+import { sliceOf } from '../../../accounts/slice.js';
+import type { Slice } from '../../../accounts/slice.js';
+import { noteAudit } from './audit-log.js';
+import { revokeOutlived } from './invites.js';
+import { isLastOwner, membership, membershipOf, ownOrganizations, putMember, removeMember } from './member-rows.js';
+import type { MembershipRow } from './member-rows.js';
+import { endSessions } from './session-rows.js';
+import { dateOrNull } from './times.js';
+import { userById } from './user-rows.js';
+import type { AccountWork } from './work.js';
+
+type MemberRow = MembershipRow & { email: string | null; name: string | null; last_login_at: number | null };
+
+export class PostgresMembers implements Members {
+  constructor(
+    private readonly work: AccountWork,
+    private readonly now: () => number = Date.now,
+  ) {}
+
+  async of(organizationId: string, userId: string): Promise<OwnOrganization | null> {
+    return (await ownOrganizations(this.work.sql, userId, organizationId))[0] ?? null;
+  }
+
+  organizationsOf(userId: string): Promise<OwnOrganization[]> {
+    return ownOrganizations(this.work.sql, userId);
+  }
+
+  async page(organizationId: string, limit: number, after: string | null): Promise<Slice<Member> | null> {
+    return sliceOf(await this.#members(organizationId, null), limit, after, ({ userId }) => userId);
+  }
+
+  async changeRole(organizationId: string, userId: string, role: Role, by: string, actor: Actor): Promise<Member> {
+    const changed = await this.work.change(async (sql) => {
+      const own = (await membership(sql, organizationId, by))?.role;
+      checkManaging(own);
+      const before = knownMember(await membership(sql, organizationId, userId));
+      checkOwner(own, role, before.role);
+      if (before.role === role) return before;
+      if (role !== 'owner' && (await isLastOwner(sql, organizationId, userId))) throw lastOwner('role');
+      await noteAudit(sql, organizationId, actor, 'member.role_changed', userId, { from: before.role, to: role });
+      await revokeOutlived(sql, this.now(), organizationId, userId, role, actor);
+      return await putMember(sql, organizationId, userId, role);
+    });
+    const [member] = await this.#members(organizationId, userId);
+    return member ?? { ...changed, email: '', name: '', lastLoginAt: null };
+  }
+
+  remove(organizationId: string, userId: string, by: string, actor: Actor): Promise<void> {
+    const leaving = userId === by;
+    return this.work.change(async (sql) => {
+      const own = (await membership(sql, organizationId, by))?.role;
+      if (!leaving) checkManaging(own);
+      const member = knownMember(await membership(sql, organizationId, userId));
+      if (!leaving) checkOwner(own, member.role);
+      if (await isLastOwner(sql, organizationId, userId)) throw lastOwner('user');
+      await removeMember(sql, organizationId, userId);
+      if (!leaving) await endSessions(sql, userId);
+      await noteAudit(sql, organizationId, actor, leaving ? 'member.left' : 'member.removed', userId, {
+        role: member.role,
+        email: (await userById(sql, userId))?.email ?? null,
+      });
+      await revokeOutlived(sql, this.now(), organizationId, userId, undefined, actor);
+    });
+  }
+
+  /** Oldest first; with `userId`, that one alone. */
+  async #members(organizationId: string, userId: string | null): Promise<Member[]> {
+    const rows = await this.work.sql.query<MemberRow>(
+      `SELECT memberships.organization_id, memberships.user_id, memberships.role, memberships.created_at, users.email, users.name, users.last_login_at
+       FROM memberships LEFT JOIN users ON users.id = memberships.user_id
+       WHERE memberships.organization_id = $1 AND memberships.user_id = coalesce($2, memberships.user_id)
+       ORDER BY memberships.created_at, memberships.user_id`,
+      [organizationId, userId],
+    );
+    return rows.map((row) => ({
+      ...membershipOf(row),
+      email: row.email ?? '',
+      name: row.name ?? '',
+      lastLoginAt: dateOrNull(row.last_login_at),
+    }));
+  }
+}

@@ -1,0 +1,98 @@
+// Signed-in browsers as rows, by the SHA-256 of their cookie: reading the database signs nobody in. Nothing is cached: a
+// session that was ended is gone for every process at once. What writes is called within a unit of work.
+
+import { newAccountId } from '../../../shared/ids.js';
+import type { Queryable } from '../database.js';
+import {
+  MAX_SESSIONS,
+  newCookie,
+  SEEN_MS,
+  SESSION_IDLE_MS,
+  SESSION_MS,
+  sessionHash,
+  shownUserAgent,
+} from '../../../accounts/sessions.js';
+import type { Session } from '../../../accounts/sessions.js';
+
+export interface SessionRow {
+  id: string;
+  user_id: string;
+  created_at: number;
+  last_seen_at: number;
+  ip: string;
+  user_agent: string;
+}
+
+export const SESSION_COLUMNS = 'id, user_id, created_at, last_seen_at, ip, user_agent';
+/** Of a row that lasts; $1: now less the longest time of all, $2: now less the longest unused. */
+export const LASTS = 'sessions.created_at > $1 AND sessions.last_seen_at > $2';
+
+export const lastingFrom = (now: number): [number, number] => [now - SESSION_MS, now - SESSION_IDLE_MS];
+
+export const sessionOf = (row: SessionRow): Session => ({
+  id: row.id,
+  userId: row.user_id,
+  createdAt: row.created_at,
+  lastSeenAt: row.last_seen_at,
+  ip: row.ip,
+  userAgent: row.user_agent,
+});
+
+/** Resolves to the cookie's value. */
+export async function beginSession(
+  sql: Queryable,
+  now: number,
+  userId: string,
+  ip: string,
+  userAgent: string,
+): Promise<string> {
+  // Beside this one there are at most MAX_SESSIONS - 1: those unused for longest make room, and what is over goes too.
+  await sql.query(
+    `DELETE FROM sessions WHERE user_id = $3 AND id NOT IN (
+       SELECT id FROM sessions WHERE ${LASTS} AND user_id = $3 ORDER BY last_seen_at DESC LIMIT $4)`,
+    [...lastingFrom(now), userId, MAX_SESSIONS - 1],
+  );
+  const cookie = newCookie();
+  await sql.query(
+    'INSERT INTO sessions (hash, id, user_id, created_at, last_seen_at, ip, user_agent) VALUES ($1, $2, $3, $4, $4, $5, $6)',
+    [sessionHash(cookie), newAccountId('sess'), userId, now, ip, shownUserAgent(userAgent)],
+  );
+  return cookie;
+}
+
+/** That it is used, now and then: no failure of the request. */
+export async function noteSeen(sql: Queryable, now: number, cookie: string, { lastSeenAt }: Session): Promise<void> {
+  if (now - lastSeenAt < SEEN_MS) return;
+  await sql.query('UPDATE sessions SET last_seen_at = $2 WHERE hash = $1 AND last_seen_at < $2', [
+    sessionHash(cookie),
+    now,
+  ]);
+}
+
+/** Last used first. */
+export async function sessionsOf(sql: Queryable, now: number, userId: string): Promise<Session[]> {
+  const rows = await sql.query<SessionRow>(
+    `SELECT ${SESSION_COLUMNS} FROM sessions WHERE ${LASTS} AND user_id = $3 ORDER BY last_seen_at DESC, id`,
+    [...lastingFrom(now), userId],
+  );
+  return rows.map(sessionOf);
+}
+
+/** Whosever it is. */
+export async function endSessionOfCookie(sql: Queryable, cookie: string): Promise<void> {
+  await sql.query('DELETE FROM sessions WHERE hash = $1', [sessionHash(cookie)]);
+}
+
+/** False if the user has no such session. */
+export async function endSession(sql: Queryable, userId: string, id: string): Promise<boolean> {
+  return (await sql.query('DELETE FROM sessions WHERE user_id = $1 AND id = $2 RETURNING id', [userId, id])).length > 0;
+}
+
+/** Every session of the user but `except`. */
+export async function endSessions(sql: Queryable, userId: string, except: string | null = null): Promise<void> {
+  await sql.query('DELETE FROM sessions WHERE user_id = $1 AND id IS DISTINCT FROM $2', [userId, except]);
+}
+
+export async function sweepSessions(sql: Queryable, now: number): Promise<void> {
+  await sql.query(`DELETE FROM sessions WHERE NOT (${LASTS})`, lastingFrom(now));
+}

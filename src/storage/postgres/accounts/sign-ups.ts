@@ -1,0 +1,126 @@
+// SignUps over the tables of users, organizations, memberships, invitations, sessions and the audit log.
+
+import { timingSafeEqual } from 'node:crypto';
+import { apiError } from '../../../shared/errors.js';
+import { base62 } from '../../../shared/ids.js';
+import type { Queryable } from '../database.js';
+import type { Role } from '../../../shared/wire/dashboard.js';
+import type { Actor } from '../../../accounts/audit.js';
+import type { Invite } from '../../../accounts/invites.js';
+import { checkMembers } from '../../../accounts/members.js';
+import type { OrganizationView } from '../../../accounts/organizations.js';
+import type { Client } from '../../../accounts/sign-ins.js';
+import { permission, personKnown, SETUP_CODE_CHARACTERS, signUpTaken } from '../../../accounts/sign-ups.js';
+import type { Permission, SignedUp, SignUp, SignUpPolicy, SignUps } from '../../../accounts/sign-ups.js';
+import { noteAudit } from './audit-log.js';
+import { identityOwner, putIdentity } from './identities.js';
+import { endInvite, inviteOfLink } from './invite-rows.js';
+import { countMembers, putMember } from './member-rows.js';
+import { changeOrganization, createOrganization, organizationById, organizationsInOrder } from './organization-rows.js';
+import { ensureSecret, removeSecret, secretOf } from './secret-rows.js';
+import { beginSession } from './session-rows.js';
+import { changeUser, createUser, noUsers } from './user-rows.js';
+import type { AccountWork } from './work.js';
+
+interface Home {
+  organization: OrganizationView;
+  role: Role;
+}
+
+export class PostgresSignUps implements SignUps {
+  constructor(
+    private readonly work: AccountWork,
+    private readonly now: () => number = Date.now,
+  ) {}
+
+  awaitsFirst(): Promise<boolean> {
+    return noUsers(this.work.sql);
+  }
+
+  async firstCode(): Promise<string | null> {
+    if (!(await noUsers(this.work.sql))) return null;
+    return this.work.change(async (sql) =>
+      (await noUsers(sql))
+        ? (await ensureSecret(sql, 'setup-code', () => Buffer.from(base62(SETUP_CODE_CHARACTERS)))).toString()
+        : null,
+    );
+  }
+
+  async check(policy: SignUpPolicy, wish: SignUp): Promise<void> {
+    await this.#permission(this.work.sql, policy, wish);
+  }
+
+  signUp(policy: SignUpPolicy, wish: SignUp, passwordHash: string, client: Client): Promise<SignedUp> {
+    return this.work.change(async (sql) => {
+      const allowed = await this.#permission(sql, policy, wish);
+      const user = await createUser(sql, {
+        email: wish.email,
+        name: wish.name,
+        passwordHash,
+        operator: allowed.as === 'first',
+      });
+      if (user === null) throw signUpTaken();
+      const actor = { type: 'user', id: user.id, email: user.email, ip: client.ip } as const;
+      if (wish.identity !== undefined) {
+        if ((await identityOwner(sql, wish.identity)) !== undefined) throw personKnown(); // somebody was quicker
+        await putIdentity(sql, user.id, wish.identity);
+        await changeUser(sql, user.id, { emailVerified: true });
+        await noteAudit(sql, null, actor, 'user.identity_linked', user.id, { issuer: wish.identity.issuer });
+      }
+      const { organization, role } =
+        allowed.as === 'invited'
+          ? await this.#joined(sql, allowed.invite)
+          : await own(sql, allowed.as === 'first', wish, actor);
+      await putMember(sql, organization.id, user.id, role);
+      await noteAudit(sql, organization.id, actor, 'member.joined', user.id, { role, email: user.email });
+      if (user.operator) {
+        await removeSecret(sql, 'setup-code');
+        await noteAudit(sql, null, actor, 'operator.first_user', user.id);
+      }
+      return {
+        user,
+        organization,
+        role,
+        cookie: await beginSession(sql, this.now(), user.id, client.ip, client.userAgent),
+      };
+    });
+  }
+
+  async #permission(sql: Queryable, policy: SignUpPolicy, wish: SignUp): Promise<Permission> {
+    const isFirst = await noUsers(sql);
+    const code = isFirst ? await secretOf(sql, 'setup-code') : undefined;
+    const invite = isFirst || wish.invite === null ? null : await inviteOfLink(sql, this.now(), wish.invite);
+    return permission(
+      {
+        isFirst,
+        hasCode: (given) => code !== undefined && isSame(Buffer.from(given), code),
+        invite: () => invite as Invite,
+      },
+      policy,
+      wish,
+    );
+  }
+
+  async #joined(sql: Queryable, invite: Invite): Promise<Home> {
+    const organization = await organizationById(sql, invite.organizationId);
+    if (organization === undefined || organization.status === 'suspended')
+      throw apiError('organization_suspended', 'The organization is suspended.');
+    checkMembers(await countMembers(sql, organization.id));
+    await endInvite(sql, this.now(), invite.id, 'accepted_at');
+    return { organization, role: invite.role };
+  }
+}
+
+async function own(sql: Queryable, first: boolean, wish: SignUp, actor: Actor): Promise<Home> {
+  // Keys that were made at the first start or by the command line become the first user's.
+  const [oldest] = first ? await organizationsInOrder(sql, 1) : [];
+  if (oldest !== undefined && (await countMembers(sql, oldest.id)) === 0) {
+    const organization = await changeOrganization(sql, oldest.id, { name: wish.organizationName ?? oldest.name });
+    if (organization !== undefined) return { organization, role: 'owner' };
+  }
+  const organization = await createOrganization(sql, wish.organizationName ?? `${wish.name}'s organization`);
+  await noteAudit(sql, organization.id, actor, 'organization.created', organization.id, { name: organization.name });
+  return { organization, role: 'owner' };
+}
+
+const isSame = (a: Buffer, b: Buffer): boolean => a.length === b.length && timingSafeEqual(a, b);

@@ -1,0 +1,49 @@
+// What this process holds against erasure: counted here, one row in the database for each response that is held at all.
+// Rows count as long as the process's lease. Event-loop thread only.
+
+import type { Database } from '../database.js';
+
+const RELEASE = `WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS set)
+  DELETE FROM response_holds WHERE response_id = $1 AND process = $2 AND (SELECT set FROM quick) IS NOT NULL`;
+
+export class ResponseHolds {
+  readonly #counts = new Map<string, number>();
+  readonly #releasing = new Map<string, Promise<void>>();
+
+  /** `released`: called when this process holds `id` no more. */
+  constructor(
+    private readonly database: Database,
+    private readonly process: string,
+    private readonly released: (id: string) => Promise<void>,
+  ) {}
+
+  /** Resolves when a row may be written: one that goes must not take it along. */
+  async begin(id: string): Promise<() => void> {
+    this.#counts.set(id, (this.#counts.get(id) ?? 0) + 1);
+    await this.#releasing.get(id);
+    let holding = true;
+    return () => {
+      if (!holding) return;
+      holding = false;
+      const left = (this.#counts.get(id) ?? 1) - 1;
+      if (left > 0) this.#counts.set(id, left);
+      else this.#release(id);
+    };
+  }
+
+  /** Resolves when what was let go of is. */
+  async settled(): Promise<void> {
+    while (this.#releasing.size > 0) await Promise.all(this.#releasing.values());
+  }
+
+  #release(id: string): void {
+    this.#counts.delete(id);
+    // What fails here is met by the next sweep: the row counts until this process ends.
+    const done = this.database
+      .execute(RELEASE, [id, this.process])
+      .then(() => (this.#counts.has(id) ? undefined : this.released(id)))
+      .catch(() => undefined)
+      .finally(() => this.#releasing.delete(id));
+    this.#releasing.set(id, done);
+  }
+}

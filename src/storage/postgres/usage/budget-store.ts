@@ -1,0 +1,36 @@
+// BudgetStore over the settings of the shared database, by organization, and the audit log.
+
+import type { AuditNote } from '../../../accounts/audit.js';
+import { noteSetting } from '../accounts/audit-log.js';
+import type { AccountWork } from '../accounts/work.js';
+import { putSetting, removeSetting, settingOf, settingsOfKind } from '../setting-rows.js';
+import type { Budget, BudgetStore } from '../../../usage/budget-store.js';
+
+export class PostgresBudgetStore implements BudgetStore {
+  constructor(private readonly work: AccountWork) {}
+
+  async get(organizationId: string): Promise<Budget | null> {
+    return (await settingOf<Budget>(this.work.sql, 'budget', organizationId)) ?? null;
+  }
+
+  all(): Promise<ReadonlyMap<string, Budget>> {
+    return settingsOfKind<Budget>(this.work.sql, 'budget');
+  }
+
+  set(organizationId: string, budget: Budget | null, note: AuditNote | null): Promise<void> {
+    return this.work.change(async (sql) => {
+      if (budget === null) await removeSetting(sql, 'budget', organizationId);
+      else await putSetting(sql, 'budget', organizationId, budget);
+      await noteSetting(sql, organizationId, note, organizationId);
+    });
+  }
+
+  tell(organizationId: string, month: string, percent: number): Promise<boolean> {
+    return this.work.change(async (sql) => {
+      const budget = await settingOf<Budget>(sql, 'budget', organizationId);
+      if (budget === undefined || (budget.told?.month === month && budget.told.percent >= percent)) return false;
+      await putSetting(sql, 'budget', organizationId, { ...budget, told: { month, percent } });
+      return true;
+    });
+  }
+}

@@ -1,0 +1,37 @@
+// Where an entry of the request log stands in the order of time, and how large it counts as. Pure.
+
+import { apiError } from '../../shared/errors.js';
+import type { RequestEntry, RequestText } from '../../shared/request-entry.js';
+
+export type Place = [at: number, requestId: string];
+
+/** A row with its entry by organization, keys included. */
+const ROW_BYTES = 640;
+/** Entries looked at for one page: of a filter that few match, pages come with less. */
+export const MAX_SCANNED = 20_000;
+
+export const placeId = ([at, requestId]: Place): string => `${at}.${requestId}`;
+
+/** Null: it is no entry's id. */
+export function placeIn(id: string): Place | null {
+  const [, at, requestId] = /^(\d{1,15})\.(req_[0-9A-Za-z]{1,64})$/.exec(id) ?? [];
+  return at === undefined || requestId === undefined ? null : [Number(at), requestId];
+}
+
+/** Throws ApiError 400 that names `param`. */
+export function placeOf(id: string, param: string): Place {
+  const place = placeIn(id);
+  if (place === null)
+    throw apiError('invalid_query_parameter', `${param} must be the \`next\` of the page before.`, param);
+  return place;
+}
+
+/** Without its text. */
+export const entryBytes = ({ parameters }: Pick<RequestEntry, 'parameters'>): number =>
+  ROW_BYTES + (parameters === null ? 0 : 32 * Object.keys(parameters).length);
+
+export function textBytes({ prompt, answer }: RequestText): number {
+  let bytes = 0;
+  for (const { text } of [...prompt, ...answer]) bytes += 32 + Buffer.byteLength(text);
+  return bytes;
+}

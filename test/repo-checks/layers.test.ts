@@ -1,0 +1,191 @@
+// The layers of docs/internals/architecture.md, lowest first. A file that imports or includes from a higher layer fails here, and so
+// do files that import each other in a cycle. A new folder must be added to the list of layers.
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize, relative } from 'node:path';
+import t from 'tap';
+import { packageRoot } from '../../src/engine/load-addon.js';
+
+/** Folders of src/, or files without their ending, lowest layer first. */
+const TYPESCRIPT = [
+  'config',
+  'shared',
+  'bench',
+  'telemetry',
+  'engine',
+  'hub',
+  'storage',
+  'admission',
+  'http',
+  'generation',
+  'accounts',
+  'usage',
+  'protocol',
+  'dashboard',
+  'storage/lmdb',
+  'storage/postgres',
+  'server',
+  'cli',
+  'main',
+];
+/** Folders of native/, lowest layer first. */
+const NATIVE = [
+  'base',
+  'formats/json',
+  'formats/gguf',
+  'text',
+  'formats/hf',
+  'backend',
+  'model',
+  'vision',
+  'engine',
+  'addon',
+];
+
+type Links = Map<string, string[]>;
+
+const filesUnder = (folder: string, wanted: RegExp): string[] =>
+  readdirSync(join(packageRoot, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && wanted.test(entry.name))
+    .map((entry) => relative(packageRoot, join(entry.parentPath, entry.name)));
+
+function typescriptLinks(folder = 'src'): Links {
+  const files = new Set(filesUnder(folder, /\.tsx?$/).filter((file) => !file.startsWith('src/dashboard/web/')));
+  return new Map(
+    [...files].map((file) => {
+      const text = readFileSync(join(packageRoot, file), 'utf8');
+      const named = [...text.matchAll(/(?:from|import\()\s*'(\.[^']+)\.js'/g)].map(
+        ([, path]) => `${normalize(join(dirname(file), path ?? ''))}.ts`,
+      );
+      return [file, named.filter((path) => files.has(path))];
+    }),
+  );
+}
+
+function nativeLinks(): Links {
+  const files = new Set(filesUnder('native', /\.(h|cc|cu)$/).filter((file) => !file.startsWith('native/cmake/'))); // of the build
+  return new Map(
+    [...files].map((file) => {
+      const text = readFileSync(join(packageRoot, file), 'utf8');
+      const named = [...text.matchAll(/^\s*#\s*include "([^"]+)"/gm)].map(([, path]) => join('native', path ?? ''));
+      return [file, named.filter((path) => files.has(path))];
+    }),
+  );
+}
+
+/** The databases are layers of their own, above the domains whose ports they implement. */
+const typescriptLayer = (file: string): string =>
+  /^src\/(storage\/(?:lmdb|postgres))\//.exec(file)?.[1] ?? file.split('/')[1]?.replace(/\.ts$/, '') ?? '';
+const nativeLayer = (file: string): string => NATIVE.find((layer) => file.startsWith(`native/${layer}/`)) ?? file;
+
+function upward(links: Links, layers: readonly string[], layerOf: (file: string) => string): string[] {
+  const rank = new Map(layers.map((layer, at) => [layer, at]));
+  const wrong: string[] = [];
+  for (const [file, targets] of links) {
+    const own = rank.get(layerOf(file));
+    if (own === undefined) wrong.push(`${file} is in no layer`);
+    else
+      for (const target of targets)
+        if ((rank.get(layerOf(target)) ?? Infinity) > own) wrong.push(`${file} -> ${target}`);
+  }
+  return wrong.sort();
+}
+
+/** Everything that a file imports, directly or indirectly. */
+function reachedFrom(file: string, links: Links): string[] {
+  const reached = new Set([file]);
+  for (const each of reached) for (const target of links.get(each) ?? []) reached.add(target);
+  return [...reached].sort();
+}
+
+/** Groups of files that import each other (Tarjan's algorithm). */
+function cycles(links: Links): string[][] {
+  const index = new Map<string, number>(),
+    low = new Map<string, number>();
+  const stack: string[] = [];
+  const found: string[][] = [];
+  const visit = (file: string): void => {
+    index.set(file, index.size);
+    low.set(file, index.get(file) as number);
+    stack.push(file);
+    for (const target of links.get(file) ?? []) {
+      if (!index.has(target)) visit(target);
+      if (stack.includes(target)) low.set(file, Math.min(low.get(file) as number, low.get(target) as number));
+    }
+    if (low.get(file) !== index.get(file)) return;
+    const group = stack.splice(stack.indexOf(file));
+    if (group.length > 1) found.push(group.sort());
+  };
+  for (const file of links.keys()) if (!index.has(file)) visit(file);
+  return found;
+}
+
+t.test('TypeScript: no import from a higher layer, no import cycles', async (t) => {
+  const links = typescriptLinks();
+  t.ok(links.size > 200, `${links.size} files`);
+  t.same(upward(links, TYPESCRIPT, typescriptLayer), []);
+  t.same(cycles(links), []);
+});
+
+t.test('nothing outside src/generation imports the internals of the local provider', async (t) => {
+  const local = 'src/generation/local/';
+  const known = [...typescriptLinks()].filter(
+    ([file, targets]) => !file.startsWith('src/generation/') && targets.some((target) => target.startsWith(local)),
+  );
+  t.same(
+    known.map(([file]) => file),
+    [],
+  );
+});
+
+/** Files that may use tables and transactions. */
+const isStorage = (file: string): boolean => /^src\/(storage\/|server\/(lmdb|postgres)-)/.test(file);
+
+t.test('only src/storage and the modules of src/server that open it use tables and transactions', async (t) => {
+  const links = typescriptLinks();
+  const seen = [...links]
+    .filter(
+      ([file, targets]) =>
+        targets.includes('src/storage/store.ts') ||
+        /\.(transaction|table)[(<]/.test(readFileSync(join(packageRoot, file), 'utf8')),
+    )
+    .map(([file]) => file);
+  t.same(
+    seen.filter((file) => !isStorage(file)),
+    [],
+  );
+});
+
+t.test('benchmarks: no import cycles', async (t) => {
+  t.same(cycles(typescriptLinks('bench')), []);
+});
+
+t.test('C++: no include from a higher layer', async (t) => {
+  const links = nativeLinks();
+  t.ok(links.size > 200, `${links.size} files`);
+  t.same(upward(links, NATIVE, nativeLayer), []);
+});
+
+t.test('engine.h includes nothing of models, kernels and file formats', async (t) => {
+  const reached = reachedFrom('native/engine/engine.h', nativeLinks());
+  t.ok(reached.includes('native/engine/request.h'), 'follows includes');
+  t.same(
+    reached.filter((file) => !/^native\/(base|engine|text)\//.test(file)),
+    [],
+  );
+});
+
+t.test('the checks find what they look for', async (t) => {
+  const links: Links = new Map([
+    ['src/shared/ids.ts', ['src/http/app.ts']],
+    ['src/http/app.ts', ['src/http/body.ts']],
+    ['src/http/body.ts', ['src/http/app.ts', 'src/shared/ids.ts']],
+    ['src/nowhere.ts', []],
+  ]);
+  t.same(upward(links, TYPESCRIPT, typescriptLayer), [
+    'src/nowhere.ts is in no layer',
+    'src/shared/ids.ts -> src/http/app.ts',
+  ]);
+  t.same(cycles(links), [['src/http/app.ts', 'src/http/body.ts', 'src/shared/ids.ts']]);
+  t.same(reachedFrom('src/shared/ids.ts', links), ['src/http/app.ts', 'src/http/body.ts', 'src/shared/ids.ts']);
+});
