@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// What `monolith` and `monolith-server` run in the npm package: the command line, and before it, where the package
-// with this machine's engine is not installed, its build from the sources that are here.
+// The commands `monolith` and `monolith-server` of the npm package. If the package with this machine's engine is not
+// installed, the engine is built from the included sources first.
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -24,7 +24,7 @@ function installed(name) {
 /** Builds the addon into this package's build/. */
 async function buildFromSource() {
   const name = addonPackages().at(-1);
-  say(`the package with the engine for this machine, ${name}, is not installed: the engine is built here from its sources, once`);
+  say(`the package with the engine for this machine, ${name}, is not installed; building the engine from its sources, once`);
   const missing = missingTools();
   if (missing !== null) throw new SetupError(missing);
   say(`building the engine with ${parallel} compiler${parallel > 1 ? 's' : ''}: about ${about(kAddonSeconds / parallel)} on an idle machine`);
@@ -33,7 +33,7 @@ async function buildFromSource() {
   await sh('cmake', ['-S', join(root, 'native'), '-B', folder, '-G', which('ninja') ? 'Ninja' : 'Unix Makefiles', '-DCMAKE_BUILD_TYPE=Release', '-DMONOLITH_TESTS=OFF',
     `-DCMAKE_JS_INC=${include.join(';')}`, `-DCMAKE_LIBRARY_OUTPUT_DIRECTORY=${dirname(kBuilt)}`], 'configuring the engine');
   await sh('cmake', ['--build', folder, '--target', 'monolith', '--parallel', String(parallel)], 'building the engine');
-  if (!existsSync(kBuilt)) throw new SetupError(`the build ended well but left no ${kBuilt}`);
+  if (!existsSync(kBuilt)) throw new SetupError(`the build succeeded but produced no ${kBuilt}`);
 }
 
 await run(async () => {
