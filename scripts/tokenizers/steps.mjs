@@ -1,5 +1,6 @@
-// Small vocabularies of our own with every step that a tokenizer.json can name, and what Hugging Face's library makes
-// of texts with them. A step is either applied as the library applies it, or the file is refused with its name.
+// Small generated vocabularies with every step that a tokenizer.json can contain, compared with the results of Hugging
+// Face's library. A step must be applied as the library applies it, or the file must be refused with an error that names
+// the step.
 import { join } from 'node:path';
 import { rowsOf, writeFolder } from './files.mjs';
 import { texts } from './texts.mjs';
@@ -10,7 +11,7 @@ const BYTE_CHARACTERS = (() => {   // GPT-2's printable characters for bytes
   return Array.from({ length: 256 }, (_, byte) => String.fromCodePoint(printable(byte) ? byte : next++));
 })();
 
-/** Merges of the most frequent neighbours, counted across whole texts: pieces that are cut at another place merge otherwise. */
+/** Merges of the most frequent neighbours, counted across whole texts, so that a wrong pre-tokenizer split changes the merges. */
 function learnMerges(sequences, count) {
   const merges = [];
   for (let round = 0; round < count; round++) {
@@ -44,7 +45,7 @@ const LEARNED_FROM = () => texts(160, [], 7).filter((text) => !text.includes('\u
 export function byteModel(merges = 400) {
   const sequences = LEARNED_FROM().flatMap((text) => [text, text.normalize('NFC')]).map((text) => Array.from(Buffer.from(text), (byte) => BYTE_CHARACTERS[byte]));
   const learned = learnMerges(sequences, merges);
-  // A space joins an emoji: only pieces that hold both show it.
+  // A space before an emoji: only tokens that contain both reveal a wrong split.
   const [space, lead] = [' ', '😀'].map((text) => BYTE_CHARACTERS[Buffer.from(text)[0]]);
   const emoji = [lead, ...learned.map(([left, right]) => left + right).filter((token) => token.startsWith(lead))];
   const joined = new Set(learned.map((pair) => pair.join('')));
@@ -52,7 +53,7 @@ export function byteModel(merges = 400) {
   return { type: 'BPE', dropout: null, unk_token: null, continuing_subword_prefix: null, end_of_word_suffix: null, fuse_unk: false, byte_fallback: false, ignore_merges: false, vocab: vocabularyOf(BYTE_CHARACTERS, learned), merges: learned };
 }
 
-/** BPE of characters with "▁" for spaces; `bytes`: with tokens for bytes, without them with an unknown token. */
+/** Character-level BPE with "▁" for spaces; with `bytes` it has byte tokens, otherwise an unknown token. */
 export function pieceModel(bytes, merges = 300) {
   const from = LEARNED_FROM().slice(0, 80).map((text) => [...text.replaceAll(' ', '▁')]);
   const characters = [...new Set(from.flat())].filter((_, at) => at % 5 !== 4);   // some are missing
@@ -64,7 +65,7 @@ export function pieceModel(bytes, merges = 300) {
   return { type: 'BPE', dropout: null, unk_token: '<unk>', continuing_subword_prefix: null, end_of_word_suffix: null, fuse_unk: true, byte_fallback: bytes, ignore_merges: false, vocab: vocabularyOf(first, learned), merges: learned };
 }
 
-/** Unigram with the pieces of a pieceModel, each scored by its length. */
+/** Unigram with the tokens of a pieceModel, each scored by its length. */
 export function unigramModel() {
   const { vocab } = pieceModel(false);
   return { type: 'Unigram', unk_id: 0, byte_fallback: false, vocab: Object.entries(vocab).sort(([, a], [, b]) => a - b).map(([piece], id) => [piece, id < 3 ? 0 : Math.fround(-12 + 2 * [...piece].length + Math.sin(id))]) };
@@ -83,7 +84,7 @@ const DEEPSEEK = ['\\p{N}{1,3}', '[一-龥぀-ゟ゠-ヿ]+', '[!"#$%&\'()*+,\\-.
 const METASPACE = (prepend_scheme, splits) => ({ type: 'Metaspace', replacement: '▁', prepend_scheme, split: splits });
 const sequence = (...normalizers) => ({ type: 'Sequence', normalizers });
 
-/** Of the published files' own ways: their lists of ids stay in the test suite. */
+/** Configurations of published files, whose id lists are kept in the test suite. */
 export function families() {
   const bytes = byteModel(), pieces = pieceModel(true);
   const bytesEnd = Object.keys(bytes.vocab).length, piecesEnd = Object.keys(pieces.vocab).length;
@@ -107,7 +108,7 @@ export function families() {
 
 const whole = (parts) => ({ version: '1.0', truncation: null, padding: null, added_tokens: [], normalizer: null, pre_tokenizer: null, post_processor: null, decoder: null, ...parts });
 
-/** Every step by itself. `names`: what a refusal must contain. */
+/** Every step on its own. `names`: text that a refusal must contain. */
 function* steps() {
   const bytes = byteModel(), pieces = pieceModel(true), unknown = pieceModel(false), unigram = unigramModel();
   const end = Object.keys(bytes.vocab).length, piecesEnd = Object.keys(pieces.vocab).length;
@@ -190,14 +191,14 @@ function* steps() {
     yield { name: `pieces, ${name}`, names, tokenizer: ofPieces({ added_tokens: [...ends, ...list(piecesEnd)] }) };
     yield { name: `Prepend, ${name}`, names, tokenizer: ofPieces({ normalizer: sequence({ type: 'Prepend', prepend: '▁' }, SPACES), added_tokens: [...ends, ...list(piecesEnd)] }) };
     yield { name: `Metaspace, ${name}`, names, tokenizer: ofPieces({ normalizer: null, pre_tokenizer: METASPACE('first', false), added_tokens: [...ends, ...list(piecesEnd)] }) };
-    // A special token never comes out of ordinary text here, even if its spelling could.
+    // Ordinary text never produces a special token here, even if it spells one.
     if (!flag.special) yield { name: `runs of ▁, ${name}`, names, tokenizer: ofPieces({ added_tokens: [...ends, ...['▁▁', '▁▁▁▁'].map((run) => added(run, pieces.vocab[run], flag))] }) };
   }
 }
 
 const WORDS = ['<tool>', 'ñandú', 'über', 'U\u0308ber u\u0308ber', 'a b', 'abq', 'abqdefgh', 'abqd', ' abq  abqd ', 'e\u0301x', 'éx', '▁▁', '▁▁▁▁▁▁', '  a', '<s>', '</s>', '  <s>  a </s> ', 'x y', '\ud55c\u1112\u1161\u11ab'];
 
-/** Ids by the library. */
+/** The library's ids. */
 async function idsOf(library, tokenizer, list, addSpecialTokens) {
   const loaded = library.Tokenizer.fromString(JSON.stringify(tokenizer));
   const ids = (await loaded.encodeBatch(list, { addSpecialTokens })).map((encoding) => encoding.getIds());
@@ -209,7 +210,7 @@ const show = (text) => JSON.stringify(text).replace(/[^ -~]/gu, (c) => `\\u{${c.
 
 export const stepTexts = () => [...texts(300, WORDS, 3), ...WORDS, ...WORDS.map((word) => `x ${word} y`)];
 
-/** Compares the steps whose names are wanted; returns the number of those that are neither applied as the library does nor refused by name. */
+/** Compares the selected steps; returns the number that are neither applied like the library nor refused with their name. */
 export async function compareSteps(library, addon, folder, isWanted = () => true) {
   const list = stepTexts();
   const found = { applied: 0, refused: 0, wrong: 0 };
@@ -219,7 +220,7 @@ export async function compareSteps(library, addon, folder, isWanted = () => true
     try {
       reference = hasNoReference ? null : await idsOf(library, tokenizer, list, addsSpecial);
     } catch {
-      reference = null;   // the library refuses it, too
+      reference = null;   // the library refuses it too
     }
     let own;
     try {
@@ -239,16 +240,16 @@ export async function compareSteps(library, addon, folder, isWanted = () => true
     const at = list.findIndex((text, i) => !equal(Array.from(own.tokenize(text, options)), reference.ids[i]) ||
       (decodes && own.detokenize(Int32Array.from(reference.ids[i])) !== reference.decoded[i]));
     found[at === -1 ? 'applied' : 'wrong']++;
-    if (at !== -1) console.log(`  ${name}: ${show(list[at])}: ${Array.from(own.tokenize(list[at], options)).join(' ').slice(0, 80)}; the library has ${reference.ids[at].join(' ').slice(0, 80)}${decodes ? `; decodes to ${show(own.detokenize(Int32Array.from(reference.ids[at])))}, ${show(reference.decoded[at])}` : ''}`);
+    if (at !== -1) console.log(`  ${name}: ${show(list[at])}: ${Array.from(own.tokenize(list[at], options)).join(' ').slice(0, 80)}; reference: ${reference.ids[at].join(' ').slice(0, 80)}${decodes ? `; decodes to ${show(own.detokenize(Int32Array.from(reference.ids[at])))}, ${show(reference.decoded[at])}` : ''}`);
   }
-  console.log(`${all.length} steps: ${found.applied} applied as the library does, ${found.refused} refused by name, ${found.wrong} neither`);
+  console.log(`${all.length} steps: ${found.applied} applied like the library, ${found.refused} refused with their name, ${found.wrong} wrong`);
   return found.wrong;
 }
 
 /** Decomposed text, runs of "▁", characters that Unicode 17.0 added after a space, special tokens. */
 const TELLING = ['u\u0308ber U\u0308ber \u1112\u1161\u11ab', '\u0995\u09c7\u09be \u0c95\u0cca\u0cd5 \u1025\u102e \u0b95\u0bc6\u0bbe', 'a \u{1faea} b \u{1f6d8} \u0378c', '▁▁▁ b  ▁a▁▁▁▁▁▁▁ a', '<think>nai\u0308ve naïve<|im_end|>  <s> a</s>', '\ufb01 ½ ㈱ \u212b x²\r\n \r\n\n 12345'];
 
-/** What stays in the test suite: the families, `count` texts for each, and the library's ids. Models stand once. */
+/** The lists kept in the test suite: the families, `count` texts for each, and the library's ids. Each model occurs once. */
 export async function savedLists(library, count) {
   const models = [];
   const lists = [];

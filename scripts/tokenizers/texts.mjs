@@ -1,4 +1,4 @@
-// Texts to compare tokenizers by: the same for the same number, of many scripts and kinds.
+// Deterministic texts of many scripts and kinds for comparing tokenizers.
 
 const SENTENCES = [
   'All human beings are born free and equal in dignity and rights.',
@@ -53,7 +53,7 @@ const SNIPPETS = [
   '1 12 123 1234 12345 123456 1234567 12345678901234567890 3.14159 1,000,000 0x1F 1e-9 2024-02-29T23:59:59Z',
 ];
 
-/** First and last code points of the ranges to pick from at random: letters with the marks that belong to them. */
+/** First and last code points of the ranges to choose from: letters with their combining marks. */
 const BLOCKS = {
   ascii: [[0x20, 0x7e]], latin: [[0x41, 0x5a], [0x61, 0x7a], [0xc0, 0x24f]], latinMarks: [[0x61, 0x7a], [0x300, 0x36f]], latinMore: [[0x1e00, 0x1eff]],
   greek: [[0x370, 0x3ff], [0x1f00, 0x1fff]], cyrillic: [[0x400, 0x52f]], armenian: [[0x531, 0x58a]], hebrew: [[0x591, 0x5f4]], arabic: [[0x600, 0x6ff], [0x750, 0x77f]],
@@ -75,7 +75,7 @@ const RUNS = [' ', '\n', '\r\n', '\t', '\r', ' \n', '\n ', '\u00a0', '\u3000', '
 const EMOJI = ['👨‍👩‍👧‍👦', '🏳️‍🌈', '👍🏽', '🇺🇳', '1️⃣', '❤️', '🫩', '🫟', '🪉', '\u{1faea}', '\u{1f6d8}', '🧑🏿‍🚀'];
 const FORMS = ['NFC', 'NFD', 'NFKC', 'NFKD'];
 
-/** The generator that the texts are picked with; also for tests that need more of their own. */
+/** The seeded random generator for the texts; tests use it too. */
 export function randomOf(seed) {
   let state = seed >>> 0;
   const next = () => {
@@ -96,7 +96,7 @@ function character(random, name) {
 
 const word = (random, name, most = 8) => Array.from({ length: 1 + random.below(most) }, () => character(random, name)).join('');
 
-/** One text of the kind that is the `at`-th by turns. `added`: spellings of tokens that stand in some of them. */
+/** Text number `at`; its kind rotates. `added`: spellings of added tokens that some texts contain. */
 function make(random, at, added) {
   const between = () => random.pick([' ', ' ', ' ', '', '\n', '  ', '. ', ', ', '\t']);
   const join = (count, part) => Array.from({ length: count }, part).join('');
@@ -113,7 +113,7 @@ function make(random, at, added) {
     case 6: return join(1 + random.below(12), () => character(random, random.pick(NAMES)));
     case 7: return join(1 + random.below(6), () => random.pick([random.pick(EMOJI), word(random, 'newest', 2), word(random, 'unassigned', 2)]) + random.pick(['', ' ', ' ', 'a', '\n']));
     case 8: return join(1 + random.below(5), () => random.pick(SENTENCES).split(' ').slice(random.below(4), 2 + random.below(6)).join(' ') + between());
-    default:   // spellings of added tokens, whole and cut, amid text
+    default:   // spellings of added tokens, complete and truncated, within text
       return join(1 + random.below(6), () => {
         const spelling = added.length > 0 ? random.pick(added) : '<|x|>';
         return random.pick([spelling, spelling, spelling.slice(random.below(spelling.length)), word(random, 'ascii', 4), word(random, random.pick(NAMES), 4), random.pick(SENTENCES).slice(0, 12)]) + random.pick(['', '', ' ', '\n', '  ']);
@@ -121,7 +121,7 @@ function make(random, at, added) {
   }
 }
 
-/** `count` different texts, none with half a surrogate pair. */
+/** `count` different texts without unpaired surrogates. */
 export function texts(count, added = [], seed = 1) {
   const random = randomOf(seed);
   const found = new Set(['', ' ', '\n', 'a', ...SENTENCES, ...SNIPPETS, ...EMOJI]);
