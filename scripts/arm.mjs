@@ -1,20 +1,21 @@
-// npm run test:arm [executable...]: cross-compiles the native tests for 64-bit ARM and runs them under QEMU: on a
-// processor that has everything, and some of the backend's on one without the matrix product and on one without
-// the dot product, which must run plain kernels. Emulation says whether results are right, nothing about speed.
+// npm run test:arm [executable...]: cross-compiles the native tests for 64-bit ARM and runs them under QEMU. All of them
+// run on a processor with all extensions. Some backend tests also run on a processor without the matrix-product
+// instructions, and on one without the dot product, which must use the portable kernels. Emulation verifies results;
+// it says nothing about speed.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { dropStaleBuild, missingTools, parallel, root, run, say, SetupError, sh, which } from './setup.mjs';
 
 const kCompiler = 'aarch64-linux-gnu-g++';
 const kEmulator = ['qemu-aarch64-static', 'qemu-aarch64'].find((name) => which(name));
-const kLimitMs = 3_600_000; // of one executable; thirty times slower than without is usual, and the golden files may be many
+const kLimitMs = 3_600_000; // per executable: emulation is about thirty times slower, and there may be many golden files
 
-// What the engine must find on each processor.
+// The instruction set that the engine must detect on each processor.
 const kBest = { max: 'neon_i8mm', 'cortex-a76': 'neon', 'cortex-a72': 'plain' };
 
-// What runs on which processor, with the filters of the tests' names; [''] is all of them.
-// Of the model's those that compute what nothing else does; of the engine's few: they wait 20 seconds for it at
-// most, which is little here.
+// Executables by processor, with filters on test names; [''] runs all tests. tests_model runs only tests with unique
+// coverage. tests_engine runs few, because its tests wait for the engine for at most 20 seconds, which is too short
+// under emulation for most of them.
 const kRuns = [
   { cpu: 'max', name: 'tests_base', filters: [''] },
   { cpu: 'max', name: 'tests_gguf', filters: [''] },
@@ -34,7 +35,7 @@ const kRuns = [
   { cpu: 'cortex-a72', name: 'tests_backend', filters: ['isa_', 'backend_', 'quantize_'] },
 ];
 
-/** What is missing on this machine, as a sentence, or null. */
+/** A sentence that names the missing tools, or null. */
 function missing() {
   const tools = missingTools();
   if (tools !== null) return tools;
@@ -54,7 +55,9 @@ await run(async () => {
   const runs = kRuns.filter(({ name }) => names.length === 0 || names.includes(name));
   const unknown = names.find((name) => !kRuns.some((one) => one.name === name));
   if (unknown !== undefined)
-    throw new SetupError(`test:arm: "${unknown}" is none of ${[...new Set(kRuns.map(({ name }) => name))].join(', ')}`);
+    throw new SetupError(
+      `test:arm: unknown executable "${unknown}"; expected one of ${[...new Set(kRuns.map(({ name }) => name))].join(', ')}`,
+    );
 
   const build = join(root, 'build', 'arm64');
   dropStaleBuild(build);
@@ -84,7 +87,7 @@ await run(async () => {
       const what = [cpu, name, filter].join(' ').trimEnd();
       say(what);
       const began = Date.now();
-      // In the build folder: where compilers write paths relative to it, that is where they lead from.
+      // Run in the build folder: some compilers embed paths relative to it.
       const { status, signal } = spawnSync(
         kEmulator,
         ['-cpu', cpu, join(build, name), ...(filter === '' ? [] : [filter])],

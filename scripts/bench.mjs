@@ -6,7 +6,7 @@ import { buildNative, buildTypeScript, ensurePackages, root, run } from './setup
 await run(
   async () => {
     ensurePackages();
-    // That of the GPU builds what it measures by itself, with no addon.
+    // The GPU benchmark builds its own executable and needs no addon.
     if (process.argv[2] !== 'gpu')
       await buildNative({ bench: ['grammar', 'upstream'].includes(process.argv[2]) ? process.argv[2] : null });
     await buildTypeScript({ tests: true });

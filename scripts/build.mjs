@@ -1,5 +1,5 @@
-// npm run build [native | ts | web] [tests]: the addon, dist/, the dashboard's page, or without a word all; with
-// `tests` also what is tested and measured.
+// npm run build [native | ts | web] [tests]: builds the addon, dist/, or the dashboard's page; all three without an
+// argument. With `tests` also the tests and benchmarks.
 import { buildNative, buildTypeScript, buildWeb, ensurePackages, ensureTools, run, SetupError } from './setup.mjs';
 
 const words = process.argv.slice(2);
@@ -7,7 +7,7 @@ const words = process.argv.slice(2);
 await run(async () => {
   for (const word of words) {
     if (!['native', 'ts', 'web', 'tests'].includes(word))
-      throw new SetupError(`build: "${word}" is none of native, ts, web, tests`);
+      throw new SetupError(`build: unknown argument "${word}"; expected native, ts, web or tests`);
   }
   const tests = words.includes('tests');
   const all = !['native', 'ts', 'web'].some((word) => words.includes(word));

@@ -1,6 +1,6 @@
-// cmake-js over native/CMakeLists.txt: configures build/native when needed and builds the targets named.
-// The addon uses Node-API only, whose headers come with the npm package node-api-headers: nothing is
-// downloaded, and the addon built by one Node version runs in all of them.
+// Runs cmake-js on native/CMakeLists.txt: configures build/native when needed and builds the named targets. The addon
+// uses only Node-API, whose headers come from the npm package node-api-headers. Nothing is downloaded, and an addon
+// built with one Node version runs in all of them.
 import cmakeJs from 'cmake-js';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { parallel, root, run, SetupError, which } from './setup.mjs';
 
 const targets = process.argv.slice(2);
 
-// The CUDA backend takes minutes: built where a GPU is (native/CMakeLists.txt looks), or where it is asked for.
+// The CUDA backend takes minutes to build. It is built if a GPU is present (native/CMakeLists.txt checks) or on request.
 const asksForCuda = process.env.MONOLITH_BUILD_CUDA === '1';
 const cache = join(root, 'build', 'native', 'CMakeCache.txt');
 const isStale = asksForCuda && existsSync(cache) && !/^MONOLITH_CUDA:[A-Z]+=ON$/m.test(readFileSync(cache, 'utf8'));
@@ -18,7 +18,7 @@ await run(async () => {
     directory: join(root, 'native'),
     out: join(root, 'build', 'native'),
     isNodeApi: true,
-    noLog: true, // it would print each command it runs
+    noLog: true, // otherwise cmake-js prints each command that it runs
     generator: which('ninja') ? 'Ninja' : 'Unix Makefiles',
     parallel: String(parallel),
     cMakeOptions: {

@@ -1,10 +1,10 @@
-// npm run coverage [-- FOLDER...] [--tests PREFIX,...] [--lines]: which branches of a folder of src/ or of native/engine its
-// tests take, file by file. Without a folder: native/engine, src/admission, src/storage, src/accounts. `--lines`
-// lists the lines on which branches are left out.
+// npm run coverage [-- FOLDER...] [--tests PREFIX,...] [--lines]: prints which branches of a folder of src/ or
+// native/engine its tests take, file by file. Default folders: native/engine, src/admission, src/storage,
+// src/accounts. `--lines` lists the lines whose branches are not all taken.
 //
-// TypeScript by V8's own counts, of the tests in the folder of test/ that has the same name, or of `--tests`, beginnings of
-// paths below test/. What a process counted that was killed is lost. C++ by gcov of tests_engine, for which every file of the
-// folder is compiled again: about five minutes of one core for the whole engine.
+// TypeScript is measured with V8's counts, over the tests in the folder of test/ with the same name, or over those that
+// `--tests` names by path prefixes below test/. The counts of a killed process are lost. C++ is measured with gcov over
+// tests_engine. Every file of the folder is compiled again for it: about five minutes of one core for the whole engine.
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -24,7 +24,7 @@ await run(async () => {
   const folders = positionals.length > 0 ? positionals.map((folder) => folder.replace(/\/+$/, '')) : kFolders;
   for (const folder of folders) {
     if (!/^(src|native\/engine)(\/|$)/.test(folder) || !existsSync(join(root, folder)))
-      throw new SetupError(`coverage: ${folder} is no folder of src/ or native/engine`);
+      throw new SetupError(`coverage: ${folder} is not a folder of src/ or native/engine`);
   }
   if (folders.some((folder) => folder.startsWith('src'))) await buildTypeScript({ tests: true });
   for (const folder of folders)
@@ -42,7 +42,7 @@ async function ofScripts(folder, wanted) {
     .filter((name) => name.endsWith('.test.js') && prefixes.some((prefix) => name.startsWith(prefix)))
     .sort();
   if (tests.length === 0)
-    throw new SetupError(`coverage: no test is in ${prefixes.join(' or ')}: name some with --tests`);
+    throw new SetupError(`coverage: no tests found in ${prefixes.join(' or ')}; name others with --tests`);
   const counts = join(root, 'build', 'coverage', folder.replaceAll('/', '-'));
   rmSync(counts, { recursive: true, force: true });
   mkdirSync(counts, { recursive: true });
@@ -53,7 +53,7 @@ async function ofScripts(folder, wanted) {
   return scriptBranches(folder, counts);
 }
 
-/** `files`: of each its name, how many branches there are and were taken, and the lines with others. */
+/** `files`: name, number of branches taken and in total, and the lines with untaken branches. */
 function print(folder, files, withLines) {
   const line = (name, taken, all) =>
     `${name.padEnd(58)} ${String(taken).padStart(5)} of ${String(all).padStart(5)}  ${(all === 0 ? 100 : (100 * taken) / all).toFixed(1).padStart(5)} %`;

@@ -1,5 +1,5 @@
-// npm run docs:settings: writes what is generated from the declared settings: docs/reference/settings.md, and the short
-// table between the README's two markers.
+// npm run docs:settings: generates docs/reference/settings.md, and the short table between the two markers in the
+// README, from the declared settings.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { settingsMarkdown, settingsSummary } from '../dist/config/help.js';

@@ -1,6 +1,6 @@
-// npm run faults:processes -- [--rounds N] [--seed N] [--file PATH]: three processes, a PostgreSQL and a Redis under faults of
-// one seed, and all that must be true of what was answered checked (docs/internals/simulation.md). A history that fails is written to
-// PATH, build/rounds-SEED.jsonl by default. Some seconds a round.
+// npm run faults:processes -- [--rounds N] [--seed N] [--file PATH]: runs three servers, a PostgreSQL and a Redis under
+// seeded faults, and checks the history of responses against the rules in docs/internals/simulation.md. A failing
+// history is written to PATH (default build/rounds-SEED.jsonl). A round takes a few seconds.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { buildNative, buildTypeScript, ensurePackages, root, run } from './setup.mjs';

@@ -1,7 +1,10 @@
-// npm run fuzz -- --list | TARGET [--seconds N] [--core-seconds N] [--seed N] [--run FILE] [--minimize] [--postgres] [--no-build]: fuzzes one target until the
-// time is over or something is found. --all [--core-hours N] [--seconds N] [--seed N] [--jobs N]: every target in turn (scripts/fuzz/all.mjs).
-// Those of the engine are libFuzzer's, under AddressSanitizer and UndefinedBehaviorSanitizer, built here in build/fuzz (clang and its
-// runtime: Debian's libclang-rt-14-dev); those of TypeScript run in Node (scripts/fuzz); `server` and `dashboard` are asked over HTTP. See docs/internals/fuzzing.md.
+// npm run fuzz -- --list | TARGET [--seconds N] [--core-seconds N] [--seed N] [--run FILE] [--minimize] [--postgres]
+// [--no-build]: fuzzes one target until the time is over or a find ends the run.
+// npm run fuzz -- --all [--core-hours N] [--seconds N] [--seed N] [--jobs N]: every target in turn (scripts/fuzz/all.mjs).
+//
+// The engine's targets use libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, built in build/fuzz with clang
+// and its runtime (Debian's libclang-rt-14-dev). The TypeScript targets run in Node (scripts/fuzz). `server` and
+// `dashboard` send requests over HTTP. See docs/internals/fuzzing.md.
 import { spawnSync } from 'node:child_process';
 import {
   existsSync,
@@ -31,7 +34,7 @@ import {
 const MOST_CORPUS_BYTES = 60_000;
 const WHOLE = {
   server: 'the whole server, over HTTP',
-  dashboard: "its dashboard and operators' API, by people who are signed in",
+  dashboard: 'its dashboard and operator APIs, with signed-in users',
 };
 const build = join(root, 'build', 'fuzz');
 const to = (part) => join(build, part);
@@ -68,20 +71,23 @@ await run(async () => {
   });
   for (const number of ['seconds', 'core-seconds', 'core-hours', 'jobs', 'seed'])
     if (values[number] !== undefined && !(Number(values[number]) >= 0))
-      throw new SetupError(`--${number} is a number.`);
+      throw new SetupError(`--${number} must be a number.`);
   ensurePackages();
   const whole = Object.hasOwn(WHOLE, name ?? '');
-  if (values.postgres && !whole) throw new SetupError(`--postgres is for ${Object.keys(WHOLE).join(' and ')}.`);
+  if (values.postgres && !whole)
+    throw new SetupError(`--postgres applies only to ${Object.keys(WHOLE).join(' and ')}.`);
   if (name !== undefined && name in native && !values.list) {
     if (values['core-seconds'] !== undefined)
-      throw new SetupError('--core-seconds is for the TypeScript targets; libFuzzer counts --seconds of the clock.');
+      throw new SetupError(
+        '--core-seconds applies only to TypeScript targets; libFuzzer uses --seconds of wall-clock time.',
+      );
     return fuzzNative(name, values);
   }
   if (!values['no-build']) await buildTypeScript({ tests: true });
   if (whole) {
     if (values['core-seconds'] !== undefined || values.minimize)
       throw new SetupError(
-        `The target ${name} takes --seconds of the clock, --seed and --run; it has no corpus to minimize.`,
+        `The target ${name} accepts --seconds (wall-clock time), --seed and --run; it has no corpus to minimize.`,
       );
     if (!values['no-build']) await buildAddon();
     return inNode(`${name}.mjs`);
@@ -108,7 +114,7 @@ await run(async () => {
     for (const [one, what] of Object.entries(WHOLE)) console.log(`${one.padEnd(16)}${what}`);
     return;
   }
-  if (!(name in targets)) throw new SetupError(`There is no fuzz target ${name}; --list tells which there are.`);
+  if (!(name in targets)) throw new SetupError(`Unknown fuzz target ${name}; --list prints the targets.`);
   inNode('fuzz-node.mjs');
 });
 
@@ -122,7 +128,7 @@ function inNode(script) {
   process.exitCode = status ?? 1;
 }
 
-/** The executables of these targets, and what writes the seeds of those whose inputs nobody writes by hand. */
+/** Builds the executables of these targets, and the generator of seeds for targets whose inputs are not written by hand. */
 async function buildNative(names) {
   if (!which('clang++'))
     throw new SetupError("The engine's fuzz targets need clang and its runtime (Debian: clang, libclang-rt-14-dev).");
@@ -181,11 +187,11 @@ async function fuzzNative(name, { seconds, seed, run: file, minimize, 'no-build'
     const merged = to(join('merged', name));
     rmSync(merged, { recursive: true, force: true });
     mkdirSync(merged, { recursive: true });
-    // By branches alone: what differs only in how often would be many times as much.
+    // By branches alone: with hit counts the corpus would be many times as large.
     if (fuzzer(['-merge=1', '-use_counters=0', merged, committed, working, ...seeds]) !== 0)
       throw new SetupError('The corpora could not be merged.');
     let bytes = 0;
-    const kept = new Set(readdirSync(committed).filter((one) => !/^[0-9a-f]{40}$/.test(one))); // what has a name stays
+    const kept = new Set(readdirSync(committed).filter((one) => !/^[0-9a-f]{40}$/.test(one))); // named inputs are kept
     for (const one of kept) bytes += statSync(join(committed, one)).size;
     const chosen = readdirSync(merged)
       .map((one) => ({ one, size: statSync(join(merged, one)).size }))
@@ -196,7 +202,7 @@ async function fuzzNative(name, { seconds, seed, run: file, minimize, 'no-build'
     console.log(`${name}: ${readdirSync(committed).length} inputs`);
     return;
   }
-  // The words that the room's sources compare with.
+  // The dictionary: words that the sources of the tested folder compare with.
   const words = new Set();
   for (const folder of {
     gguf: ['formats/gguf'],

@@ -1,13 +1,13 @@
 #!/bin/sh
-# All that a machine with an NVIDIA GPU is wanted for, in one command that needs no Node: builds with cmake and ninja or
-# make, runs the native tests on the GPU, once more under compute-sanitizer if it is there, and the bench.
+# Builds, tests and benchmarks the CUDA backend on a machine with an NVIDIA GPU, without Node: builds with cmake and
+# ninja or make, runs the native tests on the GPU, again under compute-sanitizer if it is installed, and the benchmark.
 #
 #   scripts/gpu.sh [build] [tests] [sanitize] [bench] [-- options of gpu_bench]
 #
-# Without a word all of them, in this order. A step that fails does not keep the next from running; the exit code is 1
-# if any failed. MONOLITH_OUT: where gpu.json and the logs go (build/gpu/out). MONOLITH_GPU_BUILD: where it is built.
-# MONOLITH_BUILD_SECONDS: how long one call builds (3000). What is built then is kept: called again, it goes on from there,
-# and the exit code is 75 until nothing is left.
+# Without arguments all steps run, in this order. The next step runs even if one fails; the exit code is 1 if any failed.
+# MONOLITH_OUT: folder for gpu.json and the logs (default build/gpu/out). MONOLITH_GPU_BUILD: build folder.
+# MONOLITH_BUILD_SECONDS: time limit of the build per call (default 3000). An unfinished build exits with status 75, and
+# the next call continues it.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${MONOLITH_GPU_BUILD:-$root/build/gpu}
@@ -17,7 +17,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     build | tests | sanitize | bench) steps="$steps $1"; shift ;;
     --) shift; break ;;
-    *) echo "gpu.sh: \"$1\" is none of build, tests, sanitize, bench" >&2; exit 2 ;;
+    *) echo "gpu.sh: unknown argument \"$1\"; expected build, tests, sanitize or bench" >&2; exit 2 ;;
   esac
 done
 [ -n "$steps" ] || steps='build tests sanitize bench'
@@ -26,21 +26,21 @@ failed=0
 
 say() { echo "gpu.sh: $*" >&2; }
 
-# run LOG SECONDS COMMAND...: its output is shown and kept; true if it ended well in time.
+# run LOG SECONDS COMMAND...: shows and saves the command's output; succeeds if the command succeeds within the time limit.
 run() {
   log=$out/$1; limit=$2; shift 2
   { timeout "$limit" "$@" 2>&1; echo $? >"$log.code"; } | tee "$log" >&2
   code=$(cat "$log.code"); rm -f "$log.code"
-  [ "$code" = 0 ] || say "$(basename "$log") ended with $code (124: it was stopped after $limit s)"
+  [ "$code" = 0 ] || say "$(basename "$log") exited with $code (124: stopped after $limit s)"
   [ "$code" = 0 ]
 }
 
 began=$(date +%s)
 
-# Before minutes of building: is there anything at all that looks like a GPU?
+# Check for a GPU before minutes of building.
 if [ "$steps" != ' build' ] && ! ls /dev/nvidia* >/dev/null 2>&1 && ! [ -e /dev/dxg ] &&
   ! command -v nvidia-smi >/dev/null && ! ldconfig -p 2>/dev/null | grep -q 'libcuda\.so'; then
-  say 'no NVIDIA GPU and no driver on this machine: nothing to measure (scripts/gpu.sh build works without)'
+  say 'no NVIDIA GPU or driver found; only "scripts/gpu.sh build" works without one'
   exit 1
 fi
 
@@ -56,33 +56,33 @@ for step in $steps; do
           --target gpu_bench tests_gpu tests_engine_gpu ||
         {
           [ "$code" != 124 ] ||
-            { say "not finished ($(grep -o '^\[ *[0-9/%]*\]' "$out/build.log" | tail -n 1) of this call): call it again"; exit 75; }
-          say 'the build failed: without nvcc there are no such targets'
+            { say "build not finished ($(grep -o '^\[ *[0-9/%]*\]' "$out/build.log" | tail -n 1) in this call); run it again to continue"; exit 75; }
+          say 'the build failed; these targets need nvcc'
           exit 1
         }
       ;;
     tests)
       run tests_gpu.log 200 "$build/tests_gpu" || failed=1
-      # All skipped: there is no GPU that it could use, and that is no success here.
+      # If all tests were skipped, no usable GPU was found. That is a failure here.
       if grep -q '# SKIP' "$out/tests_gpu.log" && ! grep '^ok ' "$out/tests_gpu.log" | grep -qv '# SKIP'; then
-        say "nothing was tested $(grep -m 1 -o '# SKIP .*' "$out/tests_gpu.log")"
+        say "all tests were skipped $(grep -m 1 -o '# SKIP .*' "$out/tests_gpu.log")"
         exit 1
       fi
-      # Whole models: skipped without the golden vectors.
+      # Tests of whole models are skipped without the golden vectors.
       run tests_engine_gpu.log 200 "$build/tests_engine_gpu" || failed=1
       ;;
     sanitize)
       sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
       if [ -x "$sanitizer" ]; then
-        # As far as they get in the time: both are slow, and being stopped is no failure.
+        # Both tools are slow: run them up to the time limit, which is not a failure.
         run memcheck.log 120 "$sanitizer" --tool memcheck --error-exitcode 3 "$build/tests_gpu" || [ "$code" = 124 ] || failed=1
         run racecheck.log 60 "$sanitizer" --tool racecheck --error-exitcode 3 "$build/tests_gpu" || [ "$code" = 124 ] || failed=1
       else
-        say 'compute-sanitizer is not here: not run'
+        say 'compute-sanitizer is not installed; skipped'
       fi
       ;;
     bench)
-      # JSON apart from the lines that say how it goes.
+      # JSON goes to a file, progress lines to the log.
       JSON=$out/gpu.json run gpu_bench.log 330 sh -c 'exec "$@" >"$JSON"' sh "$build/gpu_bench" --seconds 220 "$@" || failed=1
       ;;
   esac

@@ -1,5 +1,6 @@
-// npm run kills -- [--rounds N] [--seed N] [--first N] [--ready-ms N]: a real server under load, killed with kill -9 at random
-// moments, started again and checked: see docs/internals/simulation.md. Two to three seconds of a processor a round.
+// npm run kills -- [--rounds N] [--seed N] [--first N] [--ready-ms N]: kills a real server under load with kill -9 at
+// random moments, restarts it and checks its data. See docs/internals/simulation.md. A round takes two to three seconds
+// of CPU time.
 import { copyFileSync, mkdirSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -17,12 +18,12 @@ await run(async () => {
 });
 
 /**
- * The modules of dist/ in a few files. Most of what a start costs is to find, read and link a thousand modules, in three
- * threads; so it costs half. Native packages, and what is loaded by its path, stay where they are.
+ * Bundles the modules of dist/ into a few files, which halves the time of a start: most of it is spent finding, reading
+ * and linking a thousand modules in three threads. Native packages, and modules loaded by path, are not bundled.
  */
 async function bundled() {
   const page = createRequire(join(root, 'src', 'dashboard', 'web', 'package.json'));
-  const { rolldown } = await import(pathToFileURL(createRequire(page.resolve('vite')).resolve('rolldown')).href); // what the page is built with
+  const { rolldown } = await import(pathToFileURL(createRequire(page.resolve('vite')).resolve('rolldown')).href); // Vite's bundler
   const folder = join(root, 'build', 'kills');
   const dist = join(folder, 'dist');
   const entries = ['main', 'server/workers/worker', 'storage/lmdb/database-work', 'bench/tune/child'];
@@ -39,7 +40,8 @@ async function bundled() {
     format: 'esm',
     entryFileNames: '[name].js',
     chunkFileNames: 'server/workers/[name]-[hash].js',
-  }); // beside worker.js
-  for (const place of [folder, dist]) copyFileSync(join(root, 'package.json'), join(place, 'package.json')); // whose version is read
+  }); // in the folder of worker.js
+  // The server reads its version from it.
+  for (const place of [folder, dist]) copyFileSync(join(root, 'package.json'), join(place, 'package.json'));
   return join(dist, 'main.js');
 }

@@ -1,12 +1,12 @@
-// npm run mutants -- FOLDER [--sample N] [--seed N] [--tests all | PREFIX,...] [--json FILE] [--again FILE] [--fresh]: how many
-// small faults in a folder of src/ the tests find. Each mutant is one changed place (mutants/operators.mjs), compiled alone
-// and put into a copy of dist/; the tests that reach its line run, the quickest first, until one fails. What survives is
-// listed to be read: it is a missing test, or a change that makes no difference.
+// npm run mutants -- FOLDER [--sample N] [--seed N] [--tests all | PREFIX,...] [--json FILE] [--again FILE] [--fresh]:
+// reports how many small faults in a folder of src/ the tests find. Each mutant is one changed place
+// (mutants/operators.mjs), compiled alone and placed into a copy of dist/. The tests that reach its line run, the fastest
+// first, until one fails. Survivors are listed for review: each is a missing test, or a change that makes no difference.
 //
-// Tried are the tests of the folder of test/ that has the same name; `--tests` names others, beginnings of paths below test/.
-// `--again` tries once more what survived in a run that `--json` has kept: whether new tests find it.
+// By default the tests in the folder of test/ with the same name run; `--tests` names others by path prefixes below test/.
+// `--again` reruns the survivors of a run that was saved with `--json`, to check whether new tests find them.
 //
-// A folder of native/engine is done the same way with its native tests and the simulation (mutants/native.mjs).
+// Folders of native/engine use the native tests and the simulation (mutants/native.mjs).
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -20,9 +20,9 @@ import { runTest } from './mutants/run-test.mjs';
 import { makeSandbox, sandbox } from './mutants/sandbox.mjs';
 
 const kTestLimitMs = 120_000;
-/** A test that takes as long may fail of slowness alone: then it has to fail twice. */
+/** A test that takes longer may time out on a busy machine, so it has to fail twice. */
 const kSlowMs = 3_000;
-/** Of `--tests all`, not worth their time for a mutant: pages in a browser, builds, the engine's own. */
+/** Excluded from `--tests all` because they take too long: browser tests, builds, native tests. */
 const kLeftOut = ['web/', 'native/', 'repo-checks/', 'addon/', 'bench/'];
 
 await run(async () => {
@@ -40,7 +40,7 @@ await run(async () => {
   const [folder] = positionals;
   if (folder === undefined || positionals.length > 1 || !existsSync(join(root, folder)))
     throw new SetupError(
-      'mutants: name one folder or file of src/ or native/engine, e.g. npm run mutants -- src/admission',
+      'mutants: expected one folder or file of src/ or native/engine, e.g. npm run mutants -- src/admission',
     );
   const sample = whole(values.sample, '--sample');
   const seed = whole(values.seed, '--seed');
@@ -55,7 +55,7 @@ await run(async () => {
 });
 
 async function scriptMutants(folder, { pick, keep, tests, fresh }) {
-  if (!folder.startsWith('src/')) throw new SetupError(`mutants: ${folder} is neither in src/ nor in native/engine`);
+  if (!folder.startsWith('src/')) throw new SetupError(`mutants: ${folder} must be in src/ or native/engine`);
   await buildTypeScript({ tests: true });
   makeSandbox();
   const all = sourcesIn(folder).flatMap((source) => {
@@ -71,7 +71,7 @@ async function scriptMutants(folder, { pick, keep, tests, fresh }) {
     }));
   });
   const picked = pick(all);
-  say(`${all.length} mutants, ${picked.length} of them tried`);
+  say(`${all.length} mutants, testing ${picked.length}`);
   const reaching = await coverageMap(folder, testsFor(folder, tests), fresh);
   const results = [];
   for (const [at, { source, text, mutant, line, what, code }] of picked.entries()) {
@@ -102,18 +102,18 @@ async function survives(test, ms) {
   return (first.timedOut || ms > kSlowMs) && (await runTest(test, { limitMs })).passed;
 }
 
-/** @param {string | undefined} wanted of `--tests` */
+/** @param {string | undefined} wanted value of `--tests` */
 function testsFor(folder, wanted) {
   const all = filesIn(join(sandbox, 'build', 'test'), '.test.js');
   if (wanted === 'all') return all.filter((test) => !kLeftOut.some((left) => test.startsWith(left)));
   const prefixes = wanted?.split(',') ?? [`${folder.split('/')[1]}/`];
   const some = all.filter((test) => prefixes.some((prefix) => test.startsWith(prefix)));
   if (some.length === 0)
-    throw new SetupError(`mutants: no test is in ${prefixes.join(' or ')}: name some with --tests`);
+    throw new SetupError(`mutants: no tests found in ${prefixes.join(' or ')}; name others with --tests`);
   return some;
 }
 
-/** Of every test: how long it takes, and what lines of the folder it reaches. Kept until the compiled code or the test changes. */
+/** For every test: its duration, and the lines of the folder that it reaches. Cached until the compiled code or the test changes. */
 async function coverageMap(folder, tests, fresh) {
   const store = join(root, 'build', 'mutants', `coverage-${folder.replaceAll('/', '-')}.json`);
   const dist = hashOf(filesIn(join(sandbox, 'dist'), '.js').map((file) => join(sandbox, 'dist', file)));
@@ -133,8 +133,10 @@ async function coverageMap(folder, tests, fresh) {
     let { passed, ms, lines } = await measured();
     if (!passed) ({ passed, ms, lines } = await measured()); // the machine may have been busy
     known[test] = { hash, ms, passed, lines };
-    say(`${at + 1}/${tests.length} ${test} ${(ms / 1000).toFixed(1)} s${passed ? '' : '  FAILS BY ITSELF: left out'}`);
-    if (!passed) known[test].hash = ''; // it is asked again
+    say(
+      `${at + 1}/${tests.length} ${test} ${(ms / 1000).toFixed(1)} s${passed ? '' : '  FAILS WITHOUT A MUTANT: skipped'}`,
+    );
+    if (!passed) known[test].hash = ''; // measured again next time
     mkdirSync(join(root, 'build', 'mutants'), { recursive: true });
     writeFileSync(store, JSON.stringify(all));
   }
@@ -162,6 +164,6 @@ function sourcesIn(folder) {
 function whole(text, flag) {
   const number = Number(text);
   if (!Number.isSafeInteger(number) || number < 1)
-    throw new SetupError(`mutants: ${flag} must be a whole number from 1 on, not "${text}"`);
+    throw new SetupError(`mutants: ${flag} must be a positive integer (got "${text}")`);
   return number;
 }

@@ -1,10 +1,11 @@
-// npm run package [-- as-built] [-- cuda] [-- folder=PATH]: makes the npm packages, as folders and tarballs, in build/package:
+// npm run package [-- as-built] [-- unpacked] [-- cuda] [-- folder=PATH]: builds the npm packages, as folders and
+// tarballs, in build/package:
 //
-//   monolith-server                     everything but the engine: compiled TypeScript, page, models, HTTP library, sources to build from
-//   monolith-server-linux-<cpu>         the engine of this machine's kind: one file for all versions of Node (Node-API)
-//   monolith-server-linux-<cpu>-cuda    with `cuda`: the engine with the CUDA backend, for who asks for it
+//   monolith-server                     everything except the engine: compiled TypeScript, page, models, HTTP library, C++ sources
+//   monolith-server-linux-<cpu>         the engine for this machine's processor type: one file for all Node versions (Node-API)
+//   monolith-server-linux-<cpu>-cuda    with `cuda`: the engine with the CUDA backend, an optional package
 //
-// None has an install script. `as-built` packs what is built, `unpacked` makes the folders only.
+// No package has an install script. `as-built` packs the existing build, `unpacked` creates the folders only.
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -24,7 +25,7 @@ import {
 
 const kName = 'monolith-server';
 const kProcessors = ['x64', 'arm64'];
-// Of packages: not needed where there is no checkout, or brought along in `prebuilt`.
+// Dependencies that are not needed outside a checkout, or that are included in `prebuilt`.
 const kNotShipped = ['cmake-js', 'uWebSockets.js'];
 const kScripts = ['setup.mjs', 'progress.mjs', 'packaging/command.mjs'];
 const kModels = /^(catalog\.json|README\.md|.*\.(gguf|jinja))$/;
@@ -64,14 +65,14 @@ async function mainPackage() {
   for (const name of readdirSync(join(root, 'models')).filter((name) => kModels.test(name))) copy(join('models', name));
   for (const name of kScripts) copy(join('scripts', name));
   for (const name of ['THIRD-PARTY-NOTICES.md', 'docs']) copy(name, (path) => !path.startsWith('docs/images'));
-  // The HTTP library, changed already (docs/reference/security.md): a package may lie where nobody can write.
+  // The HTTP library, already patched (docs/reference/security.md): an installed package may be read-only.
   const { changedBinary } = await import(pathToFileURL(join(root, 'dist', 'http', 'uws.js')).href);
   const library = dirname(createRequire(import.meta.url).resolve('uWebSockets.js'));
   mkdirSync(join(folder, 'prebuilt'));
   const binaries = readdirSync(library).filter((name) => /^uws_linux_(x64|arm64)_\d+\.node$/.test(name));
   for (const name of binaries) {
     const { content, changed } = changedBinary(readFileSync(join(library, name)));
-    if (!changed) throw new SetupError(`package: ${name} is not laid out as src/http/uws-pages.ts says`);
+    if (!changed) throw new SetupError(`package: ${name} does not have the layout that src/http/uws-pages.ts expects`);
     writeFileSync(join(folder, 'prebuilt', name), content, { mode: 0o755 });
   }
   const engines = Object.fromEntries(kProcessors.map((cpu) => [`${kName}-linux-${cpu}`, own.version]));
@@ -95,11 +96,11 @@ async function mainPackage() {
 function platformPackage() {
   const folder = fresh(platform);
   const addon = join(root, 'build', 'Release', 'monolith.node');
-  if (!existsSync(addon)) throw new SetupError('package: the engine is not built: leave "as-built" out');
-  // MONOLITH_CUDA=ON without nvcc builds none.
+  if (!existsSync(addon)) throw new SetupError('package: the engine is not built; run without "as-built"');
+  // MONOLITH_CUDA=ON without nvcc builds no CUDA backend.
   const cache = join(root, 'build', 'native', 'CMakeCache.txt');
   if (has('cuda') && !/^MONOLITH_CUDART:[A-Z]+=\//m.test(existsSync(cache) ? readFileSync(cache, 'utf8') : ''))
-    throw new SetupError('package: there is no nvcc to build the CUDA backend with');
+    throw new SetupError('package: nvcc, which builds the CUDA backend, was not found');
   cpSync(addon, join(folder, 'monolith.node'));
   write(
     folder,
@@ -110,7 +111,7 @@ function platformPackage() {
       cpu: [process.arch],
       main: 'monolith.node',
     },
-    `# ${platform}\n\nThe engine of ${kName}: installed with it where the machine is of this kind${has('cuda') ? ' only if it is asked for' : ''}. Nothing to use by itself.\n`,
+    `# ${platform}\n\nThe engine of ${kName} for this platform${has('cuda') ? ', with the CUDA backend. Install it next to' : ', installed automatically with'} ${kName}. It is not used on its own.\n`,
   );
   return folder;
 }
@@ -127,7 +128,7 @@ function pack(folder) {
 
 await run(async () => {
   if (unknown !== undefined)
-    throw new SetupError(`package: "${unknown}" is none of as-built, unpacked, cuda, folder=PATH`);
+    throw new SetupError(`package: unknown argument "${unknown}"; expected as-built, unpacked, cuda or folder=PATH`);
   if (!has('as-built')) {
     ensureTools();
     ensurePackages();

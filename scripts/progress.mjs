@@ -1,13 +1,13 @@
-// Progress of a build on stderr, from what Ninja and Make print: what is built, how much of it is done, about how
-// long it takes still. On a terminal one line that is written over; elsewhere a line now and then.
+// Shows the progress of a build on stderr, parsed from the output of Ninja and Make: the current target, the percentage
+// and the estimated remaining time. On a terminal it is one line that is overwritten; elsewhere a line every 15 seconds.
 
 // "[12/263] Building CXX object CMakeFiles/x.dir/engine/plan.cc.o"; "[ 12%] Building CXX object …"
 const kStep = /^\[\s*(\d+)(?:\/(\d+)|%)\] (?:Building \S+ object|Linking|nvcc|Generating)\s?(.*)$/;
-const kQuietMs = 15_000; // between two lines where there is no terminal
-const kSpeakAfterMs = 3_000; // what is done sooner needs no progress
+const kQuietMs = 15_000; // between two lines without a terminal
+const kSpeakAfterMs = 3_000; // shorter builds show no estimate
 const kBar = 20;
 
-/** `{ done, total, name }` of a line of a build tool, or null. */
+/** Parses a line of a build tool to `{ done, total, name }`; null if it is not a build step. */
 export function readStep(line) {
   const found = kStep.exec(line);
   if (found === null) return null;
@@ -22,8 +22,8 @@ export function about(seconds) {
 }
 
 /**
- * A reader of lines: returns whether it has taken one. `end` clears the line.
- * `write` and `now` (milliseconds) are given by tests.
+ * Returns a line parser: `line` returns whether the line was a build step, `end` clears the progress line.
+ * Tests replace `write` and `now` (milliseconds).
  */
 export function progress(
   what,
@@ -35,7 +35,7 @@ export function progress(
   } = {},
 ) {
   const began = now();
-  let first = null; // steps done before this run: of an interrupted build Make begins in the middle
+  let first = null; // steps done before this run: Make resumes an interrupted build in the middle
   let spoke = began;
   let shown = false;
   return {
@@ -59,7 +59,7 @@ export function progress(
       }
       return true;
     },
-    /** Before anything else is written, and at the end. */
+    /** Call before writing anything else, and at the end. */
     end() {
       if (shown) write('\r\x1b[K');
       shown = false;

@@ -1,7 +1,7 @@
-// npm run test:sanitize:addon [address | thread] [test...]: builds the addon under AddressSanitizer with
-// UndefinedBehaviorSanitizer and under ThreadSanitizer, and runs end-to-end tests whose servers load it. Node itself is not
-// built so: the sanitizer's runtime is preloaded, and sees the addon's code and what that calls. Tests are files of test/,
-// without their endings; without any, the handful below.
+// npm run test:sanitize:addon [address | thread] [test...]: builds the addon with AddressSanitizer and
+// UndefinedBehaviorSanitizer, and with ThreadSanitizer, and runs end-to-end tests whose servers load it. Node itself is
+// not instrumented: the sanitizer's runtime is preloaded and checks the addon's code and what it calls. Tests are files
+// of test/ without their extension; the default is the list below.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ import {
 } from './setup.mjs';
 
 const kKinds = {
-  // Leaks: V8 ends without giving back what it holds, and takes our handles with it.
+  // No leak detection: V8 exits without freeing its memory, including the addon's handles.
   address: {
     folder: 'asan-addon',
     flags: 'address;undefined',
@@ -47,15 +47,16 @@ const kTests = [
   'e2e/responses-stored',
   'e2e/residency',
 ];
-const kLimitMs = 900_000; // of one test; ten times slower than without is usual
+const kLimitMs = 900_000; // per test; sanitizers usually make it ten times slower
 
 const words = process.argv.slice(2);
 const kinds = Object.keys(kKinds).filter((kind) => words.includes(kind));
 const tests = words.filter((word) => !(word in kKinds));
 
-// What of a log counts. Node, V8, LMDB and libvips are not built so: ThreadSanitizer does not see how they keep their threads apart, and what
-// they do themselves, be it called from here, is theirs; so are pixels that libvips' threads have written before we are given them.
-// AddressSanitizer sees of them what is allocated and copied, and is right about it.
+// Which reports count. Node, V8, LMDB and libvips are not instrumented. ThreadSanitizer does not see their
+// synchronization, so accesses in their own code are ignored, even when called from the addon. So are accesses to pixels
+// that libvips threads wrote before the addon received them. AddressSanitizer intercepts their allocations and copies,
+// and its reports are always valid.
 const kRuntime = /^lib(tsan|stdc\+\+|c|pthread)\.so/;
 const isOurAccess = (stack) =>
   [...stack.matchAll(/^ +#\d+ .*\(([^()+]+)\+0x/gm)]
@@ -67,10 +68,10 @@ const isOurs = (report) =>
     report.split('\n\n').some((part) => !/^ +(Thread|Location)/.test(part) && isOurAccess(part)));
 const reportsIn = (kind, log) => (kind === 'address' ? [log] : log.split(/^={18}$/m).filter(isOurs));
 
-// Compiling takes most of the time of such a run: standard headers once, and little optimized.
+// Compiling takes most of the time of such a run: precompile the standard headers, and optimize little.
 const kQuick = ['-DMONOLITH_QUICK=ON', '-DMONOLITH_CUDA=OFF', '-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1'];
 
-// The runtime needs a quiet address space; newer kernels shuffle more of it than older runtimes stand.
+// Disable address-space randomization: newer kernels randomize more than older sanitizer runtimes support.
 const plainSpace = which('setarch') ? ['setarch', '-R'] : [];
 
 await run(async () => {
@@ -80,7 +81,7 @@ await run(async () => {
   await buildTypeScript({ tests: true });
   const fileOf = (test) => join(root, 'build', 'test', `${test}.test.js`);
   const chosen = tests.length > 0 ? tests : kTests;
-  for (const test of chosen) if (!existsSync(fileOf(test))) throw new SetupError(`there is no test ${test}`); // before what takes long
+  for (const test of chosen) if (!existsSync(fileOf(test))) throw new SetupError(`test not found: ${test}`); // before the long build
   const results = [];
   for (const kind of kinds.length > 0 ? kinds : Object.keys(kKinds)) {
     const { folder, flags, runtime, options } = kKinds[kind];
@@ -104,18 +105,19 @@ await run(async () => {
     );
     await sh('cmake', ['--build', build, '--parallel', String(parallel), '--target', 'monolith'], `building ${kind}`);
     const addon = join(build, 'monolith.node');
-    if (!existsSync(addon)) throw new SetupError(`the build ended well but left no ${addon}`);
+    if (!existsSync(addon)) throw new SetupError(`the build succeeded but produced no ${addon}`);
     const library = execFileSync(process.env.CXX ?? 'c++', [`-print-file-name=${runtime}`], {
       encoding: 'utf8',
     }).trim();
-    if (!library.startsWith('/')) throw new SetupError(`the compiler has no ${runtime} to preload`);
+    if (!library.startsWith('/'))
+      throw new SetupError(`${runtime}, which must be preloaded, was not found in the compiler's libraries`);
     const finds = join(build, 'finds');
     for (const test of chosen) {
       rmSync(finds, { recursive: true, force: true });
       mkdirSync(finds, { recursive: true });
       say(`${kind}: ${test}`);
       const began = Date.now();
-      // env: setarch itself is not to load the runtime.
+      // `env` sets LD_PRELOAD, so that setarch itself does not load the runtime.
       const [command, ...args] = [...plainSpace, 'env', `LD_PRELOAD=${library}`, process.execPath, fileOf(test)];
       const { status, signal } = spawnSync(command, args, {
         cwd: root,
@@ -128,7 +130,7 @@ await run(async () => {
           ...options(join(finds, 'report')),
         },
       });
-      // Reports of servers, whose output tests keep to themselves.
+      // The tests do not print their servers' output, so print the reports here.
       const reports = readdirSync(finds).flatMap((one) => reportsIn(kind, readFileSync(join(finds, one), 'utf8')));
       for (const one of reports) process.stderr.write(`${one}\n`);
       const ended = reports.length > 0 ? `${reports.length} reports` : (signal ?? status);

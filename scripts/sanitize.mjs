@@ -1,5 +1,5 @@
-// npm run test:sanitize [address | thread] [executable...]: builds the native tests under AddressSanitizer
-// with UndefinedBehaviorSanitizer and under ThreadSanitizer, and runs them all.
+// npm run test:sanitize [address | thread] [executable...]: builds the native tests with AddressSanitizer and
+// UndefinedBehaviorSanitizer, and with ThreadSanitizer, and runs them.
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,13 +13,13 @@ const kKinds = {
   },
   thread: { folder: 'tsan', flags: 'thread', env: { TSAN_OPTIONS: 'halt_on_error=1' } },
 };
-const kLimitMs = 900_000; // of one executable; ten times slower than without is usual
+const kLimitMs = 900_000; // per executable; sanitizers usually make it ten times slower
 
 const words = process.argv.slice(2);
 const kinds = Object.keys(kKinds).filter((kind) => words.includes(kind));
 const names = words.filter((word) => !(word in kKinds));
 
-// The runtime needs a quiet address space; newer kernels shuffle more of it than older runtimes stand.
+// Disable address-space randomization: newer kernels randomize more than older sanitizer runtimes support.
 const plainSpace = which('setarch') ? ['setarch', '-R'] : [];
 
 await run(async () => {

@@ -1,6 +1,6 @@
-// What a fresh clone needs before anything of it can run: packages, the addon, the compiled TypeScript.
-// Plain Node, no packages: this runs when node_modules is not there yet. Each step looks first and does
-// nothing on an unchanged tree. All output goes to stderr: stdout belongs to the server.
+// Prepares a fresh clone: installs packages, builds the addon, compiles the TypeScript.
+// Uses only Node's own modules, because it runs before node_modules exists. Each step checks first and does nothing on an
+// unchanged tree. All output goes to stderr, because stdout belongs to the server.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -28,7 +28,7 @@ export { about };
 export const root = fileURLToPath(new URL('..', import.meta.url));
 const at = (...parts) => join(root, ...parts);
 
-/** A failure whose message says all there is to say; printed without a stack. */
+/** A failure whose message is complete; printed without a stack. */
 export class SetupError extends Error {}
 
 export function say(text) {
@@ -36,8 +36,8 @@ export function say(text) {
 }
 
 /**
- * Runs `main`, turning a SetupError, or words that no option is, into a line or two and exit code 1. `--help` prints what the
- * script says of itself at its beginning; with `passesHelp` it is for what `main` runs.
+ * Runs `main`. A SetupError or an unknown option is printed in one or two lines, with exit code 1. `--help` prints the
+ * comment at the beginning of the script; with `passesHelp` it is passed to the program that `main` runs.
  */
 export async function run(main, { passesHelp = false } = {}) {
   const [, script, ...words] = process.argv;
@@ -47,12 +47,12 @@ export async function run(main, { passesHelp = false } = {}) {
   } catch (error) {
     const isWord = String(error?.code).startsWith('ERR_PARSE_ARGS_');
     if (!isWord && !(error instanceof SetupError)) throw error;
-    say(isWord ? `${error.message.split('. ')[0].replace(/\.$/, '')}. --help tells which there are.` : error.message);
+    say(isWord ? `${error.message.split('. ')[0].replace(/\.$/, '')}. --help lists the options.` : error.message);
     process.exitCode = 1;
   }
 }
 
-/** The comment that a script begins with. */
+/** The comment at the beginning of a script. */
 function openingOf(script) {
   const lines = readFileSync(script, 'utf8').split('\n');
   const end = lines.findIndex((line) => !line.startsWith('//'));
@@ -72,22 +72,22 @@ export function which(name) {
       accessSync(path, access.X_OK);
       if (statSync(path).isFile()) return path;
     } catch {
-      // not here
+      // not in this folder
     }
   }
   return null;
 }
 
-// Compilers need up to about 1 GiB each: no more of them than memory carries.
+// A compiler process needs up to about 1 GiB, so memory limits their number.
 export const parallel = Math.max(1, Math.min(availableParallelism(), Math.floor(totalmem() / 2 ** 30)));
 
-// What build tools say when there was nothing to do.
+// Output of build tools that carries no information.
 const kIdle =
   /^(ninja: (no work to do|Entering directory)|\[\s*\d+%\] Built target|(gmake|make)(\[\d+\])?: |Consolidate compiler generated|\[0\/\d+\] Re-checking globbed|\[\d+\/\d+\] Re-checking|-- GLOB mismatch|info (CMD|RUN|TOOL) |\s*$)/;
 
 /**
- * Runs a command with its output on stderr, idle chatter left out, and the steps of a build as progress. Throws
- * SetupError if it fails. A signal that ends this process ends all that the command has started.
+ * Runs a command with its output on stderr, without empty messages of build tools, and with build steps shown as
+ * progress. Throws SetupError if it fails. A signal that ends this process also ends the command's process group.
  */
 export async function sh(command, args, what) {
   const steps = progress(what);
@@ -121,13 +121,13 @@ export async function sh(command, args, what) {
     steps.end();
     stops.forEach((signal) => process.off(signal, stop));
   });
-  if (code !== 0) throw new SetupError(`${what} failed (${command.split('/').at(-1)} ended with ${code}); see above`);
+  if (code !== 0) throw new SetupError(`${what} failed (${command.split('/').at(-1)} exited with ${code}); see above`);
 }
 
-/** Names what is missing before anything is installed or built: with `addon`, what builds it too, where it is not built yet. */
+/** Throws before anything is installed or built if a tool is missing; with `addon` also the build tools, unless the addon is built. */
 export function ensureTools({ addon = true } = {}) {
   const [major] = process.versions.node.split('.').map(Number);
-  if (major < 20) throw new SetupError(`Node 20 to 25 is needed; this is ${process.version}`);
+  if (major < 20) throw new SetupError(`Node 20 to 25 is required (this is ${process.version})`);
   const missing = addon && !existsSync(kAddon) ? missingTools() : null;
   if (missing !== null) throw new SetupError(missing);
 }
@@ -139,10 +139,10 @@ export function ensurePackages() {
   const stamp = at('node_modules', '.monolith-lock');
   const hash = createHash('sha256').update(readFileSync(lock)).digest('hex');
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === hash) return;
-  // Someone may have run npm by hand since the lock last changed: that is as good.
+  // An npm run by hand after the last change of the lock file counts too.
   const current = existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs;
   if (!current) {
-    say('installing packages (npm ci): about a minute, or what the network takes');
+    say('installing packages (npm ci): about a minute, depending on the network');
     const npm = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
       cwd: root,
       stdio: ['ignore', 2, 2],
@@ -155,9 +155,9 @@ export function ensurePackages() {
 
 const kAddon = at('build', 'Release', 'monolith.node');
 const kNativeBuild = at('build', 'native');
-export const kAddonSeconds = 300; // of one core, to compile it from nothing
+export const kAddonSeconds = 300; // CPU time of a full compilation, on one core
 
-/** The build tools that are missing, as a sentence, or null. */
+/** A sentence that names the missing build tools, or null. */
 export function missingTools() {
   const missing = [];
   if (!which('cmake')) missing.push('cmake');
@@ -165,12 +165,12 @@ export function missingTools() {
   if (!which('ninja') && !which('make')) missing.push('ninja-build');
   if (missing.length === 0) return null;
   return (
-    `the engine is C++ and is built on this machine, but ${missing.join(' and ')} ${missing.length > 1 ? 'are' : 'is'} not installed. ` +
+    `building the engine (C++) needs ${missing.join(' and ')}, which ${missing.length > 1 ? 'are' : 'is'} not installed. ` +
     `On Debian or Ubuntu: sudo apt-get install ${missing.join(' ')}`
   );
 }
 
-/** Removes a CMake folder that cannot be used again: half configured, of a moved tree, of a tool that is gone. */
+/** Removes a CMake folder that cannot be reused: partially configured, from a moved tree, or for a tool that no longer exists. */
 export function dropStaleBuild(folder) {
   if (!existsSync(folder)) return;
   const read = (cache, key) => new RegExp(`^${key}:[A-Z]+=(.*)$`, 'm').exec(cache)?.[1] ?? '';
@@ -183,16 +183,16 @@ export function dropStaleBuild(folder) {
       (existsSync(join(folder, 'build.ninja')) || existsSync(join(folder, 'Makefile')));
     if (usable) return;
   } catch {
-    // no cache: nothing worth keeping
+    // no cache: nothing to reuse
   }
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** Builds the addon, with `tests` the native test executables too, and with `bench` that one of bench/native, from one set of libraries. */
+/** Builds the addon; with `tests` also the native tests, and with `bench` also that benchmark of bench/native, from the same libraries. */
 export async function buildNative({ tests = false, bench = null } = {}) {
   const missing = missingTools();
   if (missing !== null) {
-    if (!tests && existsSync(kAddon)) return say(`using the addon built before; ${missing}`);
+    if (!tests && existsSync(kAddon)) return say(`using the existing addon; ${missing}`);
     throw new SetupError(missing);
   }
   dropStaleBuild(kNativeBuild);
@@ -202,10 +202,10 @@ export async function buildNative({ tests = false, bench = null } = {}) {
     );
   const targets = ['monolith', ...(tests ? ['native_tests'] : []), ...(bench === null ? [] : [`${bench}_bench`])];
   await sh(process.execPath, [at('scripts', 'cmake-js.mjs'), ...targets], 'building the engine');
-  if (!existsSync(kAddon)) throw new SetupError('the build ended well but left no build/Release/monolith.node');
+  if (!existsSync(kAddon)) throw new SetupError('the build succeeded but produced no build/Release/monolith.node');
 }
 
-/** Compiles src/, and with `tests` test/ and bench/ too. */
+/** Compiles src/; with `tests` also test/ and bench/. */
 export async function buildTypeScript({ tests = false } = {}) {
   const tsc = at('node_modules', 'typescript', 'bin', 'tsc');
   if (!existsSync(tsc)) {
@@ -234,7 +234,7 @@ function filesUnder(folder) {
     .sort();
 }
 
-// What the page is made of: its sources, how it is built, and the packages.
+// A hash of everything that determines the page: its sources, the build script and the packages.
 function webHash() {
   const hash = createHash('sha256');
   const own = ['index.html', 'package.json', 'tsconfig.json', 'vite.config.ts'].map((name) => join(kWeb, name));
@@ -247,7 +247,7 @@ function webHash() {
   return hash.digest('hex');
 }
 
-// Brotli at its slowest, once: the server only chooses. What does not get smaller is left as it is.
+// Compressed once at the highest Brotli level; the server only selects a file. A version that is not smaller is not written.
 function compressWeb(folder) {
   for (const path of filesUnder(folder)) {
     if (!kCompressible.has(extname(path))) continue;
@@ -262,8 +262,9 @@ function compressWeb(folder) {
 }
 
 /**
- * What the page would be built with instead of a package of its own, as a sentence, or null. npm puts packages that the
- * tests have in another version below src/dashboard/web; without that folder Vite takes the tests', and the page fails where it runs.
+ * A sentence if the page would be built with a wrong package version, or null. Where the tests use another version of a
+ * package, npm installs the page's version below src/dashboard/web. Without that folder Vite would bundle the tests'
+ * version, and the page would fail at runtime.
  */
 export function wrongWebPackage(web = kWeb) {
   const { dependencies } = JSON.parse(readFileSync(join(web, 'package.json'), 'utf8'));
@@ -274,18 +275,18 @@ export function wrongWebPackage(web = kWeb) {
     const found = join(folder, 'node_modules', name, 'package.json');
     const version = existsSync(found) ? JSON.parse(readFileSync(found, 'utf8')).version : 'none';
     if (version !== wanted)
-      return `the page of the dashboard needs ${name} ${wanted}, and ${version} is what it would be built with: src/dashboard/web/node_modules is not whole. Run npm ci`;
+      return `the dashboard's page needs ${name} ${wanted} (found ${version}): src/dashboard/web/node_modules is incomplete. Run npm ci`;
   }
   return null;
 }
 
-/** Builds the dashboard's page into dist/web if its sources have changed; with `check` its types are checked first. */
+/** Builds the dashboard's page into dist/web if its sources have changed; with `check` also checks its types. */
 export async function buildWeb({ check = false } = {}) {
   const vite = at('node_modules', 'vite', 'bin', 'vite.js');
   const tsc = at('node_modules', 'typescript', 'bin', 'tsc');
   if (!existsSync(vite)) {
     if (!existsSync(join(kBuiltWeb, 'index.html')))
-      say('the page of the dashboard is not built: Vite is not installed (npm ci)');
+      say('the dashboard page is not built: Vite is not installed (run npm ci)');
     return;
   }
   const stamp = join(kBuiltWeb, '.sources');
@@ -295,13 +296,13 @@ export async function buildWeb({ check = false } = {}) {
   if (!has(stamp)) {
     const wrong = wrongWebPackage();
     if (wrong !== null) throw new SetupError(wrong);
-    // Beside the built one, which is whole at any time: a server may be starting.
+    // Build into a temporary folder and rename, because a server that is starting may read dist/web.
     const folder = at('dist', `.web-${process.pid}`);
     try {
       await sh(
         process.execPath,
         [vite, 'build', kWeb, '--outDir', folder, '--logLevel', 'warn'],
-        'building the page of the dashboard',
+        'building the dashboard page',
       );
       compressWeb(folder);
       writeFileSync(join(folder, '.sources'), hash);
@@ -312,7 +313,7 @@ export async function buildWeb({ check = false } = {}) {
     }
   }
   if (check && !has(checked)) {
-    await sh(process.execPath, [tsc, '--noEmit', '-p', kWeb], 'checking the types of the page');
+    await sh(process.execPath, [tsc, '--noEmit', '-p', kWeb], 'checking the types of the dashboard page');
     writeFileSync(checked, hash);
   }
 }

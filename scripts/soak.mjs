@@ -1,4 +1,5 @@
-// npm run soak -- [--minutes N] [--seed N]: every endpoint for a long time, and what is left of it: see docs/internals/simulation.md.
+// npm run soak -- [--minutes N] [--seed N] [--rate N]: exercises every endpoint for a long time and checks memory,
+// descriptors and threads. See docs/internals/simulation.md.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { buildNative, buildTypeScript, ensurePackages, root, run } from './setup.mjs';

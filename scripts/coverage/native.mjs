@@ -1,5 +1,6 @@
-// Branches of native/engine from gcov: its files compiled anew with counters and linked before the libraries of the build
-// that is there. What only an exception takes does not count, nor what an assertion leaves out. Blocks: nothing else is done meanwhile.
+// Branch coverage of native/engine with gcov: its files are compiled again with counters and linked before the libraries
+// of the existing build. Branches taken only by exceptions, and those of assertions, do not count. Synchronous: blocks the
+// process.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -9,13 +10,13 @@ import { root, say, SetupError } from '../setup.mjs';
 
 const kOut = join(root, 'build', 'coverage', 'native');
 const kLimitMs = 1_800_000;
-/** Kernels of a processor's own are compiled and tested once for each: they are what backend tests are for. */
+/** Excluded: kernels compiled once per instruction set, which the backend tests cover. */
 const kLeftOut = /_(avx2|avx512|plain)\.cc$/;
 
 export async function nativeBranches(folder) {
   if (!isBuilt('tests_engine'))
     throw new SetupError(
-      'coverage: tests_engine is not built: npm run build:native, then ninja -C build/native tests_engine',
+      'coverage: tests_engine is not built; run npm run build:native, then ninja -C build/native tests_engine',
     );
   const at = join(root, folder);
   const sources = statSync(at).isFile()
@@ -39,7 +40,7 @@ export async function nativeBranches(folder) {
     throw new SetupError('coverage: tests_engine does not link');
   say('running tests_engine');
   const { status } = spawnSync(program, [], { cwd: kOut, stdio: 'ignore', timeout: kLimitMs });
-  if (status !== 0) say(`tests_engine ended with ${status}`);
+  if (status !== 0) say(`tests_engine exited with ${status}`);
   const files = new Map();
   for (const object of objects) {
     spawnSync('gcov', ['--branch-probabilities', '--json-format', object], { cwd: kOut, stdio: 'ignore' });
@@ -53,7 +54,7 @@ export async function nativeBranches(folder) {
   return [...files].map(([name, counted]) => summary(name, readFileSync(join(root, name), 'utf8'), counted));
 }
 
-/** Of a header's line there is a count for each file that has it, and of a template's for each instance: a branch is taken if one of them takes it. */
+/** A header's line has counts for each including file, and a template's line for each instance: a branch is taken if any of them takes it. */
 export function add(files, path, lines) {
   const counted = files.get(path) ?? new Map();
   for (const { line_number: line, branches } of lines) {
@@ -70,7 +71,7 @@ export function add(files, path, lines) {
   files.set(path, counted);
 }
 
-/** `whole`: the text of the file. */
+/** `whole`: the file's text. */
 export function summary(name, whole, counted) {
   const text = whole.split('\n');
   const lines = [];

@@ -1,9 +1,9 @@
-// Branches of TypeScript files from what V8 has counted, mapped back to the sources by c8, which comes with tap.
+// Branch coverage of TypeScript files: V8's counts, mapped back to the sources by c8, which is part of tap.
 import { relative } from 'node:path';
 import { Report } from 'c8';
 import { root } from '../setup.mjs';
 
-/** @param {string} counts the folder that NODE_V8_COVERAGE named */
+/** @param {string} counts the folder in NODE_V8_COVERAGE */
 export async function scriptBranches(folder, counts) {
   const report = new Report({
     tempDirectory: counts,

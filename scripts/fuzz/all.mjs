@@ -1,6 +1,6 @@
-// Every target in turn, at the lowest priority, until so many hours of a core have been spent: npm run fuzz -- --all --core-hours N
-// [--seconds N of each turn] [--jobs N side by side] [--seed N]. What each one had is added up in build/fuzz/ran.json, over runs of
-// this command too; what it said last lies in build/fuzz/logs. A target that found something is not run again here.
+// Runs every target in turn, at the lowest priority, until N hours of CPU time are used: npm run fuzz -- --all --core-hours N
+// [--seconds N per turn] [--jobs N concurrent targets] [--seed N]. Totals per target are kept in build/fuzz/ran.json across
+// runs, and each target's last output in build/fuzz/logs. A target with a find is not run again in this run.
 import { spawn } from 'node:child_process';
 import { createWriteStream, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { constants, setPriority } from 'node:os';
@@ -11,7 +11,7 @@ const folder = join(root, 'build', 'fuzz'),
   tally = join(folder, 'ran.json');
 const KEPT_TEXT = 200_000;
 
-/** Seconds of a core that a process and those it has waited for have had: fields 14 to 17 of /proc/PID/stat, in hundredths. */
+/** CPU seconds of a process and its reaped children: fields 14 to 17 of /proc/PID/stat, in hundredths. */
 function coreSeconds(pid) {
   const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
   return (
@@ -23,7 +23,7 @@ function coreSeconds(pid) {
   );
 }
 
-/** One turn of a target: how often it ran, its seconds of a core, its branches, whether it found something. */
+/** Runs one turn of a target; resolves to its executions, CPU seconds, branches, and whether it has a find. */
 function turn({ name, native }, seconds, seed) {
   const child = spawn(
     process.execPath,
@@ -54,7 +54,7 @@ function turn({ name, native }, seconds, seed) {
       try {
         cores = Math.max(cores, treeSeconds(child.pid));
       } catch {
-        /* it has just ended: what it had half a second ago counts */
+        /* the process has just ended: use the value of half a second ago */
       }
     }, 500);
     child.on('close', (status) => {
@@ -71,7 +71,7 @@ function turn({ name, native }, seconds, seed) {
   });
 }
 
-/** Of a process and of its children that run. */
+/** CPU seconds of a process and its running children. */
 function treeSeconds(pid) {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1')
     .split(' ')
@@ -81,7 +81,7 @@ function treeSeconds(pid) {
 
 export async function fuzzAll(targets, { seconds, coreHours, jobs, seed }) {
   for (const [flag, value] of Object.entries({ '--seconds': seconds, '--core-hours': coreHours, '--jobs': jobs }))
-    if (!(value > 0)) throw new SetupError(`${flag} takes a number above 0.`);
+    if (!(value > 0)) throw new SetupError(`${flag} must be a number above 0.`);
   mkdirSync(join(folder, 'logs'), { recursive: true });
   const ran = existsSync(tally) ? JSON.parse(readFileSync(tally, 'utf8')) : {};
   const spent = {};
@@ -111,18 +111,18 @@ export async function fuzzAll(targets, { seconds, coreHours, jobs, seed }) {
       }
       writeFileSync(tally, JSON.stringify(ran, null, 1));
       console.log(
-        `${target.name.padEnd(16)}${String(one.runs).padStart(10)} runs ${one.seconds.toFixed(0).padStart(5)} s of a core, ${one.branches} branches${one.found ? `; FOUND: build/fuzz/logs/${target.name}.log` : ''}`,
+        `${target.name.padEnd(16)}${String(one.runs).padStart(10)} runs ${one.seconds.toFixed(0).padStart(5)} s of CPU time, ${one.branches} branches${one.found ? `; FOUND: build/fuzz/logs/${target.name}.log` : ''}`,
       );
     }
   };
   await Promise.all(Array.from({ length: jobs }, work));
-  console.log('\n| target | executions | seconds of a core | branches | finds |\n|---|---|---|---|---|');
+  console.log('\n| target | executions | CPU seconds | branches | finds |\n|---|---|---|---|---|');
   for (const { name } of targets)
     if (spent[name] !== undefined)
       console.log(
         `| \`${name}\` | ${spent[name].runs.toLocaleString('en')} | ${spent[name].seconds} | ${spent[name].branches.toLocaleString('en')} | ${spent[name].finds === 0 ? 'none' : spent[name].finds} |`,
       );
   const total = (sums) => (Object.values(sums).reduce((sum, one) => sum + one.seconds, 0) / 3_600).toFixed(2);
-  console.log(`\n${total(spent)} hours of a core, ${total(ran)} with those before.`);
+  console.log(`\n${total(spent)} hours of CPU time, ${total(ran)} including earlier runs.`);
   if (found.size > 0) process.exitCode = 1;
 }

@@ -1,5 +1,5 @@
-// A loader that counts: every branch of the service's own modules (dist/) gets a counter, so that the fuzzer sees which an input
-// took. Made of the compiler's own reader, which is here anyway. Registered by fuzz-node.mjs; runs on Node's loader thread.
+// A module loader that adds a counter to every branch of the modules in dist/, so that the fuzzer sees which branches an
+// input takes. Uses the TypeScript compiler's parser. Registered by fuzz-node.mjs; runs on Node's loader thread.
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
@@ -16,16 +16,16 @@ export async function load(url, context, next) {
   return { ...loaded, source: instrumented(String(loaded.source)) };
 }
 
-/** The source with counters, and the words it compares with told to the fuzzer. */
+/** Returns the source with counters, and passes the words that it compares with to the fuzzer. */
 export function instrumented(source) {
   const file = ts.createSourceFile('x.js', source, ts.ScriptTarget.ESNext, true, ts.ScriptKind.JS);
-  const inserted = []; // [place, text]; at one place what closes stands before what opens
+  const inserted = []; // [position, order, text]; at equal positions closing text comes before opening text
   const words = new Set();
   const count = () => `globalThis.__fuzzCounters[${counters++}]++`;
   const opens = (at, text) => inserted.push([at, 1, text]);
   const closes = (at, text) => inserted.push([at, 0, text]);
 
-  /** A statement that may be one without braces. */
+  /** A statement, possibly without braces. */
   function branch(node) {
     if (node === undefined) return;
     if (ts.isBlock(node)) {
@@ -85,7 +85,7 @@ export function instrumented(source) {
   visit(file);
   let out = '',
     from = 0;
-  // Stable: those that open stand in the order of the tree, those that close in the reverse.
+  // Stable order: opening texts in tree order, closing texts in reverse.
   inserted
     .map((one, index) => [...one, index])
     .sort((a, b) => a[0] - b[0] || a[1] - b[1] || a[3] - b[3])

@@ -1,6 +1,6 @@
-// The dashboard's and the operators' API, asked by people who are signed in what their pages would never ask: bodies, queries and
-// identifiers mutated, between several people of several organizations. node scripts/fuzz/dashboard.mjs --seconds N [--seed N]
-// [--clients N] | --run FILE. Started by scripts/fuzz.mjs as the target `dashboard`; what is found, and how: whole-server.mjs.
+// Fuzzes the dashboard and operator APIs with signed-in users of several organizations: bodies, queries and identifiers are
+// mutated. node scripts/fuzz/dashboard.mjs --seconds N [--seed N] [--clients N] | --run FILE. Started by scripts/fuzz.mjs as
+// the target `dashboard`. whole-server.mjs defines what counts as a find.
 import { built, fuzzServer, SeenIds, wordsOf } from './whole-server.mjs';
 
 const { dashboardClient, PASSWORD } = await built('support', 'dashboard-client.js');
@@ -260,7 +260,7 @@ await fuzzServer({
         headers: { cookie: `sid=${client.cookie}`, origin: server.url, 'x-csrf-token': token },
       };
     }
-    // Never asks what would end the own session, and is nobody's target.
+    // The operator never sends requests that end its own session, and other users' requests never target it.
     const operator = await newPerson();
     const people = [];
     while (people.length < PEOPLE) people.push(await newPerson());
@@ -269,17 +269,17 @@ await fuzzServer({
       const isOperator = path.startsWith(`${API}/operator`);
       const at = below(people.length),
         one = isOperator ? operator : people[at];
-      // Mostly the own things, now and then another's.
+      // Mostly the user's own objects, sometimes another user's.
       const ids = { ...(below(16) === 0 ? all : one.seen).ids };
       ids.org = isOperator || below(16) === 0 ? people.map(({ organization }) => organization) : [one.organization];
       ids.user = [...(ids.user ?? []), ...people.map(({ id }) => id)].filter((id) => id !== operator.id);
-      ids.token = all.ids.token; // whoever has a link
+      ids.token = all.ids.token; // a link works for any user
       return {
         headers: one.headers,
         ids,
         told(status, text) {
           if (status === 200) for (const seen of [all, one.seen]) seen.hear(text.slice(0, 16_384));
-          // Out, locked, deleted: somebody else comes, as long as anybody may.
+          // The user was signed out, locked or deleted: replace it, if sign-up is still possible.
           if (
             status === 401 &&
             !isOperator &&

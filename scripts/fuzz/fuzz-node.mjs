@@ -1,5 +1,6 @@
-// One TypeScript target, fuzzed in this process: node scripts/fuzz/fuzz-node.mjs TARGET --seconds N [--core-seconds N] [--seed N] | --run FILE | --minimize.
-// Started by scripts/fuzz.mjs. A find ends the process with 1 and leaves the input in build/fuzz/finds.
+// Fuzzes one TypeScript target in this process: node scripts/fuzz/fuzz-node.mjs TARGET --seconds N [--core-seconds N]
+// [--seed N] | --run FILE | --minimize. Started by scripts/fuzz.mjs. A find ends the process with exit code 1 and leaves the
+// input in build/fuzz/finds.
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { register } from 'node:module';
@@ -45,7 +46,7 @@ const hash = (input) => createHash('sha256').update(input).digest('hex').slice(0
 const filesOf = (folder) =>
   existsSync(folder) ? readdirSync(folder).map((one) => readFileSync(join(folder, one))) : [];
 
-// Who looks on from another thread: an input that never comes back, or takes the memory, is written down all the same.
+// A watchdog thread: it saves an input that hangs or uses too much memory, and kills the process.
 const shared = new SharedArrayBuffer(8 + (1 << 17));
 const state = new Int32Array(shared, 0, 2),
   held = new Uint8Array(shared, 8);
@@ -58,7 +59,7 @@ const watcher = new Worker(
   setInterval(() => {
     since = state[0] === last ? since + 500 : 0;
     last = state[0];
-    const why = since > hang ? 'does not come back' : process.memoryUsage().rss > bytes ? 'takes too much memory' : null;
+    const why = since > hang ? 'hangs' : process.memoryUsage().rss > bytes ? 'uses too much memory' : null;
     if (why === null || state[1] < 0) return;
     const path = finds + '/' + name + '-stuck';
     writeFileSync(path, held.slice(0, state[1]));
@@ -72,7 +73,7 @@ const watcher = new Worker(
 );
 watcher.unref();
 
-/** Why this input is a find; null if it is none. */
+/** The reason why this input is a find, or null. */
 async function problem(input) {
   held.set(input.subarray(0, held.length));
   state[1] = Math.min(input.length, held.length);
@@ -85,12 +86,12 @@ async function problem(input) {
   }
   const { user, system } = process.cpuUsage(before);
   const ms = (user + system) / 1_000;
-  return ms > MOST_MS ? `takes ${ms.toFixed(0)} ms of a core` : null;
+  return ms > MOST_MS ? `takes ${ms.toFixed(0)} ms of CPU time` : null;
 }
 
 async function judged(input) {
   const why = await problem(input);
-  // Time alone may be a collection of garbage: only what is slow each time is.
+  // A slow run may be a garbage collection, so an input must be slow twice.
   if (why === null || (why.startsWith('takes') && (await problem(input)) === null)) return;
   const path = join(finds, `${name}-${hash(input)}`);
   writeFileSync(path, input);
@@ -100,7 +101,7 @@ async function judged(input) {
 
 if (file !== undefined) {
   await judged(readFileSync(file));
-  console.log(`${name}: nothing is wrong with ${file}`);
+  console.log(`${name}: no problem with ${file}`);
   process.exit(0);
 }
 
@@ -109,7 +110,7 @@ const kClasses = Uint8Array.from({ length: 256 }, (_, n) =>
 );
 const seen = new Uint8Array(MOST_COUNTERS);
 const words32 = new Uint32Array(counters.buffer);
-/** Whether this run did what none did before. `counts`: how often counts too. */
+/** Whether this run took a branch that no earlier run took; with `counts` also a new number of times. */
 function isNew(counts) {
   let found = false;
   for (let word = 0; word < words32.length; word++) {
@@ -139,7 +140,7 @@ if (minimize) {
     if (isNew(false) && !seeds.has(hash(input)) && (bytes += input.length) < MOST_CORPUS_BYTES) kept.push(input);
   }
   mkdirSync(committed, { recursive: true });
-  const named = readdirSync(committed).filter((one) => !/^[0-9a-f]{12}$/.test(one)); // what has a name stays, under it
+  const named = readdirSync(committed).filter((one) => !/^[0-9a-f]{12}$/.test(one)); // named inputs are kept
   const alike = new Set(named.map((one) => hash(readFileSync(join(committed, one)))));
   for (const one of readdirSync(committed)) if (!named.includes(one)) rmSync(join(committed, one));
   for (const input of kept) if (!alike.has(hash(input))) writeFileSync(join(committed, hash(input)), input);
@@ -159,7 +160,7 @@ const corpus = [];
 const mutator = new Mutator(below, [...new Set(globalThis.__fuzzWords)]);
 const cpu = process.cpuUsage();
 const ends = Date.now() + Number(seconds) * 1_000;
-/** On a busy machine a minute says little: with --core-seconds it is this process's own time that ends. */
+/** With --core-seconds the limit is CPU time, which does not depend on the load of the machine. */
 function isOver() {
   if (core === undefined) return Date.now() >= ends;
   const { user, system } = process.cpuUsage(cpu);
@@ -178,7 +179,7 @@ for (const input of begin) await attempt(input);
 if (corpus.length === 0) corpus.push(...begin);
 let told = Date.now();
 while (!isOver()) {
-  // What was found last is worth most.
+  // Prefer recent inputs.
   const from = corpus[below(2) === 0 ? below(corpus.length) : Math.max(0, corpus.length - 1 - below(20))];
   const input = mutator.mutate(from, corpus[below(corpus.length)]);
   if (await attempt(input)) writeFileSync(join(working, hash(input)), input);
@@ -191,6 +192,6 @@ while (!isOver()) {
 }
 const { user, system } = process.cpuUsage(cpu);
 console.log(
-  `${name}: ${runs} runs in ${((user + system) / 1e6).toFixed(0)} s of a core, ${corpus.length} inputs, ${seen.reduce((sum, one) => sum + (one > 0 ? 1 : 0), 0)} branches; nothing found`,
+  `${name}: ${runs} runs in ${((user + system) / 1e6).toFixed(0)} s of CPU time, ${corpus.length} inputs, ${seen.reduce((sum, one) => sum + (one > 0 ? 1 : 0), 0)} branches; nothing found`,
 );
 process.exit(0);

@@ -1,5 +1,5 @@
-// Ways to make an input into another one: bytes, words that the sources compare with, pieces of other inputs, and values of JSON texts
-// among each other. Pure but for the random numbers.
+// Mutations of an input: bytes, words that the sources compare with, parts of other inputs, and exchanged JSON values.
+// Pure except for the random numbers.
 const STRANGE = [
   'null',
   'true',
@@ -68,7 +68,7 @@ export class Mutator {
     }
   }
 
-  /** Null where the input is no JSON, and now and then where it is. */
+  /** Null if the input is not JSON, and sometimes if it is. */
   #json(input, other) {
     if (this.below(3) === 0 || (input[0] !== 0x7b && input[0] !== 0x5b)) return null;
     let value;
@@ -100,7 +100,7 @@ export class Mutator {
         Array.isArray(holder) ? holder.splice(Number(key), 1) : delete holder[key];
         break;
       case 3: {
-        // another place's value
+        // the value of another member
         const [from, name] = places[this.below(places.length)];
         holder[key] = structuredClone(from[name]);
         break;

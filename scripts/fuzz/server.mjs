@@ -1,12 +1,12 @@
-// The whole server, asked what nobody would ask: requests of every form, mutated, with schemas, tools and pictures that go down to the
-// engine; and what was stored, read, followed and deleted. node scripts/fuzz/server.mjs --seconds N [--seed N] [--clients N] | --run FILE.
-// Started by scripts/fuzz.mjs as the target `server`; what is found, and how: whole-server.mjs.
+// Fuzzes the whole server: mutated requests of every format, with schemas, tools and images that reach the engine; stored
+// responses are read, followed and deleted. node scripts/fuzz/server.mjs --seconds N [--seed N] [--clients N] | --run FILE.
+// Started by scripts/fuzz.mjs as the target `server`. whole-server.mjs defines what counts as a find.
 import { built, fuzzServer, SeenIds, wordsOf } from './whole-server.mjs';
 
 const { chat, messages, responses, completions } = await built('fuzz', 'requests.js');
 const MODEL = 'tycho-1.0';
 
-// Where each goes; what it has of JSON is mutated as JSON.
+// Paths and bodies; JSON bodies are mutated as JSON.
 const schema = {
   type: 'object',
   properties: { a: { type: 'string', pattern: '^[a-f]{2,4}$' }, b: { enum: ['x', 1, null] }, c: { $ref: '#/$defs/n' } },
@@ -111,7 +111,7 @@ const seeds = [
   ...stored,
 ];
 
-/** Short answers of the model that is there, mostly, on what was stored: what is to be found is before them. */
+/** Selects an existing model, stored responses and short outputs, because faults are expected before generation. */
 function tame(body) {
   const text = body
     .toString('utf8')

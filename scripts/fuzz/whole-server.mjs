@@ -1,7 +1,7 @@
-// What asks a whole server until the time is over or something is found: an answer 500 or 502, one that tells of storage that failed,
-// none within a minute, one that is not JSON where it says so, a broken connection, an error in its log, the end of the process. Not
-// guided by branches: it is the seams between what the other targets look at, each alone. For server.mjs and dashboard.mjs, which say
-// what is asked, and who asks.
+// Sends requests to a whole server until the time is over or a find ends the run. Finds are: status 500 or 502, a response
+// that reports a storage failure, no response within a minute, invalid JSON in a JSON response, a broken connection, an error
+// in the log, the end of the process. Not guided by coverage: it tests the interaction of components that the other targets
+// test alone. Used by server.mjs and dashboard.mjs, which define the requests and the callers.
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -41,7 +41,7 @@ const STRANGE = [
 
 export const built = (...path) => import(pathToFileURL(join(root, 'build', 'test', ...path)).href);
 
-/** Short words in quotes of the built modules in these folders of dist/: what they compare with. */
+/** Short quoted words of the built modules in these folders of dist/, which the code compares with. */
 export function wordsOf(...folders) {
   const words = new Set();
   for (const folder of folders) {
@@ -64,7 +64,7 @@ const isJson = (body) => {
   }
 };
 
-/** Any bytes as a part of an address. */
+/** Escapes arbitrary bytes for a URL. */
 const escaped = (bytes) =>
   [...bytes]
     .map((byte) =>
@@ -75,9 +75,9 @@ const escaped = (bytes) =>
     .join('');
 
 /**
- * `seeds`: [METHOD, path, body or undefined]; `:name` as a part of a path, a query's value or a string of a body stands for an
- * identifier that the callers know. `callersOf(server, below)` resolves to `{ caller(method, path) }`, which gives
- * `{ headers, ids: { name: [...] }, told(status, text) }`. `tame(body)` is done to each.
+ * `seeds`: [METHOD, path, body or undefined]; `:name` as a path segment, query value or string of a body stands for an
+ * identifier that the callers know. `callersOf(server, below)` resolves to `{ caller(method, path) }`, which returns
+ * `{ headers, ids: { name: [...] }, told(status, text) }`. `tame(body)` is applied to each body.
  */
 export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (body) => body }) {
   const {
@@ -109,7 +109,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
   const callers = await callersOf(server, below);
   const statuses = {};
 
-  /** Mostly still JSON: what is none ends at the door. */
+  /** Mostly valid JSON: anything else is rejected by the parser. */
   function mutatedBody(from, other) {
     for (let tries = 0; ; tries++) {
       const body = tame(mutator.mutate(from, other));
@@ -128,7 +128,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
     }
   }
 
-  /** One part of the address: a query's value, a parameter that is not there or is twice, an identifier. */
+  /** Mutates one part of the URL: a query value, a missing or repeated parameter, an identifier. */
   function mutatedPath(path) {
     const [place, search = ''] = path.split('?');
     const pairs = search
@@ -161,7 +161,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
     );
   }
 
-  /** Why this request is a find; null if it is none. `went` is told the status. */
+  /** The reason why this request is a find, or null. `went` receives the status. */
   async function problem([method, path, body], went) {
     const { headers, ids, told } = await callers.caller(method, path);
     const known = (id) => one(ids[id]?.length > 0 ? ids[id] : ['none']);
@@ -184,27 +184,27 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
       });
       text = await response.text();
     } catch (error) {
-      return `no answer: ${error.name} ${error.cause?.code ?? error.message}${(server.process.exitCode ?? server.process.signalCode ?? '') ? `, the process ended (${server.process.exitCode ?? server.process.signalCode})` : ''}`;
+      return `no response: ${error.name} ${error.cause?.code ?? error.message}${(server.process.exitCode ?? server.process.signalCode ?? '') ? `, the process ended (${server.process.exitCode ?? server.process.signalCode})` : ''}`;
     }
     went(response.status);
     told(response.status, text);
     statuses[response.status] = (statuses[response.status] ?? 0) + 1;
-    // What a model writes may fit no form that it was only asked for: that is an error of the model's, and has its name.
+    // Model output may violate a requested format that is not enforced; that is reported as `model_error` and is no find.
     if ((response.status === 500 || response.status === 502) && !text.includes('model_error'))
       return `${response.status}: ${text.slice(0, 300)}`;
     if (/"(code|type)": ?"(internal_error|maintenance)"/.test(text))
-      return `told of a failure of ours: ${text.slice(-300)}`;
+      return `internal failure reported: ${text.slice(-300)}`;
     if ((response.headers.get('content-type') ?? '').startsWith('application/json') && response.status !== 304) {
       try {
         JSON.parse(text);
       } catch {
-        return `${response.status} with what is no JSON: ${text.slice(0, 200)}`;
+        return `${response.status} with invalid JSON: ${text.slice(0, 200)}`;
       }
     }
     return null;
   }
 
-  /** The status of the answer. */
+  /** Sends a request and returns its status; a find ends the process. */
   async function judged(request) {
     let status = 0;
     const why = await problem(request, (told) => {
@@ -238,11 +238,11 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
     const [method, path] = whole.toString('latin1', 0, line).split(' ');
     const body = whole.subarray(line + 1);
     const status = await judged([method, path, body.length === 0 ? undefined : body]);
-    console.log(`${name}: nothing is wrong with ${file} (${status})`);
+    console.log(`${name}: no problem with ${file} (${status})`);
     process.exit(0);
   }
 
-  // Each seed with what came of it: many reads do not crowd out few changes.
+  // One list per seed with its accepted mutations, so that many reads do not crowd out few changes.
   const families = seeds.map(([method, path, body]) => [
     [
       method,
@@ -250,7 +250,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
       body === undefined ? undefined : tame(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))),
     ],
   ]);
-  // As they are first: a seed that is refused leads nowhere.
+  // Send the seeds unchanged first; report refused ones, because their mutations are useless.
   const refused = [];
   for (const [request] of families) {
     const status = await judged(request);
@@ -269,7 +269,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
             : [method, path, mutatedBody(from, one(one(families))[2] ?? Buffer.alloc(1))];
         const status = await judged(request);
         runs++;
-        // What was let in is mutated further; the beginning stays.
+        // Accepted requests are mutated further; the seed itself is kept.
         if (status !== 200) continue;
         if (family.length < MOST_KIN) family.push(request);
         else family[1 + below(MOST_KIN - 1)] = request;
@@ -278,14 +278,14 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
   );
   const { user, system } = process.cpuUsage();
   if ((await fetch(`${server.url}/livez`)).status !== 200) {
-    console.log(`FOUND by ${name}: it is not well afterwards`);
+    console.log(`FOUND by ${name}: /livez fails afterwards`);
     process.exit(1);
   }
   const told = errors();
   for (const line of told.slice(0, 20)) console.log(line.slice(0, 500));
-  if (refused.length > 0) console.log(`seeds that were refused: ${refused.join(', ')}`);
+  if (refused.length > 0) console.log(`refused seeds: ${refused.join(', ')}`);
   console.log(
-    `${name}: ${runs} runs, ${((user + system) / 1e6).toFixed(0)} s of the client's core, answers ${JSON.stringify(statuses)}; ${told.length === 0 ? 'nothing found' : `FOUND: ${told.length} errors in its log`}`,
+    `${name}: ${runs} runs, ${((user + system) / 1e6).toFixed(0)} s of client CPU time, responses ${JSON.stringify(statuses)}; ${told.length === 0 ? 'nothing found' : `FOUND: ${told.length} errors in the log`}`,
   );
   await server.stop();
   await counters?.stop();
@@ -293,11 +293,11 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
   process.exit(told.length === 0 ? 0 : 1);
 }
 
-/** The newest identifiers that answers named, by the names they have in paths. */
+/** The newest identifiers in responses, by their names in paths. */
 export class SeenIds {
   #lists = new Map();
 
-  /** `kinds`: name → how such an identifier begins (`resp_`), or a pattern whose first group it is. */
+  /** `kinds`: name → the identifier's prefix (`resp_`), or a pattern whose first group is the identifier. */
   constructor(kinds) {
     this.kinds = Object.entries(kinds).map(([name, kind]) => [
       name,

@@ -1,4 +1,4 @@
-// Which test files run which lines, by V8's own counts: a mutant is only tried on tests that reach it.
+// Which test files reach which lines, by V8's counts: a mutant runs only the tests that reach it.
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { SourceMap } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -8,10 +8,10 @@ import { runTest } from './run-test.mjs';
 import { sandbox } from './sandbox.mjs';
 
 /**
- * Runs one test and says what it reached.
+ * Runs one test and returns the lines it reached.
  * @param {string} test a file of the sandbox
- * @param {string} folder of dist/ that is of interest
- * @returns {Promise<{ passed: boolean, ms: number, lines: Record<string, number[]> }>} lines from 1 by source file, src/ first
+ * @param {string} folder folder of dist/ to report on
+ * @returns {Promise<{ passed: boolean, ms: number, lines: Record<string, number[]> }>} line numbers from 1 by source file, whose paths start with src/
  */
 export async function coverageOf(test, folder, limitMs) {
   const coverage = mkdtempSync(join(tmpdir(), 'monolith-coverage-'));
@@ -45,7 +45,7 @@ export async function coverageOf(test, folder, limitMs) {
 function reached(file, functions) {
   const text = readFileSync(file, 'utf8');
   const map = new SourceMap(JSON.parse(readFileSync(`${file}.map`, 'utf8')));
-  // Ranges nest: the later one inside says how often its own part ran.
+  // Ranges nest: a later, inner range has the count of its own part.
   const ran = new Uint8Array(text.length).fill(1);
   for (const { ranges } of functions) {
     for (const { startOffset, endOffset, count } of ranges) ran.fill(count > 0 ? 1 : 0, startOffset, endOffset);

@@ -1,5 +1,5 @@
-// One file of the engine compiled another way, and programs linked with it in place of what the libraries have: by the
-// commands that CMake and ninja have for the build that is there. Nothing in that build is changed.
+// Compiles one changed file of the engine and links programs with it in place of the library's version, with the commands
+// that CMake and ninja have for the existing build. That build is not changed.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,13 +10,13 @@ export const nativeBuild = join(root, 'build', 'native');
 export const isBuilt = (target) =>
   existsSync(join(nativeBuild, target)) && existsSync(join(nativeBuild, 'build.ninja'));
 
-/** @returns whether a command line ended well in the folder of the build */
+/** @returns whether a command line, run in the build folder, succeeded */
 export function shell(command, { output = 'ignore' } = {}) {
   return spawnSync('/bin/sh', ['-c', command], { cwd: nativeBuild, stdio: ['ignore', output, output] }).status === 0;
 }
 
 let commands;
-/** How `source` is compiled, but from `file` into `object`. */
+/** The command that compiles `source`, changed to compile `file` into `object`. */
 export function compileCommand(source, { file = join(root, source), object, more = [] }) {
   commands ??= JSON.parse(readFileSync(join(nativeBuild, 'compile_commands.json'), 'utf8'));
   const entry = commands.find((one) => one.file === join(root, source));
@@ -27,7 +27,7 @@ export function compileCommand(source, { file = join(root, source), object, more
   );
 }
 
-/** Links `target` anew as `program`, with `objects` before its libraries; `only`: which of its own objects are taken. */
+/** Links `target` as `program`, with `objects` before its libraries; `only` filters the target's own objects. */
 export function link(target, { program, objects, only = () => true, more = [] }) {
   const asked = spawnSync('ninja', ['-C', nativeBuild, '-t', 'commands', '-s', target], { encoding: 'utf8' });
   const line = asked.stdout?.trim().split('\n').at(-1) ?? '';
@@ -37,7 +37,7 @@ export function link(target, { program, objects, only = () => true, more = [] })
     .split(' ')
     .filter((word) => word !== '');
   const at = words.indexOf('-o');
-  if (at < 0) throw new SetupError(`how ${target} is linked is not to be had of ninja`);
+  if (at < 0) throw new SetupError(`ninja has no link command for ${target}`);
   words[at + 1] = quoted(program);
   const own = (word) => word.startsWith(`CMakeFiles/${target}.dir/`);
   const kept = words.filter((word) => !own(word) || only(word));

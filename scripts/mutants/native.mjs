@@ -1,7 +1,7 @@
-// Mutants of native/engine: found in the text of a line, as there is no parser of C++ here; what does not compile does not
-// count. The changed file is compiled beside the tree and linked before the libraries, so the checkout and its build stay
-// as they are. Tried are the tests of the folder of test/native that has the same name and the simulation; with `--tests
-// all` then all of tests_engine, which takes half a minute. Each ends with its first failure.
+// Mutants of native/engine. They are found by text patterns, because no C++ parser is available; mutants that do not
+// compile do not count. The changed file is compiled outside the tree and linked before the libraries, so the checkout and
+// its build are not changed. The tests in the same folder of test/native run, then the simulation, and with `--tests all`
+// all of tests_engine, which takes half a minute. Each stops at its first failure.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -11,7 +11,7 @@ import { compileCommand, isBuilt, link, nativeBuild, shell } from './native-buil
 const kFolder = join(root, 'build', 'mutants', 'native');
 const kSimulated = ['--steps', '400000', '--seed', '1', '--quiet'];
 
-/** What is looked for in a line, and what stands in its place. */
+/** Patterns and their replacements within a line. */
 const kChanges = [
   [/ < (?!<)/g, ' <= '],
   [/ <= /g, ' < '],
@@ -35,15 +35,15 @@ const kChanges = [
   [/(?<![\w.])1(?![\w.])/g, '2'],
 ];
 const kStatement = /^\s+[a-z_][\w.>-]*(\(.*\)|\+\+);$/;
-/** Of these no test could or should tell: types, messages, what is asserted, memory taken ahead. */
+/** Lines that are not mutated, because no test can or should detect it: types, messages, assertions, memory reservations. */
 const kLeftAlone = /^\s*(#|\/\/|static_assert|assert|namespace|using|template)|\.reserve\(/;
 
-/** @returns what became of the mutants of a folder or file that are picked, as mutants.mjs reports it */
+/** @returns the results for the selected mutants of a folder or file, in the form that mutants.mjs reports */
 export async function nativeMutants(folder, { pick, keep, whole }) {
   for (const target of ['tests_engine', 'simulate_engine'])
     if (!isBuilt(target))
       throw new SetupError(
-        `mutants: ${target} is not built: npm run build:native, then ninja -C build/native tests_engine simulate_engine`,
+        `mutants: ${target} is not built; run npm run build:native, then ninja -C build/native tests_engine simulate_engine`,
       );
   mkdirSync(kFolder, { recursive: true });
   const at = join(root, folder);
@@ -79,7 +79,7 @@ export async function nativeMutants(folder, { pick, keep, whole }) {
   return results;
 }
 
-/** What is run for each mutant, the quickest first, with how long it takes as things are. */
+/** The stages to run for each mutant, the fastest first, with their durations without a mutant. */
 async function stagesFor(folder, whole) {
   const near = join('test', folder);
   const hasNear =
@@ -102,22 +102,22 @@ async function stagesFor(folder, whole) {
     ms: 0,
     passes: async (objects, limitMs) => {
       const program = join(kFolder, `mutant_${target}`);
-      // It would be taken for a test that fails.
+      // A link failure would count as a failing test.
       if (!link(target, { program, objects, only }))
-        throw new SetupError(`mutants: ${name} does not link: is something else building here?`);
+        throw new SetupError(`mutants: ${name} does not link; another build may be running in this checkout`);
       return passes(program, args, limitMs);
     },
   }));
   for (const stage of all) {
     const began = Date.now();
-    if (!(await stage.passes([], 600_000))) throw new SetupError(`mutants: ${stage.name} fails as it is`);
+    if (!(await stage.passes([], 600_000))) throw new SetupError(`mutants: ${stage.name} fails without a mutant`);
     stage.ms = Date.now() - began;
     say(`${stage.name} ${(stage.ms / 1000).toFixed(1)} s`);
   }
   return all;
 }
 
-/** @returns the mutants of a file, each the new text of one line */
+/** @returns the mutants of a file, each with the new text of one line */
 export function mutantsOf(source) {
   return mutantsIn(source, readFileSync(join(root, source), 'utf8'));
 }
@@ -139,7 +139,7 @@ export function mutantsIn(source, whole) {
   });
 }
 
-/** Ends it at the first test that fails. */
+/** Stops the program at its first failing test. */
 function passes(program, args, limitMs) {
   const child = spawn(program, args, { cwd: nativeBuild, stdio: ['ignore', 'pipe', 'ignore'] });
   return new Promise((resolve) => {

@@ -1,14 +1,14 @@
-// One-line mutants of a TypeScript file: small faults of the kind people make, each a replacement of some text.
-// Types, imports, comments and the words of messages are left alone, as no test could or should tell.
+// One-line mutants of a TypeScript file: typical small mistakes, each a replacement of some text. Types, imports, comments
+// and message texts are not mutated, because no test can or should detect it.
 import ts from 'typescript';
 
 /**
  * @typedef {object} Mutant
- * @property {number} start of the text replaced, in characters from the beginning of the file
+ * @property {number} start offset of the replaced text in the file, in characters
  * @property {number} end
- * @property {string} text in its place
+ * @property {string} text the replacement
  * @property {number} line from 1
- * @property {string} what was done, to be read
+ * @property {string} what description of the change
  */
 
 const SWAPPED = new Map([
@@ -38,9 +38,9 @@ const NAMES = new Map([
 
 /**
  * All mutants of a source text.
- * @param {string} name of the file, for the parser
+ * @param {string} name file name, for the parser
  * @param {string} text
- * @returns {Mutant[]} in the order of the text
+ * @returns {Mutant[]} in source order
  */
 export function mutantsOf(name, text) {
   const file = ts.createSourceFile(name, text, ts.ScriptTarget.ESNext, true);
@@ -57,7 +57,7 @@ export function mutantsOf(name, text) {
     });
   };
   const condition = (node) => {
-    // A comparison is mutated itself; what is left is whether the branch matters at all.
+    // Comparisons are mutated separately; these two mutants test whether the branch matters at all.
     add(node, `(${node.getText(file)}, true)`, 'condition is always true');
     add(node, `(${node.getText(file)}, false)`, 'condition is always false');
   };
@@ -115,7 +115,7 @@ export function mutantsOf(name, text) {
 
 const isSuper = (node) => ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.SuperKeyword;
 
-/** The JavaScript of a file with the mutant in it. */
+/** The compiled JavaScript of a file with the mutant applied. */
 export function compiled(name, text, { start, end, text: replacement }) {
   const mutated = text.slice(0, start) + replacement + text.slice(end);
   return ts.transpileModule(mutated, {

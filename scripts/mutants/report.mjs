@@ -1,6 +1,6 @@
-// Which mutants are tried, and what became of them.
+// Selects the mutants to test and reports the results.
 
-/** `count` of them by a seeded shuffle, in their first order again: the same seed takes the same ones. */
+/** `count` mutants chosen by a seeded shuffle, in source order: the same seed selects the same ones. */
 export function chosen(all, count, seed) {
   let state = seed >>> 0;
   const next = () => {
@@ -18,7 +18,7 @@ export function chosen(all, count, seed) {
     .map(({ one }) => one);
 }
 
-/** Prints a table by file and, below it, what survived. */
+/** Prints a table by file, and the survivors below it. */
 export function report(results) {
   const files = new Map();
   for (const { source, killer } of results) {
@@ -34,12 +34,12 @@ export function report(results) {
   if (results.length > 0)
     console.log(line('all', { killed: results.filter(({ killer }) => killer !== null).length, all: results.length }));
   const survivors = results.filter(({ killer }) => killer === null);
-  if (survivors.length > 0) console.log('\nSurvivors, to be read:');
+  if (survivors.length > 0) console.log('\nSurvivors, for review:');
   for (const { source, line: at, what, code, tests } of survivors)
     console.log(`  ${source}:${at}  ${what}${tests === 0 ? ' (no test reaches it)' : ''}\n      ${code}`);
 }
 
-/** Those of `all` that a run before, whose results are `before`, has left alive; found by their words where lines have moved. */
+/** The mutants of `all` that survived an earlier run with the results `before`; matched by their code where lines have moved. */
 export function survivorsIn(before, all) {
   const same = (one) => (other) => other.source === one.source && other.what === one.what && other.code === one.code;
   const picked = new Set();

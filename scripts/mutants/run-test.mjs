@@ -1,4 +1,4 @@
-// One compiled test file in a process of its own, with all that it starts.
+// Runs one compiled test file in a separate process group, including all processes that it starts.
 import { spawn } from 'node:child_process';
 import { sandbox } from './sandbox.mjs';
 
@@ -7,7 +7,7 @@ const quit = () => process.exit(1);
 
 /**
  * @param {string} file
- * @param {{ limitMs: number, coverage?: string, folder?: string }} options `coverage`: where V8 writes what it has seen run; `folder`: where it runs
+ * @param {{ limitMs: number, coverage?: string, folder?: string }} options `coverage`: folder for V8's counts; `folder`: working directory
  * @returns {Promise<{ passed: boolean, ms: number, timedOut: boolean }>}
  */
 export function runTest(file, { limitMs, coverage, folder = sandbox }) {
@@ -18,7 +18,7 @@ export function runTest(file, { limitMs, coverage, folder = sandbox }) {
     TAP_TIMEOUT: String(Math.ceil(limitMs / 1000)),
     ...(coverage === undefined ? {} : { NODE_V8_COVERAGE: coverage }),
   };
-  // A group of its own: a test that is ended leaves no server behind.
+  // A separate process group: killing it also ends the servers that the test started.
   const child = spawn(process.execPath, [file], { cwd: folder, stdio: 'ignore', env, detached: true });
   const ended = () => stop(child.pid);
   process.once('exit', ended);
@@ -43,6 +43,6 @@ function stop(group) {
   try {
     process.kill(-group, 'SIGKILL');
   } catch {
-    // nobody of it is left
+    // the group has no processes left
   }
 }

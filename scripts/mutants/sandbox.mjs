@@ -1,4 +1,4 @@
-// A copy of what is compiled, in which mutants are put: the checkout itself stays as it is, whatever ends the run.
+// A copy of the compiled code for mutants, so that the checkout is not changed even if the run is killed.
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from '../setup.mjs';
@@ -6,7 +6,7 @@ import { root } from '../setup.mjs';
 const kSandboxes = join(root, 'build', 'mutants');
 export const sandbox = join(kSandboxes, `root-${process.pid}`);
 
-/** Of dist/ and build/test/; all else is linked. It goes with this process; those of killed ones go now. */
+/** Copies dist/ and build/test/ and links everything else. Removed when this process exits; removes those of killed processes now. */
 export function makeSandbox() {
   for (const name of existsSync(kSandboxes) ? readdirSync(kSandboxes) : []) {
     const pid = /^root-(\d+)$/.exec(name)?.[1];

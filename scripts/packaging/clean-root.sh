@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# scripts/packaging/clean-root.sh [FOLDER]: installs the packages of build/package (npm run package) as a new user would, on a
-# Debian 12 that has Node and nothing to build with, and says how long it takes until a model has answered. Wants root,
-# debootstrap and the network; the root is made once in FOLDER (build/clean-root) and kept, what is installed is not.
-# MONOLITH_CLEAN_NODE: another node than the one on the PATH. MONOLITH_CLEAN_MIRROR: packages from there instead of debootstrap's own choice.
+# scripts/packaging/clean-root.sh [FOLDER]: installs the packages of build/package (npm run package) like a new user, on a
+# Debian 12 with Node and without build tools, and prints the time until a model has responded. Needs root privileges,
+# debootstrap and network access. The root file system is created once in FOLDER (default build/clean-root) and kept; the
+# installed packages are removed.
+# MONOLITH_CLEAN_NODE: a node binary other than the one on the PATH. MONOLITH_CLEAN_MIRROR: Debian mirror for debootstrap.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 base=${1:-$here/build/clean-root}
@@ -12,7 +13,7 @@ key=sk-clean-root-0123456789
 
 [ -x "$base/usr/bin/apt" ] || debootstrap --variant=minbase bookworm "$base" ${MONOLITH_CLEAN_MIRROR:+"$MONOLITH_CLEAN_MIRROR"}
 for tool in cc c++ gcc g++ clang cmake make ninja python3; do
-  if [ -e "$base/usr/bin/$tool" ]; then echo "the root has $tool: it is not clean"; exit 1; fi
+  if [ -e "$base/usr/bin/$tool" ]; then echo "the root file system contains $tool; remove the folder and run again"; exit 1; fi
 done
 install -D -m 755 "$node" "$base/usr/local/bin/node"
 mkdir -p "$base/usr/local/lib/node_modules"
@@ -30,7 +31,7 @@ chown -R 1000:1000 "$base/home/user"
 [ -c "$base/dev/null" ] || mknod -m 666 "$base/dev/null" c 1 3
 [ -c "$base/dev/urandom" ] || mknod -m 666 "$base/dev/urandom" c 1 9
 
-# As a user without rights, in namespaces of its own: all that it starts ends with it.
+# As an unprivileged user, in separate namespaces: all processes it starts end with it.
 unshare --mount --pid --fork --kill-child bash -s -- "$base" "$key" <<'EOF'
 set -euo pipefail
 base=$1 key=$2
@@ -61,7 +62,7 @@ for _ in $(seq 300); do
 done
 answered=$(ms)
 if [ -z "${answer:-}" ]; then cat "$base/home/user/log" "$base/home/user/ask.log"; exit 1; fi
-echo "npx monolith-server: an answer after $(( answered - installed )) ms: $answer"
+echo "npx monolith-server: first response after $(( answered - installed )) ms: $answer"
 echo "npx monolith --version: $(inside 'npx monolith --version')"
-echo "in all $(( answered - from )) ms"
+echo "total: $(( answered - from )) ms"
 EOF

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// What `monolith` and `monolith-server` run in the npm package: the command line, and before it, where the package
-// with this machine's engine is not installed, its build from the sources that are here.
+// The commands `monolith` and `monolith-server` of the npm package. If the package with this machine's engine is not
+// installed, the engine is built from the included sources first.
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -25,7 +25,7 @@ function installed(name) {
 async function buildFromSource() {
   const name = addonPackages().at(-1);
   say(
-    `the package with the engine for this machine, ${name}, is not installed: the engine is built here from its sources, once`,
+    `the package with the engine for this machine, ${name}, is not installed; building the engine from its sources, once`,
   );
   const missing = missingTools();
   if (missing !== null) throw new SetupError(missing);
@@ -54,7 +54,7 @@ async function buildFromSource() {
     'configuring the engine',
   );
   await sh('cmake', ['--build', folder, '--target', 'monolith', '--parallel', String(parallel)], 'building the engine');
-  if (!existsSync(kBuilt)) throw new SetupError(`the build ended well but left no ${kBuilt}`);
+  if (!existsSync(kBuilt)) throw new SetupError(`the build succeeded but produced no ${kBuilt}`);
 }
 
 await run(

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# scripts/packaging/image-root.sh APP [FOLDER]: the files of the Containerfile's image, without a container engine: Node, the libraries it
-# needs, and APP (a folder with node_modules/monolith-server, as clean-root.sh leaves one). Says how large they are, and serves from them
-# read-only, as nobody in particular. Wants root. MONOLITH_CLEAN_NODE: another node than the one on the PATH.
+# scripts/packaging/image-root.sh APP [FOLDER]: assembles the files of the Containerfile's image without a container engine:
+# Node, the libraries it needs, and APP (a folder with node_modules/monolith-server, as created by clean-root.sh). Prints
+# their size, and serves from them read-only as an unprivileged user. Needs root privileges. MONOLITH_CLEAN_NODE: a node
+# binary other than the one on the PATH.
 set -euo pipefail
 app=$1
 image=${2:-$(mktemp -d)}
@@ -20,7 +21,7 @@ rm -rf "$image"/app/node_modules/@opentelemetry/*/build/esnext "$image/app/node_
   while read -r library; do if [ -f "$library" ]; then install -D "$library" "$image$library"; fi; done
 cp /etc/ssl/certs/ca-certificates.crt "$image/etc/ssl/certs/"
 chown 65532:65532 "$image/data"
-echo "the image's files: $(du -sm "$image" | cut -f1) MiB"
+echo "image files: $(du -sm "$image" | cut -f1) MiB"
 
 unshare --mount --pid --fork --kill-child bash -s -- "$image" <<'EOF'
 set -euo pipefail
@@ -39,5 +40,5 @@ for _ in $(seq 150); do
 done
 [ -n "${answer:-}" ] || { cat "/tmp/image-root.$$"; exit 1; }
 echo "served read-only as user 65532: $answer"
-if inside -e "require('fs').writeFileSync('/app/x', '')" 2> /dev/null; then echo 'the root can be written to'; exit 1; fi
+if inside -e "require('fs').writeFileSync('/app/x', '')" 2> /dev/null; then echo 'the root file system is writable'; exit 1; fi
 EOF

@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
-# scripts/packaging/image-run.sh [ENGINE]: builds the Containerfile's image of build/package (npm run package) with podman or docker, says how
-# large it is, runs it with a read-only root and no capabilities, asks the smallest model over a published port, restarts it on the same
-# volume, and stops it. MONOLITH_IMAGE_BUILD: further words for the build, as networks and certificates of this machine.
+# scripts/packaging/image-run.sh [ENGINE]: builds the Containerfile's image from build/package (npm run package) with podman
+# or docker and prints its size. Runs it with a read-only root and no capabilities, sends a request to the smallest model
+# through a published port, restarts it with the same volume, and stops it. MONOLITH_IMAGE_BUILD: additional build
+# arguments, for example for networks and certificates.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 engine=${1:-$(command -v podman || command -v docker || true)}
-[ -n "$engine" ] || { echo 'neither podman nor docker is here'; exit 1; }
+[ -n "$engine" ] || { echo 'neither podman nor docker is installed'; exit 1; }
 name=monolith-image-run-$$ port=${MONOLITH_IMAGE_PORT:-18082} key=sk-image-0123456789abcdef
 format=(); case $engine in *podman) format=(--format docker) ;; esac
 trap '"$engine" rm -f "$name" > /dev/null 2>&1 || true; "$engine" volume rm -f "$name" > /dev/null 2>&1 || true' EXIT
 
-# shellcheck disable=SC2086  # words, not one
+# shellcheck disable=SC2086  # split into arguments on purpose
 "$engine" build "${format[@]}" ${MONOLITH_IMAGE_BUILD:-} -f scripts/packaging/Containerfile -t "$name" build/package > "/tmp/$name.log" 2>&1 ||
   { tail -n 20 "/tmp/$name.log"; exit 1; }
 size=$("$engine" image inspect --format '{{.Size}}' "$name")
-echo "the image: $(( size / 1000000 )) MB, user $("$engine" image inspect --format '{{.Config.User}}' "$name")"
+echo "image: $(( size / 1000000 )) MB, user $("$engine" image inspect --format '{{.Config.User}}' "$name")"
 
 serve() {
   "$engine" run -d --name "$name" --read-only --tmpfs /tmp --cap-drop ALL --security-opt no-new-privileges \
@@ -30,19 +31,19 @@ answer() {
   return 1
 }
 serve
-echo "answered: $(answer | head -c 200)"
-# A program inside says it, so that an engine that cannot start one is no proof of anything.
+echo "response: $(answer | head -c 200)"
+# A program inside the container reports it, so that a container engine that fails to start one does not pass the check.
 "$engine" exec "$name" /usr/local/bin/node -e "
   const { existsSync, writeFileSync } = require('fs');
   const refused = (path) => { try { writeFileSync(path, ''); return 'written'; } catch (error) { return error.code; } };
   if (refused('/app/x') !== 'EROFS' || refused('/data/x') !== 'written') throw new Error('/app: ' + refused('/app/x') + ', /data: ' + refused('/data/x'));
   if (existsSync('/bin/sh') || process.getuid() !== 65532) throw new Error('a shell, or user ' + process.getuid());
-  fetch('http://127.0.0.1:8080/healthz').then((r) => { if (!r.ok) throw new Error('/healthz: ' + r.status); console.log('inside: read-only but for /data, no shell, healthy'); });"
+  fetch('http://127.0.0.1:8080/healthz').then((r) => { if (!r.ok) throw new Error('/healthz: ' + r.status); console.log('inside: read-only except /data, no shell, healthy'); });"
 "$engine" stop -t 30 "$name" > /dev/null
 status=$("$engine" inspect --format '{{.State.ExitCode}}' "$name")
-[ "$status" = 0 ] || { echo "stopped with $status instead of 0"; exit 1; }
+[ "$status" = 0 ] || { echo "exit status $status, expected 0"; exit 1; }
 "$engine" rm "$name" > /dev/null
 serve
 answer > /dev/null
-echo 'stopped with 0; a second start on the same volume answers'
+echo 'exit status 0; a second start on the same volume responds'
 "$engine" rmi -f "$name" > /dev/null 2>&1 || true

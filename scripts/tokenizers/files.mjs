@@ -1,5 +1,5 @@
-// A tokenizer.json as the files that a model is loaded from: a Hugging Face folder, and the GGUF file that llama.cpp's
-// converter would make of it. Weights are zeros: only the vocabulary counts.
+// Writes a tokenizer.json as loadable model files: a Hugging Face folder, and the GGUF file that llama.cpp's converter
+// would create. The weights are zeros, because only the vocabulary matters.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -12,7 +12,7 @@ export function rowsOf(tokenizer) {
   return (tokenizer.added_tokens ?? []).reduce((most, { id }) => Math.max(most, id), highest) + 1;
 }
 
-/** A folder with a llama of one layer. `tokenizer`: an object, or the file's text. */
+/** Writes a folder with a one-layer Llama. `tokenizer`: an object, or the file's text. */
 export function writeFolder(folder, tokenizer, rows) {
   mkdirSync(folder, { recursive: true });
   const layer = 'model.layers.0.';
@@ -78,7 +78,7 @@ const entry = (key, type, ...value) => Buffer.concat([string(key), u32(type), ..
 const strings = (key, list) => entry(key, 9, u32(8), u64(list.length), Buffer.concat(list.map(string)));
 const integers = (key, list) => entry(key, 9, u32(5), u64(list.length), Buffer.from(Int32Array.from(list).buffer));
 
-/** A GGUF file without tensors, of a byte-level vocabulary whose pre-tokenizer llama.cpp calls `pre`. */
+/** Writes a GGUF file without tensors, with a byte-level vocabulary; `pre` is llama.cpp's name of its pre-tokenizer. */
 export function writeGguf(path, tokenizer, pre) {
   const rows = rowsOf(tokenizer);
   const tokens = Array.from({ length: rows }, (_, id) => `[PAD${id}]`);

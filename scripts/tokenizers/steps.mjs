@@ -1,3 +1,6 @@
+// Small generated vocabularies with every step that a tokenizer.json can contain, compared with the results of Hugging
+// Face's library. A step must be applied as the library applies it, or the file must be refused with an error that names
+// the step.
 import { rowsOf, writeFolder } from './files.mjs';
 import { texts } from './texts.mjs';
 
@@ -8,7 +11,7 @@ const BYTE_CHARACTERS = (() => {
   return Array.from({ length: 256 }, (_, byte) => String.fromCodePoint(printable(byte) ? byte : next++));
 })();
 
-/** Merges of the most frequent neighbours, counted across whole texts: pieces that are cut at another place merge otherwise. */
+/** Merges of the most frequent neighbours, counted across whole texts, so that a wrong pre-tokenizer split changes the merges. */
 function learnMerges(sequences, count) {
   const merges = [];
   for (let round = 0; round < count; round++) {
@@ -45,7 +48,7 @@ export function byteModel(merges = 400) {
     .flatMap((text) => [text, text.normalize('NFC')])
     .map((text) => Array.from(Buffer.from(text), (byte) => BYTE_CHARACTERS[byte]));
   const learned = learnMerges(sequences, merges);
-  // A space joins an emoji: only pieces that hold both show it.
+  // A space before an emoji: only tokens that contain both reveal a wrong split.
   const [space, lead] = [' ', '😀'].map((text) => BYTE_CHARACTERS[Buffer.from(text)[0]]);
   const emoji = [lead, ...learned.map(([left, right]) => left + right).filter((token) => token.startsWith(lead))];
   const joined = new Set(learned.map((pair) => pair.join('')));
@@ -64,7 +67,7 @@ export function byteModel(merges = 400) {
   };
 }
 
-/** BPE of characters with "▁" for spaces; `bytes`: with tokens for bytes, without them with an unknown token. */
+/** Character-level BPE with "▁" for spaces; with `bytes` it has byte tokens, otherwise an unknown token. */
 export function pieceModel(bytes, merges = 300) {
   const from = LEARNED_FROM()
     .slice(0, 80)
@@ -103,7 +106,7 @@ export function pieceModel(bytes, merges = 300) {
   };
 }
 
-/** Unigram with the pieces of a pieceModel, each scored by its length. */
+/** Unigram with the tokens of a pieceModel, each scored by its length. */
 export function unigramModel() {
   const { vocab } = pieceModel(false);
   return {
@@ -152,7 +155,7 @@ const DEEPSEEK = [
 const METASPACE = (prepend_scheme, splits) => ({ type: 'Metaspace', replacement: '▁', prepend_scheme, split: splits });
 const sequence = (...normalizers) => ({ type: 'Sequence', normalizers });
 
-/** Of the published files' own ways: their lists of ids stay in the test suite. */
+/** Configurations of published files, whose id lists are kept in the test suite. */
 export function families() {
   const bytes = byteModel(),
     pieces = pieceModel(true);
@@ -231,7 +234,7 @@ const whole = (parts) => ({
   ...parts,
 });
 
-/** Every step by itself. `names`: what a refusal must contain. */
+/** Every step on its own. `names`: text that a refusal must contain. */
 function* steps() {
   const bytes = byteModel(),
     pieces = pieceModel(true),
@@ -524,7 +527,7 @@ function* steps() {
         added_tokens: [...ends, ...list(piecesEnd)],
       }),
     };
-    // A special token never comes out of ordinary text here, even if its spelling could.
+    // Ordinary text never produces a special token here, even if it spells one.
     if (!flag.special)
       yield {
         name: `runs of ▁, ${name}`,
@@ -558,7 +561,7 @@ const WORDS = [
   '\ud55c\u1112\u1161\u11ab',
 ];
 
-/** Ids by the library. */
+/** The library's ids. */
 async function idsOf(library, tokenizer, list, addSpecialTokens) {
   const loaded = library.Tokenizer.fromString(JSON.stringify(tokenizer));
   const ids = (await loaded.encodeBatch(list, { addSpecialTokens })).map((encoding) => encoding.getIds());
@@ -573,7 +576,7 @@ const show = (text) =>
 
 export const stepTexts = () => [...texts(300, WORDS, 3), ...WORDS, ...WORDS.map((word) => `x ${word} y`)];
 
-/** Compares the steps whose names are wanted; returns the number of those that are neither applied as the library does nor refused by name. */
+/** Compares the selected steps; returns the number that are neither applied like the library nor refused with their name. */
 export async function compareSteps(library, addon, folder, isWanted = () => true) {
   const list = stepTexts();
   const found = { applied: 0, refused: 0, wrong: 0 };
@@ -583,7 +586,7 @@ export async function compareSteps(library, addon, folder, isWanted = () => true
     try {
       reference = hasNoReference ? null : await idsOf(library, tokenizer, list, addsSpecial);
     } catch {
-      reference = null; // the library refuses it, too
+      reference = null; // the library refuses it too
     }
     let own;
     try {
@@ -610,11 +613,11 @@ export async function compareSteps(library, addon, folder, isWanted = () => true
     found[at === -1 ? 'applied' : 'wrong']++;
     if (at !== -1)
       console.log(
-        `  ${name}: ${show(list[at])}: ${Array.from(own.tokenize(list[at], options)).join(' ').slice(0, 80)}; the library has ${reference.ids[at].join(' ').slice(0, 80)}${decodes ? `; decodes to ${show(own.detokenize(Int32Array.from(reference.ids[at])))}, ${show(reference.decoded[at])}` : ''}`,
+        `  ${name}: ${show(list[at])}: ${Array.from(own.tokenize(list[at], options)).join(' ').slice(0, 80)}; reference: ${reference.ids[at].join(' ').slice(0, 80)}${decodes ? `; decodes to ${show(own.detokenize(Int32Array.from(reference.ids[at])))}, ${show(reference.decoded[at])}` : ''}`,
       );
   }
   console.log(
-    `${all.length} steps: ${found.applied} applied as the library does, ${found.refused} refused by name, ${found.wrong} neither`,
+    `${all.length} steps: ${found.applied} applied like the library, ${found.refused} refused with their name, ${found.wrong} wrong`,
   );
   return found.wrong;
 }
@@ -629,7 +632,7 @@ const TELLING = [
   '\ufb01 ½ ㈱ \u212b x²\r\n \r\n\n 12345',
 ];
 
-/** What stays in the test suite: the families, `count` texts for each, and the library's ids. Models stand once. */
+/** The lists kept in the test suite: the families, `count` texts for each, and the library's ids. Each model occurs once. */
 export async function savedLists(library, count) {
   const models = [];
   const lists = [];

@@ -1,4 +1,4 @@
-// Texts to compare tokenizers by: the same for the same number, of many scripts and kinds.
+// Deterministic texts of many scripts and kinds for comparing tokenizers.
 
 const SENTENCES = [
   'All human beings are born free and equal in dignity and rights.',
@@ -53,7 +53,7 @@ const SNIPPETS = [
   '1 12 123 1234 12345 123456 1234567 12345678901234567890 3.14159 1,000,000 0x1F 1e-9 2024-02-29T23:59:59Z',
 ];
 
-/** First and last code points of the ranges to pick from at random: letters with the marks that belong to them. */
+/** First and last code points of the ranges to choose from: letters with their combining marks. */
 const BLOCKS = {
   ascii: [[0x20, 0x7e]],
   latin: [
@@ -236,7 +236,7 @@ const RUNS = [
 const EMOJI = ['👨‍👩‍👧‍👦', '🏳️‍🌈', '👍🏽', '🇺🇳', '1️⃣', '❤️', '🫩', '🫟', '🪉', '\u{1faea}', '\u{1f6d8}', '🧑🏿‍🚀'];
 const FORMS = ['NFC', 'NFD', 'NFKC', 'NFKD'];
 
-/** The generator that the texts are picked with; also for tests that need more of their own. */
+/** The seeded random generator for the texts; tests use it too. */
 export function randomOf(seed) {
   let state = seed >>> 0;
   const next = () => {
@@ -258,7 +258,7 @@ function character(random, name) {
 const word = (random, name, most = 8) =>
   Array.from({ length: 1 + random.below(most) }, () => character(random, name)).join('');
 
-/** One text of the kind that is the `at`-th by turns. `added`: spellings of tokens that stand in some of them. */
+/** Text number `at`; its kind rotates. `added`: spellings of added tokens that some texts contain. */
 function make(random, at, added) {
   const between = () => random.pick([' ', ' ', ' ', '', '\n', '  ', '. ', ', ', '\t']);
   const join = (count, part) => Array.from({ length: count }, part).join('');
@@ -306,7 +306,7 @@ function make(random, at, added) {
             .slice(random.below(4), 2 + random.below(6))
             .join(' ') + between(),
       );
-    default: // spellings of added tokens, whole and cut, amid text
+    default: // spellings of added tokens, complete and truncated, within text
       return join(1 + random.below(6), () => {
         const spelling = added.length > 0 ? random.pick(added) : '<|x|>';
         return (
@@ -323,7 +323,7 @@ function make(random, at, added) {
   }
 }
 
-/** `count` different texts, none with half a surrogate pair. */
+/** `count` different texts without unpaired surrogates. */
 export function texts(count, added = [], seed = 1) {
   const random = randomOf(seed);
   const found = new Set(['', ' ', '\n', 'a', ...SENTENCES, ...SNIPPETS, ...EMOJI]);

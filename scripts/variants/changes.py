@@ -1,4 +1,4 @@
-"""What the changes of text models and of vision files have in common."""
+"""Helpers shared by the changes of text models and of vision files."""
 import re
 
 import numpy as np
@@ -7,7 +7,7 @@ random = np.random.default_rng(7)
 
 
 class NotHere(Exception):
-    """The file has nothing that could be changed so."""
+    """The change does not apply to the file."""
 
 
 def need(holds):
@@ -16,7 +16,7 @@ def need(holds):
 
 
 def resized(numbers, axis, size):
-    """More rows or columns are random numbers as large as those there are; of a vector they are repeated."""
+    """Additional rows or columns are random numbers of the same magnitude; a vector's elements are repeated."""
     old = numbers.shape[axis]
     if size <= old:
         return np.take(numbers, range(size), axis=axis)
@@ -30,7 +30,7 @@ def resized(numbers, axis, size):
 
 
 def like(numbers, scale=0.1):
-    """A copy with other numbers of about the same size."""
+    """A copy with other numbers of about the same magnitude."""
     if numbers.ndim < 2 or numbers.dtype != np.float32:
         return numbers.copy()
     return (numbers * (1 + scale * random.standard_normal(numbers.shape))).astype(np.float32)
@@ -41,7 +41,7 @@ def names(file, pattern):
 
 
 def key(name, change):
-    """The value of a key that the file has."""
+    """The value of an existing key."""
     def run(file):
         value = file.get(name)
         need(value is not None)
@@ -53,7 +53,7 @@ def key(name, change):
 
 
 def absent_key(name, value, where=lambda file: True):
-    """A key that the file has not."""
+    """Adds a key that the file does not have."""
     def run(file):
         need(file.get(name) is None and where(file))
         file.set(name, value)
@@ -62,7 +62,7 @@ def absent_key(name, value, where=lambda file: True):
 
 
 def without(pattern):
-    """Tensors left out."""
+    """Removes tensors."""
     def run(file):
         found = names(file, pattern)
         need(found)

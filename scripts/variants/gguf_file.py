@@ -1,4 +1,4 @@
-"""A GGUF file in memory, all numbers in F32, to be changed and written again. The reader and writer are llama.cpp's `gguf`."""
+"""A GGUF file in memory with all tensors in F32, to be changed and written. Read and written with llama.cpp's `gguf`."""
 import numpy as np
 from gguf import GGUFReader, GGUFValueType, GGUFWriter
 from gguf.quants import dequantize

@@ -1,4 +1,4 @@
-// What this project computes of a file, for variants.py: a question in JSON a line on stdin, an answer a line on stdout.
+// Computes this project's results for variants.py: one JSON request per line on stdin, one result per line on stdout.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';

@@ -1,9 +1,9 @@
-// What llama.cpp computes of a file, for variants.py: logits in F32 with everything that only saves time turned off.
+// Computes llama.cpp's results for variants.py: logits in F32 with all pure speed optimizations turned off.
 //
-//   reference text MODEL 1,2,3 N              the logits behind the ids; those behind N - 1 tokens of greedy decoding; these N tokens
-//   reference vision MODEL MMPROJ RGB W H OUT the tokens and pieces around one picture; the rows of all pieces to OUT
+//   reference text MODEL 1,2,3 N              logits after the ids; logits after N - 1 greedily decoded tokens; these N tokens
+//   reference vision MODEL MMPROJ RGB W H OUT the tokens and chunks around one image; writes the rows of all chunks to OUT
 //
-// Linked with a llama.cpp that is built beside this project; nothing of it is part of this one.
+// Linked with a separately built llama.cpp; no code of it is part of this project.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-"""Changes of text models that leave them computable: other sizes, other keys, tensors more or fewer."""
+"""Changes of text models that keep them valid: other sizes, other keys, additional or missing tensors."""
 import re
 
 import numpy as np
@@ -22,12 +22,12 @@ def head_size(file):
 
 
 def step(file):
-    """What a size grows by: rows of super-blocks stay whole."""
+    """The increment of a size: rows remain multiples of a super-block."""
     return 32 if file.get("embedding_length") % 256 else 256
 
 
 def resize_named(file, rules, where=lambda name: True):
-    """`rules`: a pattern of names (behind "blk.N.") to axis and size."""
+    """`rules`: maps a pattern of names (after "blk.N.") to axis and size."""
     for name, numbers in list(file.tensors.items()):
         for pattern, axis, size in rules:
             if re.search(pattern, name) and where(name):
@@ -35,7 +35,7 @@ def resize_named(file, rules, where=lambda name: True):
                 break
 
 
-# Sizes of any network.
+# Sizes that every network has.
 
 def inner(file):
     old = file.get("feed_forward_length")
@@ -79,7 +79,7 @@ def width(file):
 
 
 def layers(file):
-    """As many more as the pattern of layers is long, if a key has one."""
+    """Adds as many layers as the layer pattern is long, if a key defines one."""
     n, every = file.get("block_count"), file.get("full_attention_interval") or file.get("attention.sliding_window_pattern")
     listed = any(isinstance(v, list) and len(v) == n for k, v in file.values.items() if k.startswith(file.prefix))
     more = min(n, every if isinstance(every, int) else n if listed else 1)
@@ -145,7 +145,7 @@ def head_sizes(file):
     for name in names(file, r"blk\.\d+\.attn_"):
         numbers, i, of = file.tensors[name], layer_of(name), name.split(".", 2)[2]
         if of in ("attn_q.weight", "attn_q.bias"):
-            file.tensors[name] = each(numbers, 0, numbers.shape[0] // k, k + 32)   # with gates there are twice as many
+            file.tensors[name] = each(numbers, 0, numbers.shape[0] // k, k + 32)   # twice as many with gates
         elif of in ("attn_k.weight", "attn_k.bias"):
             file.tensors[name] = each(numbers, 0, kv[i], k + 32)
         elif of in ("attn_v.weight", "attn_v.bias"):
@@ -264,7 +264,7 @@ def short_convolution(file):
 
 
 def mamba2(name, of):
-    """`of`: state size, groups and heads to new ones."""
+    """`of`: maps state size, groups and heads to new values."""
     def run(file):
         need(file.architecture in MAMBA2 and file.get("ssm.state_size"))
         old = (file.get("ssm.state_size"), file.get("ssm.group_count"), file.get("ssm.time_step_rank"))
@@ -282,7 +282,7 @@ def mamba2(name, of):
 
 
 def delta_net(name, of):
-    """`of`: size of a head, heads of keys and of values to new ones."""
+    """`of`: maps head size, key heads and value heads to new values."""
     def run(file):
         need(file.architecture in DELTA)
         size, keys, values = of(file.get("ssm.state_size"), file.get("ssm.group_count"), file.get("ssm.time_step_rank"))
@@ -295,7 +295,7 @@ def delta_net(name, of):
     return run
 
 
-# Tensors more.
+# Additional tensors.
 
 def untied(file):
     need("output.weight" not in file.tensors)

@@ -1,12 +1,13 @@
-"""Variants of tiny models beside llama.cpp: each file in F32, one thing of it changed (a size, a key, a tensor more or fewer), computed by
-both in floats of 32 bits. For who adds an architecture or a tower: vectors hold one shape of each, this holds the others.
+"""Compares variants of tiny models with llama.cpp: each file in F32, with one property changed (a size, a key, an additional or missing
+tensor), computed by both in 32-bit floats. Use it when adding an architecture or a vision encoder: the golden vectors cover one shape of
+each, this script covers others.
 
     python3 scripts/variants/variants.py --llama CHECKOUT text FOLDER [PATTERN [CHANGE]]
     python3 scripts/variants/variants.py --llama CHECKOUT vision FOLDER [PATTERN [CHANGE]]
 
-CHECKOUT: a llama.cpp that is built (build/bin). FOLDER: GGUF files; of vision the pairs and cases of the vision vectors (NAME.json says
-which text model). PATTERN, CHANGE: regular expressions on file names and on changes. Wants numpy, and this project built.
-What it prints is read by a person: a key that llama.cpp does not read for an architecture and this project does is a difference, too.
+CHECKOUT: a built llama.cpp (build/bin). FOLDER: GGUF files; for vision the pairs and cases of the vision vectors (NAME.json names the
+text model). PATTERN, CHANGE: regular expressions for file names and changes. Needs numpy and a built checkout of this project.
+Review the output by hand: a key that this project reads for an architecture and llama.cpp does not is reported as a difference too.
 """
 import argparse
 import copy
@@ -36,8 +37,8 @@ from changes import NotHere
 from gguf_file import File
 
 SIZES = ((97, 61), (300, 200), (511, 509), (1000, 140), (70, 333), (1, 300))
-ALLOWED = {"text": 2e-3, "vision": 0.02}   # of a standard deviation; llama.cpp rounds GELU and the patches' convolution to 16 bits
-SERVED = 0.4                               # of the arithmetic that is served: beyond it an expert was chosen otherwise, or more is wrong
+ALLOWED = {"text": 2e-3, "vision": 0.02}   # in standard deviations; llama.cpp rounds GELU and the patch convolution to 16 bits
+SERVED = 0.4                               # for production arithmetic: a larger difference means that another expert was chosen, or an error
 random = np.random.default_rng(11)
 work = tempfile.TemporaryDirectory()
 path = lambda name: os.path.join(work.name, name)
@@ -76,7 +77,7 @@ def far(a, b):
 
 
 def refused(theirs, answer):
-    """What to say if one refuses, or None if neither does. That both do is as it should be."""
+    """The message if exactly one program refuses the file, or None. Both refusing it is correct."""
     if theirs is None:
         return "" if "refused" in answer else "only llama.cpp refuses"
     return f"only we refuse: {answer['refused'][:200]}" if "refused" in answer else None
@@ -114,7 +115,7 @@ def compare_vision(text_model):
 
 
 def nothing(file):
-    """as it is"""
+    """unchanged"""
 
 
 def main():

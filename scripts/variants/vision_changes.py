@@ -1,4 +1,4 @@
-"""Changes of vision files (mmproj) that leave them computable: other sizes, other keys, tensors left out."""
+"""Changes of vision files (mmproj) that keep them valid: other sizes, other keys, missing tensors."""
 import re
 
 from changes import absent_key, key, like, names, need, resized, without
@@ -70,7 +70,7 @@ def image_size(file):
 def patch_size(file):
     old, size = file.get("patch_size"), file.get("image_size")
     new = old - 4 if old == 16 else old + 2
-    need(projector(file) != "lfm2")   # its tiles of 512 pixels are fixed
+    need(projector(file) != "lfm2")   # its tile size of 512 pixels is fixed
     for name in names(file, r"v\.patch_embd\.weight"):
         file.tensors[name] = resized(resized(file.tensors[name], 2, new), 3, new)
     if size % old == 0:

@@ -1,5 +1,5 @@
-// The npm packages, made of what is built here and used from a folder of their own: what they hold, that they serve,
-// and what they say where the engine's is missing.
+// The npm packages, packed from this build and installed in a separate folder: their contents, a server started from
+// them, and the messages when the engine's package is missing.
 import { spawn, spawnSync } from 'node:child_process';
 import {
   existsSync,
@@ -43,7 +43,7 @@ const [, platform = ''] = addonPackages();
 const read = (name: string): Manifest =>
   JSON.parse(readFileSync(join(folder, 'node_modules', name, 'package.json'), 'utf8')) as Manifest;
 
-// What npm would install beside them.
+// The dependencies that npm would install.
 for (const name of [...Object.keys(read('monolith-server').dependencies)]) {
   const place = join(folder, 'node_modules', name);
   mkdirSync(dirname(place), { recursive: true });
@@ -58,7 +58,7 @@ const environment = {
   MONOLITH_API_KEY: KEY,
 };
 
-t.test('they hold what they must, and nothing else', (t) => {
+t.test('the packages contain the required files and no others', (t) => {
   const manifest = read('monolith-server');
   const engine = read(platform);
   t.equal(manifest.optionalDependencies[platform], engine.version);
@@ -97,7 +97,7 @@ t.test('they hold what they must, and nothing else', (t) => {
   t.end();
 });
 
-t.test('the command serves with the engine of the other package', { timeout: 120_000 }, async (t) => {
+t.test('the command serves requests with the engine from the platform package', { timeout: 120_000 }, async (t) => {
   const child = spawn(process.execPath, [...endsWithParent, command, 'serve', '--port', '0', '--log', 'json'], {
     cwd: folder,
     stdio: ['pipe', 'pipe', 'pipe'],
@@ -133,12 +133,12 @@ t.test('the command serves with the engine of the other package', { timeout: 120
   t.match(await ask(false), /"finish_reason":"(length|stop)"/);
   t.match(await ask(true), /data: \[DONE\]/);
   t.match(await (await fetch(url, { headers: { accept: 'text/html' } })).text(), /<div id="root"/, 'the page');
-  t.notOk(existsSync(join(main, 'build')), 'nothing is written into the package');
+  t.notOk(existsSync(join(main, 'build')), 'the package folder is not modified');
   child.kill('SIGTERM');
   t.equal(await ended, 0);
 });
 
-t.test('without it the engine is built here, if there are tools; without tools they are named', (t) => {
+t.test('without the platform package the command builds the engine, or names the missing tools', (t) => {
   renameSync(join(folder, 'node_modules', platform), join(folder, 'away'));
   const bare = join(folder, 'bin');
   mkdirSync(bare);
@@ -151,8 +151,8 @@ t.test('without it the engine is built here, if there are tools; without tools t
   t.match(
     told.stderr,
     new RegExp(
-      `^monolith: the package with the engine for this machine, ${platform}, is not installed: the engine is built here from its sources, once\n` +
-        'monolith: the engine is C\\+\\+ and is built on this machine, but cmake and ninja-build are not installed\\. On Debian or Ubuntu: sudo apt-get install cmake ninja-build\n$',
+      `^monolith: the package with the engine for this machine, ${platform}, is not installed; building the engine from its sources, once\n` +
+        'monolith: building the engine \\(C\\+\\+\\) needs cmake and ninja-build, which are not installed\\. On Debian or Ubuntu: sudo apt-get install cmake ninja-build\n$',
     ),
   );
   const version = spawnSync(process.execPath, [command, '--version'], {
@@ -162,7 +162,7 @@ t.test('without it the engine is built here, if there are tools; without tools t
   t.same(
     [version.status, version.stdout],
     [0, `${read('monolith-server').version}\n`],
-    'what needs no engine builds none',
+    '--version does not build the engine',
   );
   t.end();
 });

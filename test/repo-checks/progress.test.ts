@@ -1,4 +1,4 @@
-// What a build says of itself while it runs.
+// The progress display of a build.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import t from 'tap';
@@ -24,7 +24,7 @@ interface Script {
 
 const script = (await import(pathToFileURL(join(packageRoot, 'scripts', 'progress.mjs')).href)) as Script;
 
-t.test('steps of Ninja and Make are read, nothing else', (t) => {
+t.test('parses build steps of Ninja and Make, and ignores other lines', (t) => {
   t.same(script.readStep('[12/263] Building CXX object CMakeFiles/monolith_text.dir/text/grammar/regex.cc.o'), {
     done: 12,
     total: 263,
@@ -53,7 +53,7 @@ t.test('steps of Ninja and Make are read, nothing else', (t) => {
   t.end();
 });
 
-t.test('a terminal has one line, anything else a line now and then', (t) => {
+t.test('overwrites one line on a terminal, and prints a line every 15 seconds elsewhere', (t) => {
   const step = (done: number): string => `[${done}/200] Building CXX object CMakeFiles/a.dir/some/file.cc.o`;
   for (const tty of [true, false]) {
     let ms = 0;
@@ -67,7 +67,7 @@ t.test('a terminal has one line, anything else a line now and then', (t) => {
       now: () => ms,
     });
     for (let done = 1; done <= 100; done++, ms += 1000) t.equal(steps.line(step(done)), true);
-    t.equal(steps.line('a.cc:12:3: error: no'), false, "a message is the caller's to print");
+    t.equal(steps.line('a.cc:12:3: error: no'), false, 'other messages are left to the caller');
     steps.end();
     t.match(
       text,
@@ -75,12 +75,12 @@ t.test('a terminal has one line, anything else a line now and then', (t) => {
         ? /\[==========          \] 50 %, about 2 min left {2}file\.cc\r\x1b\[K$/
         : /\nmonolith: building the engine: 45 %, about 2 min left \(file\.cc\)\n$/,
     );
-    t.equal(text.split('\n').length, tty ? 1 : 7, 'not a line for each file');
+    t.equal(text.split('\n').length, tty ? 1 : 7, 'fewer lines than files');
   }
   t.end();
 });
 
-t.test('a build that goes on from the middle counts what it does itself', (t) => {
+t.test('estimates the remaining time of a resumed build from its own steps', (t) => {
   let ms = 0;
   let text = '';
   const steps = script.progress('building', {

@@ -1,4 +1,4 @@
-// What the scripts of a checkout refuse before they build something that fails later.
+// The setup scripts refuse broken checkouts and unknown options before they build.
 
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -8,11 +8,11 @@ import { pathToFileURL } from 'node:url';
 import t from 'tap';
 import { packageRoot } from '../../src/engine/load-addon.js';
 
-t.test("the page is not built with packages that are the tests'", async (t) => {
+t.test("refuses to build the page with the tests' version of a package", async (t) => {
   const { wrongWebPackage } = (await import(pathToFileURL(join(packageRoot, 'scripts', 'setup.mjs')).href)) as {
     wrongWebPackage(web?: string): string | null;
   };
-  t.equal(wrongWebPackage(), null, 'this checkout is whole');
+  t.equal(wrongWebPackage(), null, 'this checkout is complete');
   const folder = mkdtempSync(join(tmpdir(), 'monolith-setup-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const web = join(folder, 'src', 'web');
@@ -22,36 +22,36 @@ t.test("the page is not built with packages that are the tests'", async (t) => {
   };
   mkdirSync(web, { recursive: true });
   writeFileSync(join(web, 'package.json'), JSON.stringify({ dependencies: { react: '19.3.1' } }));
-  t.match(wrongWebPackage(web), /needs react 19\.3\.1, and none .* Run npm ci$/);
+  t.match(wrongWebPackage(web), /needs react 19\.3\.1 \(found none\).* Run npm ci$/);
   put(folder, '18.3.1');
-  t.match(wrongWebPackage(web), /needs react 19\.3\.1, and 18\.3\.1 .* Run npm ci$/);
+  t.match(wrongWebPackage(web), /needs react 19\.3\.1 \(found 18\.3\.1\).* Run npm ci$/);
   put(web, '19.3.1');
   t.equal(wrongWebPackage(web), null);
 });
 
-t.test('a script says what it does, and which word it does not know, in a line and without a stack', (t) => {
+t.test('scripts print their usage with --help, and unknown options in one line without a stack', (t) => {
   const run = (script: string, ...words: string[]): { status: number | null; stdout: string; stderr: string } =>
     spawnSync(process.execPath, [join(packageRoot, 'scripts', `${script}.mjs`), ...words], { encoding: 'utf8' });
   t.match(run('faults', '--help'), { status: 0, stdout: /^npm run faults /, stderr: '' });
   t.match(run('fuzz', '--nonsense'), {
     status: 1,
     stdout: '',
-    stderr: "monolith: Unknown option '--nonsense'. --help tells which there are.\n",
+    stderr: "monolith: Unknown option '--nonsense'. --help lists the options.\n",
   });
   t.match(run('fuzz', 'chat', '--seconds', 'abc'), {
     status: 1,
     stdout: '',
-    stderr: 'monolith: --seconds is a number.\n',
+    stderr: 'monolith: --seconds must be a number.\n',
   });
   t.match(run('simulate', '--half', 'third'), {
     status: 1,
     stdout: '',
-    stderr: 'monolith: --half is engine or service.\n',
+    stderr: 'monolith: --half must be engine or service.\n',
   });
   t.end();
 });
 
-t.test('every package that is shipped stands in the notices, in the version that is', async (t) => {
+t.test('THIRD-PARTY-NOTICES.md lists every shipped package in its version', async (t) => {
   const { shipped } = (await import(pathToFileURL(join(packageRoot, 'scripts', 'notices.mjs')).href)) as {
     shipped(lock: object): string[];
   };
@@ -60,8 +60,8 @@ t.test('every package that is shipped stands in the notices, in the version that
   };
   const places = shipped(lock);
   for (const name of ['lmdb', 'zod', 'sharp', 'uWebSockets.js']) t.ok(places.includes(`node_modules/${name}`), name);
-  t.ok(places.includes('src/dashboard/web/node_modules/react'), 'what the page holds too');
-  t.notOk(places.includes('node_modules/typescript'), 'and nothing that is only built with');
+  t.ok(places.includes('src/dashboard/web/node_modules/react'), 'packages bundled into the page are included');
+  t.notOk(places.includes('node_modules/typescript'), 'build-only packages are not included');
   const notices = readFileSync(join(packageRoot, 'THIRD-PARTY-NOTICES.md'), 'utf8');
   const missing = places
     .filter((place) => lock.packages[place]?.optional !== true)
