@@ -119,7 +119,6 @@ t.test('help and the settings page come from the declarations', (t) => {
   t.match(settingsSummary(), /^\| flag \| variable \|.*\n.*\n\| `--host` \| `MONOLITH_HOST` \| 127\.0\.0\.1 \|/);
   const root = resolve(import.meta.dirname, '..', '..', '..');
   t.equal(readFileSync(join(root, 'docs', 'reference', 'settings.md'), 'utf8'), settingsMarkdown(), 'docs/reference/settings.md is fresh (npm run docs:settings writes it)');
-  t.ok(readFileSync(join(root, 'README.md'), 'utf8').includes(settingsSummary()), 'so is the table of the README');
   t.end();
 });
 
