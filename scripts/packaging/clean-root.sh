@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# scripts/packaging/clean-root.sh [FOLDER]: installs the packages of build/package (npm run package) as a new user would, on a
-# Debian 12 that has Node and nothing to build with, and says how long it takes until a model has answered. Wants root,
-# debootstrap and the network; the root is made once in FOLDER (build/clean-root) and kept, what is installed is not.
-# MONOLITH_CLEAN_NODE: another node than the one on the PATH. MONOLITH_CLEAN_MIRROR: packages from there instead of debootstrap's own choice.
+# scripts/packaging/clean-root.sh [FOLDER]: installs the packages of build/package (npm run package) in a Debian 12 that has Node.js but no
+# compiler, and reports the time until the first response of a model. Needs root, debootstrap and the network. The Debian in FOLDER
+# (default: build/clean-root) is created once and kept; the installed packages are not.
+# MONOLITH_CLEAN_NODE: path of another node binary. MONOLITH_CLEAN_MIRROR: Debian mirror for debootstrap.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 base=${1:-$here/build/clean-root}
@@ -30,7 +30,7 @@ chown -R 1000:1000 "$base/home/user"
 [ -c "$base/dev/null" ] || mknod -m 666 "$base/dev/null" c 1 3
 [ -c "$base/dev/urandom" ] || mknod -m 666 "$base/dev/urandom" c 1 9
 
-# As a user without rights, in namespaces of its own: all that it starts ends with it.
+# An unprivileged user in its own mount and PID namespaces, so that all its processes end with this script.
 unshare --mount --pid --fork --kill-child bash -s -- "$base" "$key" <<'EOF'
 set -euo pipefail
 base=$1 key=$2
