@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# scripts/packaging/clean-root.sh [FOLDER]: installs the packages of build/package (npm run package) like a new user, on a
-# Debian 12 with Node and without build tools, and prints the time until a model has responded. Needs root privileges,
-# debootstrap and network access. The root file system is created once in FOLDER (default build/clean-root) and kept; the
-# installed packages are removed.
-# MONOLITH_CLEAN_NODE: a node binary other than the one on the PATH. MONOLITH_CLEAN_MIRROR: Debian mirror for debootstrap.
+# scripts/packaging/clean-root.sh [FOLDER]: installs the packages of build/package (npm run package) in a Debian 12 that
+# has Node.js but no compiler, and reports the time until the first response of a model. Needs root, debootstrap and the
+# network. The Debian in FOLDER (default: build/clean-root) is created once and kept; the installed packages are not.
+# MONOLITH_CLEAN_NODE: path of another node binary. MONOLITH_CLEAN_MIRROR: Debian mirror for debootstrap.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 base=${1:-$here/build/clean-root}
@@ -31,7 +30,7 @@ chown -R 1000:1000 "$base/home/user"
 [ -c "$base/dev/null" ] || mknod -m 666 "$base/dev/null" c 1 3
 [ -c "$base/dev/urandom" ] || mknod -m 666 "$base/dev/urandom" c 1 9
 
-# As an unprivileged user, in separate namespaces: all processes it starts end with it.
+# An unprivileged user in its own mount and PID namespaces, so that all its processes end with this script.
 unshare --mount --pid --fork --kill-child bash -s -- "$base" "$key" <<'EOF'
 set -euo pipefail
 base=$1 key=$2

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// The commands `monolith` and `monolith-server` of the npm package. If the package with this machine's engine is not
-// installed, the engine is built from the included sources first.
+// Entry point of `monolith` and `monolith-server` in the npm package. If the package with the engine for this machine is not
+// installed, it first builds the engine from the sources in this package.
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
@@ -21,7 +21,7 @@ function installed(name) {
   }
 }
 
-/** Builds the addon into this package's build/. */
+/** Builds the addon into the build/ folder of this package. */
 async function buildFromSource() {
   const name = addonPackages().at(-1);
   say(

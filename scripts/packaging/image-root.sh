@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# scripts/packaging/image-root.sh APP [FOLDER]: assembles the files of the Containerfile's image without a container engine:
-# Node, the libraries it needs, and APP (a folder with node_modules/monolith-server, as created by clean-root.sh). Prints
-# their size, and serves from them read-only as an unprivileged user. Needs root privileges. MONOLITH_CLEAN_NODE: a node
-# binary other than the one on the PATH.
+# scripts/packaging/image-root.sh APP [FOLDER]: makes the files of the Containerfile's image without a container engine:
+# Node.js, the libraries that it needs, and APP (a folder with node_modules/monolith-server, such as the one that
+# clean-root.sh makes). Prints their size and serves from them read-only, as user 65532. Needs root.
+# MONOLITH_CLEAN_NODE: path of another node binary.
 set -euo pipefail
 app=$1
 image=${2:-$(mktemp -d)}

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# scripts/packaging/image-run.sh [ENGINE]: builds the Containerfile's image from build/package (npm run package) with podman
-# or docker and prints its size. Runs it with a read-only root and no capabilities, sends a request to the smallest model
-# through a published port, restarts it with the same volume, and stops it. MONOLITH_IMAGE_BUILD: additional build
-# arguments, for example for networks and certificates.
+# scripts/packaging/image-run.sh [ENGINE]: builds the Containerfile's image of build/package (npm run package) with
+# podman or docker and tests it: prints its size, runs it with a read-only root and no capabilities, sends a request to
+# the smallest model over a published port, stops it, and starts it again on the same volume. MONOLITH_IMAGE_BUILD:
+# extra arguments for the build, such as networks and certificates.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 engine=${1:-$(command -v podman || command -v docker || true)}
@@ -11,7 +11,7 @@ name=monolith-image-run-$$ port=${MONOLITH_IMAGE_PORT:-18082} key=sk-image-01234
 format=(); case $engine in *podman) format=(--format docker) ;; esac
 trap '"$engine" rm -f "$name" > /dev/null 2>&1 || true; "$engine" volume rm -f "$name" > /dev/null 2>&1 || true' EXIT
 
-# shellcheck disable=SC2086  # split into arguments on purpose
+# shellcheck disable=SC2086  # MONOLITH_IMAGE_BUILD is several arguments
 "$engine" build "${format[@]}" ${MONOLITH_IMAGE_BUILD:-} -f scripts/packaging/Containerfile -t "$name" build/package > "/tmp/$name.log" 2>&1 ||
   { tail -n 20 "/tmp/$name.log"; exit 1; }
 size=$("$engine" image inspect --format '{{.Size}}' "$name")
@@ -31,8 +31,9 @@ answer() {
   return 1
 }
 serve
-echo "response: $(answer | head -c 200)"
-# A program inside the container reports it, so that a container engine that fails to start one does not pass the check.
+echo "answered: $(answer | head -c 200)"
+# Checked by a program inside the container: if the container cannot start one, the test fails instead of passing
+# without a check.
 "$engine" exec "$name" /usr/local/bin/node -e "
   const { existsSync, writeFileSync } = require('fs');
   const refused = (path) => { try { writeFileSync(path, ''); return 'written'; } catch (error) { return error.code; } };

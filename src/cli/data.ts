@@ -17,7 +17,7 @@ Usage: monolith data check [PATH]      reads every page and every value of the d
        monolith data sweep [--confirm] shows whether erasing is held because the clock jumped ahead; --confirm: the clock is right
 
 --data-dir names the data folder. A copy holds all that was acknowledged before it began, secrets included:
-keep it as you keep the folder. More: docs/guides/data.md.
+keep it as you keep the folder. More: docs/guides/production.md.
 `;
 
 const FLAGS = { '--confirm': false };

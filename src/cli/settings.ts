@@ -1,4 +1,4 @@
-// monolith settings: docs/reference/settings.md, or with --short the table of the README, from the declarations.
+// monolith settings: prints docs/reference/settings.md, or with --short a table of the most used settings.
 
 import { didYouMean } from '../config/did-you-mean.js';
 import { settingsMarkdown, settingsSummary } from '../config/help.js';

@@ -10,7 +10,7 @@ Usage: monolith state import --from FOLDER --state postgres://USER:PASSWORD@HOST
 Brings users, organizations, keys, sessions, settings, the audit log, usage, the request log and saved presets
 of a data folder into an empty database; a second run goes on where one was cut off. All of it is read back and
 compared at the end. The folder is not written to. Stop the server that runs on it, if one does: what it does
-after the import has begun stays behind. Stored responses stay behind too. More: docs/guides/data.md.
+after the import has begun stays behind. Stored responses stay behind too. More: docs/guides/scaling.md.
 `;
 
 const FLAGS = { '--from': true };

@@ -1,4 +1,4 @@
-// Telling of the settings: the lines of --help, the table of the README, docs/reference/settings.md.
+// Descriptions of the settings: the lines of --help, `monolith settings --short`, docs/reference/settings.md.
 
 import { declared } from './settings.js';
 import type { Declared } from './settings.js';
@@ -74,7 +74,7 @@ function wrap(text: string, width: number): string[] {
   return [...lines, line];
 }
 
-/** The table of the README: the settings most people touch. */
+/** The table of `monolith settings --short`: the most used settings. */
 export function settingsSummary(): string {
   const rows = declared
     .filter((one) => one.setting.main === true)

@@ -60,6 +60,19 @@ t.test('every value of the chart is used, and every one that is used is there', 
   t.same(taken.filter((name) => name !== 'global').sort(), [...set].sort());
 });
 
+t.test('alerting rules use metrics that exist', (t) => {
+  const names = [
+    ...new Set([...read('alerts.yaml').matchAll(/\bmonolith_[a-z_]+/g)].map(([name]) => name.replace(/_bucket$/, ''))),
+  ];
+  t.ok(names.length > 5);
+  const declared = readFileSync(join(root, 'src', 'telemetry', 'instruments.ts'), 'utf8');
+  t.same(
+    names.filter((name) => !declared.includes(`'${name}'`)),
+    [],
+  );
+  t.end();
+});
+
 t.test('a grace period is longer than unready and drain take', async (t) => {
   const of = (name: string): number => Number(declared.find(({ key }) => key === name)!.setting.default);
   const compose = read('compose.yaml');

