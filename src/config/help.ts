@@ -1,4 +1,4 @@
-// Telling of the settings: the lines of --help, the table of the README, docs/reference/settings.md.
+// Formats the settings for --help, `monolith settings` and docs/reference/settings.md.
 
 import { declared } from './settings.js';
 import type { Declared } from './settings.js';
@@ -11,12 +11,12 @@ function shownDefault(one: Declared): string {
 }
 
 const SECTIONS: Readonly<Record<string, string>> = {
-  '': 'Server', http: 'HTTP', limits: 'Limits of organizations', counters: 'Limits shared by processes', engine: 'Engine', structured_outputs: 'Structured output', images: 'Images',
-  hub: 'Hub of models', messages: 'Messages', responses: 'Stored responses', ws: 'WebSockets', state: 'Shared database', secrets: 'Secrets', models: 'Models', upstream: 'Models that run elsewhere', accounts: 'Accounts',
-  oidc: 'Sign-in by OpenID Connect', dashboard: 'Dashboard', mail: 'Mail', admin: 'Operator API', usage: 'Usage', requests: 'Request log', webhooks: 'Webhooks', metrics: 'Metrics', telemetry: 'Traces',
+  '': 'Server', http: 'HTTP', limits: 'Rate limits', counters: 'Shared rate limits (Redis)', engine: 'Engine', structured_outputs: 'Structured output', images: 'Images',
+  hub: 'Model hub', messages: 'Messages API', responses: 'Responses API', ws: 'WebSockets', state: 'Shared database (PostgreSQL)', secrets: 'Secrets', models: 'Models', upstream: 'Upstream models', accounts: 'Accounts',
+  oidc: 'OpenID Connect sign-in', dashboard: 'Dashboard', mail: 'Mail', admin: 'Operator API', usage: 'Usage', requests: 'Request log', webhooks: 'Webhooks', metrics: 'Metrics', telemetry: 'Traces',
 };
 
-/** The settings part of --help: those most people touch, or with `all` every one, by section. */
+/** The settings part of --help: the common settings, or with `all` every setting by section. */
 export function settingsHelp({ all = false } = {}): string {
   const rows = declared.filter((one) => all || one.setting.main === true).map((one) => ({
     section: one.key.includes('.') || Object.hasOwn(SECTIONS, one.key) ? one.key.split('.')[0] as string : '',
@@ -46,14 +46,14 @@ function wrap(text: string, width: number): string[] {
   return [...lines, line];
 }
 
-/** The table of the README: the settings most people touch. */
+/** A table of the common settings, for `monolith settings --short`. */
 export function settingsSummary(): string {
   const rows = declared.filter((one) => one.setting.main === true).map((one) =>
     `| \`${one.aliasFlag ?? one.flag}\` | \`${one.aliasVariable ?? one.variable}\` | ${shownDefault(one)} | ${one.setting.help.replace(/\|/g, '\\|')} |`);
-  return `| flag | variable | default | what it does |\n|---|---|---|---|\n${rows.join('\n')}\n`;
+  return `| flag | variable | default | description |\n|---|---|---|---|\n${rows.join('\n')}\n`;
 }
 
-/** docs/reference/settings.md, whole. */
+/** The content of docs/reference/settings.md. */
 export function settingsMarkdown(): string {
   const escape = (text: string): string => text.replace(/\|/g, '\\|');
   const rows = declared.map((one) => {
@@ -62,18 +62,20 @@ export function settingsMarkdown(): string {
   });
   return `# Settings
 
-Generated from \`src/config/settings.ts\` by \`npm run docs:settings\`.
+Generated from \`src/config/settings.ts\` by \`npm run docs\`.
 
-Flag wins over variable, variable over file, file over default. The file is JSON, nested or dotted
-(\`{"http": {"keepalive_ms": 5000}}\` or \`{"http.keepalive_ms": 5000}\`): \`--config FILE\` or
-\`MONOLITH_CONFIG\`, else \`config.json\` in the data folder if there is one. An unknown flag or key is
-an error. Sizes take \`KiB\`, \`MiB\`, \`GiB\`.
+Each setting can be set by a flag, an environment variable or a key of the configuration file. A flag takes precedence over a
+variable, a variable over the file, and the file over the default. An unknown flag or key is an error.
 
-What an operator changed of a running engine (batch, concurrency, queue: "Tunables" on the dashboard) is kept and used by
-later starts that do not give the setting. A start that gives it, by flag, variable or file, goes by that, forgets the
-change, and says so in its log.
+The configuration file is JSON with nested or dotted keys: \`{"http": {"keepalive_ms": 5000}}\` or
+\`{"http.keepalive_ms": 5000}\`. Set its path with \`--config FILE\` or \`MONOLITH_CONFIG\`. Without either, the server reads
+\`config.json\` in the data directory, if it exists. Sizes accept the units \`KiB\`, \`MiB\`, \`GiB\` and \`TiB\`.
 
-| key | flag | variable | value | default | what it does |
+Operators can change some engine settings (batch, concurrency, queue) while the server runs, on the dashboard page "Tunables".
+Such a change is stored and survives a restart, unless the next start sets the same setting by flag, variable or file. In that case
+the server discards the stored change and logs this.
+
+| key | flag | variable | value | default | description |
 |---|---|---|---|---|---|
 ${rows.join('\n')}
 `;

@@ -1,20 +1,20 @@
-// The kinds of values settings have. Each reads text (flags, variables) and JSON values (the file)
-// through one zod schema, and says in words what it expects.
+// The value types of settings. Each type parses text (flags, environment variables) and JSON values (the file) with one
+// zod schema, and describes the values that it accepts.
 
 import { z } from 'zod';
 import { expanded } from './home.js';
 import { upstreamSchema, type Upstream } from './upstream.js';
 
-/** What `models.<id>.quantize` takes. */
+/** Values of `models.<id>.quantize`. */
 export const QUANTIZE_TYPES = ['q8_0', 'q6_k', 'q4_k', 'q4_0', 'fp8'] as const;
 
 export interface Kind<T> {
-  /** Accepts text as well as the JSON value. */
+  /** Accepts both the text form and the JSON value. */
   schema: z.ZodType<T>;
-  /** Completes "must be …". */
+  /** Completes the sentence "must be ...". */
   expects: string;
   metavar: string;
-  /** The flag alone means true, --no-… false. */
+  /** The flag takes no value: --x means true, --no-x means false. */
   bare?: boolean;
   /** The flag may be given several times. */
   repeatable?: boolean;
@@ -32,16 +32,16 @@ export const path: Kind<string> = {
   metavar: 'PATH',
 };
 
-/** An address with one of these schemes, such as https. */
+/** A URL with one of these schemes, such as https. */
 export function url(...schemes: string[]): Kind<string> {
   const isOne = (value: string): boolean => URL.canParse(value) && schemes.includes(new URL(value).protocol.slice(0, -1)) && new URL(value).hostname !== '';
-  return { schema: z.string().max(512).refine(isOne), expects: `an address that begins with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}`, metavar: 'URL' };
+  return { schema: z.string().max(512).refine(isOne), expects: `a URL that starts with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}`, metavar: 'URL' };
 }
 
-/** Of PostgreSQL. The host may be a folder with its socket: postgres://user@/name?host=/run/postgresql. */
+/** A PostgreSQL URL. The host may be the directory of a Unix socket: postgres://user@/name?host=/run/postgresql. */
 export const databaseUrl: Kind<string> = {
   schema: z.string().max(2048).refine((value) => URL.canParse(value) && /^postgres(?:ql)?:$/.test(new URL(value).protocol) && (new URL(value).host !== '' || new URL(value).searchParams.has('host')) && new URL(value).pathname.length > 1),
-  expects: 'an address such as postgres://user:password@host:5432/name',
+  expects: 'a URL such as postgres://user:password@host:5432/name',
   metavar: 'URL',
 };
 
@@ -54,17 +54,17 @@ export function integer(min: number, max: number): Kind<number> {
   };
 }
 
-/** A part of a whole. */
+/** A fraction. */
 export const share: Kind<number> = {
   schema: z.union([z.number(), z.string().regex(/^\d*\.?\d+$/).transform(Number)]).pipe(z.number().min(0).max(1)),
   expects: 'a number from 0 to 1',
-  metavar: 'SHARE',
+  metavar: 'FRACTION',
 };
 
 const fieldName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/);
 const fieldValue = z.string().min(1).max(4096).regex(/^[\t\x20-\x7e]*$/);
 
-/** Headers of a request, by name. As text: a=b,c=d. */
+/** HTTP headers by name. Text form: a=b,c=d. */
 export const headerFields: Kind<Readonly<Record<string, string>>> = {
   schema: z.union([
     z.record(fieldName, fieldValue),
@@ -73,7 +73,7 @@ export const headerFields: Kind<Readonly<Record<string, string>>> = {
       return [one.slice(0, Math.max(0, equals)).trim(), one.slice(equals + 1).trim()];
     }))).pipe(z.record(fieldName, fieldValue)),
   ]),
-  expects: 'names and values: a=b,c=d',
+  expects: 'a list of headers such as a=b,c=d',
   metavar: 'A=B,C=D',
 };
 
@@ -122,7 +122,7 @@ export const device: Kind<string> = {
   metavar: 'auto|cpu|cuda[:N]',
 };
 
-/** The kind, or off / null / none. */
+/** The given type, or one of off, null and none, which all mean null. */
 export function nullable<T>(inner: Kind<T>): Kind<T | null> {
   const off = z.union([z.null(), z.string().toLowerCase().pipe(z.enum(['off', 'null', 'none'])).transform(() => null)]);
   return { ...inner, schema: z.union([off, inner.schema]), expects: `${inner.expects}, or off` };
@@ -139,18 +139,18 @@ export const list: Kind<readonly string[]> = {
 
 const modelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/);
 
-/** `path`: absolute; or hf:OWNER/REPO[:WEIGHTS], or the address of a server elsewhere, as it was given. */
+/** `path` is an absolute path, hf:OWNER/REPO[:WEIGHTS], or the URL of an upstream server as configured. */
 export interface ModelFile { readonly name: string; readonly path: string }
 
-/** Of `path`. */
+/** Whether `path` of a ModelFile is the URL of an upstream server. */
 export const isUpstreamAddress = (path: string): boolean => /^https?:\/\//.test(path);
 
 const modelFile = z.string().transform((value, context): ModelFile => {
   const equals = value.indexOf('=');
   const name = value.slice(0, Math.max(0, equals)).trim();
   const file = value.slice(equals + 1).trim();
-  const wrong = equals < 0 || file === '' ? `One has no ${equals < 0 ? '"="' : 'path behind "="'}.`
-    : modelName.safeParse(name).success ? null : `${JSON.stringify(name)} cannot be a name: it begins with a letter or digit, and has at most 128 of them and . _ : / @ -`;
+  const wrong = equals < 0 || file === '' ? `An entry has no ${equals < 0 ? '"="' : 'source after "="'}.`
+    : modelName.safeParse(name).success ? null : `${JSON.stringify(name)} is not a valid model name: use 1 to 128 letters, digits and . _ : / @ -, starting with a letter or digit.`;
   if (wrong !== null) {
     context.addIssue({ code: 'custom', message: wrong });
     return z.NEVER;
@@ -159,7 +159,7 @@ const modelFile = z.string().transform((value, context): ModelFile => {
   if (isUpstreamAddress(file)) {
     const { error } = upstreamSchema.safeParse({ url: file });
     if (error === undefined) return { name, path: file };
-    context.addIssue({ code: 'custom', message: `The address ${error.issues[0]?.message ?? 'cannot be used'}.` });
+    context.addIssue({ code: 'custom', message: `The URL ${error.issues[0]?.message ?? 'is invalid'}.` });
     return z.NEVER;
   }
   return { name, path: expanded(file) };
@@ -167,7 +167,7 @@ const modelFile = z.string().transform((value, context): ModelFile => {
 
 const distinct: z.core.CheckFn<ModelFile[]> = ({ value, issues }) => {
   const twice = value.find(({ name }, index) => value.findIndex((one) => one.name === name) < index);
-  if (twice !== undefined) issues.push({ code: 'custom', input: value, message: `The name ${twice.name} is given twice.` });
+  if (twice !== undefined) issues.push({ code: 'custom', input: value, message: `The model name ${twice.name} is used twice.` });
 };
 
 export const modelFiles: Kind<readonly ModelFile[]> = {
@@ -176,44 +176,44 @@ export const modelFiles: Kind<readonly ModelFile[]> = {
     z.array(modelFile),
     z.record(z.string(), z.string()).transform((value) => Object.entries(value).map(([name, file]) => `${name}=${file}`)).pipe(z.array(modelFile)),
   ]).check(distinct),
-  expects: 'NAME=PATH of a GGUF file or a Hugging Face folder, NAME=hf:OWNER/REPO[:QUANTIZATION], or NAME=URL of a server elsewhere',
-  metavar: 'NAME=PATH',
+  expects: 'NAME=PATH of a GGUF file or a Hugging Face folder, NAME=hf:OWNER/REPO[:QUANTIZATION], or NAME=URL of an upstream server',
+  metavar: 'NAME=SOURCE',
   repeatable: true,
 };
 
-/** JSON text where a JSON value is expected. */
+/** Accepts JSON text in place of a JSON value. */
 function json<T>(schema: z.ZodType<T>): z.ZodType<T> {
   return z.preprocess((value, context) => {
     if (typeof value !== 'string') return value;
     try {
       return JSON.parse(value) as unknown;
     } catch {
-      // Without the parser's words: they quote the text, which may hold the key of a server elsewhere.
-      context.addIssue({ code: 'custom', message: 'It is not JSON.' });
+      // The parser's own message is omitted: it quotes the text, which may contain an upstream API key.
+      context.addIssue({ code: 'custom', message: 'The value is not valid JSON.' });
       return z.NEVER;
     }
   }, schema) as unknown as z.ZodType<T>;
 }
 
-/** A client library counts the events of a stream and gives up at 65,536. */
+/** One client library stops reading a stream after 65,536 events. */
 export const MAX_OUTPUT_TOKENS = 65_535;
 
-/** Of `models.<id>.max_repeats`. */
+/** Range of `models.<id>.max_repeats`. */
 export const MIN_REPEATS = 2;
 export const MAX_REPEATS = 1000;
 
-/** A month. */
+/** 31 days. */
 export const MAX_IDLE_MINUTES = 44_640;
 
 const limit = z.number().int().min(1).max(1e9).nullable().optional();
 
-/** Unset: the general limit. Null: no limit. */
+/** Undefined: the general limit applies. Null: unlimited. */
 export interface LimitOverride { readonly rpm?: number | null | undefined; readonly tpm?: number | null | undefined; readonly concurrency?: number | null | undefined }
 
-/** organization id or * → model or * → limits */
+/** Organization ID or * → model or * → limits. */
 export const limitOverrides: Kind<Readonly<Record<string, Readonly<Record<string, LimitOverride>>>>> = {
   schema: json(z.record(z.string(), z.record(z.string(), z.strictObject({ rpm: limit, tpm: limit, concurrency: limit })))),
-  expects: 'organizations → models → rpm, tpm, concurrency',
+  expects: 'a JSON object: organization → model → rpm, tpm, concurrency',
   metavar: 'JSON',
 };
 
@@ -241,9 +241,9 @@ export interface ModelOverride {
 }
 
 export interface ModelSettings {
-  /** Further name → served model. */
+  /** Alias → served model. */
   readonly aliases: Readonly<Record<string, string>>;
-  /** By model. */
+  /** By model name. */
   readonly overrides: Readonly<Record<string, ModelOverride>>;
 }
 
@@ -273,10 +273,10 @@ const modelOverride = z.strictObject({
   }).partial().optional(),
 }) as z.ZodType<ModelOverride>;
 
-/** One object: models by name, and beside them `aliases`. */
+/** One object: settings by model name, plus `aliases`. */
 export const modelSettings: Kind<ModelSettings> = {
   schema: json(z.object({ aliases: z.record(modelName, modelName).optional() }).catchall(modelOverride).transform(({ aliases = {}, ...overrides }): ModelSettings =>
     ({ aliases, overrides: overrides as Readonly<Record<string, ModelOverride>> }))),
-  expects: 'models → their settings, and aliases → names → models',
+  expects: 'a JSON object: model → settings, plus aliases → alias → model',
   metavar: 'JSON',
 };

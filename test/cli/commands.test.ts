@@ -40,12 +40,12 @@ t.test('version, help, mistakes', (t) => {
   t.equal(monolith(['serve', '--port', '1', '-h']).out, help.out, 'whatever else is given');
   t.match(monolith(['serve', '--help', '--all']).out, /\nEngine:\n.*--engine-stall-ms /s);
   t.match(monolith(['serv']), { status: 2, out: '', err: /no command "serv"\. Did you mean serve\?/ });
-  t.match(monolith(['--prot', '1']), { status: 2, err: 'monolith: --prot: no such flag. Did you mean --port?\n' });
+  t.match(monolith(['--prot', '1']), { status: 2, err: 'monolith: --prot: unknown flag. Did you mean --port?\n' });
   for (const words of [['settings', '--bogus'], ['keys', 'list', '--bogus'], ['data', 'check', '--bogus'], ['models', '--bogus'], ['inspect', '--bogus'],
     ['debug', '--bogus'], ['chat', '--bogus'], ['serve', '--bogus'], ['--bogus'], ['serve', '--help', '--bogus'], ['--version', '--bogus']]) {
     t.match(monolith(words), { status: 2, out: '', err: /^monolith: .*--bogus.*\n$/ }, words.join(' '));
   }
-  t.match(monolith(['models', '--json=x']), { status: 2, err: 'monolith: --json: takes no value.\n' });
+  t.match(monolith(['models', '--json=x']), { status: 2, err: 'monolith: --json: does not take a value.\n' });
   t.match(monolith(['serve', 'what']), { status: 2, err: /unexpected argument "what"/ });
   t.match(monolith(['serve', '--port', '0', '--model', 'x=/nothing.gguf']), { status: 1, err: 'monolith: /nothing.gguf: is not there\n' });
   t.end();
