@@ -39,7 +39,7 @@ t.test('version, help, mistakes', (t) => {
   t.equal(monolith(['serve', '--help']).out, help.out);
   t.equal(monolith(['serve', '--port', '1', '-h']).out, help.out, 'whatever else is given');
   t.match(monolith(['serve', '--help', '--all']).out, /\nEngine:\n.*--engine-stall-ms /s);
-  t.match(monolith(['serv']), { status: 2, out: '', err: /no command "serv"\. Did you mean serve\?/ });
+  t.match(monolith(['serv']), { status: 2, out: '', err: /unknown command "serv"\. Did you mean serve\?/ });
   t.match(monolith(['--prot', '1']), { status: 2, err: 'monolith: --prot: unknown flag. Did you mean --port?\n' });
   for (const words of [['settings', '--bogus'], ['keys', 'list', '--bogus'], ['data', 'check', '--bogus'], ['models', '--bogus'], ['inspect', '--bogus'],
     ['debug', '--bogus'], ['chat', '--bogus'], ['serve', '--bogus'], ['--bogus'], ['serve', '--help', '--bogus'], ['--version', '--bogus']]) {
