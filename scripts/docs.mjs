@@ -59,13 +59,14 @@ Generated from \`src/errors.ts\` by \`npm run docs\`.
 Every error has a stable \`code\`. Clients should act on the code and the HTTP status, not on the message. Codes may be added in minor
 releases; existing codes are never renamed.
 
-All routes except \`/v1/messages\` return the OpenAI format. \`param\` is the path of the field that caused the error, or \`null\`:
+Errors have the OpenAI format, except on \`/v1/messages\`. \`param\` is the path of the field that caused the error, or \`null\`:
 
 \`\`\`json
 {"error": {"message": "\`temperature\` must be between 0 and 2 (got 3).", "type": "unprocessable_entity", "param": "temperature", "code": "value_out_of_range"}}
 \`\`\`
 
-\`/v1/messages\` returns the Anthropic format:
+\`/v1/messages\` returns the Anthropic format. So do \`/v1/models\` and unknown paths, if the request has an \`anthropic-version\` or
+\`x-api-key\` header:
 
 \`\`\`json
 {"type": "error", "error": {"type": "rate_limit_error", "message": "...", "param": null, "code": "rpm_limit_exceeded",

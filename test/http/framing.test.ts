@@ -65,7 +65,7 @@ t.test('where a request ends', async (t) => {
     t.equal(server.http.inFlight, 0);
   });
 
-  t.test('what cannot be refused: the same before a body that GET says to have (docs/reference/http-limits.md)', async (t) => {
+  t.test('what cannot be refused: the same before a body that GET says to have (docs/reference/limits.md)', async (t) => {
     await server.raw(`GET /v1/things/1 HTTP/1.1\r\n${common}: x\r\nContent-Length: ${hidden.length}\r\n\r\n${hidden}`, 300);
     t.same(served, ['hidden'], 'a library that refuses it will turn this red: then the page is to be corrected');
   });
