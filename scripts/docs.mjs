@@ -56,17 +56,18 @@ function errorsPage({ ERROR_CODES, ERROR_HELP, ERROR_TYPES }) {
 
 Generated from \`src/errors.ts\` by \`npm run docs\`.
 
-Every error has a stable \`code\`. Clients should act on the code and the HTTP status, not on the message. Codes may be added in minor
-releases; existing codes are never renamed.
+Every error has a stable \`code\`. Clients should act on the code and the HTTP status, not on the message. Codes may be
+added in minor releases; existing codes are never renamed.
 
-Errors have the OpenAI format, except on \`/v1/messages\`. \`param\` is the path of the field that caused the error, or \`null\`:
+Errors have the OpenAI format, except on \`/v1/messages\`. \`param\` is the path of the field that caused the error, or
+\`null\`:
 
 \`\`\`json
 {"error": {"message": "\`temperature\` must be between 0 and 2 (got 3).", "type": "unprocessable_entity", "param": "temperature", "code": "value_out_of_range"}}
 \`\`\`
 
-\`/v1/messages\` returns the Anthropic format. So do \`/v1/models\` and unknown paths, if the request has an \`anthropic-version\` or
-\`x-api-key\` header:
+\`/v1/messages\` returns the Anthropic format. So do \`/v1/models\` and unknown paths, if the request has an
+\`anthropic-version\` or \`x-api-key\` header:
 
 \`\`\`json
 {"type": "error", "error": {"type": "rate_limit_error", "message": "...", "param": null, "code": "rpm_limit_exceeded",
@@ -74,12 +75,13 @@ Errors have the OpenAI format, except on \`/v1/messages\`. \`param\` is the path
 \`\`\`
 
 - **Request ID.** Every response has the header \`x-request-id\`. Use it to find the request in the server log.
-- **Retries.** 429 and 503 responses have \`Retry-After\` (whole seconds, 1 to 60) and \`retry-after-ms\`. Do not retry if the response has
-  \`x-should-retry: false\`.
+- **Retries.** 429 and 503 responses have \`Retry-After\` (whole seconds, 1 to 60) and \`retry-after-ms\`. Do not retry
+  if the response has \`x-should-retry: false\`.
 - **Upstream errors.** If an upstream server caused the error, \`details.upstream_status\` is its HTTP status.
-- **Errors in a stream.** An error after the start of a stream is sent as an event with the same fields. The HTTP status remains 200.
-- **Different status per format.** A few errors have a different status in some formats, because the clients of that format act on it. For
-  example, an unusable image is 400 in the messages format. See [compatibility](compatibility.md).
+- **Errors in a stream.** An error after the start of a stream is sent as an event with the same fields. The HTTP status
+  remains 200.
+- **Different status per format.** A few errors have a different status in some formats, because the clients of that
+  format act on it. For example, an unusable image is 400 in the messages format. See [compatibility](compatibility.md).
 
 ${sections.join('\n')}`;
 }
@@ -90,13 +92,15 @@ function metricsPage(metrics, vllm) {
 
 Generated from \`src/telemetry\` by \`npm run docs\`.
 
-\`GET /metrics\` returns all metrics in the Prometheus text format. It requires the token of the setting \`metrics.token\` or the API key of an
-operator; \`metrics.public\` removes the requirement ([security](security.md#metrics-and-health)). Counters are the sums over all HTTP
-workers of the process. Times are in seconds, sizes in bytes. See [monitoring](../guides/monitoring.md) for dashboards and alerts.
+\`GET /metrics\` returns all metrics in the Prometheus text format. It requires the token of the setting
+\`metrics.token\` or the API key of an operator; \`metrics.public\` removes the requirement
+([security](security.md#metrics-and-health)). Counters are the sums over all HTTP workers of the process. Times are in
+seconds, sizes in bytes. See [monitoring](../guides/monitoring.md) for dashboards and alerts.
 
 ## Monolith metrics
 
-Exported unless \`metrics.names\` is \`vllm\`. A histogram has the series \`NAME_bucket\`, \`NAME_sum\` and \`NAME_count\`.
+Exported unless \`metrics.names\` is \`vllm\`. A histogram has the series \`NAME_bucket\`, \`NAME_sum\` and
+\`NAME_count\`.
 
 ${table(['metric', 'type', 'labels', 'description'], metrics.map((one) => [`\`${one.name}\``, one.type, labels(one.labels), one.help]))}
 | label | values |
@@ -112,8 +116,9 @@ ${table(['metric', 'type', 'labels', 'description'], metrics.map((one) => [`\`${
 
 ## vLLM metrics
 
-Exported unless \`metrics.names\` is \`monolith\`. Dashboards and gateways built for vLLM can use them. The labels are \`model_name\` and
-\`engine\` (always \`0\`); \`vllm:request_success_total\` also has \`finished_reason\`. Histogram buckets are those of the Monolith metric.
+Exported unless \`metrics.names\` is \`monolith\`. Dashboards and gateways built for vLLM can use them. The labels are
+\`model_name\` and \`engine\` (always \`0\`); \`vllm:request_success_total\` also has \`finished_reason\`. Histogram
+buckets are those of the Monolith metric.
 
 ${table(['metric', 'type', 'Monolith metric', 'description'], vllm.map((one) => [`\`${one.name}\``, one.type, one.source === null ? '' : `\`${one.source}\``, one.help]))}`;
 }
@@ -132,8 +137,9 @@ async function cliPage(built, load) {
 
 Generated from the help texts of the commands by \`npm run docs\`.
 
-In a checkout, run \`./monolith\` instead of \`monolith\`. \`monolith\` without a command starts the server. Every setting in
-[settings](settings.md) is also a flag of the commands that use it. \`monolith --version\` prints the version.
+In a checkout, run \`./monolith\` instead of \`monolith\`. \`monolith\` without a command starts the server. Every
+setting in [settings](settings.md) is also a flag of the commands that use it. \`monolith --version\` prints the
+version.
 
 The exit status is 0 on success, 1 on failure, and 2 if the arguments are invalid.
 

@@ -16,20 +16,22 @@ const SECTIONS: Readonly<Record<string, string>> = {
   oidc: 'OpenID Connect sign-in', dashboard: 'Dashboard', mail: 'Mail', admin: 'Operator API', usage: 'Usage', requests: 'Request log', webhooks: 'Webhooks', metrics: 'Metrics', telemetry: 'Traces',
 };
 
+const sectionOf = ({ key }: Declared): string => (key.includes('.') || Object.hasOwn(SECTIONS, key) ? key.split('.')[0] as string : '');
+
 /** The settings part of --help: the common settings, or with `all` every setting by section. */
 export function settingsHelp({ all = false } = {}): string {
   const rows = declared.filter((one) => all || one.setting.main === true).map((one) => ({
-    section: one.key.includes('.') || Object.hasOwn(SECTIONS, one.key) ? one.key.split('.')[0] as string : '',
+    section: sectionOf(one),
     left: `${one.aliasFlag ?? one.flag}${one.setting.kind.bare === true ? '' : ` ${one.setting.kind.metavar}`}`,
     right: `${one.setting.help} [${shownDefault(one)}]`,
   }));
-  const told = (some: typeof rows): string => {
+  const format = (some: typeof rows): string => {
     const width = Math.max(...some.map(({ left }) => left.length)) + 4;
     return some.map(({ left, right }) => `  ${left.padEnd(width - 2)}${wrap(right, 100 - width).join(`\n${' '.repeat(width)}`)}`).join('\n');
   };
-  if (!all) return told(rows);
+  if (!all) return format(rows);
   const sections = [...new Set(rows.map(({ section }) => section))];
-  return sections.map((section) => `${SECTIONS[section] ?? section}:\n${told(rows.filter((row) => row.section === section))}`).join('\n\n');
+  return sections.map((section) => `${SECTIONS[section] ?? section}:\n${format(rows.filter((row) => row.section === section))}`).join('\n\n');
 }
 
 function wrap(text: string, width: number): string[] {
@@ -56,27 +58,26 @@ export function settingsSummary(): string {
 /** The content of docs/reference/settings.md. */
 export function settingsMarkdown(): string {
   const escape = (text: string): string => text.replace(/\|/g, '\\|');
-  const rows = declared.map((one) => {
+  const row = (one: Declared): string => {
     const flags = [one.flag, one.aliasFlag].filter((flag) => flag !== null && flag !== undefined).map((flag) => `\`${flag}\``);
     return `| \`${one.key}\` | ${[...new Set(flags)].join(', ')} | ${[one.variable, ...one.others].map((name) => `\`${name}\``).join(', ')} | ${escape(one.setting.kind.expects)} | ${escape(shownDefault(one))} | ${escape(one.setting.help)} |`;
-  });
+  };
+  const sections = [...new Set(declared.map(sectionOf))].map((section) =>
+    `## ${SECTIONS[section] ?? section}\n\n| key | flag | variable | value | default | description |\n|---|---|---|---|---|---|\n${declared.filter((one) => sectionOf(one) === section).map(row).join('\n')}\n`);
   return `# Settings
 
 Generated from \`src/config/settings.ts\` by \`npm run docs\`.
 
-Each setting can be set by a flag, an environment variable or a key of the configuration file. A flag takes precedence over a
-variable, a variable over the file, and the file over the default. An unknown flag or key is an error.
+Each setting can be set by a flag, an environment variable or a key of the configuration file. A flag takes precedence
+over a variable, a variable over the file, and the file over the default. An unknown flag or key is an error.
 
 The configuration file is JSON with nested or dotted keys: \`{"http": {"keepalive_ms": 5000}}\` or
-\`{"http.keepalive_ms": 5000}\`. Set its path with \`--config FILE\` or \`MONOLITH_CONFIG\`. Without either, the server reads
-\`config.json\` in the data directory, if it exists. Sizes accept the units \`KiB\`, \`MiB\`, \`GiB\` and \`TiB\`.
+\`{"http.keepalive_ms": 5000}\`. Set its path with \`--config FILE\` or \`MONOLITH_CONFIG\`. Without either, the server
+reads \`config.json\` in the data directory, if it exists. Sizes accept the units \`KiB\`, \`MiB\`, \`GiB\` and \`TiB\`.
 
-Operators can change some engine settings (batch, concurrency, queue) while the server runs, on the dashboard page "Tunables".
-Such a change is stored and survives a restart, unless the next start sets the same setting by flag, variable or file. In that case
-the server discards the stored change and logs this.
+Operators can change some engine settings (batch, concurrency, queue) while the server runs, on the dashboard page
+"Tunables". Such a change is stored and survives a restart, unless the next start sets the same setting by flag,
+variable or file. In that case the server discards the stored change and logs this.
 
-| key | flag | variable | value | default | description |
-|---|---|---|---|---|---|
-${rows.join('\n')}
-`;
+${sections.join('\n')}`;
 }
