@@ -1,5 +1,6 @@
 // Formats the settings for --help, `monolith settings` and docs/reference/settings.md.
 
+import { showBytes } from './kinds.js';
 import { declared } from './settings.js';
 import type { Declared } from './settings.js';
 
@@ -7,6 +8,7 @@ function shownDefault(one: Declared): string {
   const { shown, default: value } = one.setting;
   if (shown !== undefined) return shown;
   if (value === null) return 'off';
+  if (typeof value === 'number' && value > 0 && one.setting.kind.metavar === 'SIZE') return showBytes(value);
   return typeof value === 'number' ? value.toLocaleString('en-US').replace(/^(\d),(\d{3})$/, '$1$2') : String(value);
 }
 

@@ -86,7 +86,7 @@ export function bytes(min: number, max: number): Kind<number> {
   });
   return {
     schema: z.union([z.number(), size]).pipe(z.number().int().min(min).max(max)),
-    expects: `a size from ${showBytes(min)} to ${showBytes(max)}, such as 512MiB`,
+    expects: `a size from ${min === 0 ? '0' : showBytes(min)} to ${showBytes(max)}`,
     metavar: 'SIZE',
   };
 }
