@@ -1,4 +1,4 @@
-// The tables in docs/reference/structured-output.md say what the compiler does, and what is declared.
+// The tables in docs/reference/structured-output.md match the behavior of the compiler and the declared limits.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -57,23 +57,23 @@ const PROBES: Record<string, Probe[]> = {
   unevaluatedItems: [{ refused: { type: 'array', unevaluatedItems: false } }],
 };
 
-t.test('every row of the table', async (t) => {
+t.test('the keyword table matches the compiler', async (t) => {
   const text = readFileSync(join(packageRoot, 'docs', 'reference', 'structured-output.md'), 'utf8');
   const table = /<!-- keywords -->\n([^]*?)<!-- \/keywords -->/.exec(text)?.[1] ?? '';
   const rows = new Map([...table.matchAll(/^\| `(\$?\w+)` \| (yes|partly|no) \|/gm)].map(([, keyword, level]) => [keyword as string, level as string]));
-  t.same([...rows.keys()].sort(), Object.keys(PROBES).sort(), 'each has its probes');
+  t.same([...rows.keys()].sort(), Object.keys(PROBES).sort(), 'each keyword has probes');
   const compile = (schema: object, strict: boolean) =>
     engine.compileGrammar({ kind: 'json_schema', schema: JSON.stringify(schema), strict, oneOfAsAnyOf: true, order: 'schema', whiteSpace: 'none' });
   for (const [keyword, level] of rows) {
     const probes = PROBES[keyword] ?? [];
     const kinds = new Set(probes.map((probe) => ('refused' in probe ? 'no' : 'yes')));
-    t.same([...kinds].sort(), level === 'partly' ? ['no', 'yes'] : [level], `${keyword}: what is probed`);
+    t.same([...kinds].sort(), level === 'partly' ? ['no', 'yes'] : [level], `${keyword}: the probes match the level`);
     for (const probe of probes) {
       if ('refused' in probe) {
         const { grammar, problems } = await compile(probe.refused, true);
         t.match([grammar, problems], [null, [{ kind: 'unsupported', keyword }]], `${keyword}: ${JSON.stringify(probe.refused)} is refused`);
         const loose = await compile(probe.refused, false);
-        t.ok(loose.grammar !== null && loose.problems.some((problem) => problem.keyword === keyword), `${keyword}: left out and told where not strict`);
+        t.ok(loose.grammar !== null && loose.problems.some((problem) => problem.keyword === keyword), `${keyword}: ignored and reported if not strict`);
         continue;
       }
       const { grammar, problems } = await compile(probe.schema, true);
@@ -83,7 +83,7 @@ t.test('every row of the table', async (t) => {
   }
 });
 
-t.test('every row of the limits', (t) => {
+t.test('the table of limits matches the declarations', (t) => {
   const text = readFileSync(join(packageRoot, 'docs', 'reference', 'structured-output.md'), 'utf8');
   const table = /<!-- limits -->\n([^]*?)<!-- \/limits -->/.exec(text)?.[1] ?? '';
   const rows = [...table.matchAll(/^\| `(\w+)` \| ([\d,]+) \|/gm)].map(([, name, value]) => [name as string, Number(value?.replaceAll(',', ''))] as const);
