@@ -1,8 +1,10 @@
 // Formats the settings for --help, `monolith settings` and docs/reference/settings.md.
 
-import { showBytes } from './kinds.js';
+import { MODEL_HELP, showBytes } from './kinds.js';
+import type { FieldHelp } from './kinds.js';
 import { declared } from './settings.js';
 import type { Declared } from './settings.js';
+import { UPSTREAM_HELP } from './upstream.js';
 
 function shownDefault(one: Declared): string {
   const { shown, default: value } = one.setting;
@@ -57,6 +59,9 @@ export function settingsSummary(): string {
   return `| flag | variable | default | description |\n|---|---|---|---|\n${rows.join('\n')}\n`;
 }
 
+const fields = (all: Readonly<Record<string, FieldHelp>>): string =>
+  `| field | value | default | description |\n|---|---|---|---|\n${Object.entries(all).map(([name, { expects, fallback, help }]) => `| \`${name}\` | ${expects} | ${fallback} | ${help} |\n`).join('')}`;
+
 /** The content of docs/reference/settings.md. */
 export function settingsMarkdown(): string {
   const escape = (text: string): string => text.replace(/\|/g, '\\|');
@@ -81,5 +86,15 @@ Operators can change some engine settings (batch, concurrency, queue) while the 
 "Tunables". Such a change is stored and survives a restart, unless the next start sets the same setting by flag,
 variable or file. In that case the server discards the stored change and logs this.
 
-${sections.join('\n')}`;
+${sections.join('\n')}
+## Settings of a model
+
+Fields of \`models.<id>\`, for example \`--models '{"hal-1.0": {"idle_minutes": 30}}'\`:
+
+${fields(MODEL_HELP)}
+## Upstream settings of a model
+
+Fields of \`models.<id>.upstream\`. See [upstreams](../guides/upstreams.md).
+
+${fields(UPSTREAM_HELP)}`;
 }

@@ -240,6 +240,32 @@ export interface ModelOverride {
   readonly sampling?: Readonly<Partial<Record<'temperature' | 'top_p' | 'top_k' | 'min_p' | 'repetition_penalty', number>>> | undefined;
 }
 
+/** Documentation of one field, for docs/reference/settings.md. Markdown; `fallback` describes the default. */
+export interface FieldHelp { readonly expects: string; readonly fallback: string; readonly help: string }
+
+export const MODEL_HELP: Readonly<Record<keyof ModelOverride, FieldHelp>> = {
+  context_window: { expects: 'an integer from 1', fallback: 'the limit of the file, as memory allows', help: 'Maximum prompt plus output, in tokens.' },
+  max_output_tokens: { expects: 'an integer from 1 to 65,535', fallback: 'what the context window leaves, at most 65,535', help: 'Maximum output of one response, in tokens. Also the default for requests that set no maximum.' },
+  max_repeats: { expects: 'an integer from 2 to 1000, or null', fallback: 'null', help: 'Ends a response when the same sequence of up to 64 tokens occurs this many times in succession; null = never. The finish reason is `length` (`repetition` in metrics).' },
+  load: { expects: '`start` or `demand`', fallback: '`start`', help: 'When to load the model: at startup, or on its first request.' },
+  idle_minutes: { expects: 'a number above 0, at most 44,640, or null', fallback: 'null', help: 'Unloads the model after this many minutes without requests; null = never.' },
+  pinned: { expects: 'true or false', fallback: 'false', help: 'Never unload the model, neither after idle time nor to free memory for another model.' },
+  default_effort: { expects: '`none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`', fallback: '`medium`', help: 'Reasoning effort of requests that set none. Has no effect on models without reasoning.' },
+  sampling: { expects: 'an object with `temperature`, `top_p`, `top_k`, `min_p`, `repetition_penalty`', fallback: 'the recommendation in the model file', help: 'Sampling parameters of requests that set none.' },
+  display_name: { expects: '1 to 128 characters', fallback: 'the name of the model', help: 'Name shown on the dashboard and in the Anthropic model list.' },
+  image_input: { expects: '`refuse` or `note`', fallback: '`refuse`', help: 'What a model without vision does with images: refuse the request, or replace each image with a text note.' },
+  lifecycle: { expects: '`active`, `deprecated` or `retired`', fallback: '`active`', help: 'Lifecycle of the model name ([details](admin-api.md#model-lifecycle)).' },
+  deprecated_at: { expects: 'an RFC 3339 time, or null', fallback: 'null', help: 'Time from which the model is deprecated.' },
+  retires_at: { expects: 'an RFC 3339 time, or null', fallback: 'null', help: 'Time from which the model is retired.' },
+  successor: { expects: 'a model name, or null', fallback: 'null', help: 'Model that clients should use instead.' },
+  quantize: { expects: '`q8_0`, `q6_k`, `q4_k`, `q4_0`, `fp8`, or null', fallback: 'null', help: 'Quantizes the weights while loading ([details](models.md#quantizing-while-loading-and-drafts)); null = as in the file.' },
+  draft: { expects: 'a model name or a path, or null', fallback: 'null', help: 'Draft model or EAGLE-3 head for [speculative decoding](speculation.md).' },
+  vision: { expects: 'a path, or null', fallback: 'found automatically', help: '[Vision](vision.md) file of the model; null = no vision.' },
+  vision_precision: { expects: '`fast` or `exact`', fallback: '`fast`', help: '[Precision](vision.md#precision) of 16-bit vision encoders.' },
+  vision_resize: { expects: '`llama.cpp` or `original`', fallback: '`llama.cpp` for GGUF files, `original` for folders', help: '[Image resizing](vision.md#image-resizing).' },
+  upstream: { expects: 'an object', fallback: '', help: 'Declares an upstream model, see [below](#upstream-settings-of-a-model).' },
+};
+
 export interface ModelSettings {
   /** Alias → served model. */
   readonly aliases: Readonly<Record<string, string>>;

@@ -148,7 +148,7 @@ export const settings = {
     signing_keys: setting(kind.list, [], 'Keys that sign thinking blocks and encrypt reasoning, 64 hex digits each: the current key first, then older keys that are still accepted. If unset, a key is created and stored in the database.', { secret: true, shown: 'created' }),
   },
 
-  models: setting(kind.modelSettings, { aliases: {}, overrides: {} }, 'Settings per model, as JSON: {"hal-1.0": {"context_window", "max_output_tokens", "max_repeats", "load", "idle_minutes", "pinned", "default_effort", "sampling", "display_name", "image_input", "lifecycle", "deprecated_at", "retires_at", "successor", "quantize", "draft", "vision", "vision_precision", "vision_resize", "upstream"}}. `upstream` declares an upstream model (docs/guides/upstreams.md). Aliases: {"aliases": {"gpt-4o": "hal-1.0"}}.', { shown: 'models/catalog.json', secret: true }),
+  models: setting(kind.modelSettings, { aliases: {}, overrides: {} }, 'Settings per model and aliases, as JSON: {"hal-1.0": {"context_window": 8192}, "aliases": {"gpt-4o": "hal-1.0"}}. docs/reference/settings.md lists the settings of a model.', { shown: 'models/catalog.json', secret: true }),
 
   upstream: {
     connect_ms: setting(kind.integer(10, 600_000), 5_000, 'Maximum time to connect to an upstream server (models.<id>.upstream), in ms.'),

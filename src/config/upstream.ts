@@ -59,6 +59,24 @@ type ServerFields = z.infer<z.ZodObject<typeof serverFields>>;
 
 const MAX_SERVERS = 64;
 
+/** Documentation of the fields, for docs/reference/settings.md. Markdown; `fallback` describes the default. */
+export const UPSTREAM_HELP: Readonly<Record<keyof ServerFields | keyof Upstream | 'url', { readonly expects: string; readonly fallback: string; readonly help: string }>> = {
+  url: { expects: 'an http or https URL', fallback: '', help: 'Base URL of the server with the API version, for example `http://127.0.0.1:8000/v1`. Required unless `servers` is set.' },
+  servers: { expects: 'a list of 1 to 64 objects', fallback: '', help: 'Several servers. Each has a `url` and may have its own `api`, `model`, `key`, `key_variable`, `headers` and `weight`; omitted fields are taken from `upstream`.' },
+  api: { expects: '`chat-completions`, `completions`, `responses` or `messages`', fallback: '`chat-completions`', help: 'API that the server offers.' },
+  model: { expects: '1 to 256 characters', fallback: 'the name of the model', help: 'Name of the model on the server.' },
+  key: { expects: 'visible ASCII characters, or null', fallback: 'null', help: 'API key. It is sent only to this server and never logged.' },
+  key_variable: { expects: 'the name of an environment variable', fallback: '', help: 'Environment variable that contains the key.' },
+  headers: { expects: 'an object', fallback: 'none', help: 'Additional request headers.' },
+  weight: { expects: 'an integer from 1 to 1000', fallback: '1', help: 'Share of the requests, relative to the other servers.' },
+  fallback: { expects: 'a model name, or null', fallback: 'null', help: 'Model that serves the request if all servers fail.' },
+  images: { expects: 'true or false', fallback: 'false', help: 'Whether the model accepts images.' },
+  thinking: { expects: '`reasoning_effort`, `enable_thinking` or `none`', fallback: '`reasoning_effort`', help: 'Parameter that controls reasoning.' },
+  thinking_field: { expects: '`reasoning_content`, `reasoning` or `none`', fallback: '`reasoning_content`', help: 'Field in which the reasoning of earlier turns is sent.' },
+  structured_outputs: { expects: '`json_schema`, `json_object`, `vllm`, `llama-server`, `monolith` or `none`', fallback: '`json_schema`', help: 'Structured-output feature that the server enforces. Other formats are validated after generation.' },
+  cap_field: { expects: '`max_tokens` or `max_completion_tokens`', fallback: '`max_tokens`', help: 'Name of the output limit parameter.' },
+};
+
 /** An unset key variable is an error: the server would reject every request without its key. */
 export const upstreamSchema: z.ZodType<Upstream> = z.strictObject({
   ...serverFields,
