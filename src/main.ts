@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The command line. Each command is loaded only when it is asked for, so that --help and keys start fast.
+// The command line. Each command's module is loaded on demand, so that --help and keys start fast.
 
 import { noWords } from './cli/output.js';
 import { VERSION } from './shared/version.js';
@@ -13,12 +13,12 @@ interface Command {
 const commands: readonly Command[] = [
   {
     name: 'serve',
-    summary: 'start the server (what happens without a command)',
+    summary: 'start the server (default)',
     run: async (argv) => (await import('./cli/serve.js')).serve(argv),
   },
   {
     name: 'chat',
-    summary: 'talk to a model in the terminal',
+    summary: 'chat with a model in the terminal',
     run: async (argv) => (await import('./cli/chat.js')).chat(argv),
   },
   {
@@ -28,47 +28,47 @@ const commands: readonly Command[] = [
   },
   {
     name: 'data',
-    summary: 'check, back up and restore the database; confirm its clock',
+    summary: 'check, back up and restore the database',
     run: async (argv) => (await import('./cli/data.js')).data(argv),
   },
   {
     name: 'state',
-    summary: 'bring a data folder into the database that several servers share',
+    summary: 'import a data directory into a shared PostgreSQL database',
     run: async (argv) => (await import('./cli/state.js')).state(argv),
   },
   {
     name: 'models',
-    summary: 'list the models that would be served; serve and unserve fetched ones',
+    summary: 'list models; add and remove downloaded models',
     run: async (argv) => (await import('./cli/models.js')).models(argv),
   },
   {
     name: 'pull',
-    summary: 'fetch a model from a hub: monolith pull OWNER/REPO[:QUANTIZATION]',
+    summary: 'download a model: monolith pull OWNER/REPO[:QUANTIZATION]',
     run: async (argv) => (await import('./cli/pull.js')).pull(argv),
   },
   {
     name: 'inspect',
-    summary: 'what a model file or folder holds, and the memory it would take',
+    summary: 'show the metadata of a model file and the memory it needs',
     run: async (argv) => (await import('./cli/inspect.js')).inspect(argv),
   },
   {
     name: 'settings',
-    summary: 'every setting, as a Markdown page',
+    summary: 'print all settings as a Markdown page',
     run: async (argv) => (await import('./cli/settings.js')).settings(argv),
   },
   {
     name: 'bench',
-    summary: 'measure a server: monolith bench serve; tune a running one: monolith bench tune',
+    summary: 'measure a server (bench serve) or tune a running one (bench tune)',
     run: async (argv) => (await import('./cli/bench.js')).bench(argv),
   },
   {
     name: 'debug',
-    summary: 'tokens and logits of a model file, for comparing engines',
+    summary: 'print tokens and logits of a model, to compare engines',
     run: async (argv) => (await import('./cli/debug.js')).debug(argv),
   },
 ];
 
-/** `words`: what was given beside --help; settings may be. */
+/** `words`: the arguments next to --help. Settings are allowed. */
 async function help(words: readonly string[]): Promise<string> {
   const [{ declared }, { loadConfig }, { settingsHelp }] = await Promise.all([
     import('./config/settings.js'),
@@ -78,24 +78,25 @@ async function help(words: readonly string[]): Promise<string> {
   const { rest } = loadConfig({ argv: words }, { '--help': false, '--all': false });
   noWords(rest.filter((one) => !['--all', '--help', '-h'].includes(one)));
   const all = words.includes('--all');
-  return `monolith ${VERSION}: serve language models from one machine
+  return `monolith ${VERSION}: LLM inference server
 
 Usage: monolith [command] [flags]
 
 Commands:
 ${commands.map((command) => `  ${command.name.padEnd(9)} ${command.summary}`).join('\n')}
 
-"monolith <command> --help" says more about one.
+"monolith <command> --help" shows the help of a command.
 
-A model file that cannot be served does not stop the others: it is logged, its requests get 503
-model_unavailable, and /readyz names it and stays 503. The start fails if no model can be served.
+If a model cannot be loaded, the server logs the error and serves the other models. Requests for that
+model get 503 model_unavailable, and /readyz returns 503. The start fails if no model can be loaded.
 
-Settings. Each is also a variable (--http-keepalive-ms: MONOLITH_HTTP_KEEPALIVE_MS) and a key of the JSON
-file given by --config FILE (http.keepalive_ms). Flag wins over variable, variable over file.${
+Settings: every flag is also an environment variable (--http-keepalive-ms: MONOLITH_HTTP_KEEPALIVE_MS)
+and a key of the JSON file given by --config FILE (http.keepalive_ms). A flag takes precedence over a
+variable, and a variable over the file.${
     all
       ? ''
       : `
-These are the ones most people touch; "monolith serve --help --all" has all ${declared.length}.`
+The common settings follow; "monolith serve --help --all" shows all ${declared.length}.`
   }
 
 ${settingsHelp({ all })}
@@ -118,7 +119,7 @@ async function main(argv: string[]): Promise<number> {
   if (command === undefined) {
     const { didYouMean } = await import('./config/did-you-mean.js');
     process.stderr.write(
-      `monolith: there is no command "${first}".${didYouMean(
+      `monolith: unknown command "${first}".${didYouMean(
         first,
         commands.map((one) => one.name),
       )} See monolith --help.\n`,

@@ -30,34 +30,35 @@ import { askedForHelp, noWords, table } from './output.js';
 const HELP = `
 Usage: monolith bench serve [flags]
 
-Asks a server as many clients would, and says how it fared: time to first token, between pieces, per output token and
-end to end, tokens and requests a second, errors by kind, and what share kept given objectives. Without --url it asks
-the server that runs on this data folder.
+Sends load to a server and reports time to first token, inter-token latency, time per output token, end-to-end latency,
+tokens and requests per second, errors by kind, and the fraction of requests that met given objectives. Without --url it
+measures the server that uses the data directory.
 
-Whom:      --url URL           of the API, http://127.0.0.1:8000/v1 say; llama-server, vLLM, a hosted one
-           --model NAME        the first that the server lists
+Server:    --url URL           base URL of the API, such as http://127.0.0.1:8000/v1 (llama-server, vLLM, hosted APIs)
+           --model NAME        default: the first model that the server lists
            --dialect D         chat (default), completions or responses
-           --api-key KEY       or MONOLITH_API_KEY; --header "Name: value" any number of times
+           --api-key KEY       or MONOLITH_API_KEY; --header "Name: value" adds a header, repeatable
            --body JSON         fields added to every request: '{"temperature":0}'
-           --ignore-eos        answers of full length; --timeout 10m of one request
-How much:  --concurrency N     closed loop: so many at once (1)
-           --rate R            open loop: R sessions a second; --arrival poisson (default), constant or gamma with
+           --ignore-eos        generate the full output length; --timeout 10m per request
+Load:      --concurrency N     closed loop with N concurrent sessions (default 1)
+           --rate R            open loop with R sessions per second; --arrival poisson (default), constant or gamma with
                                --burstiness B (below 1: burstier than Poisson)
-           --bursts N/TIME     open loop: N at once, every TIME
-           --as-traced         open loop: as the trace has it; --speed 2 for twice as fast
-           --max-concurrency N an open loop has no more under way; what waits counts as latency
-           --requests N        (100), --duration TIME, or the trace's end; --warmup N or TIME before, not measured
-           --runs N            repeats, with confidence intervals; --seed N, --grace 30s, --threads N
-           --rounds N          each run asks its questions N times (1) and reports each round: from the second on a
-                               prefix cache helps
-What:      --prompt-tokens L   (256) and --output-tokens L (128): 512, 256..1024, or 512~128 (mean~deviation)
-           --prefix-tokens N   shared by all sessions; --prefixes K: one of K
-           --turns L           questions of a session, --think TIME between; --stored: through stored responses
-           --schema FILE       answers fit this JSON schema
+           --bursts N/TIME     open loop with N sessions at a time, every TIME
+           --as-traced         open loop with the timing of the trace; --speed 2 is twice as fast
+           --max-concurrency N limit on running requests of an open loop; waiting counts as latency
+           --requests N        (default 100), --duration TIME, or to the end of the trace; --warmup N or TIME is not
+                               measured
+           --runs N            repetitions, with confidence intervals; --seed N, --grace 30s, --threads N
+           --rounds N          repeat the prompts of each run N times (default 1) and report each round: from the second
+                               round on, a prefix cache helps
+Requests:  --prompt-tokens L   (default 256) and --output-tokens L (default 128): 512, 256..1024 or 512~128 (mean~deviation)
+           --prefix-tokens N   tokens shared by all sessions; --prefixes K: one of K prefixes
+           --turns L           turns per session, --think TIME between them; --stored: use stored responses
+           --schema FILE       require output that matches this JSON schema
            --sharegpt FILE     conversations; --mooncake FILE (JSONL), --burstgpt FILE (CSV): traces
 Results:   --slo LIST          ttft_p99=500ms,itl_p99=50ms,tpot_p50=20ms,e2e_p95=10s,errors=1%
-           --out FOLDER        report.html, result.json and run-N/: every request, and the forms that vLLM's and
-                               AIPerf's tools read (bench-DATE); --json prints result.json
+           --out FOLDER        report.html, result.json and run-N/ with every request and the file formats of vLLM's and
+                               AIPerf's tools (default bench-DATE); --json prints result.json
 `;
 
 /** Exit code: it was measured, and an objective was missed in one run at least. */

@@ -24,22 +24,22 @@ import { ApiEngine, OperatorApi, settingsOf } from './tune-engine.js';
 const HELP = `
 Usage: monolith bench tune --slo LIST [flags]
 
-Tries batch tokens, sequences, step bound and load on a running server, without restarting it, and says with what it
-answers most requests that keep every objective. A model-based search of a few dozen measurements; the best are
-measured again. The old settings come back however it ends: Ctrl-C and kill -9 included.
+Finds the engine settings (batch tokens, sequences, step bound) and the load with which a running server completes the
+most requests that meet every objective. The server is not restarted. A model-based search takes a few dozen
+measurements, and the best ones are repeated. The previous settings are always restored, also after Ctrl-C or kill -9.
 
-Whom:      --url URL           of the API (default: the server that runs on this data folder); --api-key KEY
-           --admin-url URL     of its operator API (default: admin.host and admin.port); --admin-token TOKEN
-           --model NAME        (the first engine)
-To what:   --slo LIST          ttft_p99=500ms,itl_p99=50ms,tpot_p50=20ms,e2e_p95=10s,errors=1%
-What:      (default)           lengths of the server's own last requests, without their text
-           --prompt-tokens N   and --output-tokens N: always so many
+Server:    --url URL           base URL of the API (default: the server that uses the data directory); --api-key KEY
+           --admin-url URL     operator API (default: admin.host and admin.port); --admin-token TOKEN
+           --model NAME        default: the first model
+Goal:      --slo LIST          ttft_p99=500ms,itl_p99=50ms,tpot_p50=20ms,e2e_p95=10s,errors=1%
+Requests:  (default)           lengths of the server's most recent requests, without their text
+           --prompt-tokens N   and --output-tokens N: fixed lengths
            --mooncake FILE     (JSONL) or --burstgpt FILE (CSV): a trace
-           --load KIND         concurrency (default), rate (requests a second), or speed of a trace
-           --max-load N        most of it
-How much:  --trials N          (40) measurements, --trial-seconds S (10) each; --seed N
-Results:   --apply             sets what is found, if it is surely better and keeps the objectives once more
-           --out FILE          all of it as JSON; --json prints it
+           --load KIND         concurrency (default), rate (requests per second), or speed of a trace
+           --max-load N        maximum load
+Search:    --trials N          measurements (default 40), --trial-seconds S (default 10) each; --seed N
+Results:   --apply             apply the best settings if a confirmation run shows that they are better
+           --out FILE          write all results as JSON; --json prints them
 `;
 
 const FLAGS = {

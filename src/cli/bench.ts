@@ -3,10 +3,10 @@
 import { askedForHelp, UsageError } from './output.js';
 
 const HELP = `
-Usage: monolith bench serve [flags]     load on any server that speaks chat completions, completions or responses
-       monolith bench tune [flags]      settings and load that a running server bears under given objectives
+Usage: monolith bench serve [flags]    measure a server with a chat completions, completions or responses API
+       monolith bench tune [flags]     find the best engine settings and load of a running server for given objectives
 
-"monolith bench serve --help" and "monolith bench tune --help" say more.
+"monolith bench serve --help" and "monolith bench tune --help" show the flags.
 `;
 
 const PARTS: Readonly<Record<string, (argv: string[]) => Promise<number>>> = {

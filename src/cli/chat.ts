@@ -20,10 +20,17 @@ import { askedForHelp, noWords, ownFlags, UsageError } from './output.js';
 const HELP = `
 Usage: monolith chat [--model NAME | --model NAME=PATH] [--url URL --api-key KEY] [--system TEXT]
 
-Talks to the server at --url, else to the one that runs on the data folder, else starts the models here.
-In the conversation: /model shows the models or takes another one, /reset forgets what was said, /exit or
-Ctrl-D ends it, Ctrl-C stops the answer. The key it uses is made for it, and revoked at its end.
-Of a pipe each line is a question: echo Hello | monolith chat writes the answer alone, the rest to standard error.
+Starts an interactive chat in the terminal. Connects to the server at --url, or to the server that uses the data
+directory. If no server is running, it loads the models in this process.
+
+Commands in the chat:
+  /model    list the models, or switch to another model
+  /reset    start a new conversation
+  /exit     quit; Ctrl-D does the same
+  Ctrl-C    stop the current response
+
+The command creates a temporary API key and revokes it at the end, unless --api-key is given. If stdin is a pipe, each
+line is sent as a message, and only the responses are written to stdout: echo Hello | monolith chat
 `;
 
 const FLAGS = { '--url': true, '--model': true, '--system': true };

@@ -11,13 +11,14 @@ import type { Config } from '../config/settings.js';
 import { askedForHelp, noWords, ownFlags, UsageError } from './output.js';
 
 const HELP = `
-Usage: monolith data check [PATH]      reads every page and every value of the database, or of a copy
-       monolith data backup DEST       copies it, also while a server runs on it; DEST: a new file, or a folder
-       monolith data restore FROM      puts a copy in its place; the one before is kept beside it
-       monolith data sweep [--confirm] shows whether erasing is held because the clock jumped ahead; --confirm: the clock is right
+Usage: monolith data check [PATH]       verify every page and value of the database, or of a backup
+       monolith data backup DEST        copy the database to a new file or into a directory, also while a server runs
+       monolith data restore FROM       replace the database with a backup; the old database is kept next to it
+       monolith data sweep [--confirm]  show whether deletion is paused because the clock jumped ahead;
+                                        --confirm: the clock is correct, resume deletion
 
---data-dir names the data folder. A copy holds all that was acknowledged before it began, secrets included:
-keep it as you keep the folder. More: docs/guides/production.md.
+--data-dir sets the data directory. A backup contains everything that was committed before it started, including
+secrets: protect it like the data directory. See docs/guides/production.md.
 `;
 
 const FLAGS = { '--confirm': false };

@@ -13,14 +13,16 @@ Usage: monolith debug tokens --model FILE [--no-special] [--parse-special] < tex
        monolith debug logits --model FILE --ids '[1,2,3]' [--positions '[0,2]'] [--continue N] [--exact]
        monolith debug vision --model FILE --vision FILE --prompt 'See <__media__>' --image FILE ... [--continue N] [--exact]
 
-tokens: the token ids of the text on stdin. --no-special: without the tokens the file says to add (BOS, EOS);
-        --parse-special: spellings of special tokens in the text become those tokens.
-logits: the full logits after the tokens 0 … position, for each position (default: the last), and with
-        --continue the N tokens that greedy decoding appends. --exact: unrounded activations, F32 KV.
-vision: what the pair makes of the prompt and its pictures, one for each <__media__>: tokens and pieces in order, with
-        the hash of their pixels and their embeddings; with --continue the logits behind it and N tokens of greedy decoding.
+Prints tokens, logits and image embeddings, for comparison with other engines.
 
-Engine settings (--isa, --threads, …) apply.
+tokens: the token IDs of the text on stdin. --no-special omits the tokens that the file adds (BOS, EOS);
+        --parse-special converts the spelling of special tokens in the text to these tokens.
+logits: all logits at each position (default: the last one). --continue adds N tokens of greedy decoding; --exact uses
+        fp32 activations and an fp32 KV cache.
+vision: the token sequence of the prompt with one image per <__media__>, the hash of each image's pixels and its
+        embeddings. --continue adds the logits after the prompt and N tokens of greedy decoding.
+
+Engine settings such as --isa and --threads apply.
 `;
 
 const FLAGS = {

@@ -13,10 +13,15 @@ import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js'
 const HELP = `
 Usage: monolith inspect FILE.gguf|FOLDER [--json] [--tensors] [--quantize q8_0|q6_k|q4_k|q4_0|fp8] [--vision MMPROJ.gguf]
 
-What the file says of itself, and the memory plan of serving it. A Hugging Face folder is told of in the
-words of the GGUF file it would be converted to. The file of its vision tower is --vision, or lies beside
-it under a usual name, or is the folder itself. --tensors lists every tensor, --json prints everything.
-Engine settings (--max-context, --kv-bytes, …) apply to the plan, and so does --quantize.
+Shows the metadata of a model file and the memory that serving it would take. A Hugging Face folder is shown with the
+GGUF names of its metadata.
+
+  --json             print everything as JSON
+  --tensors          list every tensor
+  --quantize TYPE    plan with the weights quantized to TYPE while loading
+  --vision FILE      vision file; default: the file next to the model with a usual name, or the folder itself
+
+Engine settings such as --max-context and --kv-bytes apply to the memory plan.
 `;
 
 const FLAGS = { '--json': false, '--tensors': false, '--quantize': true, '--vision': true };

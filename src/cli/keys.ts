@@ -19,16 +19,22 @@ import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js'
 const HELP = `
 Usage: monolith keys create [--name NAME] [--models A,B] [--scopes A,B] [--expires DATE] [--limits JSON]
        monolith keys list [--json]
-       monolith keys revoke KEY        KEY: its id, its prefix sk-…, or its last four characters
+       monolith keys revoke KEY
        monolith keys rotate KEY [--overlap TIME]
 
-create and rotate print the new key once; only a hash of it is kept. rotate makes a successor with the same
-permissions; the old key goes on for --overlap (24h; 0 to 30d) and is revoked then. --expires takes a date,
-90d or 12h. --models takes names; one that neither these settings nor operators serve is told, and the key made all
-the same. --limits takes per-model limits below the organization's: {"*":{"rpm":10},"hal-1.0":{"tpm":5000}}.
---organization takes the id or the name of one; without it a key is made for the first, and all are listed.
-Scopes: ${ALL_SCOPES.join(', ')}. --data-dir names the data folder,
---state the database that several servers share.
+Creates, lists, revokes and rotates API keys. KEY is the ID of a key, its prefix sk-... or its last four characters.
+
+create and rotate print the new key once; the database contains only a hash. rotate creates a successor with the same
+permissions. The old key stays valid for --overlap (default 24h, 0 to 30d) and is then revoked.
+
+  --expires DATE        a date, or a duration such as 90d or 12h
+  --models A,B          models that the key may use; an unknown name causes a warning
+  --scopes A,B          ${ALL_SCOPES.join(', ')}
+  --limits JSON         limits per model, in addition to the organization's limits:
+                        {"*":{"rpm":10},"hal-1.0":{"tpm":5000}}
+  --organization ORG    ID or name of the organization; default: the first one for create, all for list
+  --data-dir PATH       the data directory
+  --state URL           the database that several servers share
 `;
 
 const FLAGS = {

@@ -20,14 +20,13 @@ Usage: monolith models [--json]
        monolith models serve NAME OWNER/REPO[:QUANTIZATION] [--idle-minutes N] [--display-name TEXT]
        monolith models unserve NAME
 
-The models that "monolith serve" with the same settings would serve, highest tier first, then what else "monolith
-pull" and its kin have left in the hub's cache. MEMORY is weights, keys and values and working memory as a load
-would plan them; FITS says whether that is free now. Exits with 1 if a file that would be served cannot be; why
-stands in its line.
+Without a subcommand: lists the models that "monolith serve" would serve with the same settings, highest tier first,
+then the other models in the download cache. MEMORY is the planned memory for weights, KV cache and buffers; FITS shows
+whether that much memory is free now. The exit status is 1 if a configured model cannot be served.
 
-serve has a running server, and every later one with the same --data-dir, serve what "monolith pull" fetched: within a
-second, loaded when it is first asked for; its memory goes back after --idle-minutes without requests, or when another
-model needs it. unserve ends that; what runs goes on to its end.
+serve adds a downloaded model to the running server and to every later start with the same --data-dir. It takes effect
+within a second. The model is loaded by its first request, and unloaded after --idle-minutes without requests or when
+another model needs the memory. unserve removes it; running requests finish.
 `;
 
 const FLAGS = { '--json': false, '--idle-minutes': true, '--display-name': true };

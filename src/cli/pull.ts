@@ -16,10 +16,10 @@ import { Progress, retryLine } from './progress.js';
 const HELP = `
 Usage: monolith pull OWNER/REPO[:QUANTIZATION][@REVISION] [--memory SIZE] [--json]
 
-Fetches a model from the hub into the cache it shares with other programs: GGUF files, whole or split, with the vision
-projector beside them, or a folder of safetensors. Behind ":" stands a quantization (Q4_K_M), a file, or
-"safetensors"; without it, the largest of at most eight bits a weight that take half of the memory (--memory: of
-another machine's). What was begun is gone on with; every file is checked by its hash.
+Downloads a model from the hub into the Hugging Face cache: GGUF files (single or split) with the vision projector, or
+a folder with safetensors files. After ":" give a quantization such as Q4_K_M, a file name, or "safetensors". Without
+it, the largest quantization of at most 8 bits per weight that fits into half of the memory is chosen; --memory sets the
+memory of another machine. An interrupted download is resumed. Every file is verified against its hash.
 
 Settings: --hub-endpoint (HF_ENDPOINT), --hub-token (HF_TOKEN), --hub-cache (HF_HUB_CACHE).
 `;

@@ -1,4 +1,4 @@
-// monolith settings: prints docs/reference/settings.md, or with --short a table of the most used settings.
+// monolith settings: prints docs/reference/settings.md, or with --short a table of the common settings.
 
 import { didYouMean } from '../config/did-you-mean.js';
 import { settingsMarkdown, settingsSummary } from '../config/help.js';
@@ -7,7 +7,7 @@ import { askedForHelp, UsageError } from './output.js';
 const HELP = `
 Usage: monolith settings [--short]
 
-Every setting as a Markdown page; --short: the table of those that most people touch. See also
+Prints all settings as a Markdown page. --short prints a table of the common settings only. See also
 "monolith serve --help" and "monolith serve --help --all".
 `;
 
@@ -17,7 +17,7 @@ export function settings(argv: readonly string[]): Promise<number> {
   if (unknown !== undefined) {
     throw new UsageError(
       unknown.startsWith('-')
-        ? `${unknown}: no such flag.${didYouMean(unknown, ['--short', '--help'])}`
+        ? `${unknown}: unknown flag.${didYouMean(unknown, ['--short', '--help'])}`
         : `unexpected argument "${unknown}"`,
     );
   }

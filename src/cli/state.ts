@@ -7,10 +7,12 @@ import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js'
 const HELP = `
 Usage: monolith state import --from FOLDER --state postgres://USER:PASSWORD@HOST/NAME
 
-Brings users, organizations, keys, sessions, settings, the audit log, usage, the request log and saved presets
-of a data folder into an empty database; a second run goes on where one was cut off. All of it is read back and
-compared at the end. The folder is not written to. Stop the server that runs on it, if one does: what it does
-after the import has begun stays behind. Stored responses stay behind too. More: docs/guides/scaling.md.
+Copies users, organizations, keys, sessions, settings, the audit log, usage, the request log and saved presets from a
+data directory into an empty database, then reads everything back and compares it. Run the command again to continue an
+interrupted import. The data directory is not modified.
+
+Stop the server that uses the data directory first: changes that it makes after the start of the import are not copied.
+Stored responses are not copied. See docs/guides/scaling.md.
 `;
 
 const FLAGS = { '--from': true };

@@ -1,6 +1,6 @@
-// What somebody may have meant by a name that there is not.
+// Suggestions for misspelled names.
 
-/** ` Did you mean …?` for the nearest name by edit distance, or nothing if none is near. */
+/** ` Did you mean ...?` with the closest name by edit distance, or an empty string if no name is close. */
 export function didYouMean(name: string, candidates: readonly string[]): string {
   let best = '';
   let bestDistance = Math.max(2, Math.floor(name.length / 3)) + 1;

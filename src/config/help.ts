@@ -1,33 +1,37 @@
-// Descriptions of the settings: the lines of --help, `monolith settings --short`, docs/reference/settings.md.
+// Formats the settings for --help, `monolith settings` and docs/reference/settings.md.
 
+import { MODEL_HELP, showBytes } from './kinds.js';
+import type { FieldHelp } from './kinds.js';
 import { declared } from './settings.js';
 import type { Declared } from './settings.js';
+import { UPSTREAM_HELP } from './upstream.js';
 
 function shownDefault(one: Declared): string {
   const { shown, default: value } = one.setting;
   if (shown !== undefined) return shown;
   if (value === null) return 'off';
+  if (typeof value === 'number' && value > 0 && one.setting.kind.metavar === 'SIZE') return showBytes(value);
   return typeof value === 'number' ? value.toLocaleString('en-US').replace(/^(\d),(\d{3})$/, '$1$2') : String(value);
 }
 
 const SECTIONS: Readonly<Record<string, string>> = {
   '': 'Server',
   http: 'HTTP',
-  limits: 'Limits of organizations',
-  counters: 'Limits shared by processes',
+  limits: 'Rate limits',
+  counters: 'Shared rate limits (Redis)',
   engine: 'Engine',
   structured_outputs: 'Structured output',
   images: 'Images',
-  hub: 'Hub of models',
-  messages: 'Messages',
-  responses: 'Stored responses',
+  hub: 'Model hub',
+  messages: 'Messages API',
+  responses: 'Responses API',
   ws: 'WebSockets',
-  state: 'Shared database',
+  state: 'Shared database (PostgreSQL)',
   secrets: 'Secrets',
   models: 'Models',
-  upstream: 'Models that run elsewhere',
+  upstream: 'Upstream models',
   accounts: 'Accounts',
-  oidc: 'Sign-in by OpenID Connect',
+  oidc: 'OpenID Connect sign-in',
   dashboard: 'Dashboard',
   mail: 'Mail',
   admin: 'Operator API',
@@ -38,25 +42,28 @@ const SECTIONS: Readonly<Record<string, string>> = {
   telemetry: 'Traces',
 };
 
-/** The settings part of --help: those most people touch, or with `all` every one, by section. */
+const sectionOf = ({ key }: Declared): string =>
+  key.includes('.') || Object.hasOwn(SECTIONS, key) ? (key.split('.')[0] as string) : '';
+
+/** The settings part of --help: the common settings, or with `all` every setting by section. */
 export function settingsHelp({ all = false } = {}): string {
   const rows = declared
     .filter((one) => all || one.setting.main === true)
     .map((one) => ({
-      section: one.key.includes('.') || Object.hasOwn(SECTIONS, one.key) ? (one.key.split('.')[0] as string) : '',
+      section: sectionOf(one),
       left: `${one.aliasFlag ?? one.flag}${one.setting.kind.bare === true ? '' : ` ${one.setting.kind.metavar}`}`,
       right: `${one.setting.help} [${shownDefault(one)}]`,
     }));
-  const told = (some: typeof rows): string => {
+  const format = (some: typeof rows): string => {
     const width = Math.max(...some.map(({ left }) => left.length)) + 4;
     return some
       .map(({ left, right }) => `  ${left.padEnd(width - 2)}${wrap(right, 100 - width).join(`\n${' '.repeat(width)}`)}`)
       .join('\n');
   };
-  if (!all) return told(rows);
+  if (!all) return format(rows);
   const sections = [...new Set(rows.map(({ section }) => section))];
   return sections
-    .map((section) => `${SECTIONS[section] ?? section}:\n${told(rows.filter((row) => row.section === section))}`)
+    .map((section) => `${SECTIONS[section] ?? section}:\n${format(rows.filter((row) => row.section === section))}`)
     .join('\n\n');
 }
 
@@ -74,7 +81,7 @@ function wrap(text: string, width: number): string[] {
   return [...lines, line];
 }
 
-/** The table of `monolith settings --short`: the most used settings. */
+/** A table of the common settings, for `monolith settings --short`. */
 export function settingsSummary(): string {
   const rows = declared
     .filter((one) => one.setting.main === true)
@@ -82,33 +89,54 @@ export function settingsSummary(): string {
       (one) =>
         `| \`${one.aliasFlag ?? one.flag}\` | \`${one.aliasVariable ?? one.variable}\` | ${shownDefault(one)} | ${one.setting.help.replace(/\|/g, '\\|')} |`,
     );
-  return `| flag | variable | default | what it does |\n|---|---|---|---|\n${rows.join('\n')}\n`;
+  return `| flag | variable | default | description |\n|---|---|---|---|\n${rows.join('\n')}\n`;
 }
 
-/** docs/reference/settings.md, whole. */
+const fields = (all: Readonly<Record<string, FieldHelp>>): string =>
+  `| field | value | default | description |\n|---|---|---|---|\n${Object.entries(all)
+    .map(([name, { expects, fallback, help }]) => `| \`${name}\` | ${expects} | ${fallback} | ${help} |\n`)
+    .join('')}`;
+
+/** The content of docs/reference/settings.md. */
 export function settingsMarkdown(): string {
   const escape = (text: string): string => text.replace(/\|/g, '\\|');
-  const rows = declared.map((one) => {
+  const row = (one: Declared): string => {
     const flags = [one.flag, one.aliasFlag]
       .filter((flag) => flag !== null && flag !== undefined)
       .map((flag) => `\`${flag}\``);
     return `| \`${one.key}\` | ${[...new Set(flags)].join(', ')} | ${[one.variable, ...one.others].map((name) => `\`${name}\``).join(', ')} | ${escape(one.setting.kind.expects)} | ${escape(shownDefault(one))} | ${escape(one.setting.help)} |`;
-  });
+  };
+  const sections = [...new Set(declared.map(sectionOf))].map(
+    (section) =>
+      `## ${SECTIONS[section] ?? section}\n\n| key | flag | variable | value | default | description |\n|---|---|---|---|---|---|\n${declared
+        .filter((one) => sectionOf(one) === section)
+        .map(row)
+        .join('\n')}\n`,
+  );
   return `# Settings
 
-Generated from \`src/config/settings.ts\` by \`npm run docs:settings\`.
+Generated from \`src/config/settings.ts\` by \`npm run docs\`.
 
-Flag wins over variable, variable over file, file over default. The file is JSON, nested or dotted
-(\`{"http": {"keepalive_ms": 5000}}\` or \`{"http.keepalive_ms": 5000}\`): \`--config FILE\` or
-\`MONOLITH_CONFIG\`, else \`config.json\` in the data folder if there is one. An unknown flag or key is
-an error. Sizes take \`KiB\`, \`MiB\`, \`GiB\`.
+Each setting can be set by a flag, an environment variable or a key of the configuration file. A flag takes precedence
+over a variable, a variable over the file, and the file over the default. An unknown flag or key is an error.
 
-What an operator changed of a running engine (batch, concurrency, queue: "Tunables" on the dashboard) is kept and used by
-later starts that do not give the setting. A start that gives it, by flag, variable or file, goes by that, forgets the
-change, and says so in its log.
+The configuration file is JSON with nested or dotted keys: \`{"http": {"keepalive_ms": 5000}}\` or
+\`{"http.keepalive_ms": 5000}\`. Set its path with \`--config FILE\` or \`MONOLITH_CONFIG\`. Without either, the server
+reads \`config.json\` in the data directory, if it exists. Sizes accept the units \`KiB\`, \`MiB\`, \`GiB\` and \`TiB\`.
 
-| key | flag | variable | value | default | what it does |
-|---|---|---|---|---|---|
-${rows.join('\n')}
-`;
+Operators can change some engine settings (batch, concurrency, queue) while the server runs, on the dashboard page
+"Tunables". Such a change is stored and survives a restart, unless the next start sets the same setting by flag,
+variable or file. In that case the server discards the stored change and logs this.
+
+${sections.join('\n')}
+## Settings of a model
+
+Fields of \`models.<id>\`, for example \`--models '{"hal-1.0": {"idle_minutes": 30}}'\`:
+
+${fields(MODEL_HELP)}
+## Upstream settings of a model
+
+Fields of \`models.<id>.upstream\`. See [upstreams](../guides/upstreams.md).
+
+${fields(UPSTREAM_HELP)}`;
 }

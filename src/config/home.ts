@@ -1,10 +1,10 @@
-// Where settings that begin with ~, and defaults in the user's folder, lead.
+// The user's home directory: expands ~ in settings and locates defaults.
 import { homedir } from 'node:os';
 import { resolve } from 'node:path';
 
 /**
- * The user's home, as $HOME or the list of users says. A user who is in no such list has `/`, as container engines give it: systemd's
- * dynamic users and numbers that stand for nobody are served as anybody is, as long as the folders they need are named.
+ * The user's home directory, from $HOME or the user database. `/` for a user that is in neither, as in container engines:
+ * a server that runs as a systemd dynamic user or a bare user ID works if its directories are configured explicitly.
  */
 export function home(): string {
   try {
@@ -14,7 +14,7 @@ export function home(): string {
   }
 }
 
-/** A path as it was given, absolute: from the home where it begins with ~, else from the folder this runs in. */
+/** The absolute form of a path. ~ stands for the home directory; other relative paths start at the working directory. */
 export function expanded(path: string): string {
   return resolve(path.replace(/^~(?=\/|$)/, home()));
 }

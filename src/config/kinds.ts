@@ -1,20 +1,20 @@
-// The kinds of values settings have. Each reads text (flags, variables) and JSON values (the file)
-// through one zod schema, and says in words what it expects.
+// The value types of settings. Each type parses text (flags, environment variables) and JSON values (the file) with one
+// zod schema, and describes the values that it accepts.
 
 import { z } from 'zod';
 import { expanded } from './home.js';
 import { upstreamSchema, type Upstream } from './upstream.js';
 
-/** What `models.<id>.quantize` takes. */
+/** Values of `models.<id>.quantize`. */
 export const QUANTIZE_TYPES = ['q8_0', 'q6_k', 'q4_k', 'q4_0', 'fp8'] as const;
 
 export interface Kind<T> {
-  /** Accepts text as well as the JSON value. */
+  /** Accepts both the text form and the JSON value. */
   schema: z.ZodType<T>;
-  /** Completes "must be …". */
+  /** Completes the sentence "must be ...". */
   expects: string;
   metavar: string;
-  /** The flag alone means true, --no-… false. */
+  /** The flag takes no value: --x means true, --no-x means false. */
   bare?: boolean;
   /** The flag may be given several times. */
   repeatable?: boolean;
@@ -36,18 +36,18 @@ export const path: Kind<string> = {
   metavar: 'PATH',
 };
 
-/** An address with one of these schemes, such as https. */
+/** A URL with one of these schemes, such as https. */
 export function url(...schemes: string[]): Kind<string> {
   const isOne = (value: string): boolean =>
     URL.canParse(value) && schemes.includes(new URL(value).protocol.slice(0, -1)) && new URL(value).hostname !== '';
   return {
     schema: z.string().max(512).refine(isOne),
-    expects: `an address that begins with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}`,
+    expects: `a URL that starts with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}`,
     metavar: 'URL',
   };
 }
 
-/** Of PostgreSQL. The host may be a folder with its socket: postgres://user@/name?host=/run/postgresql. */
+/** A PostgreSQL URL. The host may be the directory of a Unix socket: postgres://user@/name?host=/run/postgresql. */
 export const databaseUrl: Kind<string> = {
   schema: z
     .string()
@@ -59,7 +59,7 @@ export const databaseUrl: Kind<string> = {
         (new URL(value).host !== '' || new URL(value).searchParams.has('host')) &&
         new URL(value).pathname.length > 1,
     ),
-  expects: 'an address such as postgres://user:password@host:5432/name',
+  expects: 'a URL such as postgres://user:password@host:5432/name',
   metavar: 'URL',
 };
 
@@ -75,7 +75,7 @@ export function integer(min: number, max: number): Kind<number> {
   };
 }
 
-/** A part of a whole. */
+/** A fraction. */
 export const share: Kind<number> = {
   schema: z
     .union([
@@ -87,7 +87,7 @@ export const share: Kind<number> = {
     ])
     .pipe(z.number().min(0).max(1)),
   expects: 'a number from 0 to 1',
-  metavar: 'SHARE',
+  metavar: 'FRACTION',
 };
 
 const fieldName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/);
@@ -97,7 +97,7 @@ const fieldValue = z
   .max(4096)
   .regex(/^[\t\x20-\x7e]*$/);
 
-/** Headers of a request, by name. As text: a=b,c=d. */
+/** HTTP headers by name. Text form: a=b,c=d. */
 export const headerFields: Kind<Readonly<Record<string, string>>> = {
   schema: z.union([
     z.record(fieldName, fieldValue),
@@ -117,7 +117,7 @@ export const headerFields: Kind<Readonly<Record<string, string>>> = {
       )
       .pipe(z.record(fieldName, fieldValue)),
   ]),
-  expects: 'names and values: a=b,c=d',
+  expects: 'a list of headers such as a=b,c=d',
   metavar: 'A=B,C=D',
 };
 
@@ -148,7 +148,7 @@ export function bytes(min: number, max: number): Kind<number> {
     });
   return {
     schema: z.union([z.number(), size]).pipe(z.number().int().min(min).max(max)),
-    expects: `a size from ${showBytes(min)} to ${showBytes(max)}, such as 512MiB`,
+    expects: `a size from ${min === 0 ? '0' : showBytes(min)} to ${showBytes(max)}`,
     metavar: 'SIZE',
   };
 }
@@ -192,7 +192,7 @@ export const device: Kind<string> = {
   metavar: 'auto|cpu|cuda[:N]',
 };
 
-/** The kind, or off / null / none. */
+/** The given type, or one of off, null and none, which all mean null. */
 export function nullable<T>(inner: Kind<T>): Kind<T | null> {
   const off = z.union([
     z.null(),
@@ -221,13 +221,13 @@ export const list: Kind<readonly string[]> = {
 
 const modelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/);
 
-/** `path`: absolute; or hf:OWNER/REPO[:WEIGHTS], or the address of a server elsewhere, as it was given. */
+/** `path` is an absolute path, hf:OWNER/REPO[:WEIGHTS], or the URL of an upstream server as configured. */
 export interface ModelFile {
   readonly name: string;
   readonly path: string;
 }
 
-/** Of `path`. */
+/** Whether `path` of a ModelFile is the URL of an upstream server. */
 export const isUpstreamAddress = (path: string): boolean => /^https?:\/\//.test(path);
 
 const modelFile = z.string().transform((value, context): ModelFile => {
@@ -236,10 +236,10 @@ const modelFile = z.string().transform((value, context): ModelFile => {
   const file = value.slice(equals + 1).trim();
   const wrong =
     equals < 0 || file === ''
-      ? `One has no ${equals < 0 ? '"="' : 'path behind "="'}.`
+      ? `An entry has no ${equals < 0 ? '"="' : 'source after "="'}.`
       : modelName.safeParse(name).success
         ? null
-        : `${JSON.stringify(name)} cannot be a name: it begins with a letter or digit, and has at most 128 of them and . _ : / @ -`;
+        : `${JSON.stringify(name)} is not a valid model name: use 1 to 128 letters, digits and . _ : / @ -, starting with a letter or digit.`;
   if (wrong !== null) {
     context.addIssue({ code: 'custom', message: wrong });
     return z.NEVER;
@@ -248,7 +248,7 @@ const modelFile = z.string().transform((value, context): ModelFile => {
   if (isUpstreamAddress(file)) {
     const { error } = upstreamSchema.safeParse({ url: file });
     if (error === undefined) return { name, path: file };
-    context.addIssue({ code: 'custom', message: `The address ${error.issues[0]?.message ?? 'cannot be used'}.` });
+    context.addIssue({ code: 'custom', message: `The URL ${error.issues[0]?.message ?? 'is invalid'}.` });
     return z.NEVER;
   }
   return { name, path: expanded(file) };
@@ -257,7 +257,7 @@ const modelFile = z.string().transform((value, context): ModelFile => {
 const distinct: z.core.CheckFn<ModelFile[]> = ({ value, issues }) => {
   const twice = value.find(({ name }, index) => value.findIndex((one) => one.name === name) < index);
   if (twice !== undefined)
-    issues.push({ code: 'custom', input: value, message: `The name ${twice.name} is given twice.` });
+    issues.push({ code: 'custom', input: value, message: `The model name ${twice.name} is used twice.` });
 };
 
 export const modelFiles: Kind<readonly ModelFile[]> = {
@@ -275,50 +275,50 @@ export const modelFiles: Kind<readonly ModelFile[]> = {
     ])
     .check(distinct),
   expects:
-    'NAME=PATH of a GGUF file or a Hugging Face folder, NAME=hf:OWNER/REPO[:QUANTIZATION], or NAME=URL of a server elsewhere',
-  metavar: 'NAME=PATH',
+    'NAME=PATH of a GGUF file or a Hugging Face folder, NAME=hf:OWNER/REPO[:QUANTIZATION], or NAME=URL of an upstream server',
+  metavar: 'NAME=SOURCE',
   repeatable: true,
 };
 
-/** JSON text where a JSON value is expected. */
+/** Accepts JSON text in place of a JSON value. */
 function json<T>(schema: z.ZodType<T>): z.ZodType<T> {
   return z.preprocess((value, context) => {
     if (typeof value !== 'string') return value;
     try {
       return JSON.parse(value) as unknown;
     } catch {
-      // Without the parser's words: they quote the text, which may hold the key of a server elsewhere.
-      context.addIssue({ code: 'custom', message: 'It is not JSON.' });
+      // The parser's own message is omitted: it quotes the text, which may contain an upstream API key.
+      context.addIssue({ code: 'custom', message: 'The value is not valid JSON.' });
       return z.NEVER;
     }
   }, schema) as unknown as z.ZodType<T>;
 }
 
-/** A client library counts the events of a stream and gives up at 65,536. */
+/** One client library stops reading a stream after 65,536 events. */
 export const MAX_OUTPUT_TOKENS = 65_535;
 
-/** Of `models.<id>.max_repeats`. */
+/** Range of `models.<id>.max_repeats`. */
 export const MIN_REPEATS = 2;
 export const MAX_REPEATS = 1000;
 
-/** A month. */
+/** 31 days. */
 export const MAX_IDLE_MINUTES = 44_640;
 
 const limit = z.number().int().min(1).max(1e9).nullable().optional();
 
-/** Unset: the general limit. Null: no limit. */
+/** Undefined: the general limit applies. Null: unlimited. */
 export interface LimitOverride {
   readonly rpm?: number | null | undefined;
   readonly tpm?: number | null | undefined;
   readonly concurrency?: number | null | undefined;
 }
 
-/** organization id or * → model or * → limits */
+/** Organization ID or * → model or * → limits. */
 export const limitOverrides: Kind<Readonly<Record<string, Readonly<Record<string, LimitOverride>>>>> = {
   schema: json(
     z.record(z.string(), z.record(z.string(), z.strictObject({ rpm: limit, tpm: limit, concurrency: limit }))),
   ),
-  expects: 'organizations → models → rpm, tpm, concurrency',
+  expects: 'a JSON object: organization → model → rpm, tpm, concurrency',
   metavar: 'JSON',
 };
 
@@ -347,10 +347,112 @@ export interface ModelOverride {
     | undefined;
 }
 
+/** Documentation of one field, for docs/reference/settings.md. Markdown; `fallback` describes the default. */
+export interface FieldHelp {
+  readonly expects: string;
+  readonly fallback: string;
+  readonly help: string;
+}
+
+export const MODEL_HELP: Readonly<Record<keyof ModelOverride, FieldHelp>> = {
+  context_window: {
+    expects: 'an integer from 1',
+    fallback: 'the limit of the file, as memory allows',
+    help: 'Maximum prompt plus output, in tokens.',
+  },
+  max_output_tokens: {
+    expects: 'an integer from 1 to 65,535',
+    fallback: 'what the context window leaves, at most 65,535',
+    help: 'Maximum output of one response, in tokens. Also the default for requests that set no maximum.',
+  },
+  max_repeats: {
+    expects: 'an integer from 2 to 1000, or null',
+    fallback: 'null',
+    help: 'Ends a response when the same sequence of up to 64 tokens occurs this many times in succession; null = never. The finish reason is `length` (`repetition` in metrics).',
+  },
+  load: {
+    expects: '`start` or `demand`',
+    fallback: '`start`',
+    help: 'When to load the model: at startup, or on its first request.',
+  },
+  idle_minutes: {
+    expects: 'a number above 0, at most 44,640, or null',
+    fallback: 'null',
+    help: 'Unloads the model after this many minutes without requests; null = never.',
+  },
+  pinned: {
+    expects: 'true or false',
+    fallback: 'false',
+    help: 'Never unload the model, neither after idle time nor to free memory for another model.',
+  },
+  default_effort: {
+    expects: '`none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`',
+    fallback: '`medium`',
+    help: 'Reasoning effort of requests that set none. Has no effect on models without reasoning.',
+  },
+  sampling: {
+    expects: 'an object with `temperature`, `top_p`, `top_k`, `min_p`, `repetition_penalty`',
+    fallback: 'the recommendation in the model file',
+    help: 'Sampling parameters of requests that set none.',
+  },
+  display_name: {
+    expects: '1 to 128 characters',
+    fallback: 'the name of the model',
+    help: 'Name shown on the dashboard and in the Anthropic model list.',
+  },
+  image_input: {
+    expects: '`refuse` or `note`',
+    fallback: '`refuse`',
+    help: 'What a model without vision does with images: refuse the request, or replace each image with a text note.',
+  },
+  lifecycle: {
+    expects: '`active`, `deprecated` or `retired`',
+    fallback: '`active`',
+    help: 'Lifecycle of the model name ([details](admin-api.md#model-lifecycle)).',
+  },
+  deprecated_at: {
+    expects: 'an RFC 3339 time, or null',
+    fallback: 'null',
+    help: 'Time from which the model is deprecated.',
+  },
+  retires_at: { expects: 'an RFC 3339 time, or null', fallback: 'null', help: 'Time from which the model is retired.' },
+  successor: { expects: 'a model name, or null', fallback: 'null', help: 'Model that clients should use instead.' },
+  quantize: {
+    expects: '`q8_0`, `q6_k`, `q4_k`, `q4_0`, `fp8`, or null',
+    fallback: 'null',
+    help: 'Quantizes the weights while loading ([details](models.md#quantizing-while-loading-and-drafts)); null = as in the file.',
+  },
+  draft: {
+    expects: 'a model name or a path, or null',
+    fallback: 'null',
+    help: 'Draft model or EAGLE-3 head for [speculative decoding](speculation.md).',
+  },
+  vision: {
+    expects: 'a path, or null',
+    fallback: 'found automatically',
+    help: '[Vision](vision.md) file of the model; null = no vision.',
+  },
+  vision_precision: {
+    expects: '`fast` or `exact`',
+    fallback: '`fast`',
+    help: '[Precision](vision.md#precision) of 16-bit vision encoders.',
+  },
+  vision_resize: {
+    expects: '`llama.cpp` or `original`',
+    fallback: '`llama.cpp` for GGUF files, `original` for folders',
+    help: '[Image resizing](vision.md#image-resizing).',
+  },
+  upstream: {
+    expects: 'an object',
+    fallback: '',
+    help: 'Declares an upstream model, see [below](#upstream-settings-of-a-model).',
+  },
+};
+
 export interface ModelSettings {
-  /** Further name → served model. */
+  /** Alias → served model. */
   readonly aliases: Readonly<Record<string, string>>;
-  /** By model. */
+  /** By model name. */
   readonly overrides: Readonly<Record<string, ModelOverride>>;
 }
 
@@ -386,7 +488,7 @@ const modelOverride = z.strictObject({
     .optional(),
 }) as z.ZodType<ModelOverride>;
 
-/** One object: models by name, and beside them `aliases`. */
+/** One object: settings by model name, plus `aliases`. */
 export const modelSettings: Kind<ModelSettings> = {
   schema: json(
     z
@@ -399,6 +501,6 @@ export const modelSettings: Kind<ModelSettings> = {
         }),
       ),
   ),
-  expects: 'models → their settings, and aliases → names → models',
+  expects: 'a JSON object: model → settings, plus aliases → alias → model',
   metavar: 'JSON',
 };

@@ -1,5 +1,5 @@
-// Reading the settings: flags, variables and the file become one frozen Config. Flag wins over variable, variable over
-// file, file over default. What was given is kept beside the values, with where it came from.
+// Reads flags, environment variables and the configuration file into one frozen Config. Precedence: flag, variable, file,
+// default. Config.given records the source of each value that is not a default.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { expanded } from './home.js';
 import { declared, defaultDataDir } from './settings.js';
 import type { Config, Declared, Setting } from './settings.js';
 
-/** A setting that cannot be used; the message begins with where it came from. */
+/** An invalid setting; the message starts with the source of the value. */
 export class ConfigError extends Error {
   constructor(source: string, problem: string) {
     super(`${source}: ${problem}`);
@@ -24,17 +24,17 @@ export interface ConfigSources {
 
 export interface Loaded {
   config: Config;
-  /** Arguments that are no settings, in order. */
+  /** Arguments that are not settings, in order. */
   rest: string[];
-  /** The file that was read, if any. */
+  /** Path of the configuration file that was read. */
   file: string | null;
 }
 
 type Values = Map<string, { raw: unknown; source: string }>;
 
 /**
- * Reads flags, variables and the file. Flags of a command that are not settings go into `own` (name →
- * whether it takes a value) and come back in `rest` as they are. Throws ConfigError.
+ * Reads flags, environment variables and the file. `own` declares flags of a command that are not settings (name →
+ * whether it takes a value); they are returned unchanged in `rest`. Throws ConfigError.
  */
 export function loadConfig(sources: ConfigSources = {}, own: Readonly<Record<string, boolean>> = {}): Loaded {
   const env = sources.env ?? process.env;
@@ -59,7 +59,7 @@ export function loadConfig(sources: ConfigSources = {}, own: Readonly<Record<str
   };
 }
 
-/** Defaults with some values replaced, checked like file keys: for tests and embedding. */
+/** The defaults with some values replaced, validated like file keys. For tests and embedding. */
 export function configWith(overrides: object = {}): Config {
   const values: Values = new Map();
   flatten(overrides, '', 'configWith', values);
@@ -81,7 +81,7 @@ function check(declaration: Setting<unknown>, raw: unknown, source: string): unk
   const result = (declaration.kind.schema as z.ZodType<unknown>).safeParse(raw);
   if (result.success) return result.data;
   const issue = result.error.issues[0];
-  // Within an object of settings the place says more than what the whole must be.
+  // For a value inside a JSON object, its path is more helpful than a description of the whole object.
   if (typeof issue?.path[0] === 'string')
     throw new ConfigError(source, `${issue.path.join('.')}: ${issue.message.replace(/\.$/, '')}.`);
   const at = issue !== undefined && issue.path.length > 0 ? `${issue.path.join('.')}: ` : '';
@@ -90,7 +90,7 @@ function check(declaration: Setting<unknown>, raw: unknown, source: string): unk
   throw new ConfigError(source, `${at}must be ${declaration.kind.expects}${got}.${why === null ? '' : ` ${why}`}`);
 }
 
-/** What a kind itself says of the value, where the value has one of its forms. */
+/** The first message that the type's own schema reports, or null. */
 function said(issues: readonly z.core.$ZodIssue[]): string | null {
   for (const issue of issues) {
     const message =
@@ -131,11 +131,11 @@ function readFlags(
     const next = (): string => {
       if (equals >= 0) return argument.slice(equals + 1);
       const value = argv[++i];
-      if (value === undefined) throw new ConfigError(name, 'needs a value.');
+      if (value === undefined) throw new ConfigError(name, 'requires a value.');
       return value;
     };
     if (Object.hasOwn(own, name)) {
-      if (own[name] !== true && equals >= 0) throw new ConfigError(name, 'takes no value.');
+      if (own[name] !== true && equals >= 0) throw new ConfigError(name, 'does not take a value.');
       rest.push(name);
       if (own[name] === true) rest.push(next());
       continue;
@@ -151,7 +151,7 @@ function readFlags(
         one.setting.kind.bare === true && equals < 0 && !/^(true|false|on|off|yes|no|1|0)$/i.test(argv[i + 1] ?? '');
       const raw = bare ? true : next();
       const before = values.get(one.key);
-      // A repeatable setting collects; any other takes the last flag.
+      // A repeatable setting collects all values; otherwise the last flag wins.
       const merged =
         one.setting.kind.repeatable === true ? [...((before?.raw as string[] | undefined) ?? []), raw] : raw;
       values.set(one.key, { raw: merged, source: name });
@@ -160,7 +160,7 @@ function readFlags(
     } else {
       throw new ConfigError(
         name,
-        `no such flag.${didYouMean(name, [...byFlag.keys(), ...Object.keys(own), '--config', '--help'])}`,
+        `unknown flag.${didYouMean(name, [...byFlag.keys(), ...Object.keys(own), '--config', '--help'])}`,
       );
     }
   }
@@ -172,7 +172,7 @@ function readVariables(env: Readonly<Record<string, string | undefined>>): Value
   for (const one of declared) {
     for (const name of [...one.others, one.aliasVariable, one.variable]) {
       const text = name === null ? undefined : env[name];
-      // An empty variable is how shells and compose files spell "not set".
+      // Shells and compose files use an empty variable for "not set".
       if (name !== null && text !== undefined && text !== '') values.set(one.key, { raw: text, source: name });
     }
   }
@@ -187,21 +187,21 @@ function readFile(path: string, required: boolean): { values: Values; path: stri
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     if (!required && (code === 'ENOENT' || code === 'ENOTDIR')) return { values, path: null };
-    throw new ConfigError(path, `cannot be read (${code ?? String(error)}).`);
+    throw new ConfigError(path, `cannot read the file (${code ?? String(error)}).`);
   }
   let content: unknown;
   try {
     content = JSON.parse(text);
   } catch (error) {
-    throw new ConfigError(path, `is not JSON: ${(error as Error).message}.`);
+    throw new ConfigError(path, `is not valid JSON: ${(error as Error).message}.`);
   }
   if (typeof content !== 'object' || content === null || Array.isArray(content))
-    throw new ConfigError(path, 'must hold one JSON object.');
+    throw new ConfigError(path, 'must contain one JSON object.');
   flatten(content, '', path, values);
   return { values, path };
 }
 
-/** Nested objects and dotted keys alike: {"http": {"keepalive_ms": 1}} and {"http.keepalive_ms": 1}. */
+/** Accepts nested objects and dotted keys: {"http": {"keepalive_ms": 1}} and {"http.keepalive_ms": 1}. */
 function flatten(content: object, prefix: string, path: string, values: Values): void {
   for (const [name, value] of Object.entries(content) as [string, unknown][]) {
     const key = prefix + name;
@@ -223,7 +223,7 @@ function flatten(content: object, prefix: string, path: string, values: Values):
     } else {
       throw new ConfigError(
         source,
-        `no such setting.${didYouMean(
+        `unknown setting.${didYouMean(
           key,
           declared.map((one) => one.key),
         )}`,

@@ -1,6 +1,6 @@
-// Every setting of the service, declared once in `settings` below. From each declaration come its flag
-// (--http-keepalive-ms), its variable (MONOLITH_HTTP_KEEPALIVE_MS), its key in the JSON file
-// (http.keepalive_ms), its default, its check, and its line in --help and docs/reference/settings.md.
+// Declares every setting once, in `settings` below. Each declaration yields a flag (--http-keepalive-ms), an environment
+// variable (MONOLITH_HTTP_KEEPALIVE_MS), a key in the JSON file (http.keepalive_ms), a default, a validation schema, and
+// a line in --help and docs/reference/settings.md.
 
 import { join } from 'node:path';
 import { home } from './home.js';
@@ -11,14 +11,14 @@ export interface Setting<T> {
   kind: Kind<T>;
   default: T;
   help: string;
-  /** How the default reads in help, where the value itself says too little. */
+  /** The default as shown in help, if the value itself is not informative. */
   shown?: string;
-  /** A second, shorter flag and variable. */
+  /** Shorter alternative name for the flag and the variable. */
   alias?: string;
   secret?: boolean;
-  /** Variables of others that are taken too, where none of ours is set. */
+  /** Environment variables of other tools, read if the setting's own variables are not set. */
   variables?: readonly string[];
-  /** Among the few that the README shows. */
+  /** Listed by --help without --all. */
   main?: boolean;
 }
 
@@ -33,7 +33,7 @@ function setting<T>(
 
 export const defaultDataDir = join(process.env['XDG_DATA_HOME'] ?? join(home(), '.local', 'share'), 'monolith');
 
-/** Where everybody who speaks to the hub keeps what came from it. */
+/** The cache directory that Hugging Face tools share. */
 const hubHome = process.env['HF_HOME'] ?? join(process.env['XDG_CACHE_HOME'] ?? join(home(), '.cache'), 'huggingface');
 
 const OPENAI_USER_AGENTS = [
@@ -48,28 +48,42 @@ const OPENAI_USER_AGENTS = [
 ];
 
 export const settings = {
-  host: setting(kind.text(1, 255), '127.0.0.1', 'Address to listen on. 0.0.0.0 or :: for every interface.', {
-    main: true,
-  }),
-  port: setting(kind.integer(0, 65_535), 8080, 'Port to listen on; 0 takes any free one, named in the ready line.', {
-    main: true,
-  }),
-  data_dir: setting(kind.path, defaultDataDir, 'Folder of the database. Created if absent.', {
-    shown: '~/.local/share/monolith',
-    main: true,
-  }),
+  host: setting(
+    kind.text(1, 255),
+    '127.0.0.1',
+    'Address to listen on. Use 0.0.0.0 or :: to listen on all interfaces.',
+    { main: true },
+  ),
+  port: setting(
+    kind.integer(0, 65_535),
+    8080,
+    'TCP port to listen on; 0 = any free port, shown in the startup message.',
+    { main: true },
+  ),
+  data_dir: setting(
+    kind.path,
+    defaultDataDir,
+    'Directory for the database and config.json. Created if it does not exist.',
+    { shown: '~/.local/share/monolith', main: true },
+  ),
   api_key: setting(
     kind.nullable(kind.text(8, 256)),
     null,
-    'A key of your choice that is accepted, instead of one created on the first start.',
+    'API key to accept, for example from a secret store. If unset, the first start creates a key and prints it.',
     { secret: true, shown: 'created', main: true },
   ),
-  log: setting(kind.choice('text', 'json'), 'text', 'Form of the log lines and of the ready line.', { main: true }),
-  log_level: setting(kind.choice('debug', 'info', 'warn', 'error', 'silent'), 'info', 'Least severe log lines shown.'),
+  log: setting(kind.choice('text', 'json'), 'text', 'Format of the log lines and of the startup message.', {
+    main: true,
+  }),
+  log_level: setting(
+    kind.choice('debug', 'info', 'warn', 'error', 'silent'),
+    'info',
+    'Minimum severity of the log lines.',
+  ),
   model: setting(
     kind.modelFiles,
     [],
-    'Serve this GGUF file, or this Hugging Face folder, under this name, or weights of a hub (NAME=hf:OWNER/REPO:QUANTIZATION), which are fetched if they are not there, or what a server elsewhere serves (NAME=http://127.0.0.1:8000/v1); repeatable. Replaces the built-in models.',
+    'Model to serve, as NAME=SOURCE; repeatable. SOURCE is a GGUF file, a Hugging Face folder, hf:OWNER/REPO[:QUANTIZATION] (downloaded if it is not in the cache) or the URL of an upstream server (http://127.0.0.1:8000/v1). Replaces the built-in models.',
     { shown: 'the built-in models', main: true },
   ),
 
@@ -77,60 +91,60 @@ export const settings = {
     max_body_bytes: setting(
       kind.bytes(1024, 1024 ** 3),
       33_554_432,
-      'Largest request body, before and after decompression; above it 413.',
+      'Maximum size of a request body, in bytes, before and after decompression. Larger bodies get 413.',
     ),
     max_header_bytes: setting(
       kind.bytes(4096, 1_048_576),
       16_384,
-      'Most bytes of a request line and its headers together; above it 400.',
+      'Maximum size of the request line and all headers together, in bytes. Larger ones get 400.',
     ),
     max_reading_bytes: setting(
       kind.bytes(1024, 1024 ** 4),
       536_870_912,
-      'Bytes of bodies being read and decompressed that are held at once, half of it for one organization; above it 503. Two whole bodies always fit.',
+      'Memory for request bodies that are being read or decompressed, in bytes; one organization may use half. Requests over the limit get 503. The effective minimum is two bodies of the maximum size.',
     ),
     max_answering_bytes: setting(
       kind.bytes(1024, 1024 ** 4),
       536_870_912,
-      'Bytes of large answers (64 KiB and more) that are held in memory, from the upstream or the model until the client has read them; half of it for one organization; above it 503.',
+      'Memory for responses of 64 KiB or more, in bytes, from generation until the client has read them; one organization may use half. Requests over the limit get 503.',
     ),
     keepalive_ms: setting(
       kind.integer(100, 3_600_000),
       15_000,
-      'Silence after which a stream gets a keep-alive; also how long headers wait for the first event.',
+      'Interval of keep-alive messages on a silent stream, in ms. The response headers of a stream wait at most this long for the first event.',
     ),
-    cors_origins: setting(kind.list, ['*'], 'Origins browsers may call from, or *.', { shown: '*' }),
+    cors_origins: setting(kind.list, ['*'], 'Origins that browsers may call the API from; * = any.', { shown: '*' }),
     threads: setting(
       kind.integer(1, 64),
       1,
-      'Threads that answer requests. Above 1 each is a worker beside the one that accepts connections; engine, limits and database are shared.',
+      'HTTP worker threads. With more than 1, the main thread accepts connections and the workers serve them; all share the engine, the limits and the database.',
       { main: true },
     ),
     unready_ms: setting(
       kind.integer(0, 600_000),
       0,
-      'Time after SIGTERM in which /readyz says 503 already while requests are still taken, so that a balancer that looks there sends them elsewhere before they would be refused.',
+      'Delay after SIGTERM, in ms, during which /readyz returns 503 but requests are still accepted, so that a load balancer can remove the server; 0 = none.',
     ),
     trust_proxy: setting(
       kind.flag,
       false,
-      "A proxy in front sets X-Forwarded-For and X-Forwarded-Proto: take the client's address and scheme from them.",
+      'Take the client address and scheme from X-Forwarded-For and X-Forwarded-Proto. Enable only behind a proxy that sets both headers.',
     ),
     allowed_hosts: setting(
       kind.list,
       [],
-      'Host names accepted besides loopback names, addresses and `host`; * accepts all. Guards against DNS rebinding.',
+      'Host names accepted in the Host header, in addition to loopback names, IP addresses and `host`; * = any. Protects against DNS rebinding.',
       { shown: 'none' },
     ),
     stream_buffer_bytes: setting(
       kind.bytes(16_384, 1024 ** 3),
       1_048_576,
-      'Bytes kept for a slow reader of a stream; past it the connection is dropped and the generation cancelled.',
+      'Maximum unsent data of one stream, in bytes. A client that reads too slowly and exceeds it is disconnected, and its request is cancelled.',
     ),
     library: setting(
       kind.nullable(kind.path),
       null,
-      "A binary of uWebSockets.js, or the folder of its package, to use instead of the one installed: the official one, or one's own build.",
+      'Path of a uWebSockets.js binary or package folder to load instead of the installed one.',
       { shown: 'the one installed' },
     ),
   },
@@ -139,39 +153,39 @@ export const settings = {
     rpm: setting(
       kind.nullable(kind.integer(1, 1e9)),
       9_999,
-      'Requests per minute of an organization on one model; off for none.',
+      'Requests per minute for each organization and model; off = unlimited.',
     ),
     tpm: setting(
       kind.nullable(kind.integer(1, 1e9)),
       999_999,
-      'Tokens per minute of an organization on one model; off for none.',
+      'Input and output tokens per minute for each organization and model; off = unlimited.',
     ),
     read_rpm: setting(
       kind.nullable(kind.integer(1, 1e9)),
       null,
-      'Requests per minute of one key on what generates nothing: models, counts, stored responses; off for none.',
+      'Requests per minute for each API key on routes that generate nothing (models, token counts, stored responses); off = unlimited.',
       { shown: 'off' },
     ),
     concurrency: setting(
       kind.nullable(kind.integer(1, 1e6)),
       99,
-      'Requests an organization may have unfinished on one model; off for none.',
+      'Maximum unfinished requests for each organization and model; off = unlimited. A request with `n` > 1 counts `n` times.',
     ),
     loop_ms: setting(
       kind.nullable(kind.integer(1, 1_000)),
       250,
-      "Milliseconds of every second that each answering thread spends at most on reading and checking an organization's large requests (16 KiB and more), ten seconds' worth at once; above it 429. off for none.",
+      "Event-loop time, in ms per second and HTTP worker, that one organization's large requests (16 KiB or more) may use for reading and validation, with bursts of ten seconds' worth. Requests over the limit get 429; off = unlimited.",
     ),
     tpm_default_reservation: setting(
       kind.integer(1, 1e9),
       4_096,
-      'Output tokens reserved for a request that states no cap.',
+      'Output tokens reserved against tpm for a request that sets no maximum.',
     ),
-    max_n: setting(kind.integer(1, 128), 8, 'Most choices (`n`) of one request.'),
+    max_n: setting(kind.integer(1, 128), 8, 'Maximum value of `n` (choices per request).'),
     overrides: setting(
       kind.limitOverrides,
       {},
-      'Limits of one organization and model: {"org_…": {"hal-1.0": {"rpm": 10, "tpm": null}}}; * stands for any.',
+      'Limits for single organizations and models, as JSON: {"org_…": {"hal-1.0": {"rpm": 10, "tpm": null}}}. * matches any organization or model; null = unlimited.',
       { shown: 'none' },
     ),
   },
@@ -180,129 +194,143 @@ export const settings = {
     url: setting(
       kind.nullable(kind.url('redis', 'rediss')),
       null,
-      'Where several processes count their limits together: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], an engine that speaks the Redis protocol (Redis 7, Valkey); rediss:// for TLS. Without it this process counts for itself.',
+      'Redis server (Redis 7 or Valkey) in which several processes count their limits together: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], or rediss:// for TLS. If unset, each process counts on its own.',
       { alias: 'counters', secret: true, shown: 'none' },
     ),
     away: setting(
       kind.choice('share', 'refuse'),
       'share',
-      'What holds while it cannot be reached. share: each process admits its share of every limit, by how many there were; refuse: 503.',
+      'What to do while Redis is unreachable. share: each process enforces an equal share of every limit; refuse: 503.',
     ),
     timeout_ms: setting(
       kind.integer(10, 60_000),
       250,
-      'Longest that a request waits for it; then what `away` says holds until it answers again.',
+      'Maximum time to wait for Redis, in ms. After a timeout, `counters.away` applies until Redis responds again.',
     ),
     lease_ms: setting(
       kind.integer(500, 600_000),
       15_000,
-      'How long the places of a process that has ended stay taken.',
+      'Time, in ms, after which the concurrency slots of a terminated process are freed.',
     ),
     prefix: setting(
       kind.text(1, 64),
       'monolith',
-      'What its keys begin with. Processes with the same one share their limits.',
+      'Prefix of all Redis keys. Processes with the same prefix share their limits.',
     ),
   },
 
   engine: {
-    threads: setting(kind.integer(0, 1024), 0, 'Threads that compute; 0 takes one per core.', {
+    threads: setting(kind.integer(0, 1024), 0, 'CPU threads for inference; 0 = one per core.', {
       alias: 'threads',
       main: true,
     }),
     device: setting(
       kind.device,
       'cpu',
-      'Where models are computed: cpu, cuda (the first NVIDIA GPU), cuda:N, or auto: a GPU if there is one.',
+      'Device for inference: cpu, cuda (the first NVIDIA GPU), cuda:N, or auto (a GPU if there is one).',
       { alias: 'device', main: true },
     ),
     isa: setting(
       kind.choice('auto', 'plain', 'avx2', 'avx512', 'neon', 'neon_i8mm'),
       'auto',
-      'Instructions of the CPU kernels.',
+      'Instruction set of the CPU kernels; auto = the best one that the CPU supports.',
       { alias: 'isa', main: true },
     ),
     arithmetic: setting(
       kind.choice('production', 'exact'),
       'production',
-      'exact: unrounded activations, slow; for comparing logits.',
+      'Precision of activations. production: rounded as the kernels need; exact: fp32, slow, for comparing logits.',
       { alias: 'arithmetic' },
     ),
     batch_invariant: setting(
       kind.flag,
       true,
-      'The bits of an answer never depend on what is computed beside it. false: a GPU may choose faster products by the number of rows; the CPU keeps it either way.',
+      'Make the output of a request independent of what else is in the batch, bit for bit. false: a GPU may use faster matmuls that depend on the batch size; the CPU is always batch-invariant.',
     ),
     cublaslt: setting(
       kind.nullable(kind.text(1, 4096)),
       'auto',
-      "NVIDIA's cuBLASLt for long prompts of BF16 models on a GPU, with batch_invariant false only: auto takes the one installed, else its path; off for none.",
+      'cuBLASLt library for long prompts of BF16 models on a GPU, used only with batch_invariant false: auto = the installed one; a path; off = do not use it.',
     ),
     kv_type: setting(
       kind.choice('f16', 'q8_0', 'fp8', 'f32'),
       'f16',
-      'Number type of the KV cache; q8_0 and fp8 (on a GPU) hold nearly twice the tokens in the same memory, q8_0 a little less exactly, fp8 less than that.',
+      'Data type of the KV cache. q8_0 and fp8 (GPU only) hold nearly twice as many tokens as f16 in the same memory; q8_0 is slightly less precise than f16, fp8 less than q8_0.',
       { alias: 'kv-type' },
     ),
     max_context: setting(
       kind.integer(0, 16_777_216),
       0,
-      "Longest prompt plus completion in tokens; 0 takes the file's own, as memory allows.",
+      'Maximum prompt plus completion, in tokens; 0 = the limit in the model file, reduced to what fits in memory.',
       { alias: 'max-context', main: true },
     ),
     kv_bytes: setting(
       kind.bytes(0, 2 ** 46),
       0,
-      'Memory for KV pages of one model, e.g. 2GiB; 0 = automatic (CPU: a quarter of free memory, 8 GiB at most; GPU: most of what the weights leave).',
+      'KV cache memory per model, in bytes (for example 2GiB); 0 = automatic (CPU: a quarter of free memory, at most 8 GiB; GPU: most of the memory that the weights leave free).',
       { alias: 'kv-bytes', main: true },
     ),
     max_batch_tokens: setting(
       kind.integer(0, 65_536),
       0,
-      'Tokens computed per step, decodes first; 0 takes 256 on the CPU and 2,048 on a GPU.',
+      'Maximum tokens per engine step, decoding first; 0 = automatic (256 on CPU, 2048 on GPU).',
       { main: true },
     ),
-    max_sequences: setting(kind.integer(1, 4_096), 32, 'Sequences running at once.', { main: true }),
+    max_sequences: setting(kind.integer(1, 4_096), 32, 'Maximum sequences of one model that run concurrently.', {
+      main: true,
+    }),
     step_ms: setting(
       kind.integer(0, 60_000),
       250,
-      "Aimed-at longest pause, in ms, that other requests' prompts put between two tokens of a running answer; 0 for no bound.",
+      "Target upper bound, in ms, on the inter-token latency that other requests' prefill may cause; 0 = no bound.",
       { main: true },
     ),
-    queue_max: setting(kind.integer(1, 1_000_000), 512, 'Requests waiting per model; above it 503.'),
-    queue_max_tokens: setting(kind.integer(1, 1e9), 4_000_000, 'Prompt tokens waiting per model; above it 503.'),
-    queue_wait_ms: setting(kind.integer(1, 3_600_000), 30_000, 'Longest wait in the queue; then 503.'),
+    queue_max: setting(
+      kind.integer(1, 1_000_000),
+      512,
+      'Maximum queued requests per model. Requests over the limit get 503.',
+    ),
+    queue_max_tokens: setting(
+      kind.integer(1, 1e9),
+      4_000_000,
+      'Maximum prompt tokens of all queued requests per model. Requests over the limit get 503.',
+    ),
+    queue_wait_ms: setting(kind.integer(1, 3_600_000), 30_000, 'Maximum time in the queue, in ms; then 503.'),
     load_wait_ms: setting(
       kind.integer(1, 3_600_000),
       120_000,
-      'Longest that a request waits for a model that is loaded because it asks (models.<id>.idle_minutes, load); then 503, and the load goes on.',
+      'Maximum time, in ms, that a request waits for its model to load; then 503. Loading continues.',
     ),
-    max_generation_ms: setting(kind.integer(1, 86_400_000), 3_600_000, 'Longest generation; then it ends as `length`.'),
+    max_generation_ms: setting(
+      kind.integer(1, 86_400_000),
+      3_600_000,
+      'Maximum duration of one generation, in ms; it then ends with finish reason `length`.',
+    ),
     drain_ms: setting(
       kind.integer(0, 3_600_000),
       30_000,
-      'Time running requests get at shutdown; then they end as `length`.',
+      'Time, in ms, that running requests get to finish at shutdown; they then end with finish reason `length`.',
     ),
     stall_ms: setting(
       kind.integer(100, 3_600_000),
       30_000,
-      'Not ready if there is work and no step ended for this long.',
+      'Time without a finished engine step, in ms, after which /readyz reports a busy model as not ready.',
     ),
-    prefix_cache: setting(kind.flag, true, 'Reuse the KV pages of prompts seen before.'),
+    prefix_cache: setting(kind.flag, true, 'Reuse the KV cache of earlier prompts with the same prefix.'),
     snapshot_tokens: setting(
       kind.integer(16, 1_048_576),
       1024,
-      'Of models with recurrent state: a prompt leaves a snapshot every so many tokens, and at its end; prompts that begin alike go on from one. Each takes what `monolith inspect` shows.',
+      'Distance between saved states of a prompt, in tokens, for models with recurrent state (prefix caching). A state is also saved at the end of each prompt. `monolith inspect` shows the size of one state.',
     ),
     speculation: setting(
       kind.choice('auto', 'off'),
       'auto',
-      'Several tokens of one answer in a step, where it repeats its prompt or itself, or its draft knows it: the same tokens, sooner. auto: as long as measured to pay.',
+      'Speculative decoding with draft tokens from the text itself or from a draft model. It does not change the output. auto: used while it is measured to be faster.',
     ),
     mtp: setting(
       kind.choice('auto', 'always', 'off'),
       'auto',
-      "Guesses by the model's own layer for that (multi-token prediction, `nextn` tensors), where its file has one and it has no draft: auto: on a processor, as long as measured to pay; always: whatever they cost, on GPUs too; off: the layer is not loaded.",
+      "Draft tokens from the model's own multi-token-prediction layers (`nextn` tensors), used if no draft model is set. auto: CPU only, while it is measured to be faster; always: in every step, also on GPUs; off: the layers are not loaded.",
     ),
   },
 
@@ -310,50 +338,58 @@ export const settings = {
     white_space: setting(
       kind.choice('compact', 'flexible'),
       'compact',
-      'White space in JSON answers to response_format and its kin: none, or as the model likes.',
+      'White space in JSON output requested with response_format (or its equivalents). compact: none; flexible: chosen by the model.',
     ),
     call_white_space: setting(
       kind.choice('compact', 'flexible'),
       'flexible',
-      'The same in the arguments of tool calls, which models have learned to write with some.',
+      'White space in the JSON arguments of tool calls. compact: none; flexible: chosen by the model.',
     ),
   },
 
   images: {
-    max_bytes: setting(kind.bytes(1024, 1024 ** 3), 20_971_520, 'Largest image, decoded from base64 or fetched.'),
-    max_pixels: setting(kind.integer(1, 1e9), 50_000_000, 'Most pixels of one image.'),
-    max_per_request: setting(kind.integer(1, 10_000), 100, 'Most images of one request, those of its chain included.'),
+    max_bytes: setting(
+      kind.bytes(1024, 1024 ** 3),
+      20_971_520,
+      'Maximum size of one image file, in bytes, after base64 decoding or download.',
+    ),
+    max_pixels: setting(kind.integer(1, 1e9), 50_000_000, 'Maximum pixels of one image.'),
+    max_per_request: setting(
+      kind.integer(1, 10_000),
+      100,
+      'Maximum images in one request, including those of the conversation that it continues.',
+    ),
     max_tiles: setting(
       kind.integer(0, 1_000),
       0,
-      'Most tiles that an image is cut into, for models that do so; 0 for as many as the model has learned.',
+      "Maximum tiles per image, for models that split images into tiles; 0 = the model's own maximum.",
     ),
-    max_tokens: setting(kind.integer(1, 1e6), 16_384, 'Most tokens that one image may take of a prompt; above it 422.'),
+    max_tokens: setting(kind.integer(1, 1e6), 16_384, 'Maximum prompt tokens of one image. Larger images get 422.'),
     max_request_tokens: setting(
       kind.integer(1, 1e7),
       131_072,
-      'Most tokens that all images of a request may take together; above it 422.',
+      'Maximum prompt tokens of all images of one request. Requests over the limit get 422.',
     ),
     cache_bytes: setting(
       kind.bytes(0, 2 ** 40),
       268_435_456,
-      'Memory in which a model keeps what it has seen of images, for when they come again; as much again may belong to requests under way.',
+      'Memory per model for cached image embeddings, in bytes. Images of running requests may use as much again.',
     ),
     max_held_bytes: setting(
       kind.bytes(1024, 2 ** 40),
       1_073_741_824,
-      'Memory that the images of all requests may take at once, from their loading until their request is over, half of it for one organization; above it 503. Of a model that runs elsewhere an image counts five times its bytes. The images of one request always fit.',
+      'Memory for the images of all running requests, in bytes; one organization may use half. Requests over the limit get 503. For upstream models an image counts five times its size. The images of a single request always fit.',
     ),
     allowed_hosts: setting(
       kind.list,
       [],
-      'Hosts that images may be fetched from over https, e.g. images.example.com; *.example.com for all below; * for every public host. Others are refused.',
+      'Hosts that images may be downloaded from over https: images.example.com; *.example.com = all subdomains; * = any public host. Other hosts are refused.',
       { shown: 'none' },
     ),
     fetch_timeout_ms: setting(
       kind.integer(100, 600_000),
       10_000,
-      'Longest time fetching one image may take, redirects included.',
+      'Maximum time to download one image, in ms, including redirects.',
     ),
   },
 
@@ -361,27 +397,31 @@ export const settings = {
     foreign_thinking: setting(
       kind.choice('reject', 'drop'),
       'reject',
-      'What becomes of thinking blocks sent back with a signature that is not ours: refused, or left out.',
+      'What to do with thinking blocks whose signature was not made by this server. reject: 400; drop: ignore the block.',
     ),
   },
 
   responses: {
-    retention_days: setting(kind.integer(1, 36_500), 30, 'Days a stored response can be retrieved and continued.'),
+    retention_days: setting(
+      kind.integer(1, 36_500),
+      30,
+      'Days for which a stored response can be retrieved and continued.',
+    ),
     reasoning_events: setting(
       kind.choice('auto', 'openai', 'openresponses'),
       'auto',
-      "Names of the raw-reasoning stream events; auto goes by the client's User-Agent.",
+      "Names of the stream events for raw reasoning. auto: chosen by the client's User-Agent.",
     ),
     openai_user_agents: setting(
       kind.list,
       OPENAI_USER_AGENTS,
-      'Beginnings of a User-Agent that auto takes for an OpenAI client, besides every one with x-stainless headers.',
+      'User-Agent prefixes that auto treats as OpenAI clients. Clients that send x-stainless headers are always treated as such.',
       { shown: OPENAI_USER_AGENTS.join(', ') },
     ),
     compact_max_tokens: setting(
       kind.integer(1, 65_535),
       2_048,
-      'Longest summary of a compacted conversation, in tokens.',
+      'Maximum length of the summary of a compacted conversation, in tokens.',
     ),
   },
 
@@ -389,17 +429,17 @@ export const settings = {
     max_age_s: setting(
       kind.integer(1, 86_400),
       3_600,
-      'Seconds after which a WebSocket connection takes no further turn.',
+      'Age of a WebSocket connection, in seconds, after which it accepts no new request.',
     ),
     max_connections: setting(
       kind.integer(1, 1_000_000),
       64,
-      'Maximum number of open WebSocket connections per organization; above it 429. Times ws.max_message_bytes they must fit into half of http.max_reading_bytes; above it 503.',
+      'Maximum open WebSocket connections per organization; above it 429. Multiplied by ws.max_message_bytes, they must fit into half of http.max_reading_bytes; above that 503.',
     ),
     max_message_bytes: setting(
       kind.bytes(1024, 1024 ** 3),
       4_194_304,
-      'Largest WebSocket message, in bytes; above it the connection is closed with 1009.',
+      'Maximum size of a WebSocket message, in bytes. A larger message closes the connection with code 1009.',
     ),
   },
 
@@ -407,23 +447,23 @@ export const settings = {
     url: setting(
       kind.nullable(kind.databaseUrl),
       null,
-      'A PostgreSQL database that several servers share: postgres://user:password@host:5432/name. Without it, everything is kept in the data folder by this one. docs/guides/scaling.md says what is shared, what faults it was tried by and what nobody has tried.',
+      'PostgreSQL database that several servers share: postgres://user:password@host:5432/name. If unset, all data is stored in the data directory. See docs/guides/scaling.md.',
       { alias: 'state', secret: true, shown: 'the data folder' },
     ),
     connections: setting(
       kind.integer(2, 1_000),
       10,
-      'Connections to that database that each answering thread has at most, besides one for notifications.',
+      'Maximum database connections per HTTP worker. One more is used for notifications.',
     ),
     timeout_ms: setting(
       kind.integer(100, 600_000),
       5_000,
-      'Longest wait for that database, for a connection and for one statement; then 503.',
+      'Maximum time to wait for a database connection, and for one statement, in ms; then 503.',
     ),
     away_s: setting(
       kind.integer(0, 86_400),
       60,
-      'Seconds that API keys which are known go on while that database is away; others get 503 meanwhile.',
+      'Time, in seconds, for which known API keys stay valid while the database is unreachable. Requests with other keys get 503.',
     ),
   },
 
@@ -431,7 +471,7 @@ export const settings = {
     signing_keys: setting(
       kind.list,
       [],
-      'Keys that sign thinking blocks and seal reasoning, 64 hex digits each: the current one first, then those still accepted. Made and kept in the database if none is given.',
+      'Keys that sign thinking blocks and encrypt reasoning, 64 hex digits each: the current key first, then older keys that are still accepted. If unset, a key is created and stored in the database.',
       { secret: true, shown: 'created' },
     ),
   },
@@ -439,7 +479,7 @@ export const settings = {
   models: setting(
     kind.modelSettings,
     { aliases: {}, overrides: {} },
-    'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "max_repeats", "load", "idle_minutes", "pinned", "default_effort", "sampling", "display_name", "image_input", "lifecycle", "deprecated_at", "retires_at", "successor", "quantize", "draft", "vision", "vision_precision", "vision_resize", "upstream"}}; `upstream` is a model that runs elsewhere (docs/guides/upstreams.md); further names of models: {"aliases": {"gpt-4o": "hal-1.0"}}.',
+    'Settings per model and aliases, as JSON: {"hal-1.0": {"context_window": 8192}, "aliases": {"gpt-4o": "hal-1.0"}}. docs/reference/settings.md lists the settings of a model.',
     { shown: 'models/catalog.json', secret: true },
   ),
 
@@ -447,47 +487,47 @@ export const settings = {
     connect_ms: setting(
       kind.integer(10, 600_000),
       5_000,
-      'Longest time to connect to a server that a model runs on elsewhere (models.<id>.upstream).',
+      'Maximum time to connect to an upstream server (models.<id>.upstream), in ms.',
     ),
     first_token_ms: setting(
       kind.integer(10, 86_400_000),
       300_000,
-      'Longest wait for the first token of such a model, retries included; then 503.',
+      'Maximum time to the first token of an upstream response, in ms, including retries; then 503.',
     ),
     idle_ms: setting(
       kind.integer(10, 86_400_000),
       60_000,
-      'Longest silence between two of its tokens; then the answer fails.',
+      'Maximum time between two tokens of an upstream response, in ms; then the request fails.',
     ),
     concurrency: setting(
       kind.integer(1, 1_000_000),
       1_024,
-      'Requests that such a model has under way at once. More wait in turns of the organizations, up to engine.queue_max and engine.queue_wait_ms.',
+      'Maximum concurrent requests per upstream model. Further requests are queued fairly among organizations, within engine.queue_max and engine.queue_wait_ms.',
     ),
     retries: setting(
       kind.integer(0, 10),
       2,
-      'Further attempts at a request that failed before its first token, on other servers of the model first.',
+      'Retries of a request that fails before its first token. Other servers of the model are tried first.',
     ),
     breaker_failures: setting(
       kind.integer(1, 1_000),
       5,
-      'So many failures in a row, and a server is asked no more for a while.',
+      'Consecutive failures before an upstream server is taken out of rotation.',
     ),
     breaker_ms: setting(
       kind.integer(10, 3_600_000),
       10_000,
-      'How long; then one request tries. Each time in a row that it fails this doubles, up to eight times as long.',
+      'Time, in ms, that a failing upstream server is out of rotation. One request then probes it; each failed probe doubles the time, up to eight times the initial value.',
     ),
     max_event_bytes: setting(
       kind.bytes(1024, 1024 ** 3),
       4_194_304,
-      "Largest single event of an upstream's stream, in bytes; above it the request fails with 500.",
+      'Maximum size of one event in an upstream stream, in bytes. Above it the request fails with 500.',
     ),
     max_answer_bytes: setting(
       kind.bytes(1024, 1024 ** 4),
       268_435_456,
-      'Most bytes that an upstream may send for one request; above it the request fails with 500. Text and arguments have a bound of their own, by max_tokens.',
+      'Maximum size of one upstream response, in bytes. Above it the request fails with 500. Text and tool arguments are limited separately, by max_tokens.',
     ),
   },
 
@@ -495,39 +535,41 @@ export const settings = {
     endpoint: setting(
       kind.url('https', 'http'),
       'https://huggingface.co',
-      "The hub that models are pulled from: any server that speaks the Hugging Face hub's API.",
+      'Model hub to download from: any server with the Hugging Face hub API.',
       { variables: ['HF_ENDPOINT'] },
     ),
     token: setting(
       kind.nullable(kind.text(1, 1024)),
       null,
-      "Token for private and gated models; sent to the hub's own address alone.",
+      'Access token for private and gated models. Sent only to hub.endpoint.',
       { secret: true, shown: 'none', variables: ['HF_TOKEN'] },
     ),
     cache: setting(
       kind.path,
       join(hubHome, 'hub'),
-      "Folder of what was pulled, laid out as the hub's other clients do, and shared with them. HF_HOME moves the default.",
+      'Download cache. It has the layout of the Hugging Face cache and can be shared with other tools. HF_HOME changes the default.',
       { shown: '~/.cache/huggingface/hub', variables: ['HF_HUB_CACHE'] },
     ),
-    offline: setting(kind.flag, false, 'Ask no hub: serve what is in the cache.', { variables: ['HF_HUB_OFFLINE'] }),
+    offline: setting(kind.flag, false, 'Do not contact the hub; use only models in the cache.', {
+      variables: ['HF_HUB_OFFLINE'],
+    }),
   },
 
   accounts: {
     signup: setting(
       kind.choice('auto', 'open', 'invited'),
       'auto',
-      'Who may sign up on the dashboard: anybody, or with an invitation. auto: anybody as long as the server listens on this machine only. The first user always may, beyond this machine with the code shown at the start.',
+      'Who may sign up on the dashboard. open: anyone; invited: invited users; auto: anyone while the server listens on this machine only, otherwise invited users. The first user can always sign up, with a setup code unless the server is local.',
     ),
     operator_second_factor: setting(
       kind.choice('optional', 'required'),
       'optional',
-      'Whether operators need a second factor: without one, their own pages and API are closed to them until they turn it on.',
+      'Whether operators must use two-factor authentication. required: operator pages and routes are closed to an operator until it is enabled.',
     ),
     organizations_per_user: setting(
       kind.integer(1, 50),
       5,
-      'Organizations one person may own: each has limits of its own. Operators may own more.',
+      'Maximum organizations that one user may own. Operators may own more.',
     ),
   },
 
@@ -535,34 +577,31 @@ export const settings = {
     issuer: setting(
       kind.nullable(kind.url('https', 'http')),
       null,
-      "A provider of OpenID Connect that people may sign in by, e.g. https://accounts.example.com. Its registration of this server wants the redirect address: the dashboard's, then /dashboard/api/oidc/callback.",
+      'Issuer URL of an OpenID Connect provider for single sign-on, for example https://accounts.example.com. Register this redirect URI with the provider: the dashboard URL followed by /dashboard/api/oidc/callback.',
       { shown: 'none' },
     ),
-    client_id: setting(kind.nullable(kind.text(1, 512)), null, 'The name under which the provider knows this server.', {
+    client_id: setting(kind.nullable(kind.text(1, 512)), null, 'Client ID of this server at the provider.', {
       shown: 'none',
     }),
     client_secret: setting(
       kind.nullable(kind.text(1, 1024)),
       null,
-      'The secret that goes with it; without it the server is a public client, by PKCE alone.',
+      'Client secret of this server at the provider. If unset, the server is a public client (PKCE only).',
       { secret: true, shown: 'none' },
     ),
-    name: setting(kind.text(1, 64), 'single sign-on', 'What the button says behind "Sign in with".'),
-    domains: setting(
-      kind.list,
-      [],
-      'Domains of e-mail addresses that may come in by the provider; none: all that it vouches for.',
-      { shown: 'all' },
-    ),
+    name: setting(kind.text(1, 64), 'single sign-on', 'Provider name on the sign-in button, after "Sign in with".'),
+    domains: setting(kind.list, [], 'E-mail domains that may sign in through the provider; empty = all.', {
+      shown: 'all',
+    }),
     signup: setting(
       kind.choice('invited', 'open'),
       'invited',
-      'Whether an account is made for who has none: for everybody who may come in, or with an invitation.',
+      'Whether a first sign-in through the provider creates an account. invited: only with an invitation; open: always.',
     ),
     unverified_email: setting(
       kind.flag,
       false,
-      'Take addresses that the provider does not say it has verified: some never say so. Only where nobody can choose theirs there.',
+      'Accept e-mail addresses that the provider does not report as verified. Use only if users cannot choose their address at the provider.',
     ),
   },
 
@@ -571,8 +610,8 @@ export const settings = {
     url: setting(
       kind.nullable(kind.url('https', 'http')),
       null,
-      'Where people reach the dashboard, e.g. https://models.example.com: for links in mail, the allowed Origin, and Secure cookies.',
-      { shown: 'as it is reached' },
+      'Public URL of the dashboard, for example https://models.example.com. It is used for links in mail, the allowed Origin and Secure cookies. If unset, the URL of each request is used.',
+      { shown: 'from the request' },
     ),
   },
 
@@ -580,48 +619,48 @@ export const settings = {
     smtp_url: setting(
       kind.nullable(kind.url('smtps', 'smtp')),
       null,
-      'Server for outgoing mail, e.g. smtps://user:password@mail.example.com; needs dashboard.url. Without it, links for invitations and passwords are shown to whoever asks for them with the right, and never sent.',
+      'SMTP server for outgoing mail, for example smtps://user:password@mail.example.com; requires dashboard.url. If unset, no mail is sent, and authorized users see invitation and password links on the dashboard.',
       { secret: true, shown: 'none' },
     ),
-    from: setting(kind.text(3, 256), 'Monolith <monolith@localhost>', 'Sender of mail.'),
+    from: setting(kind.text(3, 256), 'Monolith <monolith@localhost>', 'Sender address of mail.'),
   },
 
   admin: {
     token: setting(
       kind.nullable(kind.text(16, 512)),
       null,
-      'Bearer token of the operator API; without it there is none.',
+      'Bearer token for the operator API. If unset, the operator API does not listen.',
       { secret: true, shown: 'none' },
     ),
-    host: setting(kind.text(1, 255), '127.0.0.1', 'Address the operator API listens on.'),
-    port: setting(kind.integer(0, 65_535), 8081, 'Port of the operator API.'),
+    host: setting(kind.text(1, 255), '127.0.0.1', 'Address that the operator API listens on.'),
+    port: setting(kind.integer(0, 65_535), 8081, 'TCP port that the operator API listens on.'),
   },
 
   usage: {
-    row_days: setting(kind.integer(1, 36_500), 90, 'Days a row of usage per request is kept.'),
-    aggregate_days: setting(kind.integer(1, 36_500), 730, 'Days hourly sums of usage are kept.'),
+    row_days: setting(kind.integer(1, 36_500), 90, 'Days for which the usage row of each request is kept.'),
+    aggregate_days: setting(kind.integer(1, 36_500), 730, 'Days for which hourly usage totals are kept.'),
   },
 
   requests: {
     days: setting(
       kind.integer(0, 365),
       7,
-      'Days the request log is kept; 0 for none. Prompts and answers are in it only of organizations that turn that on.',
+      'Days for which the request log is kept; 0 = no request log. It contains prompts and responses only for organizations that enable this.',
     ),
     max_rows: setting(
       kind.integer(1_000, 1e8),
       500_000,
-      'Most requests in the request log; beyond that the oldest go.',
+      'Maximum entries in the request log. The oldest are deleted first.',
     ),
     max_bytes: setting(
       kind.bytes(1_048_576, 2 ** 40),
       536_870_912,
-      'Most bytes of the request log, about; beyond that the oldest go.',
+      'Approximate maximum size of the request log, in bytes. The oldest entries are deleted first.',
     ),
     text_characters: setting(
       kind.integer(100, 1e6),
       32_768,
-      'Most characters kept of one prompt, and as many of its answer, where an organization has them kept.',
+      'Characters of each prompt, and of each response, that the request log keeps for organizations that enable this.',
     ),
   },
 
@@ -629,24 +668,24 @@ export const settings = {
     public_only: setting(
       kind.flag,
       true,
-      'Send webhooks (budget alerts) to public internet addresses only. Organization admins choose the URLs; false also allows addresses of your own network.',
+      'Send webhooks (budget alerts) to public internet addresses only. Organization admins choose the URLs; false also allows addresses in private networks.',
     ),
-    timeout_ms: setting(kind.integer(100, 600_000), 10_000, 'Longest time one attempt may take.'),
-    attempts: setting(kind.integer(1, 10), 4, 'Attempts at one webhook, with growing pauses between them.'),
+    timeout_ms: setting(kind.integer(100, 600_000), 10_000, 'Maximum time for one webhook attempt, in ms.'),
+    attempts: setting(kind.integer(1, 10), 4, 'Attempts per webhook, with increasing delays.'),
   },
 
   metrics: {
     token: setting(
       kind.nullable(kind.text(16, 512)),
       null,
-      "Bearer token that reads /metrics and all of /readyz, for what scrapes them; without it an operator's API key does.",
+      "Bearer token that may read /metrics and the full /readyz. If unset, an operator's API key is needed.",
       { secret: true, shown: 'none' },
     ),
-    public: setting(kind.flag, false, 'Serve /metrics to everybody.'),
+    public: setting(kind.flag, false, 'Serve /metrics without authentication.'),
     names: setting(
       kind.choice('both', 'monolith', 'vllm'),
       'both',
-      'Whose names /metrics has: our own, those that boards and gateways made for vLLM read, or both.',
+      'Names of the metrics. monolith: monolith_*; vllm: the names that dashboards and gateways for vLLM expect; both: both sets.',
     ),
   },
 
@@ -655,24 +694,24 @@ export const settings = {
       endpoint: setting(
         kind.nullable(kind.url('http', 'https')),
         null,
-        'Where traces of requests are sent to: a collector that speaks OTLP over HTTP, e.g. http://localhost:4318/v1/traces. Off without one; OTEL_EXPORTER_OTLP_ENDPOINT names one as well, without /v1/traces.',
+        'OTLP/HTTP endpoint for traces, for example http://localhost:4318/v1/traces. OTEL_EXPORTER_OTLP_ENDPOINT also sets it, without /v1/traces. If unset, no traces are sent.',
         { variables: ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'] },
       ),
       headers: setting(
         kind.headerFields,
         {},
-        'Headers that the collector wants, such as a key of its own: authorization=Bearer ….',
+        'HTTP headers to send to the collector, such as authorization=Bearer ….',
         { secret: true, shown: 'none' },
       ),
       sample_ratio: setting(
         kind.share,
         1,
-        'Share of requests that are recorded, from 0 to 1; of those whose client says by traceparent whether it records, what it says counts.',
+        "Fraction of requests to trace, 0 to 1. With telemetry.traces.by_parent, the sampled flag of a client's traceparent takes precedence.",
       ),
       by_parent: setting(
         kind.flag,
         true,
-        "Record what a client's traceparent says is recorded, and leave out what it says is not; false: the share decides for all. Set it to false where clients are strangers.",
+        "Follow the sampled flag of the client's traceparent. false: telemetry.traces.sample_ratio applies to all requests. Use false if clients are untrusted.",
       ),
     },
   },
@@ -682,9 +721,9 @@ type SettingTree = { readonly [name: string]: Setting<never> | Setting<unknown> 
 
 type ValueOf<T> = T extends { kind: Kind<infer V> } ? V : { readonly [K in keyof T]: ValueOf<T[K]> };
 
-/** The checked, frozen settings of one process. Names are those of the file keys: `config.http.max_body_bytes`. */
+/** The validated, frozen settings of one process. Properties are named like file keys: `config.http.max_body_bytes`. */
 export type Config = ValueOf<typeof settings> & {
-  /** Settings that were not left to their default, by key, with the flag, the variable or the place in a file that gave them. */
+  /** Settings that were set explicitly: key to the flag, variable or file position that set it. */
   readonly given: Readonly<Record<string, string>>;
 };
 
@@ -694,7 +733,7 @@ export interface Declared {
   variable: string; // MONOLITH_HTTP_KEEPALIVE_MS
   aliasFlag: string | null;
   aliasVariable: string | null;
-  /** Variables of others, taken where none of ours is set. */
+  /** Environment variables of other tools, read if the setting's own variables are not set. */
   others: readonly string[];
   setting: Setting<unknown>;
 }
@@ -725,5 +764,5 @@ function* declarations(tree: object, prefix: string): Generator<Declared> {
 
 const variableOf = (key: string): string => `MONOLITH_${key.replace(/[.-]/g, '_').toUpperCase()}`;
 
-/** Every setting in the order of declaration. */
+/** Every setting, in declaration order. */
 export const declared: readonly Declared[] = [...declarations(settings, '')];

@@ -1,20 +1,20 @@
-// What `models.<id>.upstream` takes: where a model runs that is not computed here, and how its servers are spoken to. Pure.
+// Schema of `models.<id>.upstream`: the servers of an upstream model and the API that they speak. Pure.
 import { z } from 'zod';
 
-/** Whose wire format a server speaks; each is a path below its address. */
+/** API formats of upstream servers; each is also the path below the server's URL. */
 export const UPSTREAM_APIS = ['chat-completions', 'completions', 'responses', 'messages'] as const;
 export type UpstreamApi = (typeof UPSTREAM_APIS)[number];
 
-/** One server that answers for a model. */
+/** One server of an upstream model. */
 export interface UpstreamServer {
-  /** Up to and including its version, without a slash at the end: http://127.0.0.1:8000/v1. */
+  /** Base URL including the API version, without a trailing slash: http://127.0.0.1:8000/v1. */
   readonly url: string;
   readonly api: UpstreamApi;
-  /** The model's name there; null: ours. */
+  /** The model's name on that server; null: the local name. */
   readonly model: string | null;
-  /** Secret: sent to this server alone, in no log and no answer. */
+  /** Secret. Sent only to this server; never logged or returned to clients. */
   readonly key: string | null;
-  /** Further headers, as secret as the key. */
+  /** Additional request headers. Secret, like the key. */
   readonly headers: Readonly<Record<string, string>>;
   readonly weight: number;
 }
@@ -22,17 +22,17 @@ export interface UpstreamServer {
 export interface Upstream {
   /** At least one. */
   readonly servers: readonly UpstreamServer[];
-  /** The model that is asked where none of the servers answers. */
+  /** The model that serves the request if all servers fail. */
   readonly fallback: string | null;
-  /** It sees. */
+  /** Whether the model accepts images. */
   readonly images: boolean;
-  /** How a wish for more or less thinking is put. */
+  /** The parameter that controls reasoning effort. */
   readonly thinking: 'reasoning_effort' | 'enable_thinking' | 'none';
-  /** What earlier thinking is sent back as. */
+  /** The field that carries the reasoning of earlier turns. */
   readonly thinking_field: 'reasoning_content' | 'reasoning' | 'none';
-  /** Forms that the servers hold answers to by themselves; others are checked here. */
+  /** Structured-output feature that the servers enforce. Other formats are validated by this process. */
   readonly structured_outputs: 'json_schema' | 'json_object' | 'vllm' | 'llama-server' | 'monolith' | 'none';
-  /** What the cap of an answer is called. */
+  /** Name of the output-token limit parameter. */
   readonly cap_field: 'max_tokens' | 'max_completion_tokens';
 }
 
@@ -42,24 +42,24 @@ const isAddress = (value: string): boolean => {
   return /^https?:$/.test(protocol) && username === '' && password === '' && search === '' && hash === '';
 };
 
-const visible = z.string().regex(/^[\x20-\x7e]+$/, 'must be of visible ASCII characters');
+const visible = z.string().regex(/^[\x20-\x7e]+$/, 'must contain only visible ASCII characters');
 const url = z
   .string()
   .max(512)
-  .refine(isAddress, 'must be an http or https address without user, password, ? and #')
+  .refine(isAddress, 'must be an http or https URL without user, password, query and fragment')
   .transform((value) => value.replace(/\/+$/, ''));
 
 const serverFields = {
   api: z.enum(UPSTREAM_APIS).optional(),
   model: z.string().min(1).max(256).optional(),
   key: visible.max(4096).nullable().optional(),
-  /** The variable of the environment that holds the key. */
+  /** Environment variable that contains the key. */
   key_variable: z
     .string()
-    .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, 'must be the name of a variable')
+    .regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, 'must be the name of an environment variable')
     .optional(),
   headers: z
-    .record(z.string().regex(/^[A-Za-z0-9-]{1,64}$/, 'must be the name of a header'), visible.max(4096))
+    .record(z.string().regex(/^[A-Za-z0-9-]{1,64}$/, 'must be the name of an HTTP header'), visible.max(4096))
     .optional(),
   weight: z.number().int().min(1).max(1000).optional(),
 };
@@ -68,12 +68,83 @@ type ServerFields = z.infer<z.ZodObject<typeof serverFields>>;
 
 const MAX_SERVERS = 64;
 
-/** A key whose variable is not set is an issue: a server that is asked without its key answers nothing. */
+/** Documentation of the fields, for docs/reference/settings.md. Markdown; `fallback` describes the default. */
+export const UPSTREAM_HELP: Readonly<
+  Record<
+    keyof ServerFields | keyof Upstream | 'url',
+    { readonly expects: string; readonly fallback: string; readonly help: string }
+  >
+> = {
+  url: {
+    expects: 'an http or https URL',
+    fallback: '',
+    help: 'Base URL of the server with the API version, for example `http://127.0.0.1:8000/v1`. Required unless `servers` is set.',
+  },
+  servers: {
+    expects: 'a list of 1 to 64 objects',
+    fallback: '',
+    help: 'Several servers. Each has a `url` and may have its own `api`, `model`, `key`, `key_variable`, `headers` and `weight`; omitted fields are taken from `upstream`.',
+  },
+  api: {
+    expects: '`chat-completions`, `completions`, `responses` or `messages`',
+    fallback: '`chat-completions`',
+    help: 'API that the server offers.',
+  },
+  model: {
+    expects: '1 to 256 characters',
+    fallback: 'the name of the model',
+    help: 'Name of the model on the server.',
+  },
+  key: {
+    expects: 'visible ASCII characters, or null',
+    fallback: 'null',
+    help: 'API key. It is sent only to this server and never logged.',
+  },
+  key_variable: {
+    expects: 'the name of an environment variable',
+    fallback: '',
+    help: 'Environment variable that contains the key.',
+  },
+  headers: { expects: 'an object', fallback: 'none', help: 'Additional request headers.' },
+  weight: {
+    expects: 'an integer from 1 to 1000',
+    fallback: '1',
+    help: 'Share of the requests, relative to the other servers.',
+  },
+  fallback: {
+    expects: 'a model name, or null',
+    fallback: 'null',
+    help: 'Model that serves the request if all servers fail.',
+  },
+  images: { expects: 'true or false', fallback: 'false', help: 'Whether the model accepts images.' },
+  thinking: {
+    expects: '`reasoning_effort`, `enable_thinking` or `none`',
+    fallback: '`reasoning_effort`',
+    help: 'Parameter that controls reasoning.',
+  },
+  thinking_field: {
+    expects: '`reasoning_content`, `reasoning` or `none`',
+    fallback: '`reasoning_content`',
+    help: 'Field in which the reasoning of earlier turns is sent.',
+  },
+  structured_outputs: {
+    expects: '`json_schema`, `json_object`, `vllm`, `llama-server`, `monolith` or `none`',
+    fallback: '`json_schema`',
+    help: 'Structured-output feature that the server enforces. Other formats are validated after generation.',
+  },
+  cap_field: {
+    expects: '`max_tokens` or `max_completion_tokens`',
+    fallback: '`max_tokens`',
+    help: 'Name of the output limit parameter.',
+  },
+};
+
+/** An unset key variable is an error: the server would reject every request without its key. */
 export const upstreamSchema: z.ZodType<Upstream> = z
   .strictObject({
     ...serverFields,
     url: url.optional(),
-    /** Several; what they leave open is as beside them. */
+    /** Several servers. Fields that a server omits are taken from the object around the list. */
     servers: z
       .array(z.strictObject({ ...serverFields, url }))
       .min(1)
@@ -88,11 +159,19 @@ export const upstreamSchema: z.ZodType<Upstream> = z
   })
   .superRefine((value, context) => {
     if ((value.url === undefined) === (value.servers === undefined)) {
-      context.addIssue({ code: 'custom', path: ['url'], message: 'must be given, or else servers, with one each' });
+      context.addIssue({
+        code: 'custom',
+        path: ['url'],
+        message: 'is required, unless servers is set; set only one of the two',
+      });
     }
     for (const { key_variable: name } of [value, ...(value.servers ?? [])] as readonly ServerFields[]) {
       if (name !== undefined && (process.env[name] ?? '') === '')
-        context.addIssue({ code: 'custom', path: ['key_variable'], message: `the variable ${name} is not set` });
+        context.addIssue({
+          code: 'custom',
+          path: ['key_variable'],
+          message: `the environment variable ${name} is not set`,
+        });
     }
   })
   .transform(
@@ -131,5 +210,5 @@ function serverOf(address: string, own: ServerFields, shared: ServerFields): Ups
 const keyOf = ({ key, key_variable: name }: ServerFields): string | null | undefined =>
   name === undefined ? key : process.env[name];
 
-/** A model that is nothing but an address: --model NAME=http://127.0.0.1:8000/v1. */
+/** An upstream model declared by its URL only: --model NAME=http://127.0.0.1:8000/v1. */
 export const upstreamOfAddress = (address: string): Upstream => upstreamSchema.parse({ url: address });

@@ -8,7 +8,7 @@
 //
 // uWebSockets.js answers what its parser cannot read (garbage, oversized headers, HTTP/1.0) itself, see
 // uws.ts, and closes connections whose client is silent where it should send, see
-// docs/reference/http-limits.md; neither reaches this code.
+// docs/reference/limits.md; neither reaches this code.
 
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket, us_socket_context_t } from 'uWebSockets.js';
 import { LoopTime } from '../admission/loop-time.js';

@@ -2,7 +2,15 @@
 // hashed and looked up) costs more than all else that telemetry does for it, and leaves garbage. Told to Prometheus in the same form.
 // Event-loop thread only.
 
-/** What one set of labels has counted; whoever counts keeps it. Counting allocates nothing. */
+/** How a metric is presented to Prometheus and in the documentation. */
+export interface MetricDeclaration {
+  readonly name: string;
+  readonly help: string;
+  readonly type: 'counter' | 'gauge' | 'histogram';
+  readonly labels: readonly string[];
+}
+
+/** The buckets of one label combination. Callers keep the object; observing a value allocates nothing. */
 export class BucketCounts {
   readonly #counts: Float64Array; // by bucket, the last one without a bound
   #sum = 0;
@@ -67,14 +75,18 @@ class ByLabels<L extends string, T> {
 export class CounterCounts<L extends string> {
   readonly #series: ByLabels<L, Count>;
 
-  /** `type`: a gauge may fall. */
+  /** Use type `gauge` for values that can decrease. */
   constructor(
     private readonly name: string,
     private readonly help: string,
-    labelNames: readonly L[],
+    private readonly labelNames: readonly L[],
     private readonly type: 'counter' | 'gauge' = 'counter',
   ) {
     this.#series = new ByLabels(labelNames, () => new Count());
+  }
+
+  get declaration(): MetricDeclaration {
+    return { name: this.name, help: this.help, type: this.type, labels: this.labelNames };
   }
 
   of(labels: Readonly<Record<L, string>>): Count {
@@ -100,14 +112,18 @@ export class CounterCounts<L extends string> {
 export class HistogramCounts<L extends string> {
   readonly #series: ByLabels<L, BucketCounts>;
 
-  /** `bounds` rise. */
+  /** `bounds` must be ascending. */
   constructor(
     private readonly name: string,
     private readonly help: string,
     private readonly bounds: readonly number[],
-    labelNames: readonly L[],
+    private readonly labelNames: readonly L[],
   ) {
     this.#series = new ByLabels(labelNames, () => new BucketCounts(bounds));
+  }
+
+  get declaration(): MetricDeclaration {
+    return { name: this.name, help: this.help, type: 'histogram', labels: this.labelNames };
   }
 
   of(labels: Readonly<Record<L, string>>): BucketCounts {

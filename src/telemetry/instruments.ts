@@ -1,132 +1,153 @@
-// Every metric, declared once. Labels are model, server, endpoint, kind, outcome, status, code, stage and reason only, all from
-// closed sets, so the number of series is bounded. Times are in seconds, as Prometheus wants them.
+// Declares every metric. docs/reference/metrics.md is generated from these declarations. All label values come from closed
+// sets, so the number of series is bounded. Times are in seconds, the Prometheus convention.
 
 import { Counter, Gauge, Registry } from 'prom-client';
 import { CounterCounts, HistogramCounts } from './histogram-counts.js';
+import type { MetricDeclaration } from './histogram-counts.js';
 import type { RequestRecord } from './outcome.js';
 import type { SpanCounts } from './traces/span-queue.js';
 import type { CountersGauges, EngineGauges } from './types.js';
 
 // Fine below 10 ms because HTTP's own share of TTFT is there, long at the end for prefill on a CPU.
 const LATENCY = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
-/** Of what should not be seen at all. */
+/** Buckets for delays that should be negligible. */
 const DELAY = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
 ];
 const KINDS: Readonly<Record<string, string>> = { WEBSOCKET: 'websocket', BACKGROUND: 'background' };
 const TOKENS = [1, 8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072];
 
+interface Counted {
+  readonly declaration: MetricDeclaration;
+  json(): object;
+}
+
+/** A prom-client metric with the fields that its type declaration omits. */
+interface Registered {
+  readonly name: string;
+  readonly help: string;
+  readonly labelNames: readonly string[];
+}
+
 export class Instruments {
-  // A registry of its own, so that several servers can live in one process.
+  // Not the global registry, so that several servers can run in one process.
   readonly registry = new Registry();
-  /** Metrics that are the same on every thread: of the engines, of the process. Only the thread that is asked tells them. */
+  /** Process-wide metrics (engines, process), which have the same value on every thread. Exported once per scrape. */
   readonly common = new Registry();
-  private readonly countedHere: { json(): object }[] = []; // not in a registry
+  private readonly countedHere: Counted[] = []; // not in a registry
 
   readonly queue = this.histogram(
     'monolith_queue_seconds',
-    'Time from submission to the first step, without what the vision tower computed for it.',
+    'Time from submission to the first engine step, without the time of the vision encoder.',
     LATENCY,
   );
   readonly tower = this.histogram(
     'monolith_tower_seconds',
-    "Time the vision tower computed a request's images, of requests with images that had not been seen.",
+    'Time of the vision encoder per request, for requests with images that were not cached.',
     LATENCY,
   );
-  readonly prefill = this.histogram('monolith_prefill_seconds', 'Time the prompt took to compute.', LATENCY);
-  readonly decode = this.histogram('monolith_decode_seconds', "Time from a choice's first token to its last.", LATENCY);
+  readonly prefill = this.histogram('monolith_prefill_seconds', 'Prefill time of a request.', LATENCY);
+  readonly decode = this.histogram(
+    'monolith_decode_seconds',
+    'Time from the first to the last token of a choice.',
+    LATENCY,
+  );
   readonly ttft = this.histogram(
     'monolith_time_to_first_token_seconds',
-    'Time from receiving a request to its first token.',
+    'Time from the arrival of a request to its first token.',
     LATENCY,
   );
-  readonly itl = this.histogram('monolith_inter_token_seconds', 'Time between tokens of one choice.', LATENCY);
+  readonly itl = this.histogram(
+    'monolith_inter_token_seconds',
+    'Inter-token latency: time between consecutive tokens of a choice.',
+    LATENCY,
+  );
   readonly eventDelay = this.counted(
     new HistogramCounts(
       'monolith_event_delay_seconds',
-      "Time from a step's end in the engine until the last of its events was written to the sockets.",
+      'Time from the end of an engine step until the last of its events was written to the sockets.',
       DELAY,
       [],
     ),
   ).of({});
   readonly tpot = this.histogram(
     'monolith_time_per_output_token_seconds',
-    'Time a choice took for each token behind its first, on average: counted once a choice.',
+    'Average time per token after the first; one observation per choice.',
     LATENCY,
   );
   readonly e2e = this.histogram(
     'monolith_end_to_end_seconds',
-    'Time from receiving a request to its last token.',
+    'Time from the arrival of a request to its last token.',
     LATENCY,
   );
   readonly promptTokens = this.histogram(
     'monolith_prompt_tokens',
-    'Prompt tokens of a request, cached ones included.',
+    'Prompt tokens per request, including cached tokens.',
     TOKENS,
   );
   readonly cachedTokens = this.histogram(
     'monolith_cached_tokens',
-    'Prompt tokens of a request found in the prefix cache.',
+    'Prompt tokens per request that were found in the prefix cache.',
     [0, ...TOKENS],
   );
-  readonly completionTokens = this.histogram('monolith_completion_tokens', 'Generated tokens of one choice.', TOKENS);
+  readonly completionTokens = this.histogram('monolith_completion_tokens', 'Generated tokens per choice.', TOKENS);
 
   private readonly outcomes = this.counts(
     'monolith_outcomes_total',
-    'How requests, turns of WebSockets and background responses ended: completed, refused, failed or cancelled, whatever status they began with.',
+    'HTTP requests, WebSocket requests and background responses by outcome (completed, refused, failed, cancelled), independent of the HTTP status.',
     ['kind', 'endpoint', 'outcome', 'code'],
   );
   private readonly requests = this.counts(
     'monolith_http_requests_total',
-    'HTTP requests and turns of WebSockets by the status they were answered with (0: the client left before) and the code of the error they were told, then or later.',
+    'HTTP and WebSocket requests by status (0 = the client disconnected first) and error code, including errors sent inside a stream.',
     ['endpoint', 'status', 'code'],
   );
   private readonly rejects = this.counts(
     'monolith_rejected_total',
-    'Requests refused for want of room or by a limit (429, 503), also within a stream.',
+    'Requests refused by a limit (429) or for lack of capacity (503), including refusals inside a stream.',
     ['endpoint', 'code'],
   );
-  readonly finished = this.counts('monolith_choices_finished_total', 'Choices by the reason they ended.', [
+  readonly finished = this.counts('monolith_choices_finished_total', 'Choices by finish reason.', [
     'model',
     'endpoint',
     'reason',
   ]);
-  readonly failures = this.counts('monolith_generation_failures_total', 'Generations that failed after admission.', [
-    'model',
-    'endpoint',
-    'code',
-  ]);
+  readonly failures = this.counts(
+    'monolith_generation_failures_total',
+    'Generations that failed after admission, by error code.',
+    ['model', 'endpoint', 'code'],
+  );
   readonly cancels = this.counts(
     'monolith_cancelled_total',
-    'Generations whose client went away, by how far they were.',
+    'Generations cancelled because the client disconnected, by stage.',
     ['model', 'endpoint', 'stage'],
   );
   readonly loopTime = this.counts(
     'monolith_request_loop_seconds_total',
-    'Time that reading and checking large requests took of the threads that answer, by what became of them.',
+    'Event-loop time used to read and validate large requests.',
     ['endpoint', 'status', 'code'],
   );
   readonly loopRefusals = this.counts(
     'monolith_loop_limit_refused_total',
-    'Requests refused unread because their organization had used up limits.loop_ms.',
+    'Requests refused before reading because the organization had used up limits.loop_ms.',
     ['endpoint'],
   );
 
   private readonly traceSpans = this.counter(
     'monolith_trace_spans_total',
-    'Spans of recorded requests: taken by the collector (sent), refused or not answered by it (failed), left out because too many wait (dropped).',
+    'Trace spans by outcome: sent (accepted by the collector), failed (rejected or no response), dropped (queue full).',
     ['outcome'],
   );
 
   readonly upstreamRequests = this.counts(
     'monolith_upstream_requests_total',
-    'Attempts at servers that models run on elsewhere, by how they ended.',
+    'Requests to upstream servers, including retries, by outcome.',
     ['model', 'server', 'outcome'],
   );
   readonly upstreamOutstanding = this.counted(
     new CounterCounts(
       'monolith_upstream_outstanding',
-      'Requests under way at servers that models run on elsewhere.',
+      'Unfinished requests to upstream servers.',
       ['model', 'server'],
       'gauge',
     ),
@@ -134,73 +155,79 @@ export class Instruments {
 
   private readonly counterCalls = this.counts(
     'monolith_counters_calls_total',
-    'Calls to the counters that processes share: answered, late (not within counters.timeout_ms) or failed.',
+    'Redis calls for shared limits by outcome: answered, late (counters.timeout_ms exceeded) or failed.',
     ['kind', 'outcome'],
   );
   private readonly counterSeconds = this.counted(
-    new HistogramCounts('monolith_counters_call_seconds', 'Time of these calls.', DELAY, ['kind']),
+    new HistogramCounts('monolith_counters_call_seconds', 'Duration of Redis calls for shared limits.', DELAY, [
+      'kind',
+    ]),
   );
   private countersAway: Gauge | null = null;
   private countersProcesses: Gauge | null = null;
 
   private readonly loopLag = new Gauge({
     name: 'monolith_event_loop_lag_seconds',
-    help: "Event-loop delay since the last scrape, 99th percentile; of several threads, the slowest one's.",
+    help: '99th percentile of the event-loop delay since the last scrape; with several HTTP workers, the slowest.',
     registers: [this.registry],
     aggregator: 'max',
   });
 
-  private readonly waiting = this.gauge('monolith_requests_waiting', 'Requests in the queue.', ['model']);
-  private readonly running = this.gauge('monolith_sequences_running', 'Sequences that hold pages.', ['model']);
+  private readonly waiting = this.gauge('monolith_requests_waiting', 'Queued requests.', ['model']);
+  private readonly running = this.gauge(
+    'monolith_sequences_running',
+    'Running sequences (sequences that hold KV pages).',
+    ['model'],
+  );
   private readonly pages = this.gauge(
     'monolith_kv_pages',
-    'KV pages: total, free, cached (unreferenced but reusable).',
+    'KV cache pages by state: total, free, cached (not in use, reusable for a matching prefix).',
     ['model', 'state'],
   );
   private readonly kvUsed = this.gauge(
     'monolith_kv_used_bytes',
-    'Memory of KV pages that were ever used; a processor takes it as pages are first used, a GPU when the model is loaded.',
+    'Memory of KV pages that were used at least once. The CPU backend allocates pages on first use, the GPU backend at load.',
     ['model'],
   );
   private readonly stepAge = this.gauge(
     'monolith_last_step_age_seconds',
-    'Time since the last step ended; 0 when idle.',
+    'Time since the end of the last engine step; 0 when idle.',
     ['model'],
   );
-  private readonly rss = this.gauge('process_resident_memory_bytes', 'Resident memory of the process.', []);
-  private readonly uptime = this.gauge('process_uptime_seconds', 'Time since the process started.', []);
+  private readonly rss = this.gauge('process_resident_memory_bytes', 'Resident memory of the process, in bytes.', []);
+  private readonly uptime = this.gauge('process_uptime_seconds', 'Time since the start of the process.', []);
   private readonly preemptions = this.counter(
     'monolith_preemptions_total',
-    'Sequences that gave their pages up and recomputed.',
+    'Preempted sequences (their pages were freed and recomputed later).',
     ['model'],
     this.common,
   );
-  private readonly steps = this.counter('monolith_steps_total', 'Steps of the engine.', ['model'], this.common);
+  private readonly steps = this.counter('monolith_steps_total', 'Engine steps.', ['model'], this.common);
   private readonly stepTokens = this.counter(
     'monolith_step_tokens_total',
-    'Tokens computed, by phase.',
+    'Tokens computed, by phase (prefill, decode).',
     ['model', 'phase'],
     this.common,
   );
   private readonly guesses = this.counter(
     'monolith_guessed_tokens_total',
-    'Tokens computed beside the next ones on a guess, by what became of them.',
+    'Draft tokens of speculative decoding: right (accepted) or wrong (rejected).',
     ['model', 'outcome'],
     this.common,
   );
   private readonly engineCancels = this.counter(
     'monolith_engine_cancelled_total',
-    'Requests the engine cancelled, by stage.',
+    'Requests cancelled in the engine, by stage.',
     ['model', 'stage'],
     this.common,
   );
 
-  /** Of this thread alone, as JSON. */
+  /** The metrics of this thread, as JSON. */
   async own(): Promise<object[]> {
     return [...(await this.registry.getMetricsAsJSON()), ...this.countedHere.map((one) => one.json())];
   }
 
-  /** Copies counts that are kept elsewhere; before each scrape. */
+  /** Copies values that the engines and the process maintain. Called before each scrape. */
   collect(engines: readonly EngineGauges[]): void {
     for (const engine of engines) {
       const { model } = engine;
@@ -238,18 +265,18 @@ export class Instruments {
     this.counterSeconds.observe({ kind }, seconds);
   }
 
-  /** Null: there are none, and no metric of them. */
+  /** Null: no Redis is configured, so its metrics are not exported. */
   counters(gauges: CountersGauges | null): void {
     if (gauges === null) return;
     this.countersAway ??= new Gauge({
       name: 'monolith_counters_away',
-      help: '1 while the counters that processes share cannot be reached; of several threads, if one cannot.',
+      help: '1 while Redis is unreachable from at least one HTTP worker. Only with counters.url.',
       registers: [this.registry],
       aggregator: 'max',
     });
     this.countersProcesses ??= new Gauge({
       name: 'monolith_counters_processes',
-      help: 'Processes that share the counters, as last seen.',
+      help: 'Processes that share the limits, as last seen. Only with counters.url.',
       registers: [this.registry],
       aggregator: 'max',
     });
@@ -262,6 +289,23 @@ export class Instruments {
       advance(this.traceSpans, { outcome }, count);
   }
 
+  /** Sorted by name. */
+  declared(): MetricDeclaration[] {
+    const registered = [this.registry, this.common].flatMap((registry) =>
+      (registry.getMetricsAsArray() as unknown as (Registered & object)[]).map(
+        (metric): MetricDeclaration => ({
+          name: metric.name,
+          help: metric.help,
+          type: metric instanceof Counter ? 'counter' : 'gauge',
+          labels: metric.labelNames,
+        }),
+      ),
+    );
+    return [...this.countedHere.map(({ declaration }) => declaration), ...registered].sort((a, b) =>
+      a.name < b.name ? -1 : 1,
+    );
+  }
+
   lag(ms: number): void {
     this.loopLag.set(ms / 1000);
   }
@@ -270,12 +314,12 @@ export class Instruments {
     return this.counted(new HistogramCounts(name, help, buckets, ['model', 'endpoint']));
   }
 
-  /** For what requests count. */
+  /** A counter that requests increment. */
   private counts<const L extends string>(name: string, help: string, labelNames: readonly L[]): CounterCounts<L> {
     return this.counted(new CounterCounts(name, help, labelNames));
   }
 
-  private counted<T extends { json(): object }>(one: T): T {
+  private counted<T extends Counted>(one: T): T {
     this.countedHere.push(one);
     return one;
   }
@@ -294,7 +338,14 @@ export class Instruments {
   }
 }
 
-// The engine counts on its own; a counter here only shows its total.
+/** Every metric under its own name, sorted by name, for docs/reference/metrics.md. */
+export function declaredMetrics(): MetricDeclaration[] {
+  const instruments = new Instruments();
+  instruments.counters({ state: 'shared', processes: 1 }); // declares the metrics that exist only with Redis
+  return instruments.declared();
+}
+
+// The engine maintains the total; the counter only exports it.
 function advance<L extends string>(counter: Counter<L>, labels: Record<L, string>, total: number): void {
   counter.remove(labels);
   counter.inc(labels, total);

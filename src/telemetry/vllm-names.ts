@@ -1,5 +1,5 @@
-// The names under which boards and gateways made for vLLM read what we count anyway: nothing is counted twice, a scrape says
-// it once more. Names, labels and units are those of vLLM's V1 metrics; buckets are ours. Pure.
+// Exports existing metrics a second time under vLLM's names, for dashboards and gateways built for vLLM. Names, labels and
+// units are those of vLLM's V1 metrics; histogram buckets are Monolith's. Pure.
 import type { MetricObjectWithValues, MetricValue } from 'prom-client';
 import type { EngineGauges } from './types.js';
 
@@ -16,55 +16,55 @@ interface Translation {
 /** Positions of a page: kPageTokens of native/backend/kv_cache.h. */
 const PAGE_TOKENS = 16;
 
-/** Our metric → theirs. Endpoints are added up: theirs have none. */
+/** Monolith metric → vLLM metrics. Values are summed over endpoints, because vLLM has no such label. */
 const TRANSLATIONS: Readonly<Record<string, readonly Translation[]>> = {
   monolith_time_to_first_token_seconds: [
-    { to: 'vllm:time_to_first_token_seconds', type: 'histogram', help: 'Time to first token in seconds.' },
+    { to: 'vllm:time_to_first_token_seconds', type: 'histogram', help: 'Time to first token, in seconds.' },
   ],
-  // Renamed by vLLM: boards of both ages are about.
+  // vLLM renamed this metric; dashboards use either name.
   monolith_inter_token_seconds: [
-    { to: 'vllm:inter_token_latency_seconds', type: 'histogram', help: 'Time between tokens in seconds.' },
+    { to: 'vllm:inter_token_latency_seconds', type: 'histogram', help: 'Inter-token latency, in seconds.' },
     {
       to: 'vllm:time_per_output_token_seconds',
       type: 'histogram',
-      help: 'Time between tokens in seconds, under its earlier name.',
+      help: 'Inter-token latency, in seconds, under its former vLLM name.',
     },
   ],
   monolith_time_per_output_token_seconds: [
     {
       to: 'vllm:request_time_per_output_token_seconds',
       type: 'histogram',
-      help: 'Time for each token behind the first in seconds, on average of a choice.',
+      help: 'Average time per token after the first, in seconds, per choice.',
     },
   ],
   monolith_end_to_end_seconds: [
     {
       to: 'vllm:e2e_request_latency_seconds',
       type: 'histogram',
-      help: 'Time from a request to its last token in seconds.',
+      help: 'Time from the arrival of a request to its last token, in seconds.',
     },
   ],
   monolith_queue_seconds: [
-    { to: 'vllm:request_queue_time_seconds', type: 'histogram', help: 'Time that a request waited in seconds.' },
+    { to: 'vllm:request_queue_time_seconds', type: 'histogram', help: 'Queue time, in seconds.' },
   ],
   monolith_prefill_seconds: [
-    { to: 'vllm:request_prefill_time_seconds', type: 'histogram', help: 'Time that the prompt took in seconds.' },
+    { to: 'vllm:request_prefill_time_seconds', type: 'histogram', help: 'Prefill time, in seconds.' },
   ],
   monolith_decode_seconds: [
     {
       to: 'vllm:request_decode_time_seconds',
       type: 'histogram',
-      help: 'Time from the first token to the last in seconds.',
+      help: 'Time from the first to the last token, in seconds.',
     },
   ],
-  monolith_prompt_tokens: [{ to: 'vllm:request_prompt_tokens', type: 'histogram', help: 'Tokens of the prompt.' }],
+  monolith_prompt_tokens: [{ to: 'vllm:request_prompt_tokens', type: 'histogram', help: 'Prompt tokens per request.' }],
   monolith_completion_tokens: [
-    { to: 'vllm:request_generation_tokens', type: 'histogram', help: 'Tokens generated for a choice.' },
-    // Theirs is of a request's longest choice: the same where it has one.
-    { to: 'vllm:request_max_num_generation_tokens', type: 'histogram', help: 'Tokens generated for a choice.' },
+    { to: 'vllm:request_generation_tokens', type: 'histogram', help: 'Generated tokens per choice.' },
+    // In vLLM: tokens of the longest choice. Equal for requests with one choice.
+    { to: 'vllm:request_max_num_generation_tokens', type: 'histogram', help: 'Generated tokens per choice.' },
   ],
   monolith_choices_finished_total: [
-    { to: 'vllm:request_success_total', type: 'counter', help: 'Choices that have ended, by the reason.' },
+    { to: 'vllm:request_success_total', type: 'counter', help: 'Finished choices by finish reason.' },
   ],
 };
 
@@ -108,7 +108,7 @@ export function vllmMetrics(metrics: readonly Metric[], engines: readonly Engine
     for (const engine of engines) lines.push(line(name, labelsOf({ model: engine.model }), of(engine)));
   }
   if (engines.length > 0)
-    lines.push('# HELP vllm:cache_config_info What the KV cache is made of.', '# TYPE vllm:cache_config_info gauge');
+    lines.push(`# HELP vllm:cache_config_info ${CACHE_CONFIG_HELP}`, '# TYPE vllm:cache_config_info gauge');
   for (const { model, pagesTotal } of engines) {
     lines.push(
       line(
@@ -132,52 +132,59 @@ const usage = ({ pagesTotal, pagesFree, pagesCached }: EngineGauges): number =>
   pagesTotal === 0 ? 0 : (pagesTotal - pagesFree - pagesCached) / pagesTotal;
 
 const ENGINE: readonly EngineMetric[] = [
-  {
-    name: 'vllm:num_requests_running',
-    type: 'gauge',
-    help: 'Sequences that are computed.',
-    of: ({ running }) => running,
-  },
-  { name: 'vllm:num_requests_waiting', type: 'gauge', help: 'Requests that wait.', of: ({ waiting }) => waiting },
-  // Pages that nobody refers to are free in vLLM's sense, whatever they hold.
-  { name: 'vllm:kv_cache_usage_perc', type: 'gauge', help: 'Share of the KV cache in use; 1 is all of it.', of: usage },
+  { name: 'vllm:num_requests_running', type: 'gauge', help: 'Running sequences.', of: ({ running }) => running },
+  { name: 'vllm:num_requests_waiting', type: 'gauge', help: 'Queued requests.', of: ({ waiting }) => waiting },
+  // vLLM counts unreferenced pages as free, even if they hold cached prefixes.
+  { name: 'vllm:kv_cache_usage_perc', type: 'gauge', help: 'Fraction of the KV cache in use, 0 to 1.', of: usage },
   {
     name: 'vllm:gpu_cache_usage_perc',
     type: 'gauge',
-    help: 'Share of the KV cache in use, under its earlier name.',
+    help: 'Fraction of the KV cache in use, under its former vLLM name.',
     of: usage,
   },
   {
     name: 'vllm:prefix_cache_queries_total',
     type: 'counter',
-    help: 'Tokens of prompts that were looked up in the prefix cache.',
+    help: 'Prompt tokens looked up in the prefix cache.',
     of: ({ promptTokens }) => promptTokens,
   },
   {
     name: 'vllm:prefix_cache_hits_total',
     type: 'counter',
-    help: 'Of these, those found.',
+    help: 'Prompt tokens found in the prefix cache.',
     of: ({ promptTokensCached }) => promptTokensCached,
   },
   {
     name: 'vllm:num_preemptions_total',
     type: 'counter',
-    help: 'Sequences that gave their pages up and were computed again.',
+    help: 'Preempted sequences.',
     of: ({ preemptions }) => preemptions,
   },
   {
     name: 'vllm:prompt_tokens_total',
     type: 'counter',
-    help: 'Tokens of prompts, found or computed.',
+    help: 'Prompt tokens, cached or computed.',
     of: ({ promptTokens }) => promptTokens,
   },
   {
     name: 'vllm:generation_tokens_total',
     type: 'counter',
-    help: 'Tokens generated.',
+    help: 'Generated tokens.',
     of: ({ decodeTokens }) => decodeTokens,
   },
 ];
+
+const CACHE_CONFIG_HELP = 'Configuration of the KV cache, in the labels; the value is always 1.';
+
+/** Every metric under a vLLM name, sorted by name, for docs/reference/metrics.md. `source`: the Monolith metric, if there is one. */
+export function declaredVllmMetrics(): { name: string; type: string; help: string; source: string | null }[] {
+  const translated = Object.entries(TRANSLATIONS).flatMap(([source, all]) =>
+    all.map(({ to, type, help }) => ({ name: to, type: type as string, help, source: source as string | null })),
+  );
+  const engine = ENGINE.map(({ name, type, help }) => ({ name, type: type as string, help, source: null }));
+  const config = { name: 'vllm:cache_config_info', type: 'gauge', help: CACHE_CONFIG_HELP, source: null };
+  return [...translated, ...engine, config].sort((a, b) => (a.name < b.name ? -1 : 1));
+}
 
 function line(name: string, labels: Labels, value: number): string {
   const told = Object.entries(labels).map(

@@ -252,7 +252,7 @@ t.test('what cannot be understood, and servers that do not answer', async (t) =>
   const mistakes: [words: string[], status: number, said: RegExp][] = [
     [[], 2, /no server runs on .*--url says whom/],
     [['what'], 2, /unexpected argument "what"/],
-    [['--concurency', '4'], 2, /--concurency: no such flag\. Did you mean --concurrency\?/],
+    [['--concurency', '4'], 2, /--concurency: unknown flag\. Did you mean --concurrency\?/],
     [['--mooncake', 'bad.jsonl'], 2, /bad\.jsonl:2: is no JSON/],
     [['--url', gone.url], 1, /http:\/\/127\.0\.0\.1:[0-9]+\/v1\/models: cannot be reached: .*ECONNREFUSED/],
   ];

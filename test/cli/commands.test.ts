@@ -69,8 +69,8 @@ t.test('version, help, mistakes', (t) => {
   t.equal(monolith(['serve', '--help']).out, help.out);
   t.equal(monolith(['serve', '--port', '1', '-h']).out, help.out, 'whatever else is given');
   t.match(monolith(['serve', '--help', '--all']).out, /\nEngine:\n.*--engine-stall-ms /s);
-  t.match(monolith(['serv']), { status: 2, out: '', err: /no command "serv"\. Did you mean serve\?/ });
-  t.match(monolith(['--prot', '1']), { status: 2, err: 'monolith: --prot: no such flag. Did you mean --port?\n' });
+  t.match(monolith(['serv']), { status: 2, out: '', err: /unknown command "serv"\. Did you mean serve\?/ });
+  t.match(monolith(['--prot', '1']), { status: 2, err: 'monolith: --prot: unknown flag. Did you mean --port?\n' });
   for (const words of [
     ['settings', '--bogus'],
     ['keys', 'list', '--bogus'],
@@ -86,7 +86,7 @@ t.test('version, help, mistakes', (t) => {
   ]) {
     t.match(monolith(words), { status: 2, out: '', err: /^monolith: .*--bogus.*\n$/ }, words.join(' '));
   }
-  t.match(monolith(['models', '--json=x']), { status: 2, err: 'monolith: --json: takes no value.\n' });
+  t.match(monolith(['models', '--json=x']), { status: 2, err: 'monolith: --json: does not take a value.\n' });
   t.match(monolith(['serve', 'what']), { status: 2, err: /unexpected argument "what"/ });
   t.match(monolith(['serve', '--port', '0', '--model', 'x=/nothing.gguf']), {
     status: 1,

@@ -14,7 +14,7 @@ const base = { MONOLITH_DATA_DIR: empty };
 const load = (argv: string[], env: Record<string, string> = {}): ReturnType<typeof loadConfig> =>
   loadConfig({ argv, env: { ...base, ...env } });
 
-t.test('flag over variable over file over default', (t) => {
+t.test('a flag wins over a variable, a variable over the file, the file over the default', (t) => {
   const file = join(empty, 'some.json');
   writeFileSync(file, JSON.stringify({ port: 1, host: 'file', http: { keepalive_ms: 1000 }, 'engine.queue_max': 7 }));
   t.equal(load([]).config.port, 8080);
@@ -24,12 +24,12 @@ t.test('flag over variable over file over default', (t) => {
   const { config } = load([], { MONOLITH_CONFIG: file });
   t.match(config, { host: 'file', http: { keepalive_ms: 1000 }, engine: { queue_max: 7, queue_wait_ms: 30_000 } });
   writeFileSync(join(empty, 'config.json'), '{"port": 4}');
-  t.equal(load([]).config.port, 4, 'config.json in the data folder');
+  t.equal(load([]).config.port, 4, 'config.json in the data directory');
   rmSync(join(empty, 'config.json'));
   t.end();
 });
 
-t.test('what was given, and by what', (t) => {
+t.test('records the source of each explicit setting', (t) => {
   const file = join(empty, 'given.json');
   writeFileSync(file, JSON.stringify({ engine: { queue_max: 7, step_ms: 1 }, port: 1 }));
   const { given } = load(['--config', file, '--threads', '2', '--port', '3'], { MONOLITH_ENGINE_STEP_MS: '9' }).config;
@@ -43,7 +43,7 @@ t.test('what was given, and by what', (t) => {
   t.end();
 });
 
-t.test('every way to write a value', (t) => {
+t.test('parses every form of a value', (t) => {
   t.equal(load(['--http-max-body-bytes', '2MiB']).config.http.max_body_bytes, 2_097_152);
   t.equal(load(['--http-max-body-bytes=1_000_000']).config.http.max_body_bytes, 1_000_000);
   t.equal(load(['--kv-bytes', '1.5GiB']).config.engine.kv_bytes, 1_610_612_736);
@@ -73,11 +73,11 @@ t.test('every way to write a value', (t) => {
     overrides: {},
   });
   t.same(load(['chat', '--port', '1', '--', '--x']).rest, ['chat', '--x']);
-  t.equal(load([], { MONOLITH_PORT: '' }).config.port, 8080, 'an empty variable is not set');
+  t.equal(load([], { MONOLITH_PORT: '' }).config.port, 8080, 'an empty variable counts as unset');
   t.end();
 });
 
-t.test('errors name their source and what was expected', (t) => {
+t.test('an error names the source of the value and what was expected', (t) => {
   const bad = join(empty, 'bad.json');
   const message = (work: () => unknown): string => {
     try {
@@ -97,11 +97,11 @@ t.test('errors name their source and what was expected', (t) => {
   );
   t.match(
     message(() => load(['--port'])),
-    /^--port: needs a value/,
+    /^--port: requires a value\.$/,
   );
   t.match(
     message(() => load(['--prot', '1'])),
-    /^--prot: no such flag\. Did you mean --port\?$/,
+    /^--prot: unknown flag\. Did you mean --port\?$/,
   );
   t.match(
     message(() => load(['--model', 'nofile'])),
@@ -109,23 +109,23 @@ t.test('errors name their source and what was expected', (t) => {
   );
   t.match(
     message(() => load(['--model', 'nofile'])),
-    / One has no "="\.$/,
+    / An entry has no "="\.$/,
   );
   t.match(
     message(() => load(['--model', 'a=/x', '--model', 'b='])),
-    / One has no path behind "="\.$/,
+    / An entry has no source after "="\.$/,
   );
   t.match(
     message(() => load(['--model', 'a b=/x'])),
-    / "a b" cannot be a name: /,
+    / "a b" is not a valid model name: /,
   );
   t.match(
     message(() => load(['--model', 'a=/x', '--model', 'b=/x', '--model', 'a=/y'])),
-    / The name a is given twice\.$/,
+    / The model name a is used twice\.$/,
   );
   t.match(
     message(() => load(['--models', '{"x":'])),
-    /^--models: must be models → .* It is not JSON\.$/,
+    /^--models: must be a JSON object: .* The value is not valid JSON\.$/,
   );
   t.match(
     message(() => load(['--kv-bytes', '-1'])),
@@ -138,16 +138,16 @@ t.test('errors name their source and what was expected', (t) => {
   t.match(
     message(() => load(['--models', '{"a": {"quantize": "q3"}}'])),
     /^--models: a\.quantize: .*"q8_0".*"fp8"\.$/,
-    'within an object: the place and what it takes',
+    'inside an object: the path and the accepted values',
   );
   const secret = message(() => load([], { MONOLITH_API_KEY: 'short' }));
   t.match(secret, /8 to 256 characters/);
-  t.notMatch(secret, /short/, 'a key is not echoed');
+  t.notMatch(secret, /short/, 'the message does not contain the key');
   for (const [text, expected] of [
-    ['{', /bad\.json: is not JSON/],
+    ['{', /bad\.json: is not valid JSON/],
     ['[]', /one JSON object/],
-    ['{"http": 1}', /bad\.json: http: no such setting/],
-    ['{"http": {"keepalive": 1}}', /bad\.json: http\.keepalive: no such setting\. Did you mean http\.keepalive_ms\?/],
+    ['{"http": 1}', /bad\.json: http: unknown setting/],
+    ['{"http": {"keepalive": 1}}', /bad\.json: http\.keepalive: unknown setting\. Did you mean http\.keepalive_ms\?/],
     ['{"limits": {"org_a": {"m": {"rpn": 1}}}}', /limits/],
   ] as const) {
     writeFileSync(bad, text);
@@ -158,13 +158,13 @@ t.test('errors name their source and what was expected', (t) => {
   }
   t.match(
     message(() => load(['--config', join(empty, 'absent.json')])),
-    /absent\.json: cannot be read \(ENOENT\)/,
+    /absent\.json: cannot read the file \(ENOENT\)/,
   );
   t.equal(didYouMean('--zzzzzzzz', ['--port']), '');
   t.end();
 });
 
-t.test('the result is frozen, deeply', (t) => {
+t.test('the result is deeply frozen', (t) => {
   const { config } = load([]);
   t.throws(() => {
     (config as { port: number }).port = 1;
@@ -175,7 +175,7 @@ t.test('the result is frozen, deeply', (t) => {
   t.end();
 });
 
-t.test('names are unique, defaults pass their own check', (t) => {
+t.test('names are unique and defaults pass validation', (t) => {
   const names = declared
     .flatMap((one) => [one.flag, one.variable, one.key, one.aliasFlag, one.aliasVariable])
     .filter((name) => name !== null);
@@ -184,12 +184,12 @@ t.test('names are unique, defaults pass their own check', (t) => {
   t.end();
 });
 
-t.test('help and the settings page come from the declarations', (t) => {
+t.test('help and the settings page are generated from the declarations', (t) => {
   const all = settingsHelp({ all: true });
   for (const one of declared) t.match(all, one.aliasFlag ?? one.flag);
   t.match(
     all,
-    /^Server:\n {2}--host .*\n\nHTTP:\n {2}--http-max-body-bytes .*\n\nLimits of organizations:\n.*\n\nMetrics:\n/s,
+    /^Server:\n {2}--host .*\n\nHTTP:\n {2}--http-max-body-bytes .*\n\nRate limits:\n.*\n\nMetrics:\n/s,
     'by section',
   );
   t.notMatch(all, /^[a-z_]+:$/m, 'each section has a name');
@@ -206,12 +206,12 @@ t.test('help and the settings page come from the declarations', (t) => {
   t.equal(
     readFileSync(join(root, 'docs', 'reference', 'settings.md'), 'utf8'),
     settingsMarkdown(),
-    'docs/reference/settings.md is fresh (npm run docs:settings writes it)',
+    'docs/reference/settings.md is up to date (npm run docs writes it)',
   );
   t.end();
 });
 
-t.test('config.json is looked for where the data folder is, also below ~', (t) => {
+t.test('reads config.json from the data directory, also below ~', (t) => {
   const { HOME } = process.env;
   t.teardown(() => {
     process.env['HOME'] = HOME;
@@ -226,17 +226,17 @@ t.test('config.json is looked for where the data folder is, also below ~', (t) =
 });
 
 t.test(
-  'a user who is in no list has a home, too: /',
-  { skip: process.getuid?.() === 0 ? false : 'only root may be somebody else' },
+  'the home directory of a user without a passwd entry is /',
+  { skip: process.getuid?.() === 0 ? false : 'only root can change its user ID' },
   (t) => {
     const { HOME } = process.env;
     t.teardown(() => {
       process.seteuid?.(0);
       process.env['HOME'] = HOME;
     });
-    t.equal(home(), HOME, 'as $HOME says');
+    t.equal(home(), HOME, 'from $HOME');
     delete process.env['HOME'];
-    process.seteuid?.(54_321); // as systemd's dynamic users and numbers given to containers
+    process.seteuid?.(54_321); // like a systemd dynamic user or a user ID passed to a container
     t.equal(home(), '/');
     t.equal(load(['--data-dir', '~/x']).config.data_dir, '/x');
     t.end();

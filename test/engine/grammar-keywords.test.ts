@@ -1,4 +1,4 @@
-// The tables in docs/reference/structured-output.md say what the compiler does, and what is declared.
+// The tables in docs/reference/structured-output.md match the behavior of the compiler and the declared limits.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -146,7 +146,7 @@ const PROBES: Record<string, Probe[]> = {
   unevaluatedItems: [{ refused: { type: 'array', unevaluatedItems: false } }],
 };
 
-t.test('every row of the table', async (t) => {
+t.test('the keyword table matches the compiler', async (t) => {
   const text = readFileSync(join(packageRoot, 'docs', 'reference', 'structured-output.md'), 'utf8');
   const table = /<!-- keywords -->\n([^]*?)<!-- \/keywords -->/.exec(text)?.[1] ?? '';
   const rows = new Map(
@@ -155,7 +155,7 @@ t.test('every row of the table', async (t) => {
       level as string,
     ]),
   );
-  t.same([...rows.keys()].sort(), Object.keys(PROBES).sort(), 'each has its probes');
+  t.same([...rows.keys()].sort(), Object.keys(PROBES).sort(), 'each keyword has probes');
   const compile = (schema: object, strict: boolean) =>
     engine.compileGrammar({
       kind: 'json_schema',
@@ -168,7 +168,7 @@ t.test('every row of the table', async (t) => {
   for (const [keyword, level] of rows) {
     const probes = PROBES[keyword] ?? [];
     const kinds = new Set(probes.map((probe) => ('refused' in probe ? 'no' : 'yes')));
-    t.same([...kinds].sort(), level === 'partly' ? ['no', 'yes'] : [level], `${keyword}: what is probed`);
+    t.same([...kinds].sort(), level === 'partly' ? ['no', 'yes'] : [level], `${keyword}: the probes match the level`);
     for (const probe of probes) {
       if ('refused' in probe) {
         const { grammar, problems } = await compile(probe.refused, true);
@@ -180,7 +180,7 @@ t.test('every row of the table', async (t) => {
         const loose = await compile(probe.refused, false);
         t.ok(
           loose.grammar !== null && loose.problems.some((problem) => problem.keyword === keyword),
-          `${keyword}: left out and told where not strict`,
+          `${keyword}: ignored and reported if not strict`,
         );
         continue;
       }
@@ -196,7 +196,7 @@ t.test('every row of the table', async (t) => {
   }
 });
 
-t.test('every row of the limits', (t) => {
+t.test('the table of limits matches the declarations', (t) => {
   const text = readFileSync(join(packageRoot, 'docs', 'reference', 'structured-output.md'), 'utf8');
   const table = /<!-- limits -->\n([^]*?)<!-- \/limits -->/.exec(text)?.[1] ?? '';
   const rows = [...table.matchAll(/^\| `(\w+)` \| ([\d,]+) \|/gm)].map(

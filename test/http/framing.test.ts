@@ -125,7 +125,7 @@ t.test('where a request ends', async (t) => {
   });
 
   t.test(
-    'what cannot be refused: the same before a body that GET says to have (docs/reference/http-limits.md)',
+    'what cannot be refused: the same before a body that GET says to have (docs/reference/limits.md)',
     async (t) => {
       await server.raw(
         `GET /v1/things/1 HTTP/1.1\r\n${common}: x\r\nContent-Length: ${hidden.length}\r\n\r\n${hidden}`,

@@ -49,13 +49,13 @@ t.test('one address, or servers that take what they leave open from beside them'
 
 t.test('refused by place, and without the key', async (t) => {
   for (const [upstream, words] of [
-    [{ key: KEY }, /far\.upstream\.url: must be given, or else servers/],
-    [{ url: 'http://x/v1', servers: [{ url: 'http://y/v1' }] }, /upstream\.url: must be given, or else/],
+    [{ key: KEY }, /far\.upstream\.url: is required, unless servers is set/],
+    [{ url: 'http://x/v1', servers: [{ url: 'http://y/v1' }] }, /upstream\.url: is required, unless servers/],
     [{ url: `http://user:${KEY}@host/v1` }, /without user, password/],
     [{ url: 'ftp://host/v1' }, /http or https/],
-    [{ url: 'http://x/v1', key: `${KEY}\n` }, /upstream\.key: must be of visible/],
+    [{ url: 'http://x/v1', key: `${KEY}\n` }, /upstream\.key: must contain only visible/],
     [{ url: 'http://x/v1', key: KEY, apu: 'chat' }, /apu/],
-    [{ url: 'http://x/v1', key_variable: 'MONOLITH_NOT_SET' }, /the variable MONOLITH_NOT_SET is not set/],
+    [{ url: 'http://x/v1', key_variable: 'MONOLITH_NOT_SET' }, /the environment variable MONOLITH_NOT_SET is not set/],
   ] as const) {
     for (const told of [
       message(() => upstreamOf(upstream)),
@@ -113,7 +113,7 @@ t.test('which models there are', async (t) => {
   t.match(fallback('b', 'a'), /leads back to itself/);
   t.match(
     message(() => configWith({ model: ['far=http://user:x@host/v1'] })),
-    /NAME=URL of a server elsewhere/,
+    /NAME=URL of an upstream server/,
   );
 });
 

@@ -59,7 +59,7 @@ void compare(const std::string& what, const Seen& want, const Seen& got) {
 
 TEST(folders_that_see_compute_what_their_gguf_pairs_do) {
   if (vision_path("models/gemma3.mmproj.gguf").empty())
-    return check::skip("no vision vectors at hand: $MONOLITH_VISION (docs/reference/vision.md)");
+    return check::skip("no vision vectors: set $MONOLITH_VISION (docs/internals/performance.md)");
   for (const VisionFolder& one : vision_folders()) {
     const auto cases = vision_cases(one.pair);
     REQUIRE(cases.has_value());

@@ -1,4 +1,4 @@
-// docs/reference/models.md says of every architecture by what it was checked, from the tables that the tests themselves run over.
+// docs/reference/models.md lists how each architecture is tested. The list is generated from the tables that the tests use.
 // MONOLITH_WRITE_DOCS=1 writes it.
 #include <cstdlib>
 #include <fstream>
@@ -33,9 +33,8 @@ std::string table() {
   std::set<std::string> networks;
   for (const Case& one : processor_cases()) networks.insert(one.model.architecture);
   std::string text =
-      "| `general.architecture` | logits against llama.cpp's, files | against the network written out in float64 | "
-      "folders of these "
-      "classes, bit for bit as GGUF |\n|---|---|---|---|\n";
+      "| `general.architecture` | golden files (llama.cpp) | float64 reference | Hugging Face classes "
+      "|\n|---|---|---|---|\n";
   for (const std::string& name : words_of(known_architectures())) {
     std::string golden, folders;
     for (const GoldenFile& file : kGoldenFiles)
@@ -54,7 +53,7 @@ std::string table() {
 
 }  // namespace
 
-TEST(the_models_document_says_by_what_each_architecture_is_checked) {
+TEST(the_models_document_lists_how_each_architecture_is_tested) {
   const std::string path = check::data_path("../../docs/reference/models.md");
   std::ifstream in(path);
   std::string text(std::istreambuf_iterator<char>(in), {});
@@ -68,7 +67,7 @@ TEST(the_models_document_says_by_what_each_architecture_is_checked) {
   std::ofstream(path) << text;
 }
 
-// A class without a case in folders_of_every_architecture_... would be listed without proof.
+// Without this check, a class without a case in folders_of_every_architecture_... would be listed although it is not tested.
 TEST(every_architecture_has_a_network_or_golden_vectors) { CHECK(table().find("| no | no |") == std::string::npos); }
 
 }  // namespace monolith

@@ -203,7 +203,7 @@ void check_embeddings(Arithmetic arithmetic, const char* row) {
     check::note(text);
     if (!(worst.max <= limits[0] && worst.rms <= limits[1])) check::fail(__FILE__, __LINE__, text);
   }
-  if (!any) check::skip("no vision vectors at hand: $MONOLITH_VISION (docs/reference/vision.md)");
+  if (!any) check::skip("no vision vectors: set $MONOLITH_VISION (docs/internals/performance.md)");
 }
 
 }  // namespace
@@ -216,7 +216,7 @@ TEST(pixels_plans_tokens_and_positions_are_those_of_the_vision_vectors) {
     any = true;
     if (const auto pair = open_pair(*json)) check_pair(*json, *pair, nullptr, 0);
   }
-  if (!any) check::skip("no vision vectors at hand: $MONOLITH_VISION (docs/reference/vision.md)");
+  if (!any) check::skip("no vision vectors: set $MONOLITH_VISION (docs/internals/performance.md)");
 }
 
 TEST(embeddings_in_exact_arithmetic_are_those_of_the_vision_vectors) { check_embeddings(Arithmetic::kExact, "f32"); }
