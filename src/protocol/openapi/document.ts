@@ -1,5 +1,5 @@
-// The OpenAPI description of everything public, made from the zod schemas that check requests and from those
-// of the answers (answers/), which the tests hold real answers against. Pure.
+// Builds the OpenAPI description of the public API from the zod schemas that validate requests and from the response
+// schemas (answers/), which the tests compare with real responses. Pure.
 import { z } from 'zod';
 import { chatRequestSchema, messageContent, toolCall } from '../chat-completions/schema.js';
 import { completionRequestSchema } from '../completions/schema.js';
@@ -17,12 +17,12 @@ import * as responses from './answers/responses.js';
 
 type Json = { readonly [name: string]: unknown };
 
-/** Bounds of requests that are settings. */
+/** Request limits that come from the settings. */
 export interface PublishedLimits {
   readonly maxN: number;
 }
 
-/** Published component schemas by name. Requests as they are read, answers as they are sent. */
+/** Published component schemas by name: requests as they are accepted, responses as they are sent. */
 const requests = {
   ChatCompletionRequest: chatRequestSchema,
   ChatMessageContent: messageContent,
@@ -69,7 +69,7 @@ const answers = {
   MessagesError: errors.messagesError,
 } as const satisfies Record<string, z.ZodType>;
 
-/** The requests with the bounds that this server has. */
+/** The request schemas with this server's limits. */
 function boundedRequests({ maxN }: PublishedLimits): Record<RequestName, z.ZodType> {
   const choices = integer().min(1).max(maxN).nullish();
   return {
@@ -89,7 +89,7 @@ interface Operation {
   summary: string;
   request?: RequestName;
   answer: AnswerName | readonly AnswerName[];
-  stream?: AnswerName; // of each event, where the answer may be an event stream
+  stream?: AnswerName; // schema of each event, if the response may be an event stream
   query?: Readonly<Record<string, z.ZodType>>;
   error?: 'ChatError' | 'MessagesError' | 'either';
 }
@@ -115,7 +115,7 @@ const operations: readonly Operation[] = [
     method: 'post',
     path: '/v1/chat/completions',
     id: 'createChatCompletion',
-    summary: 'Answer a conversation (chat completions format).',
+    summary: 'Generate a response to a conversation (chat completions format).',
     request: 'ChatCompletionRequest',
     answer: 'ChatCompletion',
     stream: 'ChatCompletionChunk',
@@ -124,7 +124,7 @@ const operations: readonly Operation[] = [
     method: 'post',
     path: '/v1/completions',
     id: 'createCompletion',
-    summary: 'Go on with a text, or tell the probabilities of one.',
+    summary: 'Complete a text, or return the log-probabilities of one.',
     request: 'CompletionRequest',
     answer: 'Completion',
     stream: 'Completion',
@@ -133,7 +133,7 @@ const operations: readonly Operation[] = [
     method: 'post',
     path: '/tokenize',
     id: 'tokenize',
-    summary: 'The tokens of a text or a conversation.',
+    summary: 'Tokenize a text or a conversation.',
     request: 'TokenizeRequest',
     answer: 'Tokens',
   },
@@ -141,7 +141,7 @@ const operations: readonly Operation[] = [
     method: 'post',
     path: '/detokenize',
     id: 'detokenize',
-    summary: 'The text of tokens.',
+    summary: 'Convert tokens to text.',
     request: 'DetokenizeRequest',
     answer: 'DetokenizedText',
   },
@@ -149,7 +149,7 @@ const operations: readonly Operation[] = [
     method: 'get',
     path: '/tokenizer_info',
     id: 'tokenizerInfo',
-    summary: 'What of a model others tokenize by.',
+    summary: 'Get the tokenizer metadata of a model.',
     answer: 'TokenizerInfo',
     query: ofModel,
   },
@@ -157,7 +157,7 @@ const operations: readonly Operation[] = [
     method: 'get',
     path: '/props',
     id: 'modelProperties',
-    summary: "What a model is served with, in llama-server's fields; for operators.",
+    summary: "Get a model's properties in llama-server's format; operators only.",
     answer: 'ModelProperties',
     query: ofModel,
   },
@@ -165,7 +165,7 @@ const operations: readonly Operation[] = [
     method: 'get',
     path: '/slots',
     id: 'modelSlots',
-    summary: "Sequences that may run and those that do, in llama-server's fields; for operators.",
+    summary: "Get the sequence slots and their state in llama-server's format; operators only.",
     answer: 'ModelSlots',
     query: { ...ofModel, fail_on_no_slot: z.string().optional() },
   },
@@ -173,7 +173,7 @@ const operations: readonly Operation[] = [
     method: 'post',
     path: '/v1/messages',
     id: 'createMessage',
-    summary: 'Answer a conversation (messages format).',
+    summary: 'Generate a response to a conversation (messages format).',
     request: 'MessageRequest',
     answer: 'Message',
     stream: 'MessageEvent',
@@ -190,7 +190,7 @@ const operations: readonly Operation[] = [
     method: 'post',
     path: '/v1/responses',
     id: 'createResponse',
-    summary: 'Create a response; stored unless told otherwise.',
+    summary: 'Create a response; it is stored unless `store` is false.',
     request: 'ResponseRequest',
     answer: 'Response',
     stream: 'ResponseEvent',
@@ -199,7 +199,7 @@ const operations: readonly Operation[] = [
     method: 'get',
     path: '/v1/responses/{id}',
     id: 'retrieveResponse',
-    summary: 'A stored response, or its events again.',
+    summary: 'Get a stored response or stream its events again.',
     answer: 'Response',
     stream: 'ResponseEvent',
     query: replay,
@@ -215,14 +215,14 @@ const operations: readonly Operation[] = [
     method: 'post',
     path: '/v1/responses/{id}/cancel',
     id: 'cancelResponse',
-    summary: 'Stop a background response.',
+    summary: 'Cancel a background response.',
     answer: 'Response',
   },
   {
     method: 'get',
     path: '/v1/responses/{id}/input_items',
     id: 'listResponseInputItems',
-    summary: 'What a response was generated from, its chain included.',
+    summary: 'List the input items of a response, including its chain.',
     answer: 'ResponseItemList',
     query: itemPaging,
   },
@@ -238,7 +238,7 @@ const operations: readonly Operation[] = [
     method: 'post',
     path: '/v1/responses/compact',
     id: 'compactResponse',
-    summary: 'Shorten a conversation to its user messages and a sealed summary.',
+    summary: 'Compact a conversation to its user messages and a sealed summary.',
     request: 'CompactRequest',
     answer: 'Compaction',
   },
@@ -246,7 +246,7 @@ const operations: readonly Operation[] = [
     method: 'get',
     path: '/v1/models',
     id: 'listModels',
-    summary: 'The models this key may use, highest tier first.',
+    summary: 'List the models that this key may use, highest tier first.',
     answer: ['ModelList', 'MessagesModelList'],
     error: 'either',
     query: modelPaging,
@@ -267,15 +267,15 @@ const oneOf = (names: readonly string[]): Json =>
   names.length === 1 ? ref(names[0] as string) : { oneOf: names.map(ref) };
 
 const STATUSES: readonly (readonly [string, string])[] = [
-  ['400', 'The request cannot be read as a request of this endpoint.'],
-  ['401', 'The API key is missing, wrong, expired or revoked.'],
-  ['403', 'The API key lacks the right.'],
-  ['404', 'No such endpoint, model, response or item.'],
-  ['413', 'The body is over the limit.'],
-  ['422', 'The shape is right, the content cannot be served.'],
-  ['429', 'A limit of the organization; Retry-After says when.'],
-  ['500', 'An unexpected failure.'],
-  ['503', 'The service or the model is busy or not ready; Retry-After says when.'],
+  ['400', 'The request is not valid for this endpoint.'],
+  ['401', 'The API key is missing, invalid, expired or revoked.'],
+  ['403', 'The API key lacks the required permission.'],
+  ['404', 'The endpoint, model, response or item does not exist.'],
+  ['413', 'The request body is too large.'],
+  ['422', 'The request is well-formed, but its content cannot be processed.'],
+  ['429', "One of the organization's limits was exceeded; Retry-After says when to retry."],
+  ['500', 'Internal server error.'],
+  ['503', 'The service or the model is busy or not ready; Retry-After says when to retry.'],
 ];
 
 function componentsOf(schemas: Readonly<Record<string, z.ZodType>>, io: 'input' | 'output'): Json {
@@ -319,7 +319,7 @@ function operationOf(operation: Operation): Json {
   };
 }
 
-/** The whole document. Takes some milliseconds: make it once. */
+/** Builds the whole document. Takes some milliseconds, so call it once. */
 export function openApiDocument(limits: PublishedLimits): Json {
   const paths: Record<string, Record<string, Json>> = {};
   for (const operation of operations) (paths[operation.path] ??= {})[operation.method] = operationOf(operation);
@@ -328,7 +328,7 @@ export function openApiDocument(limits: PublishedLimits): Json {
     info: {
       title: 'Monolith',
       version: VERSION,
-      description: 'Chat completions, messages and responses on one address.',
+      description: 'Chat completions, completions, messages and responses on one base URL.',
     },
     security: [{ bearer: [] }, { apiKey: [] }],
     paths,
@@ -342,5 +342,5 @@ export function openApiDocument(limits: PublishedLimits): Json {
   };
 }
 
-/** The published schema of an answer, for the tests. */
+/** The published response schemas, for the tests. */
 export const publishedAnswers: Readonly<Record<AnswerName, z.ZodType>> = answers;
