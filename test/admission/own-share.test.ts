@@ -210,7 +210,7 @@ t.test('in a table without a place what the engine admitted is not counted, and 
   t.equal(own.local.unfinished(), 2);
   t.match(
     refusal(() => reserve(own, { identity: { ...ORG, monthlyTokenCap: 5 } })),
-    { code: 'capacity_exhausted', message: /too many organizations/ },
+    { code: 'capacity_exhausted', message: /maximum number of organizations/ },
   );
   held.leave({ tokens: 3, refunded: false });
   t.equal(own.local.unfinished(), 0);
