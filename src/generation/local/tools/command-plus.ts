@@ -14,7 +14,7 @@ import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 const WORD = 'Action:',
   FENCE = '```';
 
-/** `behind`: what stands between the word and the list. */
+/** `behind`: text between the word and the list. */
 function spaced(behind: string): ToolSyntax {
   const open = `${WORD}${behind}`;
   const entry = (tool: string): string => `\n    {\n        "tool_name": "${tool}",\n        "parameters":`;
