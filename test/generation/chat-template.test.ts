@@ -345,7 +345,7 @@ t.test('everything is paid for by its size', async (t) => {
 
 t.test('what cannot be read in time is not read', async (t) => {
   t.throws(() => new ChatTemplate(`{{ messages[0].content }}${' '.repeat(100_000)}x`, tokens), {
-    message: /white space in a row/,
+    message: /consecutive white-space/,
   });
   t.throws(() => new ChatTemplate(`{{ ${'('.repeat(100_000)}`, tokens), {
     message: /does not parse: it is nested too deep/,

@@ -3,6 +3,7 @@
 import type { CatalogModel } from '../../engine/catalog.js';
 import type { Engine } from '../../engine/engine.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
+import { promptTooLongText } from '../../shared/matched-texts.js';
 import { shareOf } from '../../shared/thread-count.js';
 import { FairSlots } from '../fair-slots.js';
 import type { Asker, Charged } from '../provider.js';
@@ -178,14 +179,8 @@ export class Prompter {
     return tokens.length + (await this.#prompt(rest, rest.messages, how)).length;
   }
 
-  /** Contains the wordings of both vendors that clients' recovery code matches. */
   #tooLong(tokens: string, { promptParam }: Pick<GenerationRequest, 'promptParam'>): ApiError {
-    return apiError(
-      'context_length_exceeded',
-      `prompt is too long: ${tokens} tokens > ${this.contextWindow - 1} maximum. ` +
-        `This model's maximum context length is ${this.contextWindow} tokens.`,
-      promptParam,
-    );
+    return apiError('context_length_exceeded', promptTooLongText(tokens, this.contextWindow), promptParam);
   }
 
   /**

@@ -4,6 +4,7 @@
 //   parse, thinking ─► model ─► content ─► admit (admit.ts) ─► events ─► response
 //   400                404/403  422        422, 429, 503                200 …
 import { ApiError, apiError, type ErrorCode } from '../../shared/errors.js';
+import { imageRefusedText } from '../../shared/matched-texts.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { EventStream, Exchange, Route } from '../../http/exchange.js';
 import { newMessageId } from '../../shared/ids.js';
@@ -88,7 +89,7 @@ const IMAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 function refuseImage(error: unknown): never {
   if (!(error instanceof ApiError) || !IMAGE_CODES.has(error.code)) throw error;
   const { code, param, headers, cause } = error;
-  throw apiError(code, `Could not process image. ${error.message}`, param, { status: 400, headers, cause });
+  throw apiError(code, imageRefusedText(error.message), param, { status: 400, headers, cause });
 }
 
 function parse(

@@ -1,6 +1,7 @@
 // Thinking settings of a request, and the thinking blocks of earlier responses that the client sends back. All returned
 // blocks are opened before any other processing; the results are looked up by block object.
 import { apiError } from '../../shared/errors.js';
+import { invalidThinkingText } from '../../shared/matched-texts.js';
 import type { GenerationRequest } from '../../generation/types.js';
 import type { Sealer, Unsealed } from '../../accounts/sealing/sealer.js';
 import { MAX_THINKING_BLOCKS } from './bounds.js';
@@ -41,11 +42,9 @@ export function openThinkingBlocks(
       const found = open(block, sealer, organizationId);
       if (found !== null) opened.set(block, found);
       else if (foreignThinking === 'reject') {
-        // Coding agents match "signature in thinking block" and then retry without their thinking blocks.
-        const field = block.type === 'thinking' ? 'signature' : 'data';
         throw apiError(
           'invalid_thinking_signature',
-          `${path}: invalid ${field} in thinking block: it was not created by this service. Send thinking blocks back unchanged, or omit them.`,
+          invalidThinkingText(path, block.type === 'thinking' ? 'signature' : 'data'),
           path,
         );
       }
