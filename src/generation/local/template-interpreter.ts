@@ -397,7 +397,7 @@ export class TemplateInterpreter extends Interpreter {
     if (typeof a === 'string' && typeof b === 'string') {
       if (a.length === b.length) this.#budget.spend(textSteps(a.length));
     } else if (typeof a !== typeof b) {
-      // one becomes what the other is: a list its whole text
+      // one is converted to the type of the other: a list to its whole text
       spendDeep(this.#budget, left);
       spendDeep(this.#budget, right);
     }

@@ -49,7 +49,7 @@ const STOP_REASONS = {
 class Blocks {
   #open: BlockStart['type'] | null = null;
   #last: BlockStart['type'] | null = null;
-  #thinking = new GrowingText(); // of the open thinking block
+  #thinking = new GrowingText(); // text of the open thinking block
   #arguments = false; // whether the open call has arguments
 
   constructor(
